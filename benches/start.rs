@@ -23,21 +23,21 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 /// For the acquire, which is the first request about a lease, with a warm cache.
 const BOUND: Duration = Duration::from_millis(50);
 
-const GIVE_UP: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One start.
 struct Start {
     /// When the store handled the first request of all, a look.
-    look: Duration,
+    first_request: Duration,
     /// When it handled the acquire. Container and blob were made in between.
     acquire: Duration,
 }
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let has_flag = |name: &str| arguments.iter().any(|argument| argument == name);
     // `cargo test --benches` only wants to see it run.
-    let starts: usize = if given("--bench") { 30 } else { 1 };
+    let starts: usize = if has_flag("--bench") { 30 } else { 1 };
 
     let before = load();
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -56,16 +56,16 @@ fn main() -> Result<ExitCode> {
     })?;
 
     let spread =
-        |of: &[Start], what: fn(&Start) -> Duration| of.iter().map(what).collect::<Spread>();
+        |runs: &[Start], select: fn(&Start) -> Duration| runs.iter().map(select).collect::<Spread>();
     let rows = [
-        ("warm cache, first request", spread(&warm, |start| start.look)),
+        ("warm cache, first request", spread(&warm, |start| start.first_request)),
         ("warm cache, acquire", spread(&warm, |start| start.acquire)),
-        ("empty cache, first request", spread(&cold, |start| start.look)),
+        ("empty cache, first request", spread(&cold, |start| start.first_request)),
         ("empty cache, acquire", spread(&cold, |start| start.acquire)),
     ];
     let median = rows[1].1.median();
     let met = median <= BOUND;
-    if given("--json") {
+    if has_flag("--json") {
         let rows: Vec<_> = rows
             .iter()
             .map(|(name, spread)| json!({ "what": name, "s": spread.to_json() }))
@@ -97,12 +97,12 @@ impl Bench {
         let origin = Instant::now();
         let clock = Arc::new(move || Now { elapsed: origin.elapsed(), wall: Utc::now() });
         let service = Service::new(vec![Account::emulator()], 1);
-        let store = Store::start_by(clock, ([127, 0, 0, 1], 0).into(), service).await?;
+        let store = Store::start_with_clock(clock, ([127, 0, 0, 1], 0).into(), service).await?;
         Ok(Self { store, origin })
     }
 
     async fn start(&self, cache: &Path) -> Result<Start> {
-        let seen = self.store.with(|service| service.log().total()) as usize;
+        let handled = self.store.with(|service| service.log().total()) as usize;
         let election = format!("bench-{}/leader", uuid::Uuid::new_v4().simple());
         let mut command = Command::new(PROGRAM);
         command
@@ -112,28 +112,28 @@ impl Bench {
             .env("AZURE_STORAGE_CONNECTION_STRING", self.store.connection_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        let began = self.origin.elapsed();
-        let _child = Killed(command.spawn().context("it cannot be started")?);
+        let started_at = self.origin.elapsed();
+        let _child = ChildGuard(command.spawn().context("it cannot be started")?);
         let acquired = |service: &mut Service| {
-            let mut entries = service.log().entries().skip(seen);
-            let look = entries.next()?.at;
+            let mut entries = service.log().entries().skip(handled);
+            let first_request = entries.next()?.at;
             let acquire = entries.find(|entry| entry.verb == Verb::Acquire)?.at;
-            Some(Start { look: look - began, acquire: acquire - began })
+            Some(Start { first_request: first_request - started_at, acquire: acquire - started_at })
         };
-        while self.origin.elapsed() < began + GIVE_UP {
+        while self.origin.elapsed() < started_at + TIMEOUT {
             if let Some(start) = self.store.with(acquired) {
                 return Ok(start);
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        bail!("no acquire within {GIVE_UP:?}")
+        bail!("no acquire within {TIMEOUT:?}")
     }
 }
 
 /// A process that ends with its owner.
-struct Killed(Child);
+struct ChildGuard(Child);
 
-impl Drop for Killed {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

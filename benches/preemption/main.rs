@@ -24,10 +24,10 @@ use tenure_tests::measure::{Spread, Table, load};
 use tokio::runtime::Builder;
 
 /// For 99 of 100 deadlines on an idle machine.
-const USUAL: Duration = Duration::from_millis(5);
+const USUAL_BOUND: Duration = Duration::from_millis(5);
 
 /// For each of them: the slack that the protocol gives to preemption.
-const SLACK: Duration = Duration::from_millis(20);
+const MAX_BOUND: Duration = Duration::from_millis(20);
 
 /// The mode of the handler, what is measured, and how a turn tells it.
 type Case = (&'static str, &'static str, fn(&Turn) -> Duration);
@@ -41,9 +41,9 @@ const CASES: [Case; 4] = [
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let has_flag = |name: &str| arguments.iter().any(|argument| argument == name);
     // `cargo test --benches` only wants to see it run.
-    let deadlines = if given("--bench") { 200 } else { 2 };
+    let deadlines = if has_flag("--bench") { 200 } else { 2 };
 
     let clock = BootClock::new();
     let sink = Sink::start(clock.clone())?;
@@ -51,13 +51,13 @@ fn main() -> Result<ExitCode> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut rows = Vec::new();
     for busy in [false, true] {
-        for (mode, what, lateness) in CASES {
+        for (mode, case, lateness) in CASES {
             let stage = Stage::new(&clock, mode, &sink)?;
             let before = load();
             let _load = busy.then(Load::start);
             let turns = runtime.block_on(stage.turns(deadlines))?;
             rows.push(Row {
-                what,
+                case,
                 busy,
                 lateness: turns.iter().map(lateness).collect(),
                 unchecked: turns.iter().map(|turn| turn.requests.saturating_sub(1)).sum(),
@@ -67,18 +67,18 @@ fn main() -> Result<ExitCode> {
         }
     }
     let missed = rows.iter().any(Row::is_missed);
-    if given("--json") {
+    if has_flag("--json") {
         let rows: Vec<_> = rows.iter().map(Row::to_json).collect();
         println!("{}", json!({ "load_after": load(), "rows": rows }));
     } else {
         print(&rows);
     }
-    Ok(if missed && given("--bench") { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if missed && has_flag("--bench") { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// One kind of turn.
 struct Row {
-    what: &'static str,
+    case: &'static str,
     busy: bool,
     /// After the deadline. Zero: before.
     lateness: Spread,
@@ -90,13 +90,13 @@ struct Row {
 
 impl Row {
     fn is_missed(&self) -> bool {
-        let late = self.lateness.quantile(0.99) > USUAL || self.lateness.max() > SLACK;
+        let late = self.lateness.quantile(0.99) > USUAL_BOUND || self.lateness.max() > MAX_BOUND;
         self.unchecked > 0 || (late && !self.busy)
     }
 
     fn to_json(&self) -> serde_json::Value {
         json!({
-            "what": self.what, "busy": self.busy, "s": self.lateness.to_json(),
+            "what": self.case, "busy": self.busy, "s": self.lateness.to_json(),
             "unchecked": self.unchecked, "load_before": self.load,
         })
     }
@@ -109,15 +109,15 @@ fn print(rows: &[Row]) {
         let machine = if row.busy { "busy" } else { "idle" };
         let millis = |share| format!("{:.2} ms", row.lateness.quantile(share).as_secs_f64() * 1e3);
         let mut cells =
-            vec![row.what.to_owned(), machine.to_owned(), row.lateness.len().to_string()];
+            vec![row.case.to_owned(), machine.to_owned(), row.lateness.len().to_string()];
         cells.extend([0.5, 0.99, 1.0].map(millis));
         cells.extend([row.unchecked.to_string(), row.load.clone()]);
         table.row(cells);
     }
     print!("{table}");
-    println!("bounds while idle: p99 {USUAL:?}, max {SLACK:?}; always: no unchecked request");
+    println!("bounds while idle: p99 {USUAL_BOUND:?}, max {MAX_BOUND:?}; always: no unchecked request");
     let missed = rows.iter().filter(|row| row.is_missed());
-    match missed.map(|row| row.what).collect::<Vec<_>>().as_slice() {
+    match missed.map(|row| row.case).collect::<Vec<_>>().as_slice() {
         [] => println!("all met; load of the machine after: {}", load()),
         missed => println!("MISSED: {}; load of the machine after: {}", missed.join(", "), load()),
     }
@@ -125,30 +125,30 @@ fn print(rows: &[Row]) {
 
 /// As many busy threads as there are processors, until it is dropped.
 struct Load {
-    over: Arc<AtomicBool>,
+    stopped: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
 impl Load {
     fn start() -> Self {
-        let over = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::new(AtomicBool::new(false));
         let count = thread::available_parallelism().map_or(1, usize::from);
         let spin = || {
-            let over = over.clone();
+            let stopped = stopped.clone();
             thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
+                while !stopped.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
             })
         };
         let threads = (0..count).map(|_| spin()).collect();
-        Self { over, threads }
+        Self { stopped, threads }
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

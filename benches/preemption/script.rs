@@ -47,10 +47,10 @@ impl<'a> Stage<'a> {
         let env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
         let options = Options { env, allow, ..Options::default() };
         let last_reading = Arc::new(AtomicU64::new(0));
-        let seen = Seen { clock: clock.clone(), last: last_reading.clone() };
+        let recording_clock = RecordingClock { clock: clock.clone(), last: last_reading.clone() };
         let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
         let handler =
-            ComponentHandler::from_file(&engine, Path::new(UNRULY_HANDLER), options, &seen)
+            ComponentHandler::from_file(&engine, Path::new(UNRULY_HANDLER), options, &recording_clock)
                 .context("the handler")?;
         Ok(Self { clock: clock.clone(), handler: Arc::new(handler), last_reading, sink })
     }
@@ -59,19 +59,19 @@ impl<'a> Stage<'a> {
         let mut turns = Vec::new();
         for number in 0..count {
             // In no rhythm with any timer.
-            let lasts = Duration::from_micros(SHORTEST * 1000 + number * 7919 % 100_000);
-            turns.push(self.turn(lasts).await?);
+            let valid_for = Duration::from_micros(SHORTEST * 1000 + number * 7919 % 100_000);
+            turns.push(self.turn(valid_for).await?);
         }
         Ok(turns)
     }
 
-    async fn turn(&self, lasts: Duration) -> Result<Turn> {
-        self.sink.forget();
+    async fn turn(&self, valid_for: Duration) -> Result<Turn> {
+        self.sink.clear();
         self.last_reading.store(0, Ordering::Relaxed);
         let deadline = Arc::new(AtomicU64::new(0));
         let end = Arc::new(AtomicU64::new(0));
         let (clock, ended) = (self.clock.clone(), end.clone());
-        let script = Script { lasts, deadline: deadline.clone() };
+        let script = Script { valid_for, deadline: deadline.clone() };
         let handler = Shared(self.handler.clone());
         let mut runner = Runner::new(script, handler, self.clock.clone()).on_event(move |event| {
             if let Event::TurnEnded { .. } = event {
@@ -82,13 +82,13 @@ impl<'a> Stage<'a> {
         // What is under way is there by then, on this machine.
         tokio::time::sleep(Duration::from_millis(5)).await;
         let deadline = Duration::from_nanos(deadline.load(Ordering::Relaxed));
-        let late = |of: &AtomicU64| {
-            Duration::from_nanos(of.load(Ordering::Relaxed)).saturating_sub(deadline)
+        let lateness = |instant: &AtomicU64| {
+            Duration::from_nanos(instant.load(Ordering::Relaxed)).saturating_sub(deadline)
         };
         let arrivals = self.sink.arrivals();
         Ok(Turn {
-            last_reading: late(&self.last_reading),
-            end: late(&end),
+            last_reading: lateness(&self.last_reading),
+            end: lateness(&end),
             last_request: arrivals.last().map_or(Duration::ZERO, |at| at.saturating_sub(deadline)),
             requests: arrivals.iter().filter(|&&at| at > deadline).count(),
         })
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
 
 /// Leads for a while, has one turn run, and leaves when that has ended.
 struct Script {
-    lasts: Duration,
+    valid_for: Duration,
     deadline: Arc<AtomicU64>,
 }
 
@@ -106,9 +106,9 @@ impl Elector for Script {
         &self,
         _: Option<State>,
         elapsed: Duration,
-        word: Option<Word>,
+        event: Option<Word>,
     ) -> Result<Report, ElectorError> {
-        let valid_for = self.lasts;
+        let valid_for = self.valid_for;
         let turn = tenure_core::Turn {
             election: String::new(),
             key: String::new(),
@@ -122,16 +122,16 @@ impl Elector for Script {
             time_limit: None,
             share: None,
         };
-        let begins = word.is_none();
-        if begins {
-            self.deadline.store(nanoseconds(elapsed + self.lasts), Ordering::Relaxed);
+        let is_first = event.is_none();
+        if is_first {
+            self.deadline.store(nanoseconds(elapsed + self.valid_for), Ordering::Relaxed);
         }
-        let role = match begins {
+        let role = match is_first {
             true => Role::Leading(Leadership { term: turn.term, valid_for }),
             false => Role::Left,
         };
-        let report = Report::of(role, Duration::from_secs(3600));
-        Ok(Report { run: begins.then_some(turn), ..report })
+        let report = Report::new(role, Duration::from_secs(3600));
+        Ok(Report { run: is_first.then_some(turn), ..report })
     }
 }
 
@@ -146,12 +146,12 @@ impl Handler for Shared {
 
 /// The clock of the handler, which keeps in mind when it was read last.
 #[derive(Clone)]
-struct Seen {
+struct RecordingClock {
     clock: BootClock,
     last: Arc<AtomicU64>,
 }
 
-impl Clock for Seen {
+impl Clock for RecordingClock {
     fn now(&self) -> Duration {
         let now = self.clock.now();
         self.last.store(nanoseconds(now), Ordering::Relaxed);

@@ -24,11 +24,11 @@ impl Sink {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let arrivals = Arrivals::default();
-        let seen = arrivals.clone();
+        let shared_arrivals = arrivals.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (clock, seen) = (clock.clone(), seen.clone());
-                thread::spawn(move || serve(stream, &clock, &seen));
+                let (clock, shared_arrivals) = (clock.clone(), shared_arrivals.clone());
+                thread::spawn(move || serve(stream, &clock, &shared_arrivals));
             }
         });
         Ok(Self { address, arrivals })
@@ -42,7 +42,7 @@ impl Sink {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn forget(&self) {
+    pub fn clear(&self) {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

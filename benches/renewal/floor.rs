@@ -42,7 +42,7 @@ fn answer_all(mut stream: TcpStream) -> io::Result<()> {
 }
 
 fn answer(request: &str) -> String {
-    let header = |wanted: &str| request.lines().find_map(|line| line.strip_prefix(wanted));
+    let header = |prefix: &str| request.lines().find_map(|line| line.strip_prefix(prefix));
     let proposed = header("x-ms-proposed-lease-id: ");
     let lease = proposed.or_else(|| header("x-ms-lease-id: ")).unwrap_or_default();
     let creates = proposed.is_some() || request.contains("\r\nif-none-match: *");

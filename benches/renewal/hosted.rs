@@ -22,7 +22,7 @@ pub struct Hosted {
 
 impl Hosted {
     /// Contends, and wins.
-    pub async fn leading(connection_string: &str, election: &str) -> Result<Self> {
+    pub async fn elect(connection_string: &str, election: &str) -> Result<Self> {
         let settings = Variables::new()
             .with(variable::ELECTION, election)
             .with(variable::NAME, "bench")

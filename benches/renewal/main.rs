@@ -40,16 +40,16 @@ const WARM_UP: usize = 2_000;
 #[derive(Clone, Copy)]
 enum Workers {
     /// As the program `tenure` does: the loop in one, the connections in two more.
-    AsTheProgram,
+    Program,
     /// Everything in one thread, as a program may that embeds the runner.
-    None,
+    SingleThread,
 }
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let has_flag = |name: &str| arguments.iter().any(|argument| argument == name);
     // `cargo test --benches` only wants to see it run.
-    let rounds = if given("--bench") { 9 } else { 1 };
+    let rounds = if has_flag("--bench") { 9 } else { 1 };
 
     let processors = allowed();
     let first = *processors.first().context("this system does not keep threads on processors")?;
@@ -70,7 +70,7 @@ fn main() -> Result<ExitCode> {
     let before = load();
     let mut cases = Vec::new();
     for server in &servers {
-        for workers in [Workers::AsTheProgram, Workers::None] {
+        for workers in [Workers::Program, Workers::SingleThread] {
             for &processor in processors.iter().take(2) {
                 stay_on(processor)?;
                 let place = if processor == first { "same" } else { "other" };
@@ -79,7 +79,7 @@ fn main() -> Result<ExitCode> {
         }
     }
     let missed = cases.iter().any(Case::is_too_slow);
-    if given("--json") {
+    if has_flag("--json") {
         let rows: Vec<Value> = cases.iter().map(Case::to_json).collect();
         println!("{}", json!({ "load_before": before, "load_after": load(), "cases": rows }));
     } else {
@@ -113,13 +113,13 @@ impl Case {
         runtime(workers)?.block_on(async {
             let (connection_string, unique) = (&server.connection_string, uuid::Uuid::new_v4());
             let blob = |name: &str| format!("bench-{}/{name}", unique.simple());
-            let native = Native::leading(connection_string, &blob("native")).await?;
-            let mut hosted = Hosted::leading(connection_string, &blob("hosted")).await?;
-            pairs(&native, &mut hosted, if rounds > 1 { WARM_UP } else { 10 }).await?;
+            let native = Native::acquire(connection_string, &blob("native")).await?;
+            let mut hosted = Hosted::elect(connection_string, &blob("hosted")).await?;
+            measure_pairs(&native, &mut hosted, if rounds > 1 { WARM_UP } else { 10 }).await?;
             let (mut natives, mut hosteds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..rounds {
-                let (native, hosted) = pairs(&native, &mut hosted, server.renewals).await?;
-                let median = |of: &[Duration]| of.iter().copied().collect::<Spread>().median();
+                let (native, hosted) = measure_pairs(&native, &mut hosted, server.renewals).await?;
+                let median = |durations: &[Duration]| durations.iter().copied().collect::<Spread>().median();
                 ratios.push(median(&hosted).as_secs_f64() / median(&native).as_secs_f64());
                 natives.extend(native);
                 hosteds.extend(hosted);
@@ -127,9 +127,9 @@ impl Case {
             ratios.sort_by(f64::total_cmp);
             let mut idle = Vec::new();
             for _ in 0..server.renewals {
-                let began = Instant::now();
+                let started_at = Instant::now();
                 hosted.idle().await?;
-                idle.push(began.elapsed());
+                idle.push(started_at.elapsed());
             }
             Ok(Self {
                 server: server.name,
@@ -149,12 +149,12 @@ impl Case {
     }
 
     /// The bound holds for the program as it is, wherever client and server run.
-    fn is_judged(&self) -> bool {
-        matches!(self.workers, Workers::AsTheProgram)
+    fn has_bound(&self) -> bool {
+        matches!(self.workers, Workers::Program)
     }
 
     fn is_too_slow(&self) -> bool {
-        self.is_judged() && self.ratio() > self.bound
+        self.has_bound() && self.ratio() > self.bound
     }
 
     fn to_json(&self) -> Value {
@@ -162,26 +162,26 @@ impl Case {
             "server": self.server, "threads": self.workers.name(), "processors": self.place,
             "native": self.native.to_json(), "component": self.hosted.to_json(),
             "idle": self.idle.to_json(), "ratio": self.ratio(), "ratios": self.ratios,
-            "bound": self.is_judged().then_some(self.bound),
+            "bound": self.has_bound().then_some(self.bound),
         })
     }
 }
 
 /// Each in turn first, so that neither always finds the processor as the other left it.
-async fn pairs(
+async fn measure_pairs(
     native: &Native,
     hosted: &mut Hosted,
     count: usize,
 ) -> Result<(Vec<Duration>, Vec<Duration>)> {
     let mut measured = (Vec::with_capacity(count), Vec::with_capacity(count));
     for number in 0..2 * count {
-        let began = Instant::now();
+        let started_at = Instant::now();
         if matches!(number % 4, 0 | 3) {
             native.renew().await?;
-            measured.0.push(began.elapsed());
+            measured.0.push(started_at.elapsed());
         } else {
             hosted.renew().await?;
-            measured.1.push(began.elapsed());
+            measured.1.push(started_at.elapsed());
         }
     }
     Ok(measured)
@@ -189,10 +189,10 @@ async fn pairs(
 
 fn runtime(workers: Workers) -> Result<Runtime> {
     let mut builder = match workers {
-        Workers::AsTheProgram => Builder::new_multi_thread(),
-        Workers::None => Builder::new_current_thread(),
+        Workers::Program => Builder::new_multi_thread(),
+        Workers::SingleThread => Builder::new_current_thread(),
     };
-    if matches!(workers, Workers::AsTheProgram) {
+    if matches!(workers, Workers::Program) {
         builder.worker_threads(2);
     }
     Ok(builder.enable_all().build()?)
@@ -201,8 +201,8 @@ fn runtime(workers: Workers) -> Result<Runtime> {
 impl Workers {
     fn name(self) -> &'static str {
         match self {
-            Self::AsTheProgram => "1 + 2",
-            Self::None => "1",
+            Self::Program => "1 + 2",
+            Self::SingleThread => "1",
         }
     }
 }
@@ -224,13 +224,13 @@ fn print(cases: &[Case]) {
     let micros = |duration: Duration| format!("{:.1}", duration.as_secs_f64() * 1e6);
     let mut table = Table::new(&headings);
     for case in cases {
-        let bound = match case.is_judged() {
+        let bound = match case.has_bound() {
             true if case.is_too_slow() => format!("{} MISSED", case.bound),
             true => format!("{} met", case.bound),
             false => String::new(),
         };
-        let ends = (case.ratios.first(), case.ratios.last());
-        let ends = ends.0.zip(ends.1).map(|(least, most)| format!("{least:.2}–{most:.2}"));
+        let extremes = (case.ratios.first(), case.ratios.last());
+        let extremes = extremes.0.zip(extremes.1).map(|(min, max)| format!("{min:.2}–{max:.2}"));
         table.row([
             case.server.to_owned(),
             case.workers.name().to_owned(),
@@ -241,7 +241,7 @@ fn print(cases: &[Case]) {
             micros(case.hosted.quantile(0.99)),
             micros(case.idle.median()),
             format!("{:.2}", case.ratio()),
-            ends.unwrap_or_default(),
+            extremes.unwrap_or_default(),
             bound,
         ]);
     }

@@ -24,7 +24,7 @@ pub struct Native {
 
 impl Native {
     /// Makes container and blob, and acquires.
-    pub async fn leading(connection_string: &str, blob: &str) -> Result<Self> {
+    pub async fn acquire(connection_string: &str, blob: &str) -> Result<Self> {
         let account = Account::from_connection_string(connection_string);
         let lease = LeaseId::from_random(*Uuid::new_v4().as_bytes());
         let native = Self {

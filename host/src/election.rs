@@ -1,7 +1,7 @@
 //! An election in a blob, reached over HTTP: [`Election`].
 
-use crate::egress::direct::{response, to_http};
-use crate::egress::{AllowList, Authorities, Clients, Gate};
+use crate::egress::direct::{from_http, to_http};
+use crate::egress::{AllowList, RootCertificates, Clients, Gate};
 use crate::settings::{CandidateSettings, InvalidSettings};
 use crate::token;
 use bytes::Bytes;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_azure::operation::ETag;
 use tenure_azure::request;
-use tenure_clock::{Clock, Reading};
-use tenure_core::driver::{self, Surroundings, usable_settings};
+use tenure_clock::{Clock, ClockHandle};
+use tenure_core::driver::{self, DriverIo, read_settings};
 use tenure_core::{
-    Begins, CredentialState, Event, Failure, FailureKind, Listed, Moment, Needs, Problem,
+    StepStart, CredentialState, Event, Failure, FailureKind, Listed, Moment, Needs, Problem,
     ProblemClass, Report, Request, Response, Session, Settings, SideAnswer, SideRequest, Snapshot,
     State, TransferOrder, TransferState, TriggerState,
 };
@@ -26,11 +26,11 @@ use tokio::time::timeout;
 /// It may send requests to the origins that its [`check`](Self::check) named, so nothing is sent before that.
 pub struct Election {
     settings: CandidateSettings,
-    clock: Reading,
+    clock: ClockHandle,
     clients: Arc<Clients>,
-    granted: OnceLock<Gate>,
+    gate: OnceLock<Gate>,
     /// What it remembers of its credential for side blobs.
-    session: Mutex<State>,
+    side_session: Mutex<State>,
 }
 
 impl Election {
@@ -38,10 +38,10 @@ impl Election {
     pub fn new(settings: impl Into<CandidateSettings>, clock: &impl Clock) -> Self {
         Self {
             settings: settings.into(),
-            clock: clock.reading(),
-            clients: Arc::new(Clients::for_component(Authorities::default())),
-            granted: OnceLock::new(),
-            session: Mutex::default(),
+            clock: clock.handle(),
+            clients: Arc::new(Clients::with_env_proxies(RootCertificates::default())),
+            gate: OnceLock::new(),
+            side_session: Mutex::default(),
         }
     }
 
@@ -52,14 +52,14 @@ impl Election {
             settings: settings.into(),
             clock: self.clock.clone(),
             clients: self.clients.clone(),
-            granted: OnceLock::new(),
-            session: Mutex::default(),
+            gate: OnceLock::new(),
+            side_session: Mutex::default(),
         }
     }
 
     /// The election in the blob with that suffix. It needs a [`check`](Self::check) like a new one.
     #[must_use]
-    pub fn for_suffix(&self, suffix: &str) -> Self {
+    pub fn with_suffix(&self, suffix: &str) -> Self {
         let mut settings = self.settings.clone();
         settings.options.election =
             settings.options.election.map(|name| format!("{name}.{suffix}"));
@@ -69,10 +69,10 @@ impl Election {
     /// Trusts servers that `authorities` vouch for, beside those that the platform trusts. It
     /// needs a [`check`](Self::check) afterwards, like a new one.
     #[must_use]
-    pub fn trusting(mut self, authorities: Authorities) -> Self {
-        self.clients = self.clients.clone().trusting(authorities);
+    pub fn with_root_certificates(mut self, root_certificates: RootCertificates) -> Self {
+        self.clients = self.clients.clone().with_root_certificates(root_certificates);
         // What was granted before does not know them.
-        self.granted = OnceLock::new();
+        self.gate = OnceLock::new();
         self
     }
 
@@ -88,13 +88,13 @@ impl Election {
             needs.credential = "tokens that the program issues".to_owned();
         }
         // A second check of the same settings needs the same.
-        let _ = self.granted.set(Gate::of_election(AllowList::of(&needs)?, self.clients.clone()));
+        let _ = self.gate.set(Gate::for_election(AllowList::from_needs(&needs)?, self.clients.clone()));
         Ok(needs)
     }
 
     /// Allows requests, where nobody has [checked](Self::check) the settings yet.
-    pub(crate) fn grant(&self) -> Result<(), InvalidSettings> {
-        if self.granted.get().is_none() {
+    pub(crate) fn ensure_checked(&self) -> Result<(), InvalidSettings> {
+        if self.gate.get().is_none() {
             self.check()?;
         }
         Ok(())
@@ -114,26 +114,26 @@ impl Election {
         let failure = match self.renew_token().await {
             Ok(failure) => failure,
             Err(problem) => {
-                let undone = Report::undone(state.map(State::as_bytes), event, &[]);
-                return Report { problems: vec![problem], again_in: token::PAUSE, ..undone };
+                let failed_report = Report::invalid_settings(state.map(State::as_bytes), event, &[]);
+                return Report { problems: vec![problem], again_in: token::RETRY_PAUSE, ..failed_report };
             }
         };
-        let mut around = self.around();
+        let mut io = self.io();
         // A freeze since `elapsed` was read counts.
-        let late = around.began.saturating_sub(elapsed);
-        around.began = elapsed + late;
-        let begins = Begins { at: around.began, ahead: around.ahead };
+        let late = io.started_at.saturating_sub(elapsed);
+        io.started_at = elapsed + late;
+        let start = StepStart { at: io.started_at, clock_lead: io.clock_lead };
         let state = state.map(State::as_bytes);
-        let mut report = driver::step(&self.settings, state, begins, event, &around).await;
-        report.count_from_earlier(late);
+        let mut report = driver::step(&self.settings, state, start, event, &io).await;
+        report.shift_to_earlier(late);
         report.problems.extend(failure);
         report
     }
 
     /// The settings for requests beside the steps.
-    async fn usable(&self) -> Result<Settings, Problem> {
+    async fn refreshed_settings(&self) -> Result<Settings, Problem> {
         self.renew_token().await?;
-        usable_settings(&self.settings)
+        read_settings(&self.settings)
     }
 
     /// Makes sure that there is a token, where a provider issues them. Returns the provider's error if there is an earlier
@@ -158,9 +158,9 @@ impl Election {
     ///
     /// Why there is no answer.
     pub async fn send(&self, request: &Request) -> Result<Response, Failure> {
-        let other = |detail: String| Failure { kind: FailureKind::Other, detail };
+        let other_failure = |detail: String| Failure { kind: FailureKind::Other, detail };
         let within = request.timeout;
-        let request = to_http(request).map_err(|error| other(error.to_string()))?;
+        let request = to_http(request).map_err(|error| other_failure(error.to_string()))?;
         self.exchange(request, within).await
     }
 
@@ -170,10 +170,10 @@ impl Election {
     ///
     /// The service could not be asked, or the blob is no election.
     pub async fn inspect(&self) -> Result<Snapshot, Problem> {
-        let settings = self.usable().await?;
+        let settings = self.refreshed_settings().await?;
         let mut credential_state = CredentialState::default();
-        let look = driver::look(&settings, &mut credential_state, &self.around()).await?;
-        Ok(look.snapshot)
+        let inspection = driver::inspect(&settings, &mut credential_state, &self.io()).await?;
+        Ok(inspection.snapshot)
     }
 
     /// The candidates that were seen lately, those seen last first.
@@ -182,8 +182,8 @@ impl Election {
     ///
     /// The service could not be asked.
     pub async fn candidates(&self) -> Result<Vec<Listed>, Problem> {
-        let settings = self.usable().await?;
-        driver::candidates(&settings, &self.around()).await
+        let settings = self.refreshed_settings().await?;
+        driver::candidates(&settings, &self.io()).await
     }
 
     /// Asks for a turn outside the schedule, by a trigger of that id, or tells what became of it. An `id` is 1 to 64
@@ -194,9 +194,9 @@ impl Election {
     ///
     /// It was not placed, or the service could not be asked. With class `Unreachable`, `Unavailable` or
     /// `Nonsense` it may have been placed all the same.
-    pub async fn trigger(&self, id: &str, place: bool) -> Result<TriggerState, Problem> {
-        let settings = self.usable().await?;
-        driver::place_trigger(&settings, id, place, &self.around()).await
+    pub async fn trigger(&self, id: &str, submit: bool) -> Result<TriggerState, Problem> {
+        let settings = self.refreshed_settings().await?;
+        driver::place_trigger(&settings, id, submit, &self.io()).await
     }
 
     /// Places an order to give the leadership up, or says what became of it. The first call has no term, and places it; it
@@ -208,10 +208,10 @@ impl Election {
     pub async fn transfer(
         &self,
         order: &TransferOrder,
-        place: bool,
+        submit: bool,
     ) -> Result<TransferState, Problem> {
-        let settings = self.usable().await?;
-        driver::place_transfer(&settings, order.clone(), place, &self.around()).await
+        let settings = self.refreshed_settings().await?;
+        driver::place_transfer(&settings, order.clone(), submit, &self.io()).await
     }
 
     /// Breaks the lease, whoever holds it, after at most `period` (whole seconds, up to 60), or
@@ -225,8 +225,8 @@ impl Election {
     /// The service refused or could not be asked. With class `Unreachable`, `Unavailable` or `Nonsense` it
     /// may have been broken all the same.
     pub async fn break_lease(&self, period: Option<Duration>) -> Result<Duration, Problem> {
-        let settings = self.usable().await?;
-        driver::break_lease(&settings, period, &self.around()).await
+        let settings = self.refreshed_settings().await?;
+        driver::break_lease(&settings, period, &self.io()).await
     }
 
     /// Sends a request about blobs beside the election's. When it has begun, it is given up after `limit`.
@@ -234,17 +234,17 @@ impl Election {
     /// # Errors
     ///
     /// It was refused, or nobody knows whether it was done.
-    pub async fn side_blob(
+    pub async fn send_side_request(
         &self,
         request: SideRequest,
         limit: Option<Duration>,
     ) -> Result<SideAnswer, Problem> {
-        let settings = self.usable().await?;
-        let mut session = self.session();
-        let around = self.around();
-        let ask = driver::side_blob(settings, request, &mut session, &around);
-        let answer = timeout(limit.unwrap_or(Duration::MAX), ask).await;
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = session.written().into();
+        let settings = self.refreshed_settings().await?;
+        let mut session = self.load_session();
+        let io = self.io();
+        let exchange = driver::side_blob(settings, request, &mut session, &io);
+        let answer = timeout(limit.unwrap_or(Duration::MAX), exchange).await;
+        *self.side_session.lock().unwrap_or_else(PoisonError::into_inner) = session.to_bytes().into();
         answer.unwrap_or_else(|_| {
             let detail = "a request beside the election was given up: the account answers too late";
             Err(Problem { class: ProblemClass::Unreachable, detail: detail.to_owned() })
@@ -253,19 +253,19 @@ impl Election {
 
     /// The request that deletes the blob with that suffix if it is still that version, for a process that outlives this
     /// one. None: nothing authorises it now.
-    pub fn deletion(&self, suffix: &str, tag: ETag) -> Option<Request> {
-        let settings = usable_settings(&self.settings).ok()?;
-        driver::deletion(settings, suffix, tag, &self.session(), &self.around())
+    pub fn delete_request(&self, suffix: &str, tag: ETag) -> Option<Request> {
+        let settings = read_settings(&self.settings).ok()?;
+        driver::deletion(settings, suffix, tag, &self.load_session(), &self.io())
     }
 
-    fn session(&self) -> Session {
-        let written = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        Session::read(Some(written.as_bytes()))
+    fn load_session(&self) -> Session {
+        let stored = self.side_session.lock().unwrap_or_else(PoisonError::into_inner);
+        Session::from_bytes(Some(stored.as_bytes()))
     }
 
-    fn around(&self) -> Around<'_> {
-        let (began, ahead) = self.clock.read();
-        Around { election: self, began, ahead, steadily: began.saturating_sub(ahead) }
+    fn io(&self) -> StepIo<'_> {
+        let (started_at, clock_lead) = self.clock.read();
+        StepIo { election: self, started_at, clock_lead, steady_start: started_at.saturating_sub(clock_lead) }
     }
 
     async fn exchange(
@@ -273,33 +273,33 @@ impl Election {
         request: http::Request<Bytes>,
         within: Duration,
     ) -> Result<Response, Failure> {
-        let Some(gate) = self.granted.get() else {
+        let Some(gate) = self.gate.get() else {
             return Err(Failure { kind: FailureKind::Denied, detail: String::new() });
         };
-        gate.fetch(request, within).await.map(response)
+        gate.fetch(request, within).await.map(from_http)
     }
 }
 
 /// The surroundings of a step, or of a request outside an election.
-struct Around<'e> {
+struct StepIo<'e> {
     election: &'e Election,
     /// The clock when it began.
-    began: Moment,
+    started_at: Moment,
     /// By how much that may have run ahead.
-    ahead: Duration,
+    clock_lead: Duration,
     /// The clock then, without that.
-    steadily: Moment,
+    steady_start: Moment,
 }
 
-impl Surroundings for Around<'_> {
+impl DriverIo for StepIo<'_> {
     fn now(&self) -> Moment {
         // Within a step only differences count, and they never run ahead.
-        let (now, ahead) = self.election.clock.read();
-        let since = now.saturating_sub(ahead).saturating_sub(self.steadily);
-        self.began + since
+        let (now, clock_lead) = self.election.clock.read();
+        let elapsed = now.saturating_sub(clock_lead).saturating_sub(self.steady_start);
+        self.started_at + elapsed
     }
 
-    fn wall(&self) -> DateTime<Utc> {
+    fn wall_clock(&self) -> DateTime<Utc> {
         Utc::now()
     }
 
@@ -314,7 +314,7 @@ impl Surroundings for Around<'_> {
         timeout: Duration,
         most: usize,
     ) -> Result<Response, Failure> {
-        let request = Request::of(request.clone(), timeout);
+        let request = Request::new(request.clone(), timeout);
         let mut answer = self.election.send(&request).await?;
         answer.body.truncate(most);
         Ok(answer)

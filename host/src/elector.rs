@@ -1,6 +1,6 @@
 //! The way to lead: an elector, and what its work may do.
 
-use crate::egress::Authorities;
+use crate::egress::RootCertificates;
 use crate::election::Election;
 use crate::future::BoxError;
 use crate::handler::{Handler, from_fn};
@@ -64,7 +64,7 @@ use tokio::runtime::Handle as Runtime;
 pub struct Elector {
     election: Arc<Election>,
     settings: Settings,
-    process: Arc<Process>,
+    process: Arc<ProcessResources>,
 }
 
 /// Why there can be no elector.
@@ -82,15 +82,15 @@ pub enum NewElectorError {
 /// Resources that the electors of a process share. The thread never ends: leases are released also after the last elector
 /// is dropped.
 #[derive(Debug)]
-struct Process {
+struct ProcessResources {
     clock: BootClock,
     election: Election,
     tasks: Tasks,
 }
 
-impl Process {
+impl ProcessResources {
     fn shared() -> io::Result<Arc<Self>> {
-        static SHARED: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+        static SHARED: Mutex<Option<Arc<ProcessResources>>> = Mutex::new(None);
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(process) = &*shared {
             return Ok(process.clone());
@@ -109,7 +109,7 @@ impl Elector {
     ///
     /// All complaints about the settings at once, or the system has no thread left.
     pub fn new(settings: Settings) -> Result<Self, NewElectorError> {
-        let process = Process::shared()?;
+        let process = ProcessResources::shared()?;
         let election = process.election.with_settings(settings.clone());
         election.check()?;
         Ok(Self { election: Arc::new(election), settings, process })
@@ -117,9 +117,9 @@ impl Elector {
 
     /// Trusts servers that `authorities` vouch for, beside those that the platform trusts.
     #[must_use]
-    pub fn trusting(mut self, authorities: Authorities) -> Self {
+    pub fn with_root_certificates(mut self, root_certificates: RootCertificates) -> Self {
         let election = self.election.with_settings(self.settings.clone());
-        self.election = Arc::new(election.trusting(authorities));
+        self.election = Arc::new(election.with_root_certificates(root_certificates));
         self
     }
 
@@ -162,7 +162,7 @@ impl Elector {
     /// # Panics
     ///
     /// Outside a runtime of tokio, which runs the work.
-    pub async fn run_on<F, T>(
+    pub async fn run_on_schedule<F, T>(
         &self,
         schedule: Schedule,
         shutdown: impl Future<Output = ()>,
@@ -193,7 +193,7 @@ impl Elector {
         shutdown: impl Future<Output = ()>,
         handler: impl Handler,
     ) -> Result<(), InvalidSettings> {
-        let membership = self.start_with(schedule, handler)?;
+        let membership = self.start_with_handler(schedule, handler)?;
         shutdown.await;
         membership.leave().await;
         Ok(())
@@ -209,7 +209,7 @@ impl Elector {
     ///
     /// Outside a runtime of tokio.
     pub fn start(&self) -> Result<Membership, InvalidSettings> {
-        self.start_with(Schedule::WhileLeading, from_fn(|_, _| pending()))
+        self.start_with_handler(Schedule::WhileLeading, from_fn(|_, _| pending()))
     }
 
     /// Contends from now on with a handler of any kind. The handler runs on the runtime that this is called in, which must
@@ -224,17 +224,17 @@ impl Elector {
     /// # Panics
     ///
     /// Outside a runtime of tokio.
-    pub fn start_with(
+    pub fn start_with_handler(
         &self,
         schedule: Schedule,
         handler: impl Handler,
     ) -> Result<Membership, InvalidSettings> {
-        let settings = CandidateSettings::from(self.settings.clone()).on(schedule);
+        let settings = CandidateSettings::from(self.settings.clone()).with_schedule(schedule);
         let election = self.election.with_settings(settings);
         election.check()?;
         let runner = Runner::new(election, handler, self.process.clock.clone());
-        let runner = runner.turns_on(Runtime::current());
-        Ok(Membership::begin(runner, &self.process.tasks))
+        let runner = runner.run_turns_on(Runtime::current());
+        Ok(Membership::start(runner, &self.process.tasks))
     }
 }
 

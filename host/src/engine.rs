@@ -6,7 +6,7 @@
 
 pub use crate::egress::{
     AllowList, Body, Budget, Clients, Error, Gate, InvalidOrigin, Limits, Outlet, Policy, Proxy,
-    direct::{response, to_http},
+    direct::{from_http, to_http},
 };
 pub use crate::election::Election;
 pub use crate::handler::lines::{HandlerLines, TurnLines};
@@ -14,7 +14,7 @@ pub use crate::lines::Lines;
 pub use crate::runner::{Elector, ElectorError, Order, Runner};
 pub use crate::settings::candidate::CandidateSettings;
 pub use crate::settings::variables::Variables;
-pub use crate::tasks::{Leave, Task, Tasks};
+pub use crate::tasks::{LeaveSignal, Task, Tasks};
 pub use crate::trace_parent::TraceParent;
 
 /// The interface by which a handler is called.

@@ -11,14 +11,14 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Waits until `flag` is true: forever, if its sender is dropped before.
-pub(crate) async fn becomes_true(flag: &mut watch::Receiver<bool>) {
+pub(crate) async fn wait_until_true(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|flag| *flag).await.is_err() {
         pending().await
     }
 }
 
 /// Waits for `future`: forever, if there is none.
-pub(crate) async fn if_any<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
+pub(crate) async fn or_pending<F: Future + Unpin>(future: Option<&mut F>) -> F::Output {
     match future {
         Some(future) => future.await,
         None => pending().await,

@@ -78,12 +78,12 @@ mod terminated;
 mod token;
 mod trace_parent;
 
-pub use egress::{Authorities, InvalidAuthorities};
+pub use egress::{RootCertificates, InvalidRootCertificates};
 pub use elector::{Elector, NewElectorError};
 pub use lease::Lease;
 pub use membership::{Events, Leader, Membership, Role};
-pub use runner::{Class, Event, Reason};
+pub use runner::{ProblemKind, Event, StandDownReason};
 pub use tenure_core::{EndingReason, ProblemClass};
 #[cfg(unix)]
 pub use tenure_supervisor::supervisor_main;
-pub use terminated::terminated;
+pub use terminated::shutdown_signal;

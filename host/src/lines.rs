@@ -1,56 +1,56 @@
 //! Bytes of a handler as lines.
 
 /// The most bytes of a line. A longer one is cut.
-const LINE: usize = 4096;
+const MAX_LINE: usize = 4096;
 
-type Take = Box<dyn FnMut(String) + Send>;
+type LineCallback = Box<dyn FnMut(String) + Send>;
 
 /// Hands each line of what is written to it to a function. Bytes that are not UTF-8 are replaced.
 /// The last line needs no end: it is handed over when this is dropped.
 pub struct Lines {
-    take: Take,
+    on_line: LineCallback,
     line: Vec<u8>,
     /// `line` continues one that was cut.
-    cut: bool,
+    is_continuation: bool,
 }
 
 impl Lines {
     /// Each line is handed to `take`.
-    pub fn new(take: impl FnMut(String) + Send + 'static) -> Self {
-        Self { take: Box::new(take), line: Vec::new(), cut: false }
+    pub fn new(on_line: impl FnMut(String) + Send + 'static) -> Self {
+        Self { on_line: Box::new(on_line), line: Vec::new(), is_continuation: false }
     }
 
     /// Takes bytes that may end in the middle of a line.
     pub fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
-                self.end();
+                self.emit_line();
                 continue;
             }
             self.line.push(byte);
             // Only now is it known that the line goes on.
-            if self.line.len() > LINE {
-                self.cut();
+            if self.line.len() > MAX_LINE {
+                self.emit_part();
             }
         }
     }
 
     /// Hands over as much as a line may have, without parting a character.
-    fn cut(&mut self) {
-        let continues = |at: &usize| self.line[*at] & 0b1100_0000 == 0b1000_0000;
+    fn emit_part(&mut self) {
+        let is_continuation_byte = |at: &usize| self.line[*at] & 0b1100_0000 == 0b1000_0000;
         // A character has at most four bytes.
-        let at = (LINE - 3..=LINE).rev().find(|at| !continues(at)).unwrap_or(LINE);
-        (self.take)(String::from_utf8_lossy(&self.line[..at]).into_owned());
-        self.line.drain(..at);
-        self.cut = true;
+        let end = (MAX_LINE - 3..=MAX_LINE).rev().find(|at| !is_continuation_byte(at)).unwrap_or(MAX_LINE);
+        (self.on_line)(String::from_utf8_lossy(&self.line[..end]).into_owned());
+        self.line.drain(..end);
+        self.is_continuation = true;
     }
 
-    fn end(&mut self) {
+    fn emit_line(&mut self) {
         let line = String::from_utf8_lossy(&self.line).trim_end_matches('\r').to_owned();
         self.line.clear();
         // Nothing but the end of a line that was cut.
-        if !(std::mem::take(&mut self.cut) && line.is_empty()) {
-            (self.take)(line);
+        if !(std::mem::take(&mut self.is_continuation) && line.is_empty()) {
+            (self.on_line)(line);
         }
     }
 }
@@ -58,7 +58,7 @@ impl Lines {
 impl Drop for Lines {
     fn drop(&mut self) {
         if !self.line.is_empty() {
-            self.end();
+            self.emit_line();
         }
     }
 }
@@ -68,36 +68,36 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    fn written(chunks: &[&[u8]]) -> Vec<String> {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let sink = seen.clone();
+    fn lines_of(chunks: &[&[u8]]) -> Vec<String> {
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let sink = received.clone();
         let mut lines = Lines::new(move |line| sink.lock().unwrap().push(line));
         for chunk in chunks {
             lines.write(chunk);
         }
         drop(lines);
-        Arc::into_inner(seen).unwrap().into_inner().unwrap()
+        Arc::into_inner(received).unwrap().into_inner().unwrap()
     }
 
     #[test]
     fn lines_are_joined_split_and_ended() {
-        assert_eq!(written(&[b"a", b"b\nc\r\n\nd"]), ["ab", "c", "", "d"]);
-        assert_eq!(written(&[b"x\n"]), ["x"]);
-        assert_eq!(written(&[b"\xff\n"]), ["\u{fffd}"]);
+        assert_eq!(lines_of(&[b"a", b"b\nc\r\n\nd"]), ["ab", "c", "", "d"]);
+        assert_eq!(lines_of(&[b"x\n"]), ["x"]);
+        assert_eq!(lines_of(&[b"\xff\n"]), ["\u{fffd}"]);
     }
 
     #[test]
     fn a_long_line_is_cut_and_nothing_is_added_or_lost() {
         let long = |bytes: usize| "x".repeat(bytes);
         for (text, expected) in [
-            (long(LINE + 1), vec![long(LINE), long(1)]),
-            (long(LINE) + "\n", vec![long(LINE)]),
-            (long(2 * LINE) + "\r\ny", vec![long(LINE), long(LINE), "y".to_owned()]),
-            (long(LINE) + "\n\n", vec![long(LINE), String::new()]),
-            (long(LINE - 1) + "\ry\n", vec![long(LINE - 1) + "\r", "y".to_owned()]),
-            (long(LINE) + "\ry\n", vec![long(LINE), "\ry".to_owned()]),
+            (long(MAX_LINE + 1), vec![long(MAX_LINE), long(1)]),
+            (long(MAX_LINE) + "\n", vec![long(MAX_LINE)]),
+            (long(2 * MAX_LINE) + "\r\ny", vec![long(MAX_LINE), long(MAX_LINE), "y".to_owned()]),
+            (long(MAX_LINE) + "\n\n", vec![long(MAX_LINE), String::new()]),
+            (long(MAX_LINE - 1) + "\ry\n", vec![long(MAX_LINE - 1) + "\r", "y".to_owned()]),
+            (long(MAX_LINE) + "\ry\n", vec![long(MAX_LINE), "\ry".to_owned()]),
         ] {
-            assert_eq!(written(&[text.as_bytes()]), expected);
+            assert_eq!(lines_of(&[text.as_bytes()]), expected);
         }
     }
 
@@ -105,15 +105,15 @@ mod tests {
     fn a_long_line_is_cut_between_characters() {
         for character in ["é", "€", "😀"] {
             for before in 0..character.len() {
-                let text = "x".repeat(before) + &character.repeat(LINE);
-                let lines = written(&[text.as_bytes()]);
+                let text = "x".repeat(before) + &character.repeat(MAX_LINE);
+                let lines = lines_of(&[text.as_bytes()]);
                 assert_eq!(lines.concat(), text);
                 let full = &lines[..lines.len() - 1];
-                assert!(full.iter().all(|line| line.len() > LINE - 4 && line.len() <= LINE));
+                assert!(full.iter().all(|line| line.len() > MAX_LINE - 4 && line.len() <= MAX_LINE));
             }
         }
         // No character goes on for so long.
-        let lines = written(&[&[0x80; LINE + 1]]);
-        assert_eq!(lines, ["\u{fffd}".repeat(LINE), "\u{fffd}".to_owned()]);
+        let lines = lines_of(&[&[0x80; MAX_LINE + 1]]);
+        assert_eq!(lines, ["\u{fffd}".repeat(MAX_LINE), "\u{fffd}".to_owned()]);
     }
 }

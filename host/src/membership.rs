@@ -7,7 +7,7 @@ use crate::tasks::{Task, Tasks};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tenure_clock::{BootClock, Clock as _, Reading};
+use tenure_clock::{BootClock, Clock as _, ClockHandle};
 use tenure_core as contract;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
@@ -67,20 +67,20 @@ pub struct Events(broadcast::Receiver<Event>);
 
 impl Membership {
     /// Runs the candidate on the thread of `tasks`.
-    pub(crate) fn begin(candidate: Runner<Election, BootClock>, tasks: &Tasks) -> Self {
-        let (shown, role) = watch::channel(Role::default());
-        let (shown, events) = (Arc::new(shown), Arc::new(OnceLock::new()));
+    pub(crate) fn start(candidate: Runner<Election, BootClock>, tasks: &Tasks) -> Self {
+        let (role_sender, role) = watch::channel(Role::default());
+        let (role_sender, events) = (Arc::new(role_sender), Arc::new(OnceLock::new()));
         let senders: Arc<OnceLock<broadcast::Sender<Event>>> = events.clone();
-        let mut candidate = showing_role(candidate, shown.clone()).on_event(move |event| {
+        let mut candidate = publish_role(candidate, role_sender.clone()).on_event(move |event| {
             if let Some(sender) = senders.get() {
                 // All readers may have gone.
                 let _ = sender.send(event);
             }
         });
-        let left = Left(shown);
+        let leave_guard = LeaveGuard(role_sender);
         let task = tasks.add(|leave| async move {
-            let _left = left;
-            candidate.run(leave.asked()).await;
+            let _leave_guard = leave_guard;
+            candidate.run(leave.requested()).await;
         });
         Self { task, role, events }
     }
@@ -94,7 +94,7 @@ impl Membership {
     /// Returns the role of this process now, as a change, and whenever it changes. A renewal is no change. The last role is
     /// [`Left`](Role::Left).
     #[must_use]
-    pub fn roles(&self) -> watch::Receiver<Role> {
+    pub fn watch_role(&self) -> watch::Receiver<Role> {
         let mut role = self.role.clone();
         role.mark_changed();
         role
@@ -102,8 +102,8 @@ impl Membership {
 
     /// Returns the term of this process if it leads and may act at this instant, as [`Role::leads`] does.
     #[must_use]
-    pub fn leads(&self) -> Option<u64> {
-        self.role.borrow().leads()
+    pub fn leading_term(&self) -> Option<u64> {
+        self.role.borrow().leading_term()
     }
 
     /// Returns the events from now on. They are for people: act on the role and on the deadline of a turn.
@@ -117,7 +117,7 @@ impl Membership {
     /// on when the future is dropped. A handler that did not stop in time may still run then.
     pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
-        async move { self.task.ended().await }
+        async move { self.task.join().await }
     }
 }
 
@@ -144,40 +144,40 @@ impl Events {
 }
 
 /// Shows that the process has left, however the candidate ends.
-struct Left(Arc<watch::Sender<Role>>);
+struct LeaveGuard(Arc<watch::Sender<Role>>);
 
-impl Drop for Left {
+impl Drop for LeaveGuard {
     fn drop(&mut self) {
-        self.0.send_if_modified(Role::leaves);
+        self.0.send_if_modified(Role::set_left);
     }
 }
 
 /// Makes the candidate show its role in `shown`.
-fn showing_role(
+fn publish_role(
     candidate: Runner<Election, BootClock>,
-    shown: Arc<watch::Sender<Role>>,
+    role_sender: Arc<watch::Sender<Role>>,
 ) -> Runner<Election, BootClock> {
-    let (clock, ended) = (candidate.clock.reading(), shown.clone());
-    let leaving = Arc::new(AtomicBool::new(false));
-    let leaves = leaving.clone();
+    let (clock, ended_sender) = (candidate.clock.handle(), role_sender.clone());
+    let is_leaving = Arc::new(AtomicBool::new(false));
+    let leaving_flag = is_leaving.clone();
     candidate
         .on_report(move |report, taken_at| {
             // The lease is held until the turn is over. Code outside the turn has to stop now.
-            let over = report.wind_down || leaves.load(Ordering::Relaxed);
-            shown.send_if_modified(|role| match &report.role {
-                contract::Role::Leading(_) if over => role.ends(None),
-                other => role.becomes(other, taken_at, &clock),
+            let is_ending = report.wind_down || leaving_flag.load(Ordering::Relaxed);
+            role_sender.send_if_modified(|role| match &report.role {
+                contract::Role::Leading(_) if is_ending => role.end_leadership(None),
+                reported => role.update(reported, taken_at, &clock),
             });
         })
         .on_event(move |event| {
             // At the end of its validity a step may be under way, and take its time.
             match event {
                 Event::StoodDown { term, .. } => {
-                    ended.send_if_modified(|role| role.ends(Some(term)))
+                    ended_sender.send_if_modified(|role| role.end_leadership(Some(term)))
                 }
                 Event::Leaving { .. } => {
-                    leaving.store(true, Ordering::Relaxed);
-                    ended.send_if_modified(|role| role.ends(None))
+                    is_leaving.store(true, Ordering::Relaxed);
+                    ended_sender.send_if_modified(|role| role.end_leadership(None))
                 }
                 _ => false,
             };
@@ -194,7 +194,7 @@ impl Role {
     /// Its term, if it leads and may act at this instant. None also where it is shown as the leader, but its time is over:
     /// a step may be under way then, or the machine was suspended.
     #[must_use]
-    pub fn leads(&self) -> Option<u64> {
+    pub fn leading_term(&self) -> Option<u64> {
         match self {
             Self::Leading(lease) if !lease.is_lost() => Some(lease.term()),
             _ => None,
@@ -202,21 +202,21 @@ impl Role {
     }
 
     /// Becomes what a report says that is counted from `taken_at`. Whether that is a change.
-    fn becomes(&mut self, told: &contract::Role, taken_at: Duration, clock: &Reading) -> bool {
-        let next = match (told, &*self) {
-            (contract::Role::Leading(now), _) => {
-                let until = taken_at + now.valid_for;
+    fn update(&mut self, reported: &contract::Role, taken_at: Duration, clock: &ClockHandle) -> bool {
+        let next = match (reported, &*self) {
+            (contract::Role::Leading(leadership), _) => {
+                let until = taken_at + leadership.valid_for;
                 if let Self::Leading(lease) = self
-                    && lease.term() == now.term
+                    && lease.term() == leadership.term
                 {
-                    lease.set(until);
+                    lease.set_valid_until(until);
                     return false;
                 }
-                Self::Leading(Lease::new(now.term, clock.clone(), until))
+                Self::Leading(Lease::new(leadership.term, clock.clone(), until))
             }
             (contract::Role::Following(leader), _) => {
                 let leader = leader.as_ref().map(Leader::from_record);
-                if matches!(self, Self::Following { leader: before } if *before == leader) {
+                if matches!(self, Self::Following { leader: previous } if *previous == leader) {
                     return false;
                 }
                 Self::Following { leader }
@@ -235,7 +235,7 @@ impl Role {
     }
 
     /// Ends with the election. Returns true if that is a change.
-    fn leaves(&mut self) -> bool {
+    fn set_left(&mut self) -> bool {
         if let Self::Leading(lease) = self {
             lease.end();
         }
@@ -243,9 +243,9 @@ impl Role {
     }
 
     /// The leadership of that term is over, or of any. Whether it was not known yet.
-    fn ends(&mut self, over: Option<u64>) -> bool {
+    fn end_leadership(&mut self, ended_term: Option<u64>) -> bool {
         match self {
-            Self::Leading(lease) if over.is_none_or(|over| lease.term() == over) => lease.end(),
+            Self::Leading(lease) if ended_term.is_none_or(|ended_term| lease.term() == ended_term) => lease.end(),
             _ => return false,
         }
         *self = Self::Undecided;

@@ -23,10 +23,10 @@ use tenure_core::variable;
 pub struct InvalidSettings(pub Vec<Complaint>);
 
 fn sentences(complaints: &[Complaint]) -> String {
-    let told = complaints.iter().map(|Complaint { setting, problem, advice }| {
-        format!("{}: {problem}; {advice}", setting.field())
+    let texts = complaints.iter().map(|Complaint { setting, problem, advice }| {
+        format!("{}: {problem}; {advice}", setting.field_name())
     });
-    told.collect::<Vec<_>>().join(". ")
+    texts.collect::<Vec<_>>().join(". ")
 }
 
 /// The settings of one candidate, by the names of the program's options. Where there is an `Option`, none means the
@@ -184,12 +184,12 @@ impl Credential {
     /// Tokens of Microsoft Entra ID from a provider. `account` is the name of the storage account, or the address of its Blob
     /// service. Clones of this share their tokens. The election component cannot use them.
     pub fn tokens(account: impl Into<String>, provider: impl TokenProvider) -> Self {
-        Self::Tokens { account: account.into(), tokens: Tokens::of(provider) }
+        Self::Tokens { account: account.into(), tokens: Tokens::new(provider) }
     }
 
-    fn variables(self) -> Variables {
+    fn into_variables(self) -> Variables {
         match self {
-            Self::Environment => Variables::from_env().of_credentials(),
+            Self::Environment => Variables::from_env().credentials_only(),
             Self::ConnectionString(text) => {
                 Variables::new().with(variable::CONNECTION_STRING, text.reveal())
             }

@@ -3,7 +3,7 @@
 //! The candidates of a process share it, with their requests and timers: what one of them does needs no other thread to
 //! wake up. Turns, pages and collectors are elsewhere, so that nothing that they compute holds up a renewal.
 
-use crate::future::becomes_true;
+use crate::future::wait_until_true;
 use std::future::poll_fn;
 use std::io;
 use std::panic::resume_unwind;
@@ -21,12 +21,12 @@ pub struct Tasks {
     pub runtime: Runtime,
     running: Mutex<JoinSet<()>>,
     /// Held by the one that waits for their end.
-    waiting: tokio::sync::Mutex<()>,
+    join_lock: tokio::sync::Mutex<()>,
     added: Notify,
     /// All are to leave.
     leave: watch::Sender<bool>,
     /// Its end ends the thread.
-    _keep: oneshot::Sender<()>,
+    _keep_alive: oneshot::Sender<()>,
 }
 
 /// A task that was added. It goes on when this is dropped.
@@ -38,9 +38,9 @@ pub struct Task {
 
 /// The word that a task is to leave.
 #[derive(Clone, Debug)]
-pub struct Leave {
-    own: watch::Receiver<bool>,
-    all: watch::Receiver<bool>,
+pub struct LeaveSignal {
+    task_flag: watch::Receiver<bool>,
+    shared_flag: watch::Receiver<bool>,
 }
 
 impl Tasks {
@@ -49,7 +49,7 @@ impl Tasks {
     /// The system has no thread left, or no descriptor.
     pub fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (keep, end) = oneshot::channel();
+        let (keep_alive, end) = oneshot::channel();
         let handle = runtime.handle().clone();
         let work = move || {
             let _ = runtime.block_on(end);
@@ -60,15 +60,15 @@ impl Tasks {
         Ok(Self {
             runtime: handle,
             running: Mutex::default(),
-            waiting: tokio::sync::Mutex::default(),
+            join_lock: tokio::sync::Mutex::default(),
             added: Notify::new(),
             leave: watch::Sender::new(false),
-            _keep: keep,
+            _keep_alive: keep_alive,
         })
     }
 
     /// Runs one more, which is told when it is to leave.
-    pub fn add<F>(&self, task: impl FnOnce(Leave) -> F) -> Task
+    pub fn add<F>(&self, task: impl FnOnce(LeaveSignal) -> F) -> Task
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -76,13 +76,13 @@ impl Tasks {
         // Dropped with the task, however it ends.
         let (running, ended) = watch::channel(());
         // In a place of its own, or the task would have room for it twice.
-        let task = Box::pin(task(Leave { own: leave.subscribe(), all: self.leave.subscribe() }));
+        let task = Box::pin(task(LeaveSignal { task_flag: leave.subscribe(), shared_flag: self.leave.subscribe() }));
         let task = async move {
             let _running = running;
             task.await;
         };
         let mut running = self.running();
-        self.forget_ended(&mut running);
+        self.reap_ended(&mut running);
         running.spawn_on(task, &self.runtime);
         drop(running);
         self.added.notify_one();
@@ -95,8 +95,8 @@ impl Tasks {
     }
 
     /// Completes when all are to leave.
-    pub async fn asked(&self) {
-        becomes_true(&mut self.leave.subscribe()).await;
+    pub async fn leave_requested(&self) {
+        wait_until_true(&mut self.leave.subscribe()).await;
     }
 
     /// Has all leave.
@@ -109,9 +109,9 @@ impl Tasks {
     /// # Panics
     ///
     /// As soon as one of them did.
-    pub async fn ended(&self) {
+    pub async fn join(&self) {
         // Tasks wake up one that waits for them, and no other.
-        let _one = self.waiting.lock().await;
+        let _one = self.join_lock.lock().await;
         let mut leave = self.leave.subscribe();
         loop {
             let next = poll_fn(|context| self.running().poll_join_next(context));
@@ -135,7 +135,7 @@ impl Tasks {
     }
 
     /// What has ended takes room until somebody hears of it. A panic is kept for [`ended`](Self::ended).
-    fn forget_ended(&self, running: &mut JoinSet<()>) {
+    fn reap_ended(&self, running: &mut JoinSet<()>) {
         while let Some(ended) = running.try_join_next() {
             if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
                 running.spawn_on(async { resume_unwind(panic) }, &self.runtime);
@@ -156,30 +156,30 @@ impl Task {
     }
 
     /// Completes when it has ended.
-    pub async fn ended(&mut self) {
+    pub async fn join(&mut self) {
         // Nothing is ever sent.
         while self.ended.changed().await.is_ok() {}
     }
 }
 
-impl Leave {
+impl LeaveSignal {
     /// Completes when the task is to leave.
-    pub async fn asked(mut self) {
+    pub async fn requested(mut self) {
         select! {
-            () = becomes_true(&mut self.own) => {}
-            () = becomes_true(&mut self.all) => {}
+            () = wait_until_true(&mut self.task_flag) => {}
+            () = wait_until_true(&mut self.shared_flag) => {}
         }
     }
 
     /// Completes when the task was told so itself: whoever added it has it leave in its turn.
-    pub async fn asked_itself(mut self) {
-        becomes_true(&mut self.own).await;
+    pub async fn requested_for_task(mut self) {
+        wait_until_true(&mut self.task_flag).await;
     }
 
     /// Whether the task alone is to leave, while others go on.
     #[must_use]
-    pub fn is_alone(&self) -> bool {
-        *self.own.borrow() && !*self.all.borrow()
+    pub fn is_for_task_only(&self) -> bool {
+        *self.task_flag.borrow() && !*self.shared_flag.borrow()
     }
 }
 
@@ -191,33 +191,33 @@ mod tests {
     use tokio::time::timeout;
 
     #[tokio::test]
-    async fn tasks_come_and_go_and_the_rest_is_ended_at_the_end() {
+    async fn tasks_end_alone_or_all_together() {
         let tasks = Tasks::start().unwrap();
-        let until_asked = |leave: Leave| leave.asked();
-        let (mut first, mut second) = (tasks.add(until_asked), tasks.add(until_asked));
+        let wait_for_leave = |leave: LeaveSignal| leave.requested();
+        let (mut first, mut second) = (tasks.add(wait_for_leave), tasks.add(wait_for_leave));
         first.leave();
-        first.ended().await;
-        assert!(timeout(Duration::ZERO, second.ended()).await.is_err(), "it goes on");
-        let third = tasks.add(until_asked);
+        first.join().await;
+        assert!(timeout(Duration::ZERO, second.join()).await.is_err(), "it goes on");
+        let third = tasks.add(wait_for_leave);
         // Whoever holds nothing of a task has not ended it.
         drop(third);
-        assert!(timeout(Duration::ZERO, tasks.ended()).await.is_err(), "two go on");
+        assert!(timeout(Duration::ZERO, tasks.join()).await.is_err(), "two go on");
         tasks.leave();
-        tasks.ended().await;
-        second.ended().await;
+        tasks.join().await;
+        second.join().await;
         // It has left before it began.
-        tasks.add(until_asked).ended().await;
-        tasks.ended().await;
+        tasks.add(wait_for_leave).join().await;
+        tasks.join().await;
     }
 
     #[tokio::test]
-    async fn all_who_wait_for_the_end_hear_of_it() {
+    async fn all_waiters_observe_the_end() {
         let tasks = Arc::new(Tasks::start().unwrap());
-        tasks.add(|leave| leave.asked());
+        tasks.add(|leave| leave.requested());
         let mut waiting = JoinSet::new();
         for _ in 0..2 {
             let tasks = tasks.clone();
-            waiting.spawn(async move { tasks.ended().await });
+            waiting.spawn(async move { tasks.join().await });
             // It waits before the next one does.
             tokio::task::yield_now().await;
         }
@@ -226,44 +226,44 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_that_have_ended_take_no_room() {
+    async fn ended_tasks_free_their_memory() {
         let tasks = Tasks::start().unwrap();
         for _ in 0..100 {
-            tasks.add(|_| async {}).ended().await;
+            tasks.add(|_| async {}).join().await;
         }
-        let left = tasks.running().len();
-        assert!(left < 10, "{left}");
+        let remaining = tasks.running().len();
+        assert!(remaining < 10, "{remaining}");
     }
 
     #[tokio::test]
     #[should_panic(expected = "of one")]
-    async fn the_panic_of_one_is_not_forgotten_when_others_come() {
+    async fn a_panic_survives_later_tasks() {
         let tasks = Tasks::start().unwrap();
-        tasks.add(|_| async { panic!("of one") }).ended().await;
+        tasks.add(|_| async { panic!("of one") }).join().await;
         for _ in 0..10 {
-            tasks.add(|_| async {}).ended().await;
+            tasks.add(|_| async {}).join().await;
         }
-        tasks.ended().await;
+        tasks.join().await;
     }
 
     #[tokio::test]
-    async fn nothing_that_runs_is_no_end() {
+    async fn an_empty_set_does_not_end_by_itself() {
         let tasks = Tasks::start().unwrap();
-        assert!(timeout(Duration::ZERO, tasks.ended()).await.is_err());
-        tasks.add(Leave::asked).leave();
+        assert!(timeout(Duration::ZERO, tasks.join()).await.is_err());
+        tasks.add(LeaveSignal::requested).leave();
         let ended = async {
-            tasks.ended().await;
+            tasks.join().await;
         };
-        let (mut task, asks) = (tasks.add(Leave::asked), async { tasks.leave() });
-        tokio::join!(ended, asks);
-        task.ended().await;
+        let (mut task, leaving) = (tasks.add(LeaveSignal::requested), async { tasks.leave() });
+        tokio::join!(ended, leaving);
+        task.join().await;
     }
 
     #[tokio::test]
     #[should_panic(expected = "of one")]
-    async fn the_panic_of_one_is_not_lost() {
+    async fn a_panic_is_propagated() {
         let tasks = Tasks::start().unwrap();
         tasks.add(|_| async { panic!("of one") });
-        tasks.ended().await;
+        tasks.join().await;
     }
 }

@@ -7,12 +7,12 @@
 /// # Panics
 ///
 /// Outside a runtime of tokio that has its drivers enabled.
-pub async fn terminated() {
+pub async fn shutdown_signal() {
     #[cfg(unix)]
     {
         use std::future::pending;
         use tokio::signal::unix::{SignalKind, signal};
-        let asked = |kind| async move {
+        let received = |kind| async move {
             match signal(kind) {
                 Ok(mut signal) => drop(signal.recv().await),
                 // It ends the process as ever.
@@ -20,8 +20,8 @@ pub async fn terminated() {
             }
         };
         tokio::select! {
-            () = asked(SignalKind::terminate()) => {}
-            () = asked(SignalKind::interrupt()) => {}
+            () = received(SignalKind::terminate()) => {}
+            () = received(SignalKind::interrupt()) => {}
         }
     }
     #[cfg(not(unix))]

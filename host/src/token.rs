@@ -4,7 +4,7 @@ use crate::future::{BoxError, BoxFuture};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use tenure_core::{Secret, causes};
+use tenure_core::{Secret, error_chain};
 use tokio::time::{Instant, timeout};
 
 /// Issues tokens of Microsoft Entra ID for the storage account, for a program that has a credential already.
@@ -51,16 +51,16 @@ impl Token {
 }
 
 /// A token is replaced so long before it expires.
-const EARLY: Duration = Duration::from_secs(5 * 60);
+const RENEW_EARLY: Duration = Duration::from_secs(5 * 60);
 
 /// The longest that a provider may take.
-const LIMIT: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The shortest time from one answer of a provider to the next call.
-pub(crate) const PAUSE: Duration = Duration::from_secs(10);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
 /// Stands for the token where settings are judged before there is one.
-const NONE: &str = "none-yet";
+const NO_TOKEN: &str = "none-yet";
 
 /// The tokens of a provider. Clones share them.
 #[derive(Clone, Debug)]
@@ -70,15 +70,15 @@ pub struct Tokens(Arc<Shared>);
 struct Shared {
     provider: Arc<dyn TokenProvider>,
     /// Held by the one that calls the provider.
-    calling: tokio::sync::Mutex<()>,
-    last: Mutex<Last>,
+    call_lock: tokio::sync::Mutex<()>,
+    last: Mutex<LastCall>,
 }
 
 #[derive(Debug, Default)]
-struct Last {
+struct LastCall {
     token: Option<Token>,
     /// The time of the last answer.
-    answered: Option<Instant>,
+    answered_at: Option<Instant>,
     /// The error of the last answer.
     failure: Option<String>,
     /// That error was returned by [`Tokens::new_failure`].
@@ -86,15 +86,15 @@ struct Last {
 }
 
 impl Tokens {
-    pub(crate) fn of(provider: impl TokenProvider) -> Self {
+    pub(crate) fn new(provider: impl TokenProvider) -> Self {
         let provider = Arc::new(provider);
-        Self(Arc::new(Shared { provider, calling: Default::default(), last: Mutex::default() }))
+        Self(Arc::new(Shared { provider, call_lock: Default::default(), last: Mutex::default() }))
     }
 
     /// Returns the last token. One that has expired is returned too: the service decides.
     pub(crate) fn last(&self) -> Secret {
         let last = self.0.last();
-        last.token.as_ref().map_or_else(|| NONE.into(), |token| token.secret.clone())
+        last.token.as_ref().map_or_else(|| NO_TOKEN.into(), |token| token.secret.clone())
     }
 
     /// Calls the provider when a new token is due. Waits for the answer only where there is no valid token.
@@ -104,20 +104,20 @@ impl Tokens {
     /// There is no token yet: the provider's error.
     pub(crate) async fn renew(&self) -> Result<(), String> {
         let shared = &self.0;
-        let left = shared.left();
-        if left.is_zero() {
-            let _one = shared.calling.lock().await;
+        let time_left = shared.time_left();
+        if time_left.is_zero() {
+            let _one = shared.call_lock.lock().await;
             shared.call_if_due().await;
-        } else if left <= EARLY {
+        } else if time_left <= RENEW_EARLY {
             let shared = shared.clone();
             tokio::spawn(async move {
-                if let Ok(_one) = shared.calling.try_lock() {
+                if let Ok(_one) = shared.call_lock.try_lock() {
                     shared.call_if_due().await;
                 }
             });
         }
         match &*shared.last() {
-            Last { token: None, failure: Some(failure), .. } => Err(failure.clone()),
+            LastCall { token: None, failure: Some(failure), .. } => Err(failure.clone()),
             _ => Ok(()),
         }
     }
@@ -139,34 +139,34 @@ impl PartialEq for Tokens {
 impl Eq for Tokens {}
 
 impl Shared {
-    fn last(&self) -> MutexGuard<'_, Last> {
+    fn last(&self) -> MutexGuard<'_, LastCall> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how long the last token is still valid.
-    fn left(&self) -> Duration {
+    fn time_left(&self) -> Duration {
         let expires = self.last().token.as_ref().map(|token| token.expires);
-        let left = expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
-        left.unwrap_or_default()
+        let time_left = expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
+        time_left.unwrap_or_default()
     }
 
     /// Calls the provider, unless another caller just did.
     async fn call_if_due(&self) {
-        let answered = self.last().answered;
-        if self.left() > EARLY || answered.is_some_and(|answered| answered.elapsed() < PAUSE) {
+        let answered_at = self.last().answered_at;
+        if self.time_left() > RENEW_EARLY || answered_at.is_some_and(|answered_at| answered_at.elapsed() < RETRY_PAUSE) {
             return;
         }
-        let answer = timeout(LIMIT, self.provider.token()).await;
+        let answer = timeout(CALL_TIMEOUT, self.provider.token()).await;
         let mut last = self.last();
-        last.answered = Some(Instant::now());
+        last.answered_at = Some(Instant::now());
         last.is_reported = false;
         last.failure = match answer {
             Ok(Ok(token)) => {
                 last.token = Some(token);
                 None
             }
-            Ok(Err(error)) => Some(causes(&*error)),
-            Err(_) => Some(format!("no answer within {LIMIT:?}")),
+            Ok(Err(error)) => Some(error_chain(&*error)),
+            Err(_) => Some(format!("no answer within {CALL_TIMEOUT:?}")),
         };
     }
 }
@@ -194,32 +194,32 @@ mod tests {
 
     fn tokens(valid: Option<Duration>) -> (Tokens, Arc<AtomicUsize>) {
         let calls = Arc::new(AtomicUsize::default());
-        (Tokens::of(Provider(valid, calls.clone())), calls)
+        (Tokens::new(Provider(valid, calls.clone())), calls)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_who_need_the_first_token_wait_for_one_call() {
-        let (tokens, calls) = tokens(Some(2 * EARLY));
-        assert_eq!(tokens.last().reveal(), NONE);
+    async fn concurrent_callers_share_the_first_call() {
+        let (tokens, calls) = tokens(Some(2 * RENEW_EARLY));
+        assert_eq!(tokens.last().reveal(), NO_TOKEN);
         let first = async { (tokens.renew().await, tokens.last()) };
         let second = async { (tokens.renew().await, tokens.last()) };
         let (first, second) = tokio::join!(first, second);
         for (renewed, token) in [first, second] {
             assert_eq!((renewed, token.reveal()), (Ok(()), "t0"));
         }
-        advance(PAUSE).await;
+        advance(RETRY_PAUSE).await;
         tokens.renew().await.unwrap();
         assert_eq!(calls.load(Ordering::SeqCst), 1, "it is valid for longer");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_while_the_last_token_is_valid() {
-        let (tokens, calls) = tokens(Some(EARLY));
+    async fn a_valid_token_is_renewed_in_the_background() {
+        let (tokens, calls) = tokens(Some(RENEW_EARLY));
         tokens.renew().await.unwrap();
         tokens.renew().await.unwrap();
         tokio::task::yield_now().await;
         assert_eq!(calls.load(Ordering::SeqCst), 1, "it answered just now");
-        advance(PAUSE).await;
+        advance(RETRY_PAUSE).await;
         // The call runs in a task, which has not begun.
         tokens.renew().await.unwrap();
         assert_eq!(tokens.last().reveal(), "t0");
@@ -238,12 +238,12 @@ mod tests {
                 assert_eq!(tokens.new_failure().as_deref(), new);
             }
             assert_eq!(calls.load(Ordering::SeqCst), expected);
-            advance(PAUSE).await;
+            advance(RETRY_PAUSE).await;
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_expired_token_is_used_until_there_is_another_one() {
+    async fn an_expired_token_is_used_until_it_is_renewed() {
         let (tokens, _) = tokens(Some(Duration::ZERO));
         for _ in 0..2 {
             assert_eq!(tokens.renew().await, Ok(()));

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_told_in_its_scope_alone() {
+    async fn the_trace_parent_is_visible_in_its_scope_only() {
         let parent = TraceParent { trace: 0xabc, span: 7, sampled: true };
         assert_eq!(parent.to_string(), "00-00000000000000000000000000000abc-0000000000000007-01");
         assert_eq!(parent.scope(async { TraceParent::current() }).await, Some(parent));

@@ -24,7 +24,7 @@ struct Source {
     /// The name under which it is carried.
     file: &'static str,
     /// The variable that names a ready one instead.
-    given: &'static str,
+    override_variable: &'static str,
 }
 
 /// The election component, into which handlers are plugged.
@@ -32,27 +32,27 @@ const SOCKET: Source = Source {
     package: "tenure-guest",
     features: &[],
     file: "socket.wasm",
-    given: "TENURE_COMPONENT_WASM",
+    override_variable: "TENURE_COMPONENT_WASM",
 };
 /// The same with a URL in the place of a handler.
 const UNIVERSAL: Source = Source {
     package: "tenure-guest",
     features: &["webhook"],
     file: "tenure.wasm",
-    given: "TENURE_UNIVERSAL_WASM",
+    override_variable: "TENURE_UNIVERSAL_WASM",
 };
 /// Stands between a handler and its environment.
 const FILTER: Source = Source {
     package: "tenure-filter",
     features: &[],
     file: "filter.wasm",
-    given: "TENURE_FILTER_WASM",
+    override_variable: "TENURE_FILTER_WASM",
 };
 const EXAMPLE: Source = Source {
     package: "tenure-example-report",
     features: &[],
     file: "report.wasm",
-    given: "TENURE_EXAMPLE_WASM",
+    override_variable: "TENURE_EXAMPLE_WASM",
 };
 
 fn main() {
@@ -65,19 +65,19 @@ fn main() {
 fn build() -> Result<(), String> {
     let origin = origin()?;
     if cfg!(feature = "component") {
-        let socket = carry(&origin, &SOCKET, "TENURE_COMPONENT")?;
+        let socket = provide(&origin, &SOCKET, "TENURE_COMPONENT")?;
         // One component: the program runs, and the tests try, what is shipped.
         for name in ["election.wasm", "tenure-socket.wasm"] {
             publish(&origin, &socket, name);
         }
     }
     if cfg!(feature = "compose") {
-        carry(&origin, &FILTER, "TENURE_FILTER")?;
-        let universal = carry(&origin, &UNIVERSAL, "TENURE_UNIVERSAL")?;
+        provide(&origin, &FILTER, "TENURE_FILTER")?;
+        let universal = provide(&origin, &UNIVERSAL, "TENURE_UNIVERSAL")?;
         publish(&origin, &universal, "tenure.wasm");
     }
     if cfg!(feature = "example") {
-        let example = carry(&origin, &EXAMPLE, "TENURE_EXAMPLE_HANDLER")?;
+        let example = provide(&origin, &EXAMPLE, "TENURE_EXAMPLE_HANDLER")?;
         publish(&origin, &example, "report.wasm");
     }
     Ok(())
@@ -106,25 +106,25 @@ fn origin() -> Result<Origin, String> {
 }
 
 /// A component that the library finds by the variable `known`: a ready one, or one of `origin`.
-fn carry(origin: &Origin, source: &Source, known: &str) -> Result<PathBuf, String> {
-    let path = match (wasm::given(source.given)?, origin) {
+fn provide(origin: &Origin, source: &Source, variable: &str) -> Result<PathBuf, String> {
+    let path = match (wasm::from_env(source.override_variable)?, origin) {
         (Some(path), _) => path,
         (None, Origin::Package(components)) => components.join(source.file),
-        (None, Origin::Workspace(workspace)) => made(workspace, source)?,
+        (None, Origin::Workspace(workspace)) => build_component(workspace, source)?,
     };
-    println!("cargo::rustc-env={known}={}", path.display());
+    println!("cargo::rustc-env={variable}={}", path.display());
     Ok(path)
 }
 
 /// A component of this workspace, without the names of its parts.
-fn made(workspace: &Path, source: &Source) -> Result<PathBuf, String> {
-    let told = |path: &Path, error| format!("{}: {error}", path.display());
+fn build_component(workspace: &Path, source: &Source) -> Result<PathBuf, String> {
+    let file_error = |path: &Path, error| format!("{}: {error}", path.display());
     let built = wasm::build(workspace, source.package, source.features)?;
-    let component = fs::read(&built).map_err(|error| told(&built, error))?;
+    let component = fs::read(&built).map_err(|error| file_error(&built, error))?;
     let component = strip::without_names(&component)
         .ok_or_else(|| format!("{} is no component", built.display()))?;
     let path = wasm::out_dir()?.join(source.file);
-    fs::write(&path, component).map_err(|error| told(&path, error))?;
+    fs::write(&path, component).map_err(|error| file_error(&path, error))?;
     Ok(path)
 }
 

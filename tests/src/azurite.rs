@@ -34,7 +34,7 @@ impl Azurite {
     /// # Errors
     /// It cannot be installed or does not start.
     pub async fn start(port: u16, certificates: Option<Arc<Certificates>>) -> Result<Self> {
-        spawn_blocking(move || Self::start_now(port, certificates)).await?
+        spawn_blocking(move || Self::start_blocking(port, certificates)).await?
     }
 
     /// One that others use too, each in containers of its own. It ends with the last of them.
@@ -43,16 +43,16 @@ impl Azurite {
     /// It cannot be installed or does not start.
     pub async fn shared(tls: bool) -> Result<Arc<Self>> {
         let mut shared = SHARED[usize::from(tls)].lock().await;
-        if let Some(running) = shared.upgrade() {
-            return Ok(running);
+        if let Some(existing) = shared.upgrade() {
+            return Ok(existing);
         }
-        let certificates = if tls { Some(Arc::new(Certificates::mint()?)) } else { None };
-        let started = Arc::new(Self::start(0, certificates).await?);
-        *shared = Arc::downgrade(&started);
-        Ok(started)
+        let certificates = if tls { Some(Arc::new(Certificates::generate()?)) } else { None };
+        let azurite = Arc::new(Self::start(0, certificates).await?);
+        *shared = Arc::downgrade(&azurite);
+        Ok(azurite)
     }
 
-    fn start_now(port: u16, certificates: Option<Arc<Certificates>>) -> Result<Self> {
+    fn start_blocking(port: u16, certificates: Option<Arc<Certificates>>) -> Result<Self> {
         let installed = tools::npm("azurite", "tests/azurite")?;
         let mut command = Command::new("node");
         command
@@ -73,19 +73,19 @@ impl Azurite {
             .spawn()
             .context("Azurite needs Node.js: install it, so that `node` is on the PATH")?;
         let stdout = child.stdout.take().context("no standard output")?;
-        let (told, listening) = mpsc::channel();
+        let (port_sender, port_receiver) = mpsc::channel();
         // Its output is read to the end, so that it never waits for a full pipe.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let port = line.rsplit_once("://127.0.0.1:");
                 if let Some(port) = port.and_then(|(_, port)| port.trim().parse::<u16>().ok()) {
-                    let _ = told.send(port);
+                    let _ = port_sender.send(port);
                 }
             }
         });
         let mut azurite = Self { child, port, certificates };
         // The channel closes when the process ends.
-        azurite.port = listening.recv().context("Azurite ended before it listened")?;
+        azurite.port = port_receiver.recv().context("Azurite ended before it listened")?;
         Ok(azurite)
     }
 

@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::{PATIENCE, tools};
 
-const ADVICE: &str = "on Debian, as root: apt-get install -y chromium chromium-driver";
+const INSTALL_ADVICE: &str = "on Debian, as root: apt-get install -y chromium chromium-driver";
 
 /// How WebDriver names an element in JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -24,16 +24,16 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const PORT_TAKEN: &str = "IPv4 port not available. Exiting...";
 
 /// Between two looks at a page.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A process and all that it started, which end with it at the latest when it is dropped.
 #[derive(Debug)]
-pub struct Family {
+pub struct ProcessGroup {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Family {
+impl ProcessGroup {
     /// Starts a process whose standard output is read by [`line`](Self::line).
     ///
     /// # Errors
@@ -49,15 +49,15 @@ impl Family {
     ///
     /// # Errors
     /// It ends before it says so.
-    pub async fn line(&mut self, beginning: &str) -> Result<String> {
+    pub async fn line(&mut self, prefix: &str) -> Result<String> {
         let mut last = String::new();
         while let Some(line) = self.lines.next_line().await? {
-            if let Some(rest) = line.strip_prefix(beginning) {
-                return Ok(rest.to_owned());
+            if let Some(suffix) = line.strip_prefix(prefix) {
+                return Ok(suffix.to_owned());
             }
             last = line;
         }
-        bail!("it ended before it said \"{beginning}\", with: {last}")
+        bail!("it ended before it said \"{prefix}\", with: {last}")
     }
 
     /// Ends the process itself as Ctrl-C does, and returns all else that it says.
@@ -66,12 +66,12 @@ impl Family {
     /// It cannot be signalled, or what it says cannot be read.
     pub async fn interrupt(mut self) -> Result<(ExitStatus, String)> {
         kill_process(self.id()?, Signal::INT)?;
-        let mut rest = String::new();
+        let mut remaining = String::new();
         while let Some(line) = self.lines.next_line().await? {
-            rest.push_str(&line);
-            rest.push('\n');
+            remaining.push_str(&line);
+            remaining.push('\n');
         }
-        Ok((self.child.wait().await?, rest))
+        Ok((self.child.wait().await?, remaining))
     }
 
     fn id(&self) -> Result<Pid> {
@@ -80,7 +80,7 @@ impl Family {
     }
 }
 
-impl Drop for Family {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Ok(id) = self.id() {
             // All of them may be gone.
@@ -94,7 +94,7 @@ impl Drop for Family {
 pub struct Browser {
     client: reqwest::Client,
     session: String,
-    _driver: Family,
+    _driver: ProcessGroup,
     _profile: TempDir,
 }
 
@@ -104,10 +104,10 @@ impl Browser {
     /// # Errors
     /// It is not installed, or does not start.
     pub async fn start() -> Result<Self> {
-        tools::need("chromedriver", ADVICE)?;
+        tools::require_tool("chromedriver", INSTALL_ADVICE)?;
         let (driver, port) = loop {
             let mut command = Command::new("chromedriver");
-            let mut driver = Family::spawn(command.arg("--port=0").stderr(Stdio::null()))?;
+            let mut driver = ProcessGroup::spawn(command.arg("--port=0").stderr(Stdio::null()))?;
             match driver.line("ChromeDriver was started successfully on port ").await {
                 Ok(port) => break (driver, port),
                 // The port that the kernel gave it for ::1 belongs to another process on 127.0.0.1.
@@ -133,7 +133,7 @@ impl Browser {
         let options = json!({ "goog:chromeOptions": { "args": arguments } });
         let capabilities = json!({ "capabilities": { "alwaysMatch": options } });
         let started = send(&client, format!("{origin}/session"), &capabilities).await;
-        let started = started.with_context(|| format!("Chromium does not start: {ADVICE}"))?;
+        let started = started.with_context(|| format!("Chromium does not start: {INSTALL_ADVICE}"))?;
         let session = started["sessionId"].as_str().context("no session")?;
         let session = format!("{origin}/session/{session}");
         Ok(Self { client, session, _driver: driver, _profile: profile })
@@ -169,13 +169,13 @@ impl Browser {
     /// It is not within `limit`; then with the text of the page.
     pub async fn until(&self, expression: &str, limit: Duration) -> Result<()> {
         let script = format!("return Boolean({expression})");
-        let holds = async {
+        let condition = async {
             while self.run(&script, json!([])).await? != json!(true) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             anyhow::Ok(())
         };
-        if let Ok(result) = tokio::time::timeout(limit, holds).await {
+        if let Ok(result) = tokio::time::timeout(limit, condition).await {
             return result;
         }
         let page = self.run("return document.body.innerText", json!([])).await?;
@@ -187,9 +187,9 @@ impl Browser {
     /// # Errors
     /// There is no such element, or it cannot be clicked.
     pub async fn click(&self, selector: &str) -> Result<()> {
-        let wanted = json!({ "using": "css selector", "value": selector });
-        let found = self.post("element", &wanted).await?;
-        let id = found[ELEMENT].as_str().with_context(|| format!("no {selector}"))?;
+        let locator = json!({ "using": "css selector", "value": selector });
+        let element = self.post("element", &locator).await?;
+        let id = element[ELEMENT].as_str().with_context(|| format!("no {selector}"))?;
         self.post(&format!("element/{id}/click"), &json!({})).await.map(drop)
     }
 
@@ -208,16 +208,16 @@ impl Browser {
     ///
     /// # Errors
     /// The browser does not.
-    pub async fn play(&self, width: u32, height: u32, scheme: &str) -> Result<()> {
-        let phone = width < 500;
+    pub async fn emulate_window(&self, width: u32, height: u32, scheme: &str) -> Result<()> {
+        let is_phone = width < 500;
         let size =
-            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone });
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone });
         let scheme = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         for (command, parameters) in
             [("Emulation.setDeviceMetricsOverride", size), ("Emulation.setEmulatedMedia", scheme)]
         {
-            let order = json!({ "cmd": command, "params": parameters });
-            self.post("goog/cdp/execute", &order).await?;
+            let command = json!({ "cmd": command, "params": parameters });
+            self.post("goog/cdp/execute", &command).await?;
         }
         Ok(())
     }
@@ -232,9 +232,9 @@ impl Browser {
         let size = "return [innerWidth, Math.min(document.documentElement.scrollHeight, 2600)]";
         let size = self.run(size, json!([])).await?;
         let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
-        let wanted = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
-        let order = json!({ "cmd": "Page.captureScreenshot", "params": wanted });
-        let picture = self.post("goog/cdp/execute", &order).await?;
+        let screenshot_options = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let command = json!({ "cmd": "Page.captureScreenshot", "params": screenshot_options });
+        let picture = self.post("goog/cdp/execute", &command).await?;
         let picture = STANDARD.decode(picture["data"].as_str().context("no picture")?)?;
         std::fs::write(Path::new(&folder).join(name).with_extension("png"), picture)?;
         Ok(())
@@ -249,7 +249,7 @@ async fn send(client: &reqwest::Client, url: String, body: &Value) -> Result<Val
     let text = body.to_string();
     let answer = client.post(url).body(text).send().await?;
     let status = answer.status();
-    let told: Value = serde_json::from_str(&answer.text().await?)?;
-    ensure!(status.is_success(), "{}", told["value"]["message"]);
-    Ok(told["value"].clone())
+    let response: Value = serde_json::from_str(&answer.text().await?)?;
+    ensure!(status.is_success(), "{}", response["value"]["message"]);
+    Ok(response["value"].clone())
 }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OnceCell, watch};
 
-use crate::credential::PATIENT;
+use crate::credential::PATIENT_TIMINGS;
 use crate::measure::{peak_memory, processor_time};
 use crate::{Access, BEAT_HANDLER, Credential, Outsider, Sink, Store};
 
@@ -68,19 +68,19 @@ pub struct Group {
     pub turn_ms: u64,
     /// No candidate is to lose its lease, even on a machine that stands still for ten seconds. Options of a candidate come
     /// first.
-    pub patient: bool,
+    pub patient_timings: bool,
 }
 
 impl Group {
     /// An election of its own in a container of its own, for candidates with the account's key.
     #[must_use]
     pub fn new(program: &str, store: &Store, sink: &Sink) -> Self {
-        Self::with(program, store, sink, Credential::SharedKey)
+        Self::with_credential(program, store, sink, Credential::SharedKey)
     }
 
     /// The same, for candidates with another credential.
     #[must_use]
-    pub fn with(program: &str, store: &Store, sink: &Sink, credential: Credential) -> Self {
+    pub fn with_credential(program: &str, store: &Store, sink: &Sink, credential: Credential) -> Self {
         let container = format!("tenure-test-{}", uuid::Uuid::new_v4().simple());
         let connection_string = store.connection_string();
         let access = credential.access(&connection_string, &container);
@@ -92,7 +92,7 @@ impl Group {
             sink: sink.host(),
             timer: ["--every", "2s"],
             turn_ms: 1_600,
-            patient: false,
+            patient_timings: false,
         }
     }
 
@@ -106,9 +106,9 @@ impl Group {
         }
     }
 
-    fn give_patience(&self, command: &mut Command) {
-        if self.patient {
-            command.envs(PATIENT);
+    fn apply_patient_timings(&self, command: &mut Command) {
+        if self.patient_timings {
+            command.envs(PATIENT_TIMINGS);
         }
     }
 
@@ -117,7 +117,7 @@ impl Group {
     /// # Errors
     /// The program cannot be started.
     pub async fn warm_up(&self) -> Result<()> {
-        static DONE: OnceCell<()> = OnceCell::const_new();
+        static COMPILED: OnceCell<()> = OnceCell::const_new();
         let compile = async || {
             // Everything is loaded and judged; no account is given, so nothing is sent.
             Command::new(&self.program)
@@ -128,15 +128,15 @@ impl Group {
                 .await?;
             Ok(())
         };
-        DONE.get_or_try_init(compile).await.copied()
+        COMPILED.get_or_try_init(compile).await.copied()
     }
 
     /// Starts a candidate with the beating handler.
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(&self, name: &str, more: &[&str]) -> Result<Candidate> {
-        self.start_with(name, &self.access, Path::new(BEAT_HANDLER), more)
+    pub fn start(&self, name: &str, options: &[&str]) -> Result<Candidate> {
+        self.start_with(name, &self.access, Path::new(BEAT_HANDLER), options)
     }
 
     /// Starts a candidate that reaches the store in this way.
@@ -148,14 +148,14 @@ impl Group {
         name: &str,
         access: &Access,
         handler: &Path,
-        more: &[&str],
+        options: &[&str],
     ) -> Result<Candidate> {
-        Candidate::spawn(name, self.component(name, access, handler, more))
+        Candidate::spawn(name, self.component(name, access, handler, options))
     }
 
     /// A candidate that runs this handler, to be changed and then [spawned](Candidate::spawn).
     #[must_use]
-    pub fn component(&self, name: &str, access: &Access, handler: &Path, more: &[&str]) -> Command {
+    pub fn component(&self, name: &str, access: &Access, handler: &Path, options: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["run", "--log", "json", "--log-level", "debug", &self.election, "--name", name])
@@ -165,25 +165,25 @@ impl Group {
             .args(["--env", &format!("BEAT_FOR_MS={}", self.turn_ms)])
             .arg("--handler")
             .arg(handler)
-            .args(more);
-        self.give_patience(&mut command);
-        access.give(&mut command);
+            .args(options);
+        self.apply_patient_timings(&mut command);
+        access.apply(&mut command);
         command
     }
 
     /// A candidate that runs a command for each turn, to be changed and then
     /// [spawned](Candidate::spawn). The command sees `BEAT_AT`, the sink's address and port.
     #[must_use]
-    pub fn command(&self, name: &str, more: &[&str], work: &[&str]) -> Command {
+    pub fn command(&self, name: &str, options: &[&str], work_command: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["run", "--log", "json", "--log-level", "debug", &self.election, "--name", name])
             .args(self.timer)
             .args(["--env", &format!("BEAT_AT={}", self.sink)])
-            .args(more);
-        self.give_patience(&mut command);
-        self.access.give(&mut command);
-        command.arg("--").args(work);
+            .args(options);
+        self.apply_patient_timings(&mut command);
+        self.access.apply(&mut command);
+        command.arg("--").args(work_command);
         command
     }
 }
@@ -192,9 +192,9 @@ async fn read_events(stdout: BufReader<tokio::process::ChildStdout>, log: Arc<Lo
     let mut lines = stdout.lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let event = serde_json::from_str(&line).unwrap_or(Value::String(line));
-        let mut all = log.lines.lock().unwrap();
-        all.push(Line { at: Instant::now(), event });
-        log.count.send_replace(all.len());
+        let mut log_lines = log.lines.lock().unwrap();
+        log_lines.push(Line { at: Instant::now(), event });
+        log.count.send_replace(log_lines.len());
     }
     log.closed.send_replace(true);
 }
@@ -202,9 +202,9 @@ async fn read_events(stdout: BufReader<tokio::process::ChildStdout>, log: Arc<Lo
 async fn read_errors(stderr: BufReader<tokio::process::ChildStderr>, errors: Arc<Mutex<String>>) {
     let mut lines = stderr.lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let mut all = errors.lock().unwrap();
-        all.push_str(&line);
-        all.push('\n');
+        let mut log_lines = errors.lock().unwrap();
+        log_lines.push_str(&line);
+        log_lines.push('\n');
     }
 }
 
@@ -269,17 +269,17 @@ impl Candidate {
     }
 
     /// Waits for the first line that is as wanted. Waits for ever if need be.
-    pub async fn line_where(&self, wanted: impl Fn(&Line) -> bool) -> Line {
+    pub async fn wait_for_line(&self, matches: impl Fn(&Line) -> bool) -> Line {
         let mut count = self.log.count.subscribe();
-        let mut seen = 0;
+        let mut lines_seen = 0;
         loop {
             // Let go of before anything is waited for.
-            let found = {
-                let all = self.log.lines.lock().unwrap();
-                let from = std::mem::replace(&mut seen, all.len());
-                all[from..].iter().find(|line| wanted(line)).cloned()
+            let found_line = {
+                let lines = self.log.lines.lock().unwrap();
+                let from = std::mem::replace(&mut lines_seen, lines.len());
+                lines[from..].iter().find(|line| matches(line)).cloned()
             };
-            if let Some(line) = found {
+            if let Some(line) = found_line {
                 return line;
             }
             if count.changed().await.is_err() {
@@ -291,15 +291,15 @@ impl Candidate {
     /// Waits for a line, among those after the first `after`, that is as wanted, as long as the process lives.
     pub async fn line(
         &self,
-        what: &str,
+        description: &str,
         after: usize,
         limit: Duration,
-        wanted: impl Fn(&Line) -> bool,
+        matches: impl Fn(&Line) -> bool,
     ) -> Line {
-        self.line_within(after, limit, wanted).await.unwrap_or_else(|| {
+        self.line_within(after, limit, matches).await.unwrap_or_else(|| {
             let ended = *self.log.closed.borrow();
-            let when = if ended { "before it ended".into() } else { format!("within {limit:?}") };
-            panic!("{}: no {what} {when}\n{}", self.name, self.transcript())
+            let reason = if ended { "before it ended".into() } else { format!("within {limit:?}") };
+            panic!("{}: no {description} {reason}\n{}", self.name, self.transcript())
         })
     }
 
@@ -308,23 +308,23 @@ impl Candidate {
         &self,
         after: usize,
         limit: Duration,
-        wanted: impl Fn(&Line) -> bool,
+        matches: impl Fn(&Line) -> bool,
     ) -> Option<Line> {
-        let found = || self.lines().into_iter().skip(after).find(&wanted);
+        let find_line = || self.lines().into_iter().skip(after).find(&matches);
         let (mut count, mut closed) = (self.log.count.subscribe(), self.log.closed.subscribe());
-        let waited = tokio::time::timeout(limit, async {
+        let result = tokio::time::timeout(limit, async {
             loop {
-                if let Some(line) = found() {
+                if let Some(line) = find_line() {
                     return Some(line);
                 }
                 tokio::select! {
                     _ = count.changed() => {}
                     // All lines were there before.
-                    _ = closed.wait_for(|closed| *closed) => return found(),
+                    _ = closed.wait_for(|closed| *closed) => return find_line(),
                 }
             }
         });
-        waited.await.ok().flatten()
+        result.await.ok().flatten()
     }
 
     /// Waits for the first event of this name.
@@ -433,12 +433,12 @@ impl Candidate {
 /// The child of a process that was started, which runs its election; itself, unless it has one.
 #[must_use]
 pub fn runner_of(id: Pid) -> Pid {
-    let told = format!("--supervised-by={}", id.as_raw_nonzero());
+    let supervisor_argument = format!("--supervised-by={}", id.as_raw_nonzero());
     // Not only by its arguments: what the runner starts has the same ones until it is executed.
     let runner = children_of(id).into_iter().find(|child| {
         let line = std::fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero()));
         let line = line.unwrap_or_default();
-        line.split(|byte| *byte == 0).nth(2).is_some_and(|word| word == told.as_bytes())
+        line.split(|byte| *byte == 0).nth(2).is_some_and(|argument| argument == supervisor_argument.as_bytes())
     });
     runner.unwrap_or(id)
 }

@@ -24,7 +24,7 @@ impl Certificates {
     ///
     /// # Errors
     /// The files cannot be written.
-    pub fn mint() -> Result<Self> {
+    pub fn generate() -> Result<Self> {
         let mut params = CertificateParams::new([])?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "an authority of a test");
@@ -65,7 +65,7 @@ impl Certificates {
     pub fn server(&self) -> Result<ServerConfig> {
         let certificate = CertificateDer::from_pem_file(self.certificate())?;
         let key = PrivateKeyDer::from_pem_file(self.key())?;
-        crypto();
+        install_crypto_provider();
         let config = ServerConfig::builder().with_no_client_auth();
         Ok(config.with_single_cert(vec![certificate], key)?)
     }
@@ -76,7 +76,7 @@ impl Certificates {
 /// # Errors
 /// The file is not there, or holds no certificate.
 pub fn client(ca: Option<&Path>) -> Result<Client> {
-    crypto();
+    install_crypto_provider();
     let mut client = Client::builder().no_proxy();
     if let Some(ca) = ca {
         client = client.tls_certs_only([reqwest::Certificate::from_pem(&std::fs::read(ca)?)?]);
@@ -85,6 +85,6 @@ pub fn client(ca: Option<&Path>) -> Result<Client> {
 }
 
 /// reqwest and rustls are built without a provider of their own; a second call changes nothing.
-fn crypto() {
+fn install_crypto_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use tenure_azure::Account;
 use tenure_azure::credential::Credential as Known;
-use tenure_store::sas::{Scope, Terms};
+use tenure_store::sas::{Scope, SasParameters};
 use tokio::process::Command;
 
 use crate::token::{bearer, token};
 
 /// How the names of variables begin that name a store or hold a credential.
-const PREFIXES: [&str; 2] = ["AZURE_", "IDENTITY_"];
+const VARIABLE_PREFIXES: [&str; 2] = ["AZURE_", "IDENTITY_"];
 
 /// How long tokens last: longer than any scenario.
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -22,12 +22,12 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
 
 /// The commands that end when they were answered.
-const ASKING: [&str; 8] =
+const OPERATOR_COMMANDS: [&str; 8] =
     ["break", "check", "reset-slot", "reshare", "resign", "status", "transfer", "trigger"];
 
 /// Timings for a machine that may stand still for ten seconds: a request is answered within this time-out, and a lease does not
 /// end meanwhile. Leaders renew as often as with the lease by default.
-pub const PATIENT: [(&str, &str); 3] =
+pub const PATIENT_TIMINGS: [(&str, &str); 3] =
     [("TENURE_LEASE", "60s"), ("TENURE_RENEW", "4s"), ("TENURE_REQUEST_TIMEOUT", "15s")];
 
 /// The ways in which a candidate can prove that it may use the store.
@@ -51,7 +51,7 @@ impl Credential {
     #[must_use]
     pub fn access(self, connection_string: &str, container: &str) -> Access {
         let account = || Account::from_connection_string(connection_string).expect("a good one");
-        Access::with(match self {
+        Access::from_connection_string(match self {
             Self::SharedKey => connection_string.to_owned(),
             Self::AccountSas => {
                 let scope = Scope::Account { services: "b".into(), types: "co".into() };
@@ -71,14 +71,14 @@ impl Credential {
     #[must_use]
     pub fn wrong_access(self, connection_string: &str, container: &str) -> Access {
         let key = connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
-        let wrong = connection_string.replace(key.expect("a key"), WRONG_KEY);
+        let wrong_connection_string = connection_string.replace(key.expect("a key"), WRONG_KEY);
         if self == Self::Bearer {
-            let account = Account::from_connection_string(&wrong).expect("a good one");
+            let account = Account::from_connection_string(&wrong_connection_string).expect("a good one");
             let now = Utc::now();
-            let elsewhere = token("https://vault.azure.net", now, now + TimeDelta::hours(1));
-            return Access::with_token(&account, elsewhere);
+            let wrong_audience_token = token("https://vault.azure.net", now, now + TimeDelta::hours(1));
+            return Access::with_token(&account, wrong_audience_token);
         }
-        self.access(&wrong, container)
+        self.access(&wrong_connection_string, container)
     }
 
     /// Whether candidates can make the container.
@@ -107,7 +107,7 @@ impl Credential {
 pub fn with_sas(connection_string: &str, scope: Scope, permissions: &str) -> String {
     let account = Account::from_connection_string(connection_string).expect("a good one");
     let Known::SharedKey(key) = account.credential() else { panic!("{account:?} has no key") };
-    let mut terms = Terms::new(scope, permissions, Utc::now() + TimeDelta::hours(1));
+    let mut terms = SasParameters::new(scope, permissions, Utc::now() + TimeDelta::hours(1));
     terms.protocol = account.origin().starts_with("https:").then(|| "https".to_owned());
     let endpoint = format!("{}{}", account.origin(), account.prefix());
     terms.sign(account.name(), key).connection_string(&endpoint)
@@ -124,7 +124,7 @@ pub struct Access {
 impl Access {
     /// A connection string with a key or with a shared access signature.
     #[must_use]
-    pub fn with(connection_string: impl Into<String>) -> Self {
+    pub fn from_connection_string(connection_string: impl Into<String>) -> Self {
         let connection_string = connection_string.into();
         let parts = connection_string.split([';', '&']);
         let secrets =
@@ -138,7 +138,7 @@ impl Access {
 
     /// These variables. Each value is a secret as a whole.
     #[must_use]
-    pub fn of(variables: Vec<(&'static str, String)>) -> Self {
+    pub fn from_variables(variables: Vec<(&'static str, String)>) -> Self {
         let secrets = variables.iter().map(|(_, value)| value.clone()).collect();
         Self { variables, secrets, ca: None }
     }
@@ -168,9 +168,9 @@ impl Access {
     }
 
     /// Sets the variables for a command, and none of the kind that is around by chance.
-    pub fn set(&self, command: &mut Command) {
+    pub fn set_variables(&self, command: &mut Command) {
         for (name, _) in std::env::vars() {
-            if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            if VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
                 command.env_remove(name);
             }
         }
@@ -178,11 +178,11 @@ impl Access {
     }
 
     /// Gives the program all of it, and patience where it only asks.
-    pub fn give(&self, command: &mut Command) {
-        self.set(command);
+    pub fn apply(&self, command: &mut Command) {
+        self.set_variables(command);
         let first = command.as_std().get_args().next();
-        if first.is_some_and(|name| ASKING.iter().any(|asking| name == *asking)) {
-            command.envs(PATIENT);
+        if first.is_some_and(|name| OPERATOR_COMMANDS.iter().any(|command_name| name == *command_name)) {
+            command.envs(PATIENT_TIMINGS);
         }
         if let Some(ca) = &self.ca {
             command.arg("--ca-file").arg(ca);
@@ -191,7 +191,7 @@ impl Access {
 
     /// Whether a text holds anything that must never be shown.
     #[must_use]
-    pub fn is_told_by(&self, text: &str) -> bool {
+    pub fn leaks_in(&self, text: &str) -> bool {
         self.secrets.iter().any(|secret| text.contains(secret))
     }
 }
@@ -210,8 +210,8 @@ mod tests {
     const KEY: &str = "c2VjcmV0";
 
     fn access(credential: Credential) -> (Access, String) {
-        let known = format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=http://127.0.0.1:1/acc");
-        let access = credential.access(&known, "jobs");
+        let connection_string = format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=http://127.0.0.1:1/acc");
+        let access = credential.access(&connection_string, "jobs");
         let [(name, value)] = access.variables.as_slice() else { panic!("{access:?}") };
         assert_eq!(*name, "AZURE_STORAGE_CONNECTION_STRING");
         let value = value.clone();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_signature_has_no_key() {
+    fn a_signature_comes_without_the_key() {
         for credential in [Credential::AccountSas, Credential::ServiceSas] {
             let (_, value) = access(credential);
             assert!(value.contains(";SharedAccessSignature=sv="), "{value}");
@@ -229,26 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_is_known_and_not_shown() {
+    fn secrets_are_tracked_and_not_shown() {
         for credential in [Credential::SharedKey, Credential::AccountSas, Credential::ServiceSas] {
             let (access, value) = access(credential);
-            assert!(access.is_told_by(&value), "{credential:?}");
-            assert!(!access.is_told_by("BlobEndpoint=http://127.0.0.1:1/acc;sp=rcw"));
-            let shown = format!("{:?}", access.trusting(Some("/ca.pem".into())));
-            assert_eq!(shown, r#"{"AZURE_STORAGE_CONNECTION_STRING", "/ca.pem"}"#);
+            assert!(access.leaks_in(&value), "{credential:?}");
+            assert!(!access.leaks_in("BlobEndpoint=http://127.0.0.1:1/acc;sp=rcw"));
+            let debug_text = format!("{:?}", access.trusting(Some("/ca.pem".into())));
+            assert_eq!(debug_text, r#"{"AZURE_STORAGE_CONNECTION_STRING", "/ca.pem"}"#);
         }
     }
 
     #[test]
     fn a_token_comes_without_a_connection_string() {
-        let known =
+        let connection_string =
             format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=https://127.0.0.1:1/acc");
-        let access = Credential::Bearer.access(&known, "jobs");
+        let access = Credential::Bearer.access(&connection_string, "jobs");
         let names: Vec<_> = access.variables.iter().map(|(name, _)| *name).collect();
-        let wanted = ["ACCOUNT", "SERVICE_ENDPOINT", "AUTH_TOKEN"];
-        assert_eq!(names, wanted.map(|name| format!("AZURE_STORAGE_{name}")));
+        let suffixes = ["ACCOUNT", "SERVICE_ENDPOINT", "AUTH_TOKEN"];
+        assert_eq!(names, suffixes.map(|name| format!("AZURE_STORAGE_{name}")));
         assert_eq!(access.variables[1].1, "https://127.0.0.1:1/acc");
-        assert!(access.is_told_by(&access.variables[2].1));
+        assert!(access.leaks_in(&access.variables[2].1));
         assert!(access.variables.iter().all(|(_, value)| !value.contains(KEY)));
         assert!(!format!("{access:?}").contains("eyJ"), "{access:?}");
     }

@@ -51,28 +51,28 @@ pub fn components() -> Result<PathBuf> {
 /// It cannot be built.
 pub fn javascript() -> Result<PathBuf> {
     let files = ["README.md", "report.js", "package.json", "package-lock.json", "wit"];
-    tools::need("npm", "install Node.js with npm")?;
-    built("javascript", &files, 2)
+    tools::require_tool("npm", "install Node.js with npm")?;
+    build("javascript", &files, 2)
 }
 
 fn python() -> Result<PathBuf> {
     let files = ["README.md", "report.py", "post.py", "requirements.txt", "wit"];
-    tools::need("python3", "install Python 3.10 or newer, with pip")?;
-    built("python", &files, 3)
+    tools::require_tool("python3", "install Python 3.10 or newer, with pip")?;
+    build("python", &files, 3)
 }
 
 /// Runs the first `count` commands of the example's README in an empty folder.
-fn built(language: &str, files: &[&str], count: usize) -> Result<PathBuf> {
+fn build(language: &str, files: &[&str], count: usize) -> Result<PathBuf> {
     let source = format!("examples/{language}");
     let inputs: Vec<_> = files.iter().map(|file| format!("{source}/{file}")).collect();
     let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
-    tools::made(language, &inputs, |folder| {
+    tools::build_if_changed(language, &inputs, |folder| {
         for command in commands(language)?.iter().take(count) {
-            tools::run(shell(folder).arg(command))
+            tools::run_command(shell(folder).arg(command))
                 .with_context(|| format!("the README's command `{command}`"))?;
         }
-        let made = folder.join("report.wasm");
-        ensure!(made.is_file(), "the README's commands do not make {}", made.display());
+        let component = folder.join("report.wasm");
+        ensure!(component.is_file(), "the README's commands do not make {}", component.display());
         Ok(())
     })
 }
@@ -94,14 +94,14 @@ pub fn shell(folder: &Path) -> Command {
 pub fn commands(language: &str) -> Result<Vec<String>> {
     let repository = tools::repository();
     let readme = fs::read_to_string(repository.join(format!("examples/{language}/README.md")))?;
-    let console = readme.split("```console\n").nth(1).and_then(|rest| rest.split("```").next());
-    let here = format!("{}/", repository.display());
+    let console = readme.split("```console\n").nth(1).and_then(|remaining| remaining.split("```").next());
+    let repository_prefix = format!("{}/", repository.display());
     let commands: Vec<_> = console
         .context("the README has no console")?
         .replace("\\\n", "")
         .lines()
         .filter_map(|line| line.strip_prefix("$ "))
-        .map(|command| command.replace("~/tenure/", &here))
+        .map(|command| command.replace("~/tenure/", &repository_prefix))
         .collect();
     ensure!(!commands.is_empty(), "the README's first console has no commands");
     Ok(commands)

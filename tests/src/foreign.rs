@@ -11,13 +11,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::{examples, reserved, tools};
+use crate::{examples, reserve_port, tools};
 
 /// Runs a script of `tests/foreign` on this component.
 ///
 /// # Errors
 /// wasmtime cannot be installed.
-pub fn wasmtime(script: &str, component: &Path) -> Result<Command> {
+pub fn wasmtime_script(script: &str, component: &Path) -> Result<Command> {
     let installed = tools::pip("wasmtime", "tests/foreign/requirements.txt")?;
     let mut python = Command::new("python3");
     // No byte code beside the scripts.
@@ -30,7 +30,7 @@ pub fn wasmtime(script: &str, component: &Path) -> Result<Command> {
 ///
 /// # Errors
 /// It cannot be installed.
-pub fn jco(verb: &str, component: &Path) -> Result<Command> {
+pub fn jco_command(verb: &str, component: &Path) -> Result<Command> {
     let installed = examples::javascript()?;
     let mut node = Command::new("node");
     node.arg(installed.join("node_modules/.bin/jco"));
@@ -59,30 +59,30 @@ impl Server {
     /// It ends or does not listen.
     pub async fn start(command: impl FnOnce(u16) -> Command) -> Result<Self> {
         // Neither of the hosts can take a port that the kernel picks and tell it.
-        let port = reserved()?.port();
+        let port = reserve_port()?.port();
         let address = format!("127.0.0.1:{port}");
-        let mut said = tempfile::tempfile()?;
+        let mut output = tempfile::tempfile()?;
         let mut child = command(port)
             .stdin(Stdio::null())
-            .stdout(said.try_clone()?)
-            .stderr(said.try_clone()?)
+            .stdout(output.try_clone()?)
+            .stderr(output.try_clone()?)
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .context("the host cannot be started")?;
-        let listens = async {
+        let listening = async {
             while tokio::net::TcpStream::connect(&address).await.is_err() {
                 if let Some(status) = child.try_wait()? {
-                    let mut all = String::new();
-                    said.rewind()?;
-                    said.read_to_string(&mut all)?;
-                    bail!("the host ended before it listened: {status}\n{all}");
+                    let mut output_text = String::new();
+                    output.rewind()?;
+                    output.read_to_string(&mut output_text)?;
+                    bail!("the host ended before it listened: {status}\n{output_text}");
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             Ok(())
         };
-        listens.await?;
+        listening.await?;
         Ok(Self { child, address })
     }
 
@@ -105,13 +105,13 @@ impl Drop for Server {
 
 /// A host that takes a turn whenever it is told to.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WarmHost {
     child: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Waiting {
+impl WarmHost {
     /// Starts `run.py COMPONENT waits`, and waits until it can begin at once.
     ///
     /// # Errors
@@ -121,12 +121,12 @@ impl Waiting {
         let mut child = script.spawn().context("the host cannot be started")?;
         let stdin = child.stdin.take().context("no standard input")?;
         let stdout = child.stdout.take().context("no standard output")?;
-        let mut waiting = Self { child, stdin, lines: BufReader::new(stdout).lines() };
-        let ready = waiting.line().await?;
+        let mut host = Self { child, stdin, lines: BufReader::new(stdout).lines() };
+        let ready = host.line().await?;
         if ready != "ready" {
             bail!("the host is not ready, but says {ready}");
         }
-        Ok(waiting)
+        Ok(host)
     }
 
     /// Takes a turn. Returns what became of it.

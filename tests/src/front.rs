@@ -17,13 +17,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// Bytes of a request's body. Requests here have none.
-const MOST: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
 
 /// What becomes of a request that the store does not get, or not as it was sent.
 #[derive(Clone, Debug)]
-pub enum Instead {
+pub enum Override {
     /// The service answers with this status and code, and does nothing.
-    Code(u16, &'static str),
+    Error(u16, &'static str),
     /// A lease operation that is done, and answered with the lease of somebody else.
     AnotherLease(u16),
     /// Something that is no Blob service answers.
@@ -36,7 +36,7 @@ pub enum Instead {
     Unconditional,
 }
 
-type Rule = Arc<dyn Fn(&Request) -> Option<Instead> + Send + Sync>;
+type Rule = Arc<dyn Fn(&Request) -> Option<Override> + Send + Sync>;
 
 /// A front. It ends when it is dropped.
 pub struct Front {
@@ -49,7 +49,7 @@ struct Shared {
     service: Mutex<Service>,
     rule: Mutex<Rule>,
     /// The store's clock is ahead of this machine's by so much.
-    ahead: Mutex<TimeDelta>,
+    clock_ahead: Mutex<TimeDelta>,
 }
 
 impl Front {
@@ -62,7 +62,7 @@ impl Front {
         let shared = Arc::new(Shared {
             service: Mutex::new(Service::new(vec![account], 1)),
             rule: Mutex::new(Arc::new(|_| None)),
-            ahead: Mutex::default(),
+            clock_ahead: Mutex::default(),
         });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -79,18 +79,18 @@ impl Front {
     }
 
     /// From now on it decides by this.
-    pub fn set(&self, rule: impl Fn(&Request) -> Option<Instead> + Send + Sync + 'static) {
+    pub fn set_rule(&self, rule: impl Fn(&Request) -> Option<Override> + Send + Sync + 'static) {
         *self.shared.rule.lock().unwrap() = Arc::new(rule);
     }
 
     /// From now on the store's clock is ahead by so much.
-    pub fn set_ahead(&self, ahead: TimeDelta) {
-        *self.shared.ahead.lock().unwrap() = ahead;
+    pub fn set_clock_ahead(&self, clock_ahead: TimeDelta) {
+        *self.shared.clock_ahead.lock().unwrap() = clock_ahead;
     }
 
     /// Looks at the store, or changes it.
-    pub fn with<T>(&self, does: impl FnOnce(&mut Service) -> T) -> T {
-        does(&mut self.shared.service.lock().unwrap())
+    pub fn with_service<T>(&self, action: impl FnOnce(&mut Service) -> T) -> T {
+        action(&mut self.shared.service.lock().unwrap())
     }
 }
 
@@ -102,9 +102,9 @@ impl Drop for Front {
 
 /// What a request asks for, in a word or two: `acquire`, `look`, `create-blob`.
 #[must_use]
-pub fn asks(request: &Request) -> &'static str {
+pub fn operation_name(request: &Request) -> &'static str {
     let query = request.target.split_once('?').map_or("", |(_, query)| query);
-    let has = |pair: &str| query.split('&').any(|known| known == pair);
+    let has = |pair: &str| query.split('&').any(|part| part == pair);
     match (request.method.as_str(), request.header("x-ms-lease-action")) {
         (_, Some("acquire")) => "acquire",
         (_, Some("renew")) => "renew",
@@ -125,22 +125,22 @@ async fn answer(
     request: axum::extract::Request,
 ) -> Answered<Body> {
     let (head, body) = request.into_parts();
-    let body = to_bytes(body, MOST).await.unwrap_or_default();
+    let body = to_bytes(body, MAX_BODY).await.unwrap_or_default();
     let mut request = Request::from_http(&head, body);
     let rule = Arc::clone(&shared.rule.lock().unwrap());
-    let instead = rule(&request);
-    if matches!(instead, Some(Instead::Nothing)) {
+    let replacement = rule(&request);
+    if matches!(replacement, Some(Override::Nothing)) {
         return pending().await;
     }
-    if matches!(instead, Some(Instead::Unconditional)) {
+    if matches!(replacement, Some(Override::Unconditional)) {
         request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("if-match"));
     }
     let mut now = system_clock();
-    now.wall += *shared.ahead.lock().unwrap();
-    let honest = || shared.service.lock().unwrap().handle(now, &request);
-    let fixed = |status, more: &[(&str, &str)]| Response {
+    now.wall += *shared.clock_ahead.lock().unwrap();
+    let pass_through = || shared.service.lock().unwrap().handle(now, &request);
+    let fixed_response = |status, headers: &[(&str, &str)]| Response {
         status,
-        headers: more
+        headers: headers
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .chain([
@@ -150,26 +150,26 @@ async fn answer(
             .collect(),
         ..Response::default()
     };
-    let answer = match instead {
-        None | Some(Instead::Unconditional) => honest(),
-        Some(Instead::Versioned) => {
-            let mut answer = honest();
+    let answer = match replacement {
+        None | Some(Override::Unconditional) => pass_through(),
+        Some(Override::Versioned) => {
+            let mut answer = pass_through();
             let version = tenure_azure::http_date::format(now.wall);
             answer.headers.push(("x-ms-version-id".to_owned(), version));
             answer
         }
-        Some(Instead::Nothing) => return pending().await,
-        Some(Instead::Code(status, code)) => {
-            fixed(status, &[("x-ms-error-code", code), ("x-ms-request-id", "front")])
+        Some(Override::Nothing) => return pending().await,
+        Some(Override::Error(status, code)) => {
+            fixed_response(status, &[("x-ms-error-code", code), ("x-ms-request-id", "front")])
         }
-        Some(Instead::AnotherLease(status)) => {
+        Some(Override::AnotherLease(status)) => {
             let lease = ("x-ms-lease-id", "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee");
-            fixed(status, &[lease, ("x-ms-request-id", "front")])
+            fixed_response(status, &[lease, ("x-ms-request-id", "front")])
         }
-        Some(Instead::Page(status)) => {
-            let mut answered = Answered::new(Body::from("<html>Welcome to the hotel</html>"));
-            *answered.status_mut() = StatusCode::from_u16(status).unwrap();
-            return answered;
+        Some(Override::Page(status)) => {
+            let mut page = Answered::new(Body::from("<html>Welcome to the hotel</html>"));
+            *page.status_mut() = StatusCode::from_u16(status).unwrap();
+            return page;
         }
     };
     answer.into_http().map(Body::from)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use chrono::{TimeDelta, Utc};
 use rustix::process::Pid;
-use tenure_store::sas::{Scope, Terms};
+use tenure_store::sas::{Scope, SasParameters};
 use tenure_store::{Account, KeyName};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -17,15 +17,15 @@ use crate::sdk;
 
 /// How many leases of each kind, and how often there is a request for each.
 #[derive(Clone, Copy, Debug)]
-pub struct Rhythm {
+pub struct Workload {
     /// Leases that it holds.
-    pub led: usize,
+    pub held_leases: usize,
     /// From one renewal to the next.
-    pub renew: Duration,
+    pub renew_interval: Duration,
     /// Leases that somebody else holds.
-    pub followed: usize,
+    pub polled_leases: usize,
     /// From one attempt to the next.
-    pub poll: Duration,
+    pub poll_interval: Duration,
 }
 
 /// It is killed when it is dropped.
@@ -38,23 +38,23 @@ impl Holder {
     ///
     /// # Errors
     /// It cannot be built, or does not come so far.
-    pub async fn start(origin: &str, container: &str, rhythm: Rhythm) -> Result<Self> {
+    pub async fn start(origin: &str, container: &str, workload: Workload) -> Result<Self> {
         let scope = Scope::Account { services: "b".to_owned(), types: "sco".to_owned() };
-        let terms = Terms::new(scope, "rwdlc", Utc::now() + TimeDelta::hours(12));
+        let terms = SasParameters::new(scope, "rwdlc", Utc::now() + TimeDelta::hours(12));
         let account = Account::emulator();
         let token = account.sas(KeyName::Key1, &terms).context("the account has no key")?;
-        let made = spawn_blocking(|| sdk::rust_optimised("hold")).await??;
-        let mut command = Command::from(made);
+        let program = spawn_blocking(|| sdk::rust_optimised("hold")).await??;
+        let mut command = Command::from(program);
         command.arg(format!("{origin}/{}?{}", account.name(), token.query())).arg(container);
-        let Rhythm { led, renew, followed, poll } = rhythm;
-        for (count, period) in [(led, renew), (followed, poll)] {
+        let Workload { held_leases, renew_interval, polled_leases, poll_interval } = workload;
+        for (count, period) in [(held_leases, renew_interval), (polled_leases, poll_interval)] {
             command.args([count.to_string(), period.as_millis().to_string()]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().context("the SDK's loop does not start")?;
-        let told = BufReader::new(child.stdout.take().context("no standard output")?);
-        let first = told.lines().next_line().await?;
-        ensure!(first.as_deref() == Some("ready"), "the SDK's loop told {first:?}");
+        let output = BufReader::new(child.stdout.take().context("no standard output")?);
+        let first_line = output.lines().next_line().await?;
+        ensure!(first_line.as_deref() == Some("ready"), "the SDK's loop told {first_line:?}");
         Ok(Self(child))
     }
 

@@ -21,37 +21,37 @@ use tokio::time::{sleep, timeout};
 use crate::{Candidate, Group, Sink, Store};
 
 /// The bytes that the URL adds to each call. With the rest of its head, a call has 64 KiB and a little.
-const URL: usize = 64 * 1024 - 1024;
+const URL_LENGTH: usize = 64 * 1024 - 1024;
 
 /// The receiver's buffer in the kernel, in bytes; the kernel doubles it.
-const BUFFER: u32 = 4096;
+const RECEIVE_BUFFER: u32 = 4096;
 
 /// The receiver reads this many bytes at a time.
-const PIECE: usize = 512;
+const READ_SIZE: usize = 512;
 
 /// The pause of the receiver between two pieces.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The receiver stops in the first call after this many bytes, until the leader is killed.
-const STOP: std::ops::Range<usize> = 4 * 1024..40 * 1024;
+const STOP_AFTER: std::ops::Range<usize> = 4 * 1024..40 * 1024;
 
 /// The receiver reads at most this many bytes of it until the process has ended, which may take long on a busy machine.
-const MEANWHILE: usize = 8 * 1024;
+const MAX_READ_AFTER_KILL: usize = 8 * 1024;
 
 /// Longer than any step of a round.
-const GIVE_UP: Duration = Duration::from_secs(180);
+const ROUND_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The result of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     /// Bytes of the old leader's call that had arrived when the end of its process could be seen.
-    pub arrived: usize,
+    pub arrived_bytes: usize,
     /// The part of `arrived` that the receiver had not read: its own kernel held it.
-    pub unread: usize,
+    pub unread_bytes: usize,
     /// Bytes that arrived later: they left the old leader's machine when its process was dead.
-    pub late: usize,
+    pub late_bytes: usize,
     /// The last byte of the old leader's call was read this long after the end of the process could be seen.
-    pub read_for: Duration,
+    pub read_duration: Duration,
     /// The end of the process to the whole call of the next leader.
     pub takeover: Duration,
     /// The old leader's call was complete in the end.
@@ -63,46 +63,46 @@ pub struct Round {
 /// # Errors
 /// A process could not be started, or a step took too long.
 pub async fn round(program: &str, store: &Store) -> Result<Round> {
-    timeout(GIVE_UP, play(program, store)).await.context("the round takes too long")?
+    timeout(ROUND_TIMEOUT, run_round(program, store)).await.context("the round takes too long")?
 }
 
-async fn play(program: &str, store: &Store) -> Result<Round> {
-    let stop = fastrand::usize(STOP);
-    let receiver = Receiver::start(stop).await?;
+async fn run_round(program: &str, store: &Store) -> Result<Round> {
+    let stop_after = fastrand::usize(STOP_AFTER);
+    let receiver = Receiver::start(stop_after).await?;
     let group = Group::new(program, store, &Sink::start().await?);
-    let old = start(&group, "old", receiver.address)?;
-    receiver.until(|calls| calls.first().is_some_and(|call| call.bytes.len() >= stop)).await?;
-    let new = start(&group, "new", receiver.address)?;
-    new.line_where(|line| line.name() == "following").await;
+    let old_leader = start(&group, "old", receiver.address)?;
+    receiver.wait_until(|calls| calls.first().is_some_and(|call| call.bytes.len() >= stop_after)).await?;
+    let new_leader = start(&group, "new", receiver.address)?;
+    new_leader.wait_for_line(|line| line.name() == "following").await;
 
-    let runner = old.runner()?;
+    let runner = old_leader.runner()?;
     // Readable as soon as the supervisor can know of the end.
     let end = pidfd_open(runner, PidfdFlags::empty())?;
-    let ended = spawn_blocking(move || poll(&mut [PollFd::new(&end, PollFlags::IN)], None));
+    let exit_wait = spawn_blocking(move || poll(&mut [PollFd::new(&end, PollFlags::IN)], None));
     kill_process(runner, Signal::KILL)?;
-    receiver.limit.send_replace(stop + MEANWHILE);
-    ended.await??;
-    let (ended, unread, arrived) = {
+    receiver.limit.send_replace(stop_after + MAX_READ_AFTER_KILL);
+    exit_wait.await??;
+    let (ended_at, unread_bytes, arrived_bytes) = {
         let calls = receiver.calls.borrow();
-        let unread = usize::try_from(ioctl_fionread(&calls[0].connection)?)?;
-        (Instant::now(), unread, calls[0].bytes.len() + unread)
+        let unread_bytes = usize::try_from(ioctl_fionread(&calls[0].connection)?)?;
+        (Instant::now(), unread_bytes, calls[0].bytes.len() + unread_bytes)
     };
     receiver.limit.send_replace(usize::MAX);
-    receiver.until(|calls| calls[0].is_over).await?;
-    receiver.until(|calls| calls.iter().skip(1).any(|call| call.answered.is_some())).await?;
+    receiver.wait_until(|calls| calls[0].is_over).await?;
+    receiver.wait_until(|calls| calls.iter().skip(1).any(|call| call.answered_at.is_some())).await?;
 
     let calls = receiver.calls.borrow();
-    let next = calls[1..].iter().find_map(|call| Some((call.length()?, call.answered?)));
-    let (length, answered) = next.context("no whole call")?;
-    ensure!(arrived < length, "all of the call had arrived when the process ended");
+    let next = calls[1..].iter().find_map(|call| Some((call.length()?, call.answered_at?)));
+    let (length, answered_at) = next.context("no whole call")?;
+    ensure!(arrived_bytes < length, "all of the call had arrived when the process ended");
     let last_read = calls[0].last_read.context("nothing was read")?;
     Ok(Round {
-        arrived,
-        unread,
-        late: calls[0].bytes.len() - arrived,
-        read_for: last_read.saturating_duration_since(ended),
-        takeover: answered.saturating_duration_since(ended),
-        completed: calls[0].answered.is_some(),
+        arrived_bytes,
+        unread_bytes,
+        late_bytes: calls[0].bytes.len() - arrived_bytes,
+        read_duration: last_read.saturating_duration_since(ended_at),
+        takeover: answered_at.saturating_duration_since(ended_at),
+        completed: calls[0].answered_at.is_some(),
     })
 }
 
@@ -110,8 +110,8 @@ fn start(group: &Group, name: &str, receiver: SocketAddr) -> Result<Candidate> {
     let mut command = Command::new(&group.program);
     command.args(["run", "--log", "json", "--log-level", "debug", "--name", name]);
     command.args([&group.election, "--every", "1s", "--poll", "1s"]);
-    command.env("TENURE_HANDLER_URL", format!("http://{receiver}/{}", "x".repeat(URL)));
-    group.access.give(&mut command);
+    command.env("TENURE_HANDLER_URL", format!("http://{receiver}/{}", "x".repeat(URL_LENGTH)));
+    group.access.apply(&mut command);
     Candidate::spawn(name, command)
 }
 
@@ -122,7 +122,7 @@ struct Call {
     bytes: Vec<u8>,
     last_read: Option<Instant>,
     /// When all of it had been read.
-    answered: Option<Instant>,
+    answered_at: Option<Instant>,
     /// The connection has ended.
     is_over: bool,
 }
@@ -149,24 +149,24 @@ struct Receiver {
 impl Receiver {
     async fn start(limit: usize) -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
-        socket.set_recv_buffer_size(BUFFER)?;
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(8)?;
         let address = listener.local_addr()?;
         let calls = Arc::new(watch::Sender::new(Vec::new()));
-        let (limit, limited) = watch::channel(limit);
-        let all = Arc::clone(&calls);
+        let (limit, limit_receiver) = watch::channel(limit);
+        let all_calls = Arc::clone(&calls);
         let server = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((connection, _)) = listener.accept().await {
-                connections.spawn(take(connection, Arc::clone(&all), limited.clone()));
+                connections.spawn(receive_call(connection, Arc::clone(&all_calls), limit_receiver.clone()));
             }
         });
         Ok(Self { address, calls, limit, server })
     }
 
-    async fn until(&self, wanted: impl Fn(&[Call]) -> bool) -> Result<()> {
-        self.calls.subscribe().wait_for(|calls| wanted(calls)).await?;
+    async fn wait_until(&self, condition: impl Fn(&[Call]) -> bool) -> Result<()> {
+        self.calls.subscribe().wait_for(|calls| condition(calls)).await?;
         Ok(())
     }
 }
@@ -177,41 +177,41 @@ impl Drop for Receiver {
     }
 }
 
-async fn take(
+async fn receive_call(
     connection: TcpStream,
     calls: Arc<watch::Sender<Vec<Call>>>,
     mut limit: watch::Receiver<usize>,
 ) {
     let connection = Arc::new(connection);
-    let mut number = 0;
+    let mut index = 0;
     calls.send_modify(|calls| {
-        number = calls.len();
+        index = calls.len();
         calls.push(Call {
             connection: Arc::clone(&connection),
             bytes: Vec::new(),
             last_read: None,
-            answered: None,
+            answered_at: None,
             is_over: false,
         });
     });
-    let mut read = 0;
+    let mut bytes_read = 0;
     loop {
-        if number == 0 && limit.wait_for(|limit| read < *limit).await.is_err() {
+        if index == 0 && limit.wait_for(|limit| bytes_read < *limit).await.is_err() {
             return;
         }
         let mut is_over = connection.readable().await.is_err();
-        let (mut piece, mut is_whole) = ([0; PIECE], false);
+        let (mut buffer, mut is_whole) = ([0; READ_SIZE], false);
         calls.send_modify(|calls| {
-            let call = &mut calls[number];
-            match connection.try_read(&mut piece) {
+            let call = &mut calls[index];
+            match connection.try_read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Ok(0) | Err(_) => is_over = true,
                 Ok(count) => {
-                    call.bytes.extend_from_slice(&piece[..count]);
-                    read = call.bytes.len();
+                    call.bytes.extend_from_slice(&buffer[..count]);
+                    bytes_read = call.bytes.len();
                     call.last_read = Some(Instant::now());
-                    if call.length().is_some_and(|length| read >= length) {
-                        call.answered = call.last_read;
+                    if call.length().is_some_and(|length| bytes_read >= length) {
+                        call.answered_at = call.last_read;
                         is_whole = true;
                     }
                 }

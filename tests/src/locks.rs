@@ -25,7 +25,7 @@ use crate::measure::Spread;
 const TWO_AT_ONCE: i32 = 99;
 
 /// Exit code of none that runs to its end.
-const UNENDED: i32 = i32::MIN;
+const NOT_ENDED: i32 = i32::MIN;
 
 /// What the command does: it puts its beginning and its end into the log. A victim waits for what is done to it.
 const SCRIPT: &str = r#"
@@ -41,7 +41,7 @@ exit $((n % 7))
 "#;
 
 /// What is done to a victim, in turns, and how its lock ends then: the exit code, or none when it is killed itself.
-const HARM: [(Harm, Option<i32>); 10] = [
+const HARMS: [(Harm, Option<i32>); 10] = [
     (Harm::KillRunner, Some(76)),
     (Harm::KillCommand, Some(137)),
     (Harm::Terminate, Some(143)),
@@ -67,7 +67,7 @@ enum Harm {
 
 /// What is played.
 #[derive(Clone, Debug)]
-pub struct Game {
+pub struct Scenario {
     /// The program.
     pub program: PathBuf,
     /// How it reaches the store.
@@ -86,7 +86,7 @@ pub struct Game {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Course {
+pub struct Results {
     /// How often the lock was held.
     pub acquisitions: usize,
     /// How many were harmed.
@@ -96,145 +96,145 @@ pub struct Course {
     /// How long after the end of a command that ended by itself the next one began.
     pub gaps: Spread,
     /// How long all of it took.
-    pub took: Duration,
+    pub elapsed: Duration,
     /// What must not be.
     pub breaches: Vec<String>,
 }
 
 /// How one process ended.
-struct Ended {
-    who: usize,
+struct EndedProcess {
+    contender: usize,
     /// It was told to, since enough had had the lock.
-    told: bool,
+    was_terminated: bool,
     status: ExitStatus,
     errors: String,
 }
 
-struct Table {
-    game: Game,
-    place: tempfile::TempDir,
+struct RunState {
+    scenario: Scenario,
+    folder: tempfile::TempDir,
     /// The processes that contend, by who they are.
     processes: Mutex<BTreeMap<usize, Pid>>,
     next: AtomicUsize,
 }
 
-impl Game {
+impl Scenario {
     /// Plays it to its end.
     ///
     /// # Errors
     /// The program cannot be started, or does not end.
-    pub async fn play(self) -> Result<Course> {
-        let place = tempfile::tempdir()?;
-        fs::write(place.path().join("count"), "0\n")?;
-        fs::write(place.path().join("log"), "")?;
-        let (processes, next) = (Mutex::default(), AtomicUsize::new(1));
-        let (began, contenders) = (Instant::now(), self.contenders);
-        let table = Arc::new(Table { game: self, place, processes, next });
-        let mut seats = JoinSet::new();
+    pub async fn run(self) -> Result<Results> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("count"), "0\n")?;
+        fs::write(folder.path().join("log"), "")?;
+        let (processes, next_term) = (Mutex::default(), AtomicUsize::new(1));
+        let (started_at, contenders) = (Instant::now(), self.contenders);
+        let run_state = Arc::new(RunState { scenario: self, folder, processes, next: next_term });
+        let mut contenders = JoinSet::new();
         for _ in 0..contenders {
-            seats.spawn(Arc::clone(&table).seat());
+            contenders.spawn(Arc::clone(&run_state).contend());
         }
-        let mut ended = Vec::new();
-        let mut watching = tokio::spawn(Arc::clone(&table).watch());
+        let mut ended_processes = Vec::new();
+        let mut watcher_task = tokio::spawn(Arc::clone(&run_state).harm_victims());
         loop {
             tokio::select! {
-                seat = seats.join_next() => match seat {
-                    Some(seat) => ended.extend(seat??),
+                seat = contenders.join_next() => match seat {
+                    Some(seat) => ended_processes.extend(seat??),
                     None => break,
                 },
-                watched = &mut watching => bail!("nobody harms any more: {watched:?}"),
+                watched = &mut watcher_task => bail!("nobody harms any more: {watched:?}"),
             }
         }
-        watching.abort();
-        let mut course = judge(&ended, &table.lines()?)?;
-        course.took = began.elapsed();
-        Ok(course)
+        watcher_task.abort();
+        let mut results = evaluate(&ended_processes, &run_state.lines()?)?;
+        results.elapsed = started_at.elapsed();
+        Ok(results)
     }
 }
 
-impl Table {
+impl RunState {
     fn lines(&self) -> Result<Vec<Vec<String>>> {
-        let log = fs::read_to_string(self.place.path().join("log"))?;
+        let log = fs::read_to_string(self.folder.path().join("log"))?;
         let complete = log.rsplit_once('\n').map_or("", |(complete, _)| complete);
         Ok(complete.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect())
     }
 
-    fn over(&self) -> Result<bool> {
-        let count = fs::read_to_string(self.place.path().join("count"))?;
-        Ok(count.trim().parse::<usize>().unwrap_or(0) >= self.game.acquisitions)
+    fn is_done(&self) -> Result<bool> {
+        let count = fs::read_to_string(self.folder.path().join("count"))?;
+        Ok(count.trim().parse::<usize>().unwrap_or(0) >= self.scenario.acquisitions)
     }
 
     /// One process after the other.
-    async fn seat(self: Arc<Self>) -> Result<Vec<Ended>> {
-        let mut all = Vec::new();
-        while !self.over()? {
-            let who = self.next.fetch_add(1, Ordering::Relaxed);
-            let mut command = Command::new(&self.game.program);
-            let place = self.place.path();
+    async fn contend(self: Arc<Self>) -> Result<Vec<EndedProcess>> {
+        let mut ended_processes = Vec::new();
+        while !self.is_done()? {
+            let contender = self.next.fetch_add(1, Ordering::Relaxed);
+            let mut command = Command::new(&self.scenario.program);
+            let folder = self.folder.path();
             command
                 .arg("lock")
-                .args(&self.game.options)
-                .args(["--env", &format!("WHO={who}")])
-                .args(["--env", &format!("PLACE={}", place.display())])
-                .args(["--env", &format!("VICTIMS={}", self.game.victims)])
-                .args([&self.game.election, "--", "flock", "-n", "-E", &TWO_AT_ONCE.to_string()])
-                .arg(place.join("referee"))
+                .args(&self.scenario.options)
+                .args(["--env", &format!("WHO={contender}")])
+                .args(["--env", &format!("PLACE={}", folder.display())])
+                .args(["--env", &format!("VICTIMS={}", self.scenario.victims)])
+                .args([&self.scenario.election, "--", "flock", "-n", "-E", &TWO_AT_ONCE.to_string()])
+                .arg(folder.join("referee"))
                 .args(["sh", "-c", SCRIPT])
-                .env("AZURE_STORAGE_CONNECTION_STRING", &self.game.connection_string)
+                .env("AZURE_STORAGE_CONNECTION_STRING", &self.scenario.connection_string)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .kill_on_drop(true);
             let child = command.spawn().context("cannot start a lock")?;
-            let id = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-            let id = id.context("it has no number")?;
-            self.processes.lock().unwrap().insert(who, id);
-            let (mut told, mut ended) = (false, std::pin::pin!(child.wait_with_output()));
+            let pid = child.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+            let pid = pid.context("it has no number")?;
+            self.processes.lock().unwrap().insert(contender, pid);
+            let (mut was_terminated, mut exit) = (false, std::pin::pin!(child.wait_with_output()));
             let output = loop {
                 tokio::select! {
-                    output = &mut ended => break output?,
+                    output = &mut exit => break output?,
                     // Who still waits when enough have had it is not needed any more.
-                    () = sleep(Duration::from_millis(500)) => if self.over()? {
-                        told = true;
-                        let _ = kill_process(id, Signal::TERM);
+                    () = sleep(Duration::from_millis(500)) => if self.is_done()? {
+                        was_terminated = true;
+                        let _ = kill_process(pid, Signal::TERM);
                     }
                 }
             };
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            all.push(Ended { who, told, status: output.status, errors });
+            ended_processes.push(EndedProcess { contender, was_terminated, status: output.status, errors });
         }
-        Ok(all)
+        Ok(ended_processes)
     }
 
     /// Harms each victim as soon as it holds the lock.
-    async fn watch(self: Arc<Self>) {
-        let mut seen = 0;
+    async fn harm_victims(self: Arc<Self>) {
+        let mut lines_seen = 0;
         loop {
             let lines = self.lines().unwrap();
-            for line in &lines[seen..] {
+            for line in &lines[lines_seen..] {
                 if line[0] == "start" && line[3] != "0" {
-                    let number = |at: usize| line[at].parse::<usize>().unwrap();
-                    let command = Pid::from_raw(number(4).try_into().unwrap()).unwrap();
-                    let (who, victim) = (number(1), number(3));
-                    let front = self.processes.lock().unwrap()[&who];
-                    self.harm(HARM[(victim - 1) % HARM.len()].0, front, command).await;
+                    let parse_column = |column: usize| line[column].parse::<usize>().unwrap();
+                    let command = Pid::from_raw(parse_column(4).try_into().unwrap()).unwrap();
+                    let (contender, victim) = (parse_column(1), parse_column(3));
+                    let process = self.processes.lock().unwrap()[&contender];
+                    self.harm(HARMS[(victim - 1) % HARMS.len()].0, process, command).await;
                 }
             }
-            seen = lines.len();
+            lines_seen = lines.len();
             sleep(Duration::from_millis(5)).await;
         }
     }
 
-    async fn harm(&self, harm: Harm, front: Pid, command: Pid) {
-        let runner = runner_of(front);
-        let send = |to: Pid, signal| {
-            let _ = kill_process(to, signal);
+    async fn harm(&self, harm: Harm, process: Pid, command: Pid) {
+        let runner = runner_of(process);
+        let send = |pid: Pid, signal| {
+            let _ = kill_process(pid, signal);
         };
         match harm {
             Harm::KillRunner => send(runner, Signal::KILL),
             Harm::KillCommand => send(command, Signal::KILL),
-            Harm::Terminate => send(front, Signal::TERM),
-            Harm::KillAll => send(front, Signal::KILL),
+            Harm::Terminate => send(process, Signal::TERM),
+            Harm::KillAll => send(process, Signal::KILL),
             Harm::Freeze => {
                 send(runner, Signal::STOP);
                 while is_alive(command) {
@@ -247,54 +247,54 @@ impl Table {
 }
 
 /// Judges who ran by the log, and all processes by their exit codes.
-fn judge(ended: &[Ended], lines: &[Vec<String>]) -> Result<Course> {
-    let mut course = Course::default();
+fn evaluate(ended_processes: &[EndedProcess], lines: &[Vec<String>]) -> Result<Results> {
+    let mut results = Results::default();
     let (mut expected, mut term, mut gaps) = (BTreeMap::new(), 0, Vec::new());
-    let mut before: Option<u64> = None;
+    let mut last_end: Option<u64> = None;
     for line in lines {
-        let number = |at: usize| Ok::<u64, anyhow::Error>(line.get(at).context("short")?.parse()?);
-        let who = number(1)?;
+        let parse_column = |column: usize| Ok::<u64, anyhow::Error>(line.get(column).context("short")?.parse()?);
+        let contender = parse_column(1)?;
         if line[0] == "end" {
-            before = Some(number(3)?);
-            expected.insert(who, i32::try_from(number(2)?)?);
+            last_end = Some(parse_column(3)?);
+            expected.insert(contender, i32::try_from(parse_column(2)?)?);
             continue;
         }
-        let (next, victim, at) = (number(2)?, number(3)?, number(5)?);
-        if next <= term {
-            course.breaches.push(format!("{who} held it under term {next} after {term}"));
+        let (next_term, victim, start_time) = (parse_column(2)?, parse_column(3)?, parse_column(5)?);
+        if next_term <= term {
+            results.breaches.push(format!("{contender} held it under term {next_term} after {term}"));
         }
-        term = next;
-        gaps.extend(before.take().map(|before| Duration::from_nanos(at.saturating_sub(before))));
-        course.acquisitions += 1;
+        term = next_term;
+        gaps.extend(last_end.take().map(|last_end| Duration::from_nanos(start_time.saturating_sub(last_end))));
+        results.acquisitions += 1;
         // It has another one once its end is there.
         let code = match usize::try_from(victim)? {
-            0 => UNENDED,
+            0 => NOT_ENDED,
             victim => {
-                course.harmed += 1;
-                HARM[(victim - 1) % HARM.len()].1.unwrap_or(-Signal::KILL.as_raw())
+                results.harmed += 1;
+                HARMS[(victim - 1) % HARMS.len()].1.unwrap_or(-Signal::KILL.as_raw())
             }
         };
-        if expected.insert(who, code).is_some() {
-            course.breaches.push(format!("{who} ran twice"));
+        if expected.insert(contender, code).is_some() {
+            results.breaches.push(format!("{contender} ran twice"));
         }
     }
-    course.gaps = gaps.into_iter().collect();
-    for Ended { who, told, status, errors } in ended {
+    results.gaps = gaps.into_iter().collect();
+    for EndedProcess { contender, was_terminated, status, errors } in ended_processes {
         let code = status.code().unwrap_or_else(|| -status.signal().unwrap_or_default());
-        *course.codes.entry(code).or_default() += 1;
-        let expected = expected.get(&(*who as u64));
-        let fits = match expected {
+        *results.codes.entry(code).or_default() += 1;
+        let expected = expected.get(&(*contender as u64));
+        let is_expected = match expected {
             None => code == 75,
             Some(&expected) => code == expected,
         };
         // The command may have been at its end by then.
-        let fits = fits || (*told && code == 143);
-        if !fits {
+        let is_expected = is_expected || (*was_terminated && code == 143);
+        if !is_expected {
             let breach = format!(
-                "{who} ended with {code}, not {expected:?} (none: 75; told to end: {told}): {errors}"
+                "{contender} ended with {code}, not {expected:?} (none: 75; told to end: {was_terminated}): {errors}"
             );
-            course.breaches.push(breach);
+            results.breaches.push(breach);
         }
     }
-    Ok(course)
+    Ok(results)
 }

@@ -15,6 +15,6 @@ pub use table::Table;
 /// printed beside what was measured. Empty where it is not told.
 #[must_use]
 pub fn load() -> String {
-    let told = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    told.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    let load_average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load_average.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }

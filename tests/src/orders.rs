@@ -11,23 +11,23 @@ use crate::{Candidate, Group};
 ///
 /// # Errors
 /// The program cannot be started.
-pub async fn operate(group: &Group, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+pub async fn run_command(group: &Group, arguments: &[&str]) -> Result<(Option<i32>, String)> {
     let mut command = Command::new(&group.program);
     command.args(arguments);
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
-    let said = [output.stdout, output.stderr].concat();
-    Ok((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
+    let output_bytes = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8_lossy(&output_bytes).into_owned()))
 }
 
 /// Returns the candidate that was elected last of those that run.
 #[must_use]
-pub fn leader(seats: &[Candidate]) -> Option<usize> {
-    let newest = |seat: &Candidate| {
+pub fn current_leader(seats: &[Candidate]) -> Option<usize> {
+    let leading_term = |seat: &Candidate| {
         let lines = seat.lines();
-        let last = lines.iter().rfind(|line| ["elected", "stood-down"].contains(&line.name()))?;
-        (last.name() == "elected").then(|| last.term())
+        let last_change = lines.iter().rfind(|line| ["elected", "stood-down"].contains(&line.name()))?;
+        (last_change.name() == "elected").then(|| last_change.term())
     };
-    let terms = seats.iter().enumerate().filter_map(|(index, seat)| Some((newest(seat)?, index)));
+    let terms = seats.iter().enumerate().filter_map(|(index, seat)| Some((leading_term(seat)?, index)));
     terms.max().map(|(_, index)| index)
 }

@@ -49,7 +49,7 @@ impl Outsider {
     /// The service does not do it.
     pub async fn break_lease(&self) -> Result<()> {
         let headers = [("x-ms-lease-action", "break"), ("x-ms-lease-break-period", "0")];
-        self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
+        self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
     }
 
     /// Breaks the lease and takes it, so that no candidate comes between while something is done to the
@@ -57,7 +57,7 @@ impl Outsider {
     ///
     /// # Errors
     /// The service does not do it, or candidates were faster ten times.
-    pub async fn seize(&self) -> Result<String> {
+    pub async fn break_and_acquire(&self) -> Result<String> {
         let id = Uuid::new_v4().to_string();
         let headers = [
             ("x-ms-lease-action", "acquire"),
@@ -67,7 +67,7 @@ impl Outsider {
         let mut acquired = Ok(());
         for _ in 0..10 {
             self.break_lease().await?;
-            acquired = self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await;
+            acquired = self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await;
             if acquired.is_ok() {
                 break;
             }
@@ -81,7 +81,7 @@ impl Outsider {
     /// The service does not do it.
     pub async fn acquire_forever(&self) -> Result<()> {
         let headers = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "-1")];
-        self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
+        self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
     }
 
     /// Releases a lease that was seized.
@@ -90,7 +90,7 @@ impl Outsider {
     /// The service does not do it.
     pub async fn release(&self, lease: &str) -> Result<()> {
         let headers = [("x-ms-lease-action", "release"), ("x-ms-lease-id", lease)];
-        self.succeed(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
+        self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
     }
 
     /// Deletes the blob, which has this lease.
@@ -98,7 +98,7 @@ impl Outsider {
     /// # Errors
     /// The service does not do it.
     pub async fn delete_blob(&self, lease: &str) -> Result<()> {
-        self.succeed(Method::DELETE, &self.blob.path(), "", &[("x-ms-lease-id", lease)]).await
+        self.send_expecting_success(Method::DELETE, &self.blob.path(), "", &[("x-ms-lease-id", lease)]).await
     }
 
     /// Removes the metadata of the blob, which has this lease.
@@ -107,7 +107,7 @@ impl Outsider {
     /// The service does not do it.
     pub async fn wipe_metadata(&self, lease: &str) -> Result<()> {
         let headers = [("x-ms-lease-id", lease)];
-        self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
+        self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
     }
 
     /// The term on record.
@@ -128,7 +128,7 @@ impl Outsider {
         let names: Vec<_> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
         let names = names.iter().map(String::as_str);
         let headers: Vec<_> = names.zip(metadata.iter().map(|(_, value)| *value)).collect();
-        self.succeed(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
+        self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
     }
 
     /// Makes the container.
@@ -137,7 +137,7 @@ impl Outsider {
     /// The service does not do it.
     pub async fn create_container(&self) -> Result<()> {
         let path = self.blob.container_path();
-        self.succeed(Method::PUT, &path, "restype=container", &[]).await
+        self.send_expecting_success(Method::PUT, &path, "restype=container", &[]).await
     }
 
     /// Deletes the container with all in it, leased or not.
@@ -146,7 +146,7 @@ impl Outsider {
     /// The service does not do it.
     pub async fn delete_container(&self) -> Result<()> {
         let path = self.blob.container_path();
-        self.succeed(Method::DELETE, &path, "restype=container", &[]).await
+        self.send_expecting_success(Method::DELETE, &path, "restype=container", &[]).await
     }
 
     /// Puts a blob in its place that holds data of somebody else.
@@ -155,7 +155,7 @@ impl Outsider {
     /// The service does not do it.
     pub async fn put_foreign_blob(&self) -> Result<()> {
         let headers = [("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-owner", "payroll")];
-        self.succeed(Method::PUT, &self.blob.path(), "", &headers).await
+        self.send_expecting_success(Method::PUT, &self.blob.path(), "", &headers).await
     }
 
     /// The metadata of the blob, as `name=value` lines.
@@ -176,17 +176,17 @@ impl Outsider {
         Ok(lines)
     }
 
-    async fn succeed(
+    async fn send_expecting_success(
         &self,
         method: Method,
         path: &str,
         query: &str,
         headers: &[(&str, &str)],
     ) -> Result<()> {
-        let what = format!("{method} {path}?{query}");
+        let request_line = format!("{method} {path}?{query}");
         let answer = self.send(method, path, query, headers).await?;
         let (status, code) = (answer.status(), answer.headers().get("x-ms-error-code").cloned());
-        ensure!(status.is_success(), "{what}: {status} {code:?}");
+        ensure!(status.is_success(), "{request_line}: {status} {code:?}");
         Ok(())
     }
 
@@ -200,8 +200,8 @@ impl Outsider {
         let path = format!("{}{path}", self.account.prefix());
         let date = http_date::format(Utc::now());
         let headers = signed(&self.account, method.as_str(), &path, query, headers, &date);
-        let question = if query.is_empty() { "" } else { "?" };
-        let url = format!("{}{path}{question}{query}", self.account.origin());
+        let separator = if query.is_empty() { "" } else { "?" };
+        let url = format!("{}{path}{separator}{query}", self.account.origin());
         let mut request = self.client.request(method.clone(), url);
         for (name, value) in &headers {
             request = request.header(name, value);
@@ -222,12 +222,12 @@ fn signed(
     headers: &[(&str, &str)],
     date: &str,
 ) -> Vec<(String, String)> {
-    let fixed = [("x-ms-date", date), ("x-ms-version", API_VERSION)];
+    let fixed_headers = [("x-ms-date", date), ("x-ms-version", API_VERSION)];
     let mut headers: Vec<(String, String)> =
-        fixed.iter().chain(headers).map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    let to_sign = string_to_sign(method, path, &decoded_query(query), &headers, account.name());
+        fixed_headers.iter().chain(headers).map(|(n, v)| (n.to_string(), v.to_string())).collect();
+    let signed_text = string_to_sign(method, path, &decoded_query(query), &headers, account.name());
     let Credential::SharedKey(key) = account.credential() else { panic!("an account key") };
-    let signature = authorization(account.name(), key, &to_sign);
+    let signature = authorization(account.name(), key, &signed_text);
     headers.push(("authorization".into(), signature));
     headers
 }

@@ -23,15 +23,15 @@ use wasmtime_wasi_http::{
 };
 
 /// Bytes of standard output that are kept.
-const OUTPUT: usize = 1024 * 1024;
+const MAX_OUTPUT: usize = 1024 * 1024;
 
 /// How far a clock was moved on. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Shift(Arc<AtomicU64>);
+pub struct ClockOffset(Arc<AtomicU64>);
 
-impl Shift {
+impl ClockOffset {
     /// Moves it on.
-    pub fn jump(&self, by: Duration) {
+    pub fn advance(&self, by: Duration) {
         self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
     }
 
@@ -52,7 +52,7 @@ pub struct Platform {
     env: Vec<(String, String)>,
     client: reqwest::Client,
     /// What its clocks were moved on by, both.
-    pub shift: Shift,
+    pub clock_offset: ClockOffset,
     origin: Instant,
 }
 
@@ -73,7 +73,7 @@ enum CronError {
 
 /// An answer over HTTP.
 #[derive(Clone, Debug)]
-pub struct Answered {
+pub struct HttpResponse {
     /// The status.
     pub status: u16,
     /// The headers.
@@ -89,7 +89,7 @@ impl Platform {
     ///
     /// # Errors
     /// It is none that exports both entries.
-    pub fn new(component: &[u8], env: &[(&str, &str)], shift: Shift) -> Result<Self> {
+    pub fn new(component: &[u8], env: &[(&str, &str)], clock_offset: ClockOffset) -> Result<Self> {
         let engine = Engine::default();
         let component = Component::from_binary(&engine, component)?;
         let mut linker = Linker::new(&engine);
@@ -104,25 +104,25 @@ impl Platform {
             engine,
             env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             client: reqwest::Client::builder().no_proxy().build()?,
-            shift,
+            clock_offset,
             origin: Instant::now(),
         })
     }
 
     /// The same component with one more variable, or another value of it.
     #[must_use]
-    pub fn with(&self, name: &str, value: &str) -> Self {
-        let mut other = self.clone();
-        other.env.retain(|(known, _)| known != name);
-        other.env.push((name.into(), value.into()));
-        other
+    pub fn with_variable(&self, name: &str, value: &str) -> Self {
+        let mut copy = self.clone();
+        copy.env.retain(|(key, _)| key != name);
+        copy.env.push((name.into(), value.into()));
+        copy
     }
 
     fn store(&self, stdout: &MemoryOutputPipe) -> Store<State> {
         let mut wasi = WasiCtx::builder();
         wasi.envs(&self.env).stdout(stdout.clone()).inherit_stderr();
-        wasi.monotonic_clock(Clock(self.shift.clone(), self.origin));
-        wasi.wall_clock(Clock(self.shift.clone(), self.origin));
+        wasi.monotonic_clock(Clock(self.clock_offset.clone(), self.origin));
+        wasi.wall_clock(Clock(self.clock_offset.clone(), self.origin));
         let state = State {
             wasi: wasi.build(),
             http: WasiHttpCtx::new(),
@@ -138,11 +138,11 @@ impl Platform {
     /// # Errors
     /// It trapped.
     pub async fn run(&self) -> Result<(bool, String)> {
-        let stdout = MemoryOutputPipe::new(OUTPUT);
+        let stdout = MemoryOutputPipe::new(MAX_OUTPUT);
         let mut store = self.store(&stdout);
         let command = self.command.instantiate_async(&mut store).await?;
-        let ended = command.wasi_cli_run().call_run(&mut store).await?;
-        Ok((ended.is_ok(), text(&stdout)))
+        let result = command.wasi_cli_run().call_run(&mut store).await?;
+        Ok((result.is_ok(), output_text(&stdout)))
     }
 
     /// What `wasi:cli/run` writes to standard error before it traps for want of memory: each of its memories may
@@ -150,9 +150,9 @@ impl Platform {
     ///
     /// # Errors
     /// It did not trap.
-    pub async fn starve(&self, memory: usize) -> Result<String> {
-        let stderr = MemoryOutputPipe::new(OUTPUT);
-        let mut store = self.store(&MemoryOutputPipe::new(OUTPUT));
+    pub async fn run_out_of_memory(&self, memory: usize) -> Result<String> {
+        let stderr = MemoryOutputPipe::new(MAX_OUTPUT);
+        let mut store = self.store(&MemoryOutputPipe::new(MAX_OUTPUT));
         store.data_mut().limits = StoreLimitsBuilder::new().memory_size(memory).build();
         store.limiter(|state| &mut state.limits);
         let mut wasi = WasiCtx::builder();
@@ -160,7 +160,7 @@ impl Platform {
         let command = self.command.instantiate_async(&mut store).await?;
         match command.wasi_cli_run().call_run(&mut store).await {
             Ok(_) => bail!("it has memory enough"),
-            Err(_) => Ok(text(&stderr)),
+            Err(_) => Ok(output_text(&stderr)),
         }
     }
 
@@ -170,16 +170,16 @@ impl Platform {
     ///
     /// # Errors
     /// It trapped, or has no such function.
-    pub async fn fire(&self) -> Result<Result<(), String>> {
-        let mut store = self.store(&MemoryOutputPipe::new(OUTPUT));
+    pub async fn call_cron(&self) -> Result<Result<(), String>> {
+        let mut store = self.store(&MemoryOutputPipe::new(MAX_OUTPUT));
         let instance = self.instance.instantiate_async(&mut store).await?;
         let handle = instance.get_typed_func::<(CronMetadata,), (Result<(), CronError>,)>(
             &mut store,
             "handle-cron-event",
         )?;
         let timestamp = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-        let (ended,) = handle.call_async(&mut store, (CronMetadata { timestamp },)).await?;
-        Ok(ended.map_err(|CronError::Other(words)| words))
+        let (result,) = handle.call_async(&mut store, (CronMetadata { timestamp },)).await?;
+        Ok(result.map_err(|CronError::Other(message)| message))
     }
 
     /// `wasi:http/incoming-handler`: one request.
@@ -192,8 +192,8 @@ impl Platform {
         path: &str,
         authorization: Option<&str>,
         body: impl Into<Bytes>,
-    ) -> Result<Answered> {
-        let stdout = MemoryOutputPipe::new(OUTPUT);
+    ) -> Result<HttpResponse> {
+        let stdout = MemoryOutputPipe::new(MAX_OUTPUT);
         let mut store = self.store(&stdout);
         let mut request = Request::builder().method(method).uri(format!("http://platform{path}"));
         if let Some(authorization) = authorization {
@@ -203,31 +203,31 @@ impl Platform {
         let request = request.body(body)?;
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let request = store.data_mut().http().new_incoming_request(Scheme::Http, request)?;
-        let out = store.data_mut().http().new_response_outparam(sender)?;
+        let response_outparam = store.data_mut().http().new_response_outparam(sender)?;
         let proxy = self.proxy.instantiate_async(&mut store).await?;
-        let handled = tokio::spawn(async move {
-            proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out).await
+        let handler_task = tokio::spawn(async move {
+            proxy.wasi_http_incoming_handler().call_handle(&mut store, request, response_outparam).await
         });
         let response = match receiver.await {
             Ok(response) => response?,
             Err(_) => {
-                handled.await??;
+                handler_task.await??;
                 bail!("it gave no answer");
             }
         };
         let (parts, body) = response.into_parts();
         let body = body.collect().await.map_err(|error| format_err!("{error:?}"))?.to_bytes();
-        handled.await??;
+        handler_task.await??;
         let json = match body.is_empty() {
             true => Value::Null,
             false => serde_json::from_slice(&body)?,
         };
         let (status, headers) = (parts.status.as_u16(), parts.headers);
-        Ok(Answered { status, headers, json, stdout: text(&stdout) })
+        Ok(HttpResponse { status, headers, json, stdout: output_text(&stdout) })
     }
 }
 
-fn text(pipe: &MemoryOutputPipe) -> String {
+fn output_text(pipe: &MemoryOutputPipe) -> String {
     String::from_utf8_lossy(&pipe.contents()).into_owned()
 }
 
@@ -251,7 +251,7 @@ impl WasiHttpView for State {
     }
 }
 
-struct Clock(Shift, Instant);
+struct Clock(ClockOffset, Instant);
 
 impl HostMonotonicClock for Clock {
     fn resolution(&self) -> u64 {
@@ -276,7 +276,7 @@ impl HostWallClock for Clock {
 /// Sends requests on pooled connections.
 struct Hooks(reqwest::Client);
 
-type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+type SentResponse = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
 impl WasiHttpHooks for Hooks {
     fn send_request(
@@ -284,7 +284,7 @@ impl WasiHttpHooks for Hooks {
         request: Request<WasiBody>,
         _: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+    ) -> Box<dyn Future<Output = Result<SentResponse, Error>> + Send> {
         let client = self.0.clone();
         Box::new(async move {
             let (mut parts, body) = request.into_parts();

@@ -15,26 +15,26 @@ use tokio::time::sleep;
 ///
 /// # Errors
 /// The system has no port or descriptor left.
-pub fn reserved() -> io::Result<SocketAddr> {
-    reserve((Ipv4Addr::LOCALHOST, 0).into())
+pub fn reserve_port() -> io::Result<SocketAddr> {
+    bind_address((Ipv4Addr::LOCALHOST, 0).into())
 }
 
 /// The same with an address at which somebody listens who was told to end: completes when it is free.
 ///
 /// # Errors
 /// As [`reserved`].
-pub async fn reserved_again(address: SocketAddr) -> io::Result<()> {
+pub async fn wait_and_reserve(address: SocketAddr) -> io::Result<()> {
     loop {
-        match reserve(address) {
+        match bind_address(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 sleep(Duration::from_millis(10)).await;
             }
-            other => return other.map(drop),
+            result => return result.map(drop),
         }
     }
 }
 
-fn reserve(address: SocketAddr) -> io::Result<SocketAddr> {
+fn bind_address(address: SocketAddr) -> io::Result<SocketAddr> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
@@ -48,13 +48,13 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     #[tokio::test]
-    async fn nobody_is_there_until_somebody_listens() {
-        let address = reserved().unwrap();
+    async fn a_reserved_port_refuses_connections_until_a_listener_starts() {
+        let address = reserve_port().unwrap();
         assert!(TcpStream::connect(address).await.is_err());
         let listener = TcpListener::bind(address).await.unwrap();
         TcpStream::connect(address).await.unwrap();
         drop(listener);
-        reserved_again(address).await.unwrap();
+        wait_and_reserve(address).await.unwrap();
         assert!(TcpStream::connect(address).await.is_err());
     }
 }

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The header `tenure-term`.
-    pub stamp: Option<String>,
+    pub term: Option<String>,
     /// The header `tenure-election`.
     pub election: Option<String>,
     /// The header `idempotency-key`.
@@ -29,7 +29,7 @@ pub struct Report {
 }
 
 #[derive(Debug)]
-struct Book {
+struct ReceivedReports {
     all: Mutex<Vec<Report>>,
     count: watch::Sender<usize>,
 }
@@ -38,7 +38,7 @@ struct Book {
 #[derive(Debug)]
 pub struct Reports {
     address: SocketAddr,
-    book: Arc<Book>,
+    received: Arc<ReceivedReports>,
     server: JoinHandle<()>,
 }
 
@@ -50,12 +50,12 @@ impl Reports {
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let book = Arc::new(Book { all: Mutex::default(), count: watch::Sender::new(0) });
-        let router = Router::new().route("/report", post(take)).with_state(Arc::clone(&book));
+        let received = Arc::new(ReceivedReports { all: Mutex::default(), count: watch::Sender::new(0) });
+        let router = Router::new().route("/report", post(receive_report)).with_state(Arc::clone(&received));
         let server = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { address, book, server })
+        Ok(Self { address, received, server })
     }
 
     /// Where it listens, as `127.0.0.1:PORT`.
@@ -73,14 +73,14 @@ impl Reports {
     /// All reports so far, in the order of their arrival.
     #[must_use]
     pub fn all(&self) -> Vec<Report> {
-        self.book.all.lock().unwrap().clone()
+        self.received.all.lock().unwrap().clone()
     }
 
     /// Waits until there are this many.
     pub async fn wait_for(&self, count: usize, limit: Duration) -> Vec<Report> {
-        let mut counted = self.book.count.subscribe();
-        let waited = tokio::time::timeout(limit, counted.wait_for(|counted| *counted >= count));
-        if waited.await.is_err() {
+        let mut report_count = self.received.count.subscribe();
+        let result = tokio::time::timeout(limit, report_count.wait_for(|report_count| *report_count >= count));
+        if result.await.is_err() {
             panic!("{} of {count} reports within {limit:?}", self.all().len());
         }
         self.all()
@@ -104,11 +104,11 @@ impl Drop for Reports {
     }
 }
 
-async fn take(State(book): State<Arc<Book>>, headers: HeaderMap, Json(json): Json<Value>) {
+async fn receive_report(State(received): State<Arc<ReceivedReports>>, headers: HeaderMap, Json(json): Json<Value>) {
     let header = |name| headers.get(name)?.to_str().ok().map(str::to_owned);
-    let (stamp, election) = (header("tenure-term"), header("tenure-election"));
+    let (term, election) = (header("tenure-term"), header("tenure-election"));
     let key = header("idempotency-key");
-    let mut all = book.all.lock().unwrap();
-    all.push(Report { stamp, election, key, json });
-    book.count.send_replace(all.len());
+    let mut reports = received.all.lock().unwrap();
+    reports.push(Report { term, election, key, json });
+    received.count.send_replace(reports.len());
 }

@@ -17,7 +17,7 @@ use crate::candidate::first;
 use crate::{Access, BEAT_HANDLER, Candidate, Sink, Store};
 
 /// No change takes so long.
-const GIVE_UP: Duration = crate::PATIENCE;
+const TIMEOUT: Duration = crate::PATIENCE;
 
 /// Changes of one round, which begins and ends with three processes.
 const ROUND: [Change; 6] = [
@@ -59,26 +59,26 @@ pub struct Rounds {
 
 /// What one change came to.
 #[derive(Clone, Copy, Debug)]
-pub struct Changed {
+pub struct ChangeResult {
     /// What happened.
     pub change: Change,
     /// Whether the coordinator went.
-    pub leader_went: bool,
+    pub was_coordinator: bool,
     /// How long it was until each share was worked for, and all processes had as many.
-    pub took: Duration,
+    pub elapsed: Duration,
     /// How many shares moved to another process.
     pub moves: usize,
     /// How many might have: those of the process that went, or the part of the one that came.
-    pub may_move: usize,
+    pub max_moves: usize,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Course {
+pub struct Results {
     /// All changes.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<ChangeResult>,
     /// How many shares moved while nothing happened.
-    pub moves_at_rest: usize,
+    pub quiet_moves: usize,
     /// How long beats of an earlier term of a share went on after the first of a later one at most, and how many did.
     pub overlap: (Duration, usize),
     /// How many beats came.
@@ -89,9 +89,9 @@ pub struct Course {
 #[derive(Debug, Default)]
 struct Ledger {
     coordinating: String,
-    works: BTreeMap<u32, String>,
+    workers: BTreeMap<u32, String>,
     /// Who worked for each last.
-    last: BTreeMap<u32, String>,
+    last_workers: BTreeMap<u32, String>,
     moves: usize,
     leader: Option<String>,
 }
@@ -110,40 +110,40 @@ impl Rounds {
     ///
     /// # Errors
     /// A process cannot be started, or shares do not come to rest.
-    pub async fn play(self, store: &Store) -> Result<Course> {
+    pub async fn run(self, store: &Store) -> Result<Results> {
         let coordinating = format!("tenure-rounds-{}/jobs/orders", uuid::Uuid::new_v4().simple());
-        let access = Access::with(store.connection_string()).trusting(store.ca_file());
+        let access = Access::from_connection_string(store.connection_string()).trusting(store.ca_file());
         let (sink, members) = (Sink::start().await?, BTreeMap::new());
         let ledger = Ledger { coordinating, ..Ledger::default() };
         let mut scene = Scene { rounds: self, access, sink, members, ledger, started: 0 };
         for _ in 0..3 {
             scene.start()?;
         }
-        scene.settle().await?;
-        let mut course = Course::default();
+        scene.wait_until_balanced().await?;
+        let mut results = Results::default();
         scene.ledger.moves = 0;
-        let rest = sleep(scene.rounds.quiet);
-        scene.follow_until(rest).await;
-        course.moves_at_rest = std::mem::take(&mut scene.ledger.moves);
+        let quiet_time = sleep(scene.rounds.quiet);
+        scene.read_logs_until(quiet_time).await;
+        results.quiet_moves = std::mem::take(&mut scene.ledger.moves);
         for round in 0..scene.rounds.rounds {
             for (number, change) in ROUND.into_iter().enumerate() {
                 // It may come anywhere between two looks of the others.
                 let random = u128::from_le_bytes(*uuid::Uuid::new_v4().as_bytes());
                 scene
-                    .follow_until(sleep(Duration::from_millis(u64::try_from(random % 2_000)?)))
+                    .read_logs_until(sleep(Duration::from_millis(u64::try_from(random % 2_000)?)))
                     .await;
-                course.changes.push(scene.change(change, round + number).await?);
+                results.changes.push(scene.apply_change(change, round + number).await?);
             }
         }
         for (member, _) in scene.members.values_mut() {
             member.signal(Signal::TERM)?;
         }
         for (member, _) in scene.members.values_mut() {
-            member.end(GIVE_UP).await?;
+            member.end(TIMEOUT).await?;
         }
-        course.overlap = scene.sink.overlap();
-        course.beats = scene.sink.beats().len();
-        Ok(course)
+        results.overlap = scene.sink.overlap();
+        results.beats = scene.sink.beats().len();
+        Ok(results)
     }
 }
 
@@ -159,60 +159,60 @@ impl Scene {
             .args(["--env", &format!("BEAT_URL=http://{}/", self.sink.host())])
             .args(["--env", "BEAT_EVERY_MS=200", "--env", "BEAT_FOR_MS=1000000000"])
             .args(&self.rounds.options);
-        self.access.give(&mut command);
+        self.access.apply(&mut command);
         let candidate = Candidate::spawn(&name, command)?;
         self.members.insert(name, (candidate, 0));
         Ok(())
     }
 
     /// Has something happen, and waits until all is in its place again. `which` picks whom it happens to.
-    async fn change(&mut self, change: Change, which: usize) -> Result<Changed> {
+    async fn apply_change(&mut self, change: Change, member_index: usize) -> Result<ChangeResult> {
         self.ledger.moves = 0;
-        let began = Instant::now();
+        let started_at = Instant::now();
         if change == Change::Joins {
             self.start()?;
-            let may_move = (self.rounds.shares as usize).div_ceil(self.members.len());
-            let took = self.settle().await? - began;
+            let max_moves = (self.rounds.shares as usize).div_ceil(self.members.len());
+            let elapsed = self.wait_until_balanced().await? - started_at;
             let moves = self.ledger.moves;
-            return Ok(Changed { change, leader_went: false, took, moves, may_move });
+            return Ok(ChangeResult { change, was_coordinator: false, elapsed, moves, max_moves });
         }
-        let name = self.members.keys().nth(which % self.members.len());
+        let name = self.members.keys().nth(member_index % self.members.len());
         let name = name.cloned().context("nobody is there")?;
-        let leader_went = self.ledger.leader.as_ref() == Some(&name);
-        let may_move = self.ledger.works.values().filter(|who| **who == name).count();
+        let was_coordinator = self.ledger.leader.as_ref() == Some(&name);
+        let max_moves = self.ledger.workers.values().filter(|worker| **worker == name).count();
         let (mut member, _) = self.members.remove(&name).context("nobody is there")?;
         match change {
             Change::Leaves => {
                 member.signal(Signal::TERM)?;
-                member.end(GIVE_UP).await?;
+                member.end(TIMEOUT).await?;
             }
             Change::ProcessDies => {
                 kill_process(member.runner()?, Signal::KILL)?;
-                member.end(GIVE_UP).await?;
+                member.end(TIMEOUT).await?;
             }
             _ => member.kill().await?,
         }
-        self.ledger.gone(&name);
-        let took = self.settle().await? - began;
-        Ok(Changed { change, leader_went, took, moves: self.ledger.moves, may_move })
+        self.ledger.remove_process(&name);
+        let elapsed = self.wait_until_balanced().await? - started_at;
+        Ok(ChangeResult { change, was_coordinator, elapsed, moves: self.ledger.moves, max_moves })
     }
 
     /// Reads what is new in the logs.
     fn read(&mut self) {
-        for (name, (member, read)) in &mut self.members {
-            for line in member.lines().iter().skip(*read) {
-                *read += 1;
-                self.ledger.take(name, &line.event);
+        for (name, (member, lines_read)) in &mut self.members {
+            for line in member.lines().iter().skip(*lines_read) {
+                *lines_read += 1;
+                self.ledger.record_event(name, &line.event);
             }
         }
     }
 
     /// Waits for a line that was not read.
-    async fn line(&self) {
-        let lines = self.members.values().map(|(member, read)| {
+    async fn wait_for_line(&self) {
+        let lines = self.members.values().map(|(member, lines_read)| {
             Box::pin(async {
                 // A member that has ended prints no more lines.
-                if member.line_within(*read, GIVE_UP, |_| true).await.is_none() {
+                if member.line_within(*lines_read, TIMEOUT, |_| true).await.is_none() {
                     std::future::pending::<()>().await;
                 }
             })
@@ -220,35 +220,35 @@ impl Scene {
         first(lines.collect()).await;
     }
 
-    async fn follow_until(&mut self, end: impl Future<Output = ()>) {
+    async fn read_logs_until(&mut self, end: impl Future<Output = ()>) {
         let mut end = pin!(end);
         loop {
             self.read();
             tokio::select! {
                 () = &mut end => return,
-                () = self.line() => {}
+                () = self.wait_for_line() => {}
             }
         }
     }
 
     /// Waits until each share is worked for, and says since when.
-    async fn settle(&mut self) -> Result<Instant> {
-        let settled = async {
+    async fn wait_until_balanced(&mut self) -> Result<Instant> {
+        let balanced = async {
             loop {
                 self.read();
                 let members = self.members.keys().map(String::as_str).collect::<Vec<_>>();
-                if self.ledger.is_even(&members, self.rounds.shares) {
+                if self.ledger.is_balanced(&members, self.rounds.shares) {
                     return Instant::now();
                 }
-                self.line().await;
+                self.wait_for_line().await;
             }
         };
-        let settled = timeout(GIVE_UP, settled).await;
-        match settled {
+        let balanced = timeout(TIMEOUT, balanced).await;
+        match balanced {
             Ok(at) => Ok(at),
             Err(_) => {
                 let logs = self.members.values().map(|(member, _)| member.transcript());
-                bail!("not in {GIVE_UP:?}: {:?}\n{}", self.ledger, logs.collect::<String>())
+                bail!("not in {TIMEOUT:?}: {:?}\n{}", self.ledger, logs.collect::<String>())
             }
         }
     }
@@ -256,43 +256,43 @@ impl Scene {
 
 impl Ledger {
     /// That event was told by that process.
-    fn take(&mut self, name: &str, event: &Value) {
+    fn record_event(&mut self, name: &str, event: &Value) {
         let election = event["election"].as_str().unwrap_or_default();
-        let what = event["event"].as_str().unwrap_or_default();
+        let event_name = event["event"].as_str().unwrap_or_default();
         if election == self.coordinating {
-            match what {
+            match event_name {
                 "elected" => self.leader = Some(name.to_owned()),
                 "stood-down" if self.leader.as_deref() == Some(name) => self.leader = None,
                 _ => {}
             }
             return;
         }
-        let Some(share) = share(election) else { return };
-        match what {
+        let Some(share) = share_number(election) else { return };
+        match event_name {
             "turn-started" => {
-                self.works.insert(share, name.to_owned());
-                let before = self.last.insert(share, name.to_owned());
-                self.moves += usize::from(before.is_some_and(|before| before != name));
+                self.workers.insert(share, name.to_owned());
+                let previous_worker = self.last_workers.insert(share, name.to_owned());
+                self.moves += usize::from(previous_worker.is_some_and(|previous_worker| previous_worker != name));
             }
-            "stood-down" if self.works.get(&share).is_some_and(|who| who == name) => {
-                self.works.remove(&share);
+            "stood-down" if self.workers.get(&share).is_some_and(|worker| worker == name) => {
+                self.workers.remove(&share);
             }
             _ => {}
         }
     }
 
     /// That process is no more.
-    fn gone(&mut self, name: &str) {
-        self.works.retain(|_, who| who != name);
+    fn remove_process(&mut self, name: &str) {
+        self.workers.retain(|_, worker| worker != name);
         if self.leader.as_deref() == Some(name) {
             self.leader = None;
         }
     }
 
     /// Whether each of so many shares is worked for, and these processes have as many each, but for one.
-    fn is_even(&self, members: &[&str], shares: u32) -> bool {
-        let held = |member: &&str| self.works.values().filter(|who| who == member).count();
-        let counts = members.iter().map(held).collect::<Vec<_>>();
+    fn is_balanced(&self, members: &[&str], shares: u32) -> bool {
+        let share_count = |member: &&str| self.workers.values().filter(|worker| worker == member).count();
+        let counts = members.iter().map(share_count).collect::<Vec<_>>();
         let (most, least) = (counts.iter().max(), counts.iter().min());
         counts.iter().sum::<usize>() == shares as usize
             && most.zip(least).is_some_and(|(most, least)| most - least <= 1)
@@ -300,7 +300,7 @@ impl Ledger {
 }
 
 /// Which share an election is for, from 0.
-fn share(election: &str) -> Option<u32> {
+fn share_number(election: &str) -> Option<u32> {
     let (_, share) = election.rsplit_once(".share.")?;
     let (_, share) = share.split_once('.')?;
     share.split_once("-of-")?.0.parse().ok()
@@ -326,40 +326,40 @@ mod tests {
         let mut ledger = Ledger { coordinating: "jobs/orders".into(), ..Ledger::default() };
         for (name, share, event) in events {
             let election = format!("jobs/orders.share.1.{share}-of-4");
-            ledger.take(name, &json!({ "election": election, "event": event }));
+            ledger.record_event(name, &json!({ "election": election, "event": event }));
         }
         ledger
     }
 
     #[test]
-    fn shares_are_even_when_each_is_worked_for() {
+    fn shares_are_balanced_when_each_has_a_worker() {
         let started = [("a", 0), ("b", 1), ("a", 2), ("b", 3)];
         let mut events = started.map(|(name, share)| (name, share, "turn-started")).to_vec();
-        let even = ledger(&events);
-        assert!(even.is_even(&["a", "b"], 4) && !even.is_even(&["a", "b", "c"], 4));
-        assert!(!even.is_even(&["a"], 4), "somebody else works");
-        assert_eq!(even.moves, 0);
+        let balanced_ledger = ledger(&events);
+        assert!(balanced_ledger.is_balanced(&["a", "b"], 4) && !balanced_ledger.is_balanced(&["a", "b", "c"], 4));
+        assert!(!balanced_ledger.is_balanced(&["a"], 4), "somebody else works");
+        assert_eq!(balanced_ledger.moves, 0);
         events.push(("a", 0, "stood-down"));
-        assert!(!ledger(&events).is_even(&["a", "b"], 4));
+        assert!(!ledger(&events).is_balanced(&["a", "b"], 4));
         events.push(("c", 0, "turn-started"));
         // Late, of one that has lost it.
         events.push(("a", 0, "stood-down"));
-        let moved = ledger(&events);
-        assert!(moved.is_even(&["a", "b", "c"], 4));
-        assert_eq!(moved.moves, 1);
-        let mut gone = moved;
-        gone.gone("c");
-        assert!(!gone.is_even(&["a", "b"], 4));
+        let moved_ledger = ledger(&events);
+        assert!(moved_ledger.is_balanced(&["a", "b", "c"], 4));
+        assert_eq!(moved_ledger.moves, 1);
+        let mut without_c = moved_ledger;
+        without_c.remove_process("c");
+        assert!(!without_c.is_balanced(&["a", "b"], 4));
     }
 
     #[test]
-    fn who_coordinates_is_known() {
+    fn the_coordinator_is_tracked() {
         let mut ledger = ledger(&[]);
         let event = |event| json!({ "election": "jobs/orders", "event": event });
-        ledger.take("a", &event("elected"));
-        ledger.take("b", &event("stood-down"));
+        ledger.record_event("a", &event("elected"));
+        ledger.record_event("b", &event("stood-down"));
         assert_eq!(ledger.leader.as_deref(), Some("a"));
-        ledger.gone("a");
+        ledger.remove_process("a");
         assert_eq!(ledger.leader, None);
     }
 }

@@ -37,7 +37,7 @@ pub fn javascript(script: &str) -> Result<Command> {
 /// # Errors
 /// It cannot be built.
 pub fn rust(name: &str) -> Result<Command> {
-    of_rust(name, "sdk-rust", "dev")
+    rust_program(name, "sdk-rust", "dev")
 }
 
 /// One of the programs in Rust, built optimised, to be measured: `hold`.
@@ -45,23 +45,23 @@ pub fn rust(name: &str) -> Result<Command> {
 /// # Errors
 /// It cannot be built.
 pub fn rust_optimised(name: &str) -> Result<Command> {
-    of_rust(name, "sdk-rust-release", "release")
+    rust_program(name, "sdk-rust-release", "release")
 }
 
-fn of_rust(name: &str, made: &str, profile: &str) -> Result<Command> {
+fn rust_program(name: &str, build_folder: &str, profile: &str) -> Result<Command> {
     let inputs = ["Cargo.toml", "Cargo.lock", "src"].map(|file| format!("tests/sdk/rust/{file}"));
     let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
     let program = |folder: &Path| {
         let profile = if profile == "dev" { "debug" } else { profile };
         folder.join(profile).join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
     };
-    let folder = tools::made(made, &inputs, |folder| {
+    let folder = tools::build_if_changed(build_folder, &inputs, |folder| {
         let manifest = tools::repository().join("tests/sdk/rust/Cargo.toml");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--locked", "--profile", profile, "--manifest-path"]);
         cargo.arg(manifest).arg("--target-dir").arg(folder);
-        clear(&mut cargo);
-        tools::run(&mut cargo)?;
+        clear_build_environment(&mut cargo);
+        tools::run_command(&mut cargo)?;
         let program = program(folder);
         ensure!(program.is_file(), "cargo made no {}", program.display());
         Ok(())
@@ -71,14 +71,14 @@ fn of_rust(name: &str, made: &str, profile: &str) -> Result<Command> {
 }
 
 /// What cargo sets for this test is not meant for another build; where packages come from is.
-fn clear(command: &mut Command) {
-    const KEPT: [&str; 5] =
+fn clear_build_environment(command: &mut Command) {
+    const KEPT_PREFIXES: [&str; 5] =
         ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
     for (name, _) in std::env::vars_os() {
         let Some(text) = name.to_str() else { continue };
-        let of_build = ["CARGO", "RUSTC", "RUSTFLAGS", "LLVM_PROFILE"];
-        let of_build = of_build.iter().any(|prefix| text.starts_with(prefix));
-        if of_build && !KEPT.iter().any(|kept| text.starts_with(kept)) {
+        let build_prefixes = ["CARGO", "RUSTC", "RUSTFLAGS", "LLVM_PROFILE"];
+        let is_build_variable = build_prefixes.iter().any(|prefix| text.starts_with(prefix));
+        if is_build_variable && !KEPT_PREFIXES.iter().any(|kept_prefix| text.starts_with(kept_prefix)) {
             command.env_remove(&name);
         }
     }

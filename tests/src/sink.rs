@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 #[derive(Clone, Copy, Debug)]
 pub struct Beat {
     /// When all of it had arrived.
-    pub at: Instant,
+    pub received_at: Instant,
     /// The same by the clock that events are stamped with.
     pub wall: DateTime<Utc>,
     /// The term of the leader that sent it.
@@ -57,7 +57,7 @@ impl Sink {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let beats = Arc::new(Beats { all: Mutex::default(), count: watch::Sender::new(0) });
-        let router = Router::new().route("/", post(take)).with_state(Arc::clone(&beats));
+        let router = Router::new().route("/", post(receive_beat)).with_state(Arc::clone(&beats));
         let server = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await;
         });
@@ -77,17 +77,17 @@ impl Sink {
     }
 
     /// Waits for the first beat that is as wanted. Waits for ever if need be.
-    pub async fn beat_where(&self, wanted: impl Fn(&Beat) -> bool) -> Beat {
+    pub async fn wait_for_beat(&self, matches: impl Fn(&Beat) -> bool) -> Beat {
         let mut count = self.beats.count.subscribe();
-        let mut seen = 0;
+        let mut beats_seen = 0;
         loop {
             // Let go of before anything is waited for.
-            let found = {
+            let found_beat = {
                 let all = self.beats.all.lock().unwrap();
-                let from = std::mem::replace(&mut seen, all.len());
-                all[from..].iter().copied().find(&wanted)
+                let from = std::mem::replace(&mut beats_seen, all.len());
+                all[from..].iter().copied().find(&matches)
             };
-            if let Some(beat) = found {
+            if let Some(beat) = found_beat {
                 return beat;
             }
             count.changed().await.expect("the sink lives");
@@ -95,23 +95,23 @@ impl Sink {
     }
 
     /// Waits for a beat of this term or a later one.
-    pub async fn beat_of(&self, term: u64, limit: Duration) -> Beat {
-        let beat = self.beat_where(|beat| beat.term >= term);
-        let waited = tokio::time::timeout(limit, beat).await;
-        waited.unwrap_or_else(|_| panic!("no beat of term {term} within {limit:?}"))
+    pub async fn wait_for_term(&self, term: u64, limit: Duration) -> Beat {
+        let beat = self.wait_for_beat(|beat| beat.term >= term);
+        let result = tokio::time::timeout(limit, beat).await;
+        result.unwrap_or_else(|_| panic!("no beat of term {term} within {limit:?}"))
     }
 
     /// How long beats of an earlier term went on arriving after the first of a later one:
     /// the longest such span, and how many beats arrived in it.
     #[must_use]
     pub fn overlap(&self) -> (Duration, usize) {
-        let stale = stale(&self.beats());
-        (stale.iter().max().copied().unwrap_or_default(), stale.len())
+        let stale_delays = stale_beats(&self.beats());
+        (stale_delays.iter().max().copied().unwrap_or_default(), stale_delays.len())
     }
 
     /// Slots that beat under more than one term: turns that ran twice.
     #[must_use]
-    pub fn doubled_slots(&self) -> Vec<u64> {
+    pub fn repeated_slots(&self) -> Vec<u64> {
         let mut turns: Vec<_> = self.beats().iter().map(|beat| (beat.slot, beat.term)).collect();
         turns.sort_unstable();
         turns.dedup();
@@ -125,29 +125,29 @@ impl Drop for Sink {
     }
 }
 
-async fn take(State(beats): State<Arc<Beats>>, Json(json): Json<Value>) {
+async fn receive_beat(State(beats): State<Arc<Beats>>, Json(json): Json<Value>) {
     let number = |name: &str| json[name].as_u64().unwrap_or_default();
     let (term, slot, beat) = (number("term"), number("slot"), number("beat"));
     let pid = number("pid");
     let share = json["share"].as_u64().zip(json["shares"].as_u64());
     let mut all = beats.all.lock().unwrap();
-    all.push(Beat { at: Instant::now(), wall: Utc::now(), term, slot, beat, pid, share });
+    all.push(Beat { received_at: Instant::now(), wall: Utc::now(), term, slot, beat, pid, share });
     beats.count.send_replace(all.len());
 }
 
 /// Of each beat that arrived although a later term had beaten before, of the same share: how long after the first
 /// beat of a later term. In the order of their arrival.
 #[must_use]
-pub fn stale(beats: &[Beat]) -> Vec<Duration> {
+pub fn stale_beats(beats: &[Beat]) -> Vec<Duration> {
     let mut shares: BTreeMap<_, BTreeMap<u64, Instant>> = BTreeMap::new();
-    let mut stale = Vec::new();
+    let mut stale_delays = Vec::new();
     for beat in beats {
-        let firsts = shares.entry(beat.share).or_default();
-        firsts.entry(beat.term).or_insert(beat.at);
-        let later = firsts.range(beat.term + 1..).map(|(_, first)| *first).min();
-        stale.extend(later.map(|first| beat.at - first));
+        let first_beats = shares.entry(beat.share).or_default();
+        first_beats.entry(beat.term).or_insert(beat.received_at);
+        let first_of_later_term = first_beats.range(beat.term + 1..).map(|(_, first)| *first).min();
+        stale_beats.extend(first_of_later_term.map(|first| beat.received_at - first));
     }
-    stale
+    stale_beats
 }
 
 #[cfg(test)]
@@ -155,11 +155,11 @@ mod tests {
     use super::*;
 
     fn beats(arrivals: &[(u64, u64)]) -> Vec<Beat> {
-        let (began, wall) = (Instant::now(), Utc::now());
+        let (started_at, wall) = (Instant::now(), Utc::now());
         let beat = |&(ms, term): &(u64, u64)| {
             let after = Duration::from_millis(ms);
             Beat {
-                at: began + after,
+                received_at: started_at + after,
                 wall: wall + after,
                 term,
                 slot: 0,
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn terms_one_after_the_other_do_not_overlap() {
-        assert!(stale(&beats(&[(0, 1), (20, 1), (40, 2), (60, 2)])).is_empty());
+        assert!(stale_beats(&beats(&[(0, 1), (20, 1), (40, 2), (60, 2)])).is_empty());
     }
 
     #[test]
-    fn a_stale_beat_is_seen_once() {
+    fn a_stale_beat_is_counted_once() {
         let beats = beats(&[(0, 1), (20, 2), (35, 1), (50, 2), (60, 3), (65, 2), (70, 1)]);
-        assert_eq!(stale(&beats), [15, 5, 50].map(Duration::from_millis));
+        assert_eq!(stale_beats(&beats), [15, 5, 50].map(Duration::from_millis));
     }
 
     #[test]
@@ -188,6 +188,6 @@ mod tests {
         for (beat, share) in beats.iter_mut().zip([0, 1, 1, 1]) {
             beat.share = Some((share, 8));
         }
-        assert_eq!(stale(&beats), [Duration::from_millis(20)]);
+        assert_eq!(stale_beats(&beats), [Duration::from_millis(20)]);
     }
 }

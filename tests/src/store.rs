@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use tenure_store::{Account, Service};
 
-use crate::port::reserved_again;
+use crate::port::wait_and_reserve;
 use crate::{Azurite, Certificates};
 
 /// The variable that names a real storage account for the suite.
@@ -26,7 +26,7 @@ pub enum Store {
 
 /// A store that is down. Its port is kept for it, and for the embedded store all that it holds.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum StoppedStore {
     /// State as it was.
     Embedded(Box<Service>, SocketAddr),
     /// Azurite forgets; clients go on trusting the same authority.
@@ -66,7 +66,7 @@ impl Store {
     /// # Errors
     /// It cannot be installed or started.
     pub async fn azurite_tls() -> Result<Self> {
-        let certificates = Arc::new(Certificates::mint()?);
+        let certificates = Arc::new(Certificates::generate()?);
         Ok(Self::Azurite(Azurite::start(0, Some(certificates)).await?.into()))
     }
 
@@ -75,8 +75,8 @@ impl Store {
     /// # Errors
     /// The variable is not set.
     pub fn account() -> Result<Self> {
-        let missing = || format!("set {ACCOUNT_VARIABLE} to the connection string of an account");
-        Ok(Self::Account(std::env::var(ACCOUNT_VARIABLE).with_context(missing)?))
+        let hint = || format!("set {ACCOUNT_VARIABLE} to the connection string of an account");
+        Ok(Self::Account(std::env::var(ACCOUNT_VARIABLE).with_context(hint)?))
     }
 
     /// How to reach it.
@@ -102,26 +102,26 @@ impl Store {
     ///
     /// # Errors
     /// It is a real account, or others use it too.
-    pub async fn stop(self) -> Result<Stopped> {
+    pub async fn stop(self) -> Result<StoppedStore> {
         match self {
             Self::Embedded(store) => {
                 let address = store.address();
                 let service = Box::new(store.stop().await);
-                reserved_again(address).await?;
-                Ok(Stopped::Embedded(service, address))
+                wait_and_reserve(address).await?;
+                Ok(StoppedStore::Embedded(service, address))
             }
             Self::Azurite(azurite) => {
                 let (port, certificates) = (azurite.port(), azurite.certificates().cloned());
                 drop(Arc::into_inner(azurite).context("others use this Azurite too")?);
-                reserved_again((Ipv4Addr::LOCALHOST, port).into()).await?;
-                Ok(Stopped::Azurite(port, certificates))
+                wait_and_reserve((Ipv4Addr::LOCALHOST, port).into()).await?;
+                Ok(StoppedStore::Azurite(port, certificates))
             }
             Self::Account(_) => bail!("a real account cannot be stopped"),
         }
     }
 }
 
-impl Stopped {
+impl StoppedStore {
     /// Brings it back where it was.
     ///
     /// # Errors

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 pub const AUDIENCE: &str = "https://storage.azure.com";
 
 /// Real tokens are valid from a while before they are made, for clocks that are behind.
-const BACK_DATED: TimeDelta = TimeDelta::minutes(5);
+const BACKDATED_BY: TimeDelta = TimeDelta::minutes(5);
 
 /// A token for storage accounts, which expires this long from now. No two of them are the same.
 #[must_use]
 pub fn bearer(lifetime: Duration) -> String {
     let now = Utc::now();
     let lifetime = TimeDelta::from_std(lifetime).expect("less than centuries");
-    token(AUDIENCE, now - BACK_DATED, now + lifetime)
+    token(AUDIENCE, now - BACKDATED_BY, now + lifetime)
 }
 
 /// A token for `audience`, valid from one instant until another, in whole seconds.

@@ -19,7 +19,7 @@ pub fn repository() -> PathBuf {
 ///
 /// # Errors
 /// It cannot be made.
-pub fn made(
+pub fn build_if_changed(
     name: &str,
     inputs: &[&str],
     make: impl FnOnce(&Path) -> Result<()>,
@@ -29,12 +29,12 @@ pub fn made(
     fs::create_dir_all(&build)?;
     let lock = File::create(build.join(format!("{name}.lock")))?;
     lock.lock()?; // Released when the file is closed.
-    let mut wanted = Vec::new();
+    let mut fingerprint = Vec::new();
     for input in inputs {
-        read(&repository().join(input), &mut wanted)?;
+        append_contents(&repository().join(input), &mut fingerprint)?;
     }
-    let stamp = build.join(format!("{name}.made-of"));
-    if fs::read(&stamp).is_ok_and(|made_of| made_of == wanted) {
+    let fingerprint_file = build.join(format!("{name}.made-of"));
+    if fs::read(&fingerprint_file).is_ok_and(|recorded| recorded == fingerprint) {
         return Ok(folder);
     }
     match fs::remove_dir_all(&folder) {
@@ -42,15 +42,15 @@ pub fn made(
         _ => fs::create_dir_all(&folder)?,
     }
     make(&folder)?;
-    fs::write(stamp, wanted)?;
+    fs::write(fingerprint_file, fingerprint)?;
     Ok(folder)
 }
 
 /// All that is in a file, or in the files below a folder, after its name.
-fn read(path: &Path, into: &mut Vec<u8>) -> Result<()> {
-    into.extend_from_slice(path.as_os_str().as_encoded_bytes());
+fn append_contents(path: &Path, contents: &mut Vec<u8>) -> Result<()> {
+    contents.extend_from_slice(path.as_os_str().as_encoded_bytes());
     if path.is_file() {
-        into.extend(fs::read(path)?);
+        contents.extend(fs::read(path)?);
         return Ok(());
     }
     let mut entries = fs::read_dir(path)
@@ -58,31 +58,31 @@ fn read(path: &Path, into: &mut Vec<u8>) -> Result<()> {
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<Vec<_>>>()?;
     entries.sort();
-    entries.iter().try_for_each(|entry| read(entry, into))
+    entries.iter().try_for_each(|entry| append_contents(entry, contents))
 }
 
 /// Runs a command to its end, and returns what it printed.
 ///
 /// # Errors
 /// It cannot be started, or it fails; then with all that it said.
-pub fn run(command: &mut Command) -> Result<String> {
+pub fn run_command(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{program} cannot be started"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}\n{said}{errors}", output.status);
-    Ok(said)
+    ensure!(output.status.success(), "{command:?}: {}\n{stdout}{errors}", output.status);
+    Ok(stdout)
 }
 
 /// Looks whether a program is there.
 ///
 /// # Errors
 /// It is not; then with this advice, in one line.
-pub fn need(program: &str, advice: &str) -> Result<()> {
-    let found = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+pub fn require_tool(program: &str, advice: &str) -> Result<()> {
+    let result = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     ensure!(
-        found.is_ok_and(|output| output.status.success()),
+        result.is_ok_and(|output| output.status.success()),
         "these tests need `{program}`, which does not run here: {advice}"
     );
     Ok(())
@@ -94,14 +94,14 @@ pub fn need(program: &str, advice: &str) -> Result<()> {
 /// It cannot be installed.
 pub fn npm(name: &str, source: &str) -> Result<PathBuf> {
     let files = [format!("{source}/package.json"), format!("{source}/package-lock.json")];
-    made(name, &[&files[0], &files[1]], |folder| {
-        need("npm", "install Node.js with npm")?;
+    build_if_changed(name, &[&files[0], &files[1]], |folder| {
+        require_tool("npm", "install Node.js with npm")?;
         for (file, name) in files.iter().zip(["package.json", "package-lock.json"]) {
             fs::copy(repository().join(file), folder.join(name))?;
         }
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
-        run(&mut npm).map(drop)
+        run_command(&mut npm).map(drop)
     })
 }
 
@@ -111,15 +111,15 @@ pub fn npm(name: &str, source: &str) -> Result<PathBuf> {
 /// # Errors
 /// It cannot be installed.
 pub fn pip(name: &str, requirements: &str) -> Result<PathBuf> {
-    made(name, &[requirements], |folder| {
-        need("python3", "install Python 3.10 or newer, with pip")?;
+    build_if_changed(name, &[requirements], |folder| {
+        require_tool("python3", "install Python 3.10 or newer, with pip")?;
         // Into a folder of its own: it takes no virtual environment, which not every Python can
         // make, and is never refused by a system whose Python is managed by its packages.
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]);
         pip.args(["--only-binary", ":all:", "--disable-pip-version-check", "--target"]);
         pip.arg(folder).arg("-r").arg(repository().join(requirements));
-        run(&mut pip).context("pip is needed (Debian: python3-pip)").map(drop)
+        run_command(&mut pip).context("pip is needed (Debian: python3-pip)").map(drop)
     })
 }
 

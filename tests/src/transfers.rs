@@ -13,26 +13,26 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::orders::leader;
-use crate::{Candidate, Group, Sink, Store, reserved};
+use crate::orders::current_leader;
+use crate::{Candidate, Group, Sink, Store, reserve_port};
 
 /// No transfer takes so long.
-const GIVE_UP: Duration = crate::PATIENCE;
+const TIMEOUT: Duration = crate::PATIENCE;
 
 /// A leader that lives obeys an order within this time, or refuses it.
-const OBEYS_WITHIN: Duration = Duration::from_secs(30);
+const OBEY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Between two polls for the outcome.
-const POLL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 const CANDIDATES: usize = 3;
 
 /// Every so many orders, a second operator gives one at the same time.
-const TWO_OPERATORS: u32 = 7;
+const TWO_OPERATORS_EVERY: u32 = 7;
 
 /// Every so many orders, the leader gets no hint, and one names a candidate that does not exist.
-const WITHOUT_HINT: u32 = 10;
-const MISSING: u32 = 25;
+const WITHOUT_HINT_EVERY: u32 = 10;
+const MISSING_CANDIDATE_EVERY: u32 = 25;
 
 /// The results.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub struct Tally {
     /// Outcomes of the orders.
     pub outcomes: BTreeMap<&'static str, u32>,
     /// Leaderships that ended by an order.
-    pub given_up: usize,
+    pub resigned_terms: usize,
     /// Orders without effect and outcome, though the leader of their term lived.
     pub lost: Vec<String>,
     /// Terms that were given up without an order for that term.
@@ -50,7 +50,7 @@ pub struct Tally {
     /// Orders that a leader obeyed twice.
     pub repeated: Vec<String>,
     /// From placing an order to its effect: with and without a hint.
-    pub took: [Vec<Duration>; 2],
+    pub durations: [Vec<Duration>; 2],
 }
 
 impl Tally {
@@ -76,7 +76,7 @@ struct Log {
 ///
 /// # Errors
 /// A process could not be started, or an order could not be placed in time.
-pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> Result<Tally> {
+pub async fn round(program: &str, store: &Store, count: u32, kill_interval: Duration) -> Result<Tally> {
     let sink = Sink::start().await?;
     let mut group = Group::new(program, store, &sink);
     group.timer = ["--every", "1s"];
@@ -89,64 +89,64 @@ pub async fn round(program: &str, store: &Store, count: u32, life: Duration) -> 
         log.lock().unwrap().addresses.push(String::new());
         seats.push(start(&group, seat, 0, &log)?);
     }
-    let leads = |line: &crate::Line| line.name() == "elected";
-    let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.line_where(leads))).collect();
-    timeout(GIVE_UP, crate::candidate::first(first)).await.context("nobody leads")?;
-    let given = log.clone();
+    let is_elected = |line: &crate::Line| line.name() == "elected";
+    let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.wait_for_line(is_elected))).collect();
+    timeout(TIMEOUT, crate::candidate::first(first)).await.context("nobody leads")?;
+    let operator_log = log.clone();
     let mut operators = tokio::spawn(async move {
         let mut number = 1;
         while number <= count {
-            let one = give(&election, number, &given);
-            let all = async {
-                match number.is_multiple_of(TWO_OPERATORS) && number < count {
-                    true => tokio::try_join!(one, give(&election, number + 1, &given)).map(|_| 2),
-                    false => one.await.map(|()| 1),
+            let first_order = place_order(&election, number, &operator_log);
+            let both_orders = async {
+                match number.is_multiple_of(TWO_OPERATORS_EVERY) && number < count {
+                    true => tokio::try_join!(first_order, place_order(&election, number + 1, &operator_log)).map(|_| 2),
+                    false => first_order.await.map(|()| 1),
                 }
             };
-            number += timeout(GIVE_UP, all)
+            number += timeout(TIMEOUT, both_orders)
                 .await
                 .with_context(|| format!("order {number} has no end"))??;
         }
         anyhow::Ok(())
     });
     let mut ended = Vec::new();
-    let mut lives = 0;
+    let mut kill_count = 0;
     loop {
-        if let Ok(all) = timeout(life, &mut operators).await {
-            all??;
+        if let Ok(result) = timeout(kill_interval, &mut operators).await {
+            result??;
             break;
         }
-        let Some(seat) = leader(&seats) else { continue };
+        let Some(seat) = current_leader(&seats) else { continue };
         let Ok(runner) = seats[seat].runner() else { continue };
         let lines = seats[seat].lines();
         let term = lines.iter().rfind(|line| line.name() == "elected").map(crate::Line::term);
         log.lock().unwrap().killed.extend(term);
         kill_process(runner, Signal::KILL)?;
-        lives += 1;
-        let _ = seats[seat].end(GIVE_UP).await;
-        let new = start(&group, seat, lives, &log)?;
-        ended.push(std::mem::replace(&mut seats[seat], new));
+        kill_count += 1;
+        let _ = seats[seat].end(TIMEOUT).await;
+        let replacement = start(&group, seat, kill_count, &log)?;
+        ended.push(std::mem::replace(&mut seats[seat], replacement));
     }
     let mut log = log.lock().unwrap();
     let terms = std::mem::take(&mut log.terms);
     let mut tally = std::mem::take(&mut log.tally);
-    tally.killed = lives;
+    tally.killed = kill_count;
     let mut failures = BTreeMap::<String, u32>::new();
     for line in ended.iter().chain(&seats).flat_map(Candidate::lines) {
         let reason = line.event["reason"].as_str().unwrap_or_default();
         if line.name() == "stood-down" && ["resigned", "handed-over"].contains(&reason) {
-            tally.given_up += 1;
+            tally.resigned_terms += 1;
             tally.unordered.extend(Some(line.term()).filter(|term| !terms.contains(term)));
         }
         let detail = line.event["detail"].as_str().unwrap_or_default();
         let missing = detail.split(|c: char| !(c.is_alphanumeric() || c == '-'));
         if line.name() == "problem" {
-            for name in missing.filter(|word| word.starts_with("nobody-")) {
+            for name in missing.filter(|part| part.starts_with("nobody-")) {
                 *failures.entry(name.to_owned()).or_default() += 1;
             }
         }
     }
-    tally.repeated.extend(failures.into_iter().filter(|(_, times)| *times > 1).map(|(id, _)| id));
+    tally.repeated.extend(failures.into_iter().filter(|(_, occurrences)| *occurrences > 1).map(|(id, _)| id));
     Ok(tally)
 }
 
@@ -161,22 +161,22 @@ fn election(group: &Group) -> Result<Election> {
 }
 
 /// Gives one order, and waits for its outcome.
-async fn give(election: &Election, number: u32, log: &Mutex<Log>) -> Result<()> {
-    let (hinted, missing) = (!number.is_multiple_of(WITHOUT_HINT), number.is_multiple_of(MISSING));
+async fn place_order(election: &Election, number: u32, log: &Mutex<Log>) -> Result<()> {
+    let (with_hint, missing) = (!number.is_multiple_of(WITHOUT_HINT_EVERY), number.is_multiple_of(MISSING_CANDIDATE_EVERY));
     let seat = usize::try_from(number)? % CANDIDATES;
-    let to = match number % 3 {
+    let successor = match number % 3 {
         _ if missing => Some(format!("nobody-{number}")),
         0 => None,
         _ => Some(format!("c{seat}")),
     };
-    let mut order = TransferOrder { id: format!("t{number}"), to, term: None };
+    let mut order = TransferOrder { id: format!("t{number}"), to: successor, term: None };
     let (placed, term) = loop {
-        let before = Instant::now();
+        let started_at = Instant::now();
         match election.transfer(&order, true).await {
-            Ok(TransferState::Waiting(term)) => break (before, term),
-            Ok(other) => bail!("a new order is {other:?}"),
+            Ok(TransferState::Waiting(term)) => break (started_at, term),
+            Ok(state) => bail!("a new order is {state:?}"),
             // Nobody leads, or the one that is to lead does so already.
-            Err(_) if order.to.is_none() || missing => sleep(POLL).await,
+            Err(_) if order.to.is_none() || missing => sleep(POLL_INTERVAL).await,
             Err(_) => order.to = None,
         }
     };
@@ -186,18 +186,18 @@ async fn give(election: &Election, number: u32, log: &Mutex<Log>) -> Result<()> 
         log.addresses.clone()
     };
     order.term = Some(term);
-    if hinted {
+    if with_hint {
         for address in addresses {
             let _ = timeout(Duration::from_secs(3), hint(&address)).await;
         }
     }
     let state = loop {
         match election.transfer(&order, false).await {
-            Ok(TransferState::Waiting(_)) | Err(_) => sleep(POLL).await,
+            Ok(TransferState::Waiting(_)) | Err(_) => sleep(POLL_INTERVAL).await,
             Ok(state) => break state,
         }
     };
-    let took = placed.elapsed();
+    let elapsed = placed.elapsed();
     let mut log = log.lock().unwrap();
     let was_killed = log.killed.contains(&term);
     let outcome = match state {
@@ -210,10 +210,10 @@ async fn give(election: &Election, number: u32, log: &Mutex<Log>) -> Result<()> 
     };
     *log.tally.outcomes.entry(outcome).or_default() += 1;
     if outcome == "done" && !was_killed {
-        log.tally.took[usize::from(!hinted)].push(took);
+        log.tally.durations[usize::from(!with_hint)].push(elapsed);
     }
     // An obeyed order may wait for its successor and for the work.
-    if took > OBEYS_WITHIN && !was_killed && outcome != "failed" {
+    if elapsed > OBEY_TIMEOUT && !was_killed && outcome != "failed" {
         log.tally.lost.push(order.id);
     }
     Ok(())
@@ -230,10 +230,10 @@ async fn hint(address: &str) -> Result<()> {
 
 /// Starts the candidate of a seat. It has the same name in each life.
 fn start(group: &Group, seat: usize, life: u32, log: &Mutex<Log>) -> Result<Candidate> {
-    let (name, listen) = (format!("c{seat}"), reserved()?.to_string());
+    let (name, listen) = (format!("c{seat}"), reserve_port()?.to_string());
     let address = format!("http://{listen}");
     log.lock().unwrap().addresses[seat] = listen.clone();
-    let more = ["--listen", &listen, "--address", &address, "--poll", "1s", "--max-failures", "0"];
-    let command = group.component(&name, &group.access, crate::BEAT_HANDLER.as_ref(), &more);
+    let options = ["--listen", &listen, "--address", &address, "--poll", "1s", "--max-failures", "0"];
+    let command = group.component(&name, &group.access, crate::BEAT_HANDLER.as_ref(), &options);
     Candidate::spawn(&format!("{name}-{life}"), command)
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// The variable that turns a missing tool into a failure when it is `all`.
-const ALL: &str = "TENURE_TESTS";
+const TESTS_VARIABLE: &str = "TENURE_TESTS";
 
 /// A tool that some tests need, and that a machine with Rust may lack.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -44,7 +44,7 @@ pub enum Tool {
 
 impl Tool {
     /// A command that succeeds where the tool is installed, and how a message names the tool.
-    fn probe(self) -> (&'static [&'static str], &'static str) {
+    fn probe_command(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Bash => (&["bash", "--version"], "bash"),
             Self::Chromium => (&["chromedriver", "--version"], "Chromium with chromedriver"),
@@ -68,10 +68,10 @@ impl Tool {
 
     fn is_installed(self) -> bool {
         /// Each tool is looked for once.
-        static KNOWN: Mutex<BTreeMap<Tool, bool>> = Mutex::new(BTreeMap::new());
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        *known.entry(self).or_insert_with(|| {
-            let [program, arguments @ ..] = self.probe().0 else { return false };
+        static INSTALLED: Mutex<BTreeMap<Tool, bool>> = Mutex::new(BTreeMap::new());
+        let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+        *installed.entry(self).or_insert_with(|| {
+            let [program, arguments @ ..] = self.probe_command().0 else { return false };
             let mut probe = Command::new(program);
             probe.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             probe.status().is_ok_and(|status| status.success())
@@ -126,7 +126,7 @@ pub fn block_on(test: impl Future<Output = ()>) {
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = Arguments::from_args();
-    let all = std::env::var_os(ALL).is_some_and(|value| value == "all");
+    let requires_all = std::env::var_os(TESTS_VARIABLE).is_some_and(|value| value == "all");
     let skipped = Arc::new(Mutex::new(BTreeMap::new()));
     let trials = inventory::iter::<Registered>.into_iter().map(|test| {
         let skipped = Arc::clone(&skipped);
@@ -134,14 +134,14 @@ pub fn run() -> ExitCode {
         let name = test.name.split_once("::").map_or(test.name, |(_, name)| name);
         Trial::ignorable_test(name, move || {
             let missing = test.tools.iter().copied().filter(|tool| !tool.is_installed());
-            let missing: Vec<_> = missing.map(|tool| tool.probe().1).collect();
+            let missing: Vec<_> = missing.map(|tool| tool.probe_command().1).collect();
             if missing.is_empty() {
                 (test.run)();
                 return Ok(Completion::Completed);
             }
             let reason = format!("needs {}", missing.join(" and "));
-            if all {
-                return Err(format!("{reason}, which {ALL}=all demands").into());
+            if requires_all {
+                return Err(format!("{reason}, which {TESTS_VARIABLE}=all demands").into());
             }
             let mut skipped = skipped.lock().unwrap_or_else(PoisonError::into_inner);
             *skipped.entry(reason.clone()).or_insert(0_u32) += 1;
@@ -149,7 +149,7 @@ pub fn run() -> ExitCode {
         })
     });
     let mut trials: Vec<_> = trials.collect();
-    trials.sort_by(|one, other| one.name().cmp(other.name()));
+    trials.sort_by(|first, second| first.name().cmp(second.name()));
     let conclusion = libtest_mimic::run(&arguments, trials);
     print!("{}", Skipped(&skipped.lock().unwrap_or_else(PoisonError::into_inner)));
     conclusion.exit_code()
@@ -168,6 +168,6 @@ impl Display for Skipped<'_> {
         for (reason, count) in *reasons {
             writeln!(f, "{count:>5}  {reason}")?;
         }
-        writeln!(f, "{ALL}=all turns each of them into a failure.\n")
+        writeln!(f, "{TESTS_VARIABLE}=all turns each of them into a failure.\n")
     }
 }

@@ -13,18 +13,18 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
 use tokio::time::{sleep, timeout};
 
-use crate::orders::{self, leader};
-use crate::{Candidate, Group, Sink, Store, reserved};
+use crate::orders::{self, current_leader};
+use crate::{Candidate, Group, Sink, Store, reserve_port};
 
 /// No trigger takes so long.
-const GIVE_UP: Duration = crate::PATIENCE;
+const TIMEOUT: Duration = crate::PATIENCE;
 
 /// How many candidates contend, and how many commands run at a time.
 const CANDIDATES: usize = 3;
-const BESIDE: u32 = 4;
+const PARALLEL_COMMANDS: u32 = 4;
 
 /// What is written down: each line has `begin` or `end`, and the id.
-const WORK: &str =
+const WORK_SCRIPT: &str =
     r#"echo "begin $TENURE_TRIGGER" >> "$0"; sleep 0.05; echo "end $TENURE_TRIGGER" >> "$0""#;
 
 /// What came of it.
@@ -42,13 +42,13 @@ impl Tally {
     /// Triggers that more than one turn began for.
     #[must_use]
     pub fn ran_twice(&self) -> Vec<&str> {
-        let twice = self.turns.iter().filter(|(_, (began, _))| *began > 1);
-        twice.map(|(id, _)| id.as_str()).collect()
+        let repeated = self.turns.iter().filter(|(_, (began, _))| *began > 1);
+        repeated.map(|(id, _)| id.as_str()).collect()
     }
 
     /// Triggers of which no turn came to its end.
     #[must_use]
-    pub fn lost(&self) -> Vec<String> {
+    pub fn never_completed(&self) -> Vec<String> {
         let ended = |id: &String| self.turns.get(id).is_some_and(|(_, ended)| *ended > 0);
         (1..=self.placed).map(|number| format!("t{number}")).filter(|id| !ended(id)).collect()
     }
@@ -63,25 +63,25 @@ pub async fn round(
     store: &Store,
     count: u32,
     delivery: &'static str,
-    life: Duration,
+    kill_interval: Duration,
 ) -> Result<Tally> {
     let sink = Sink::start().await?;
     let group = Group { timer: ["--every", "24h"], ..Group::new(program, store, &sink) };
     group.warm_up().await?;
     let directory = tempfile::tempdir()?;
-    let written = directory.path().join("turns");
-    std::fs::write(&written, "")?;
+    let turns_file = directory.path().join("turns");
+    std::fs::write(&turns_file, "")?;
     let mut seats = Vec::new();
     for seat in 0..CANDIDATES {
-        seats.push(start(&group, seat, 0, delivery, &written)?);
+        seats.push(start(&group, seat, 0, delivery, &turns_file)?);
     }
-    let leads = |line: &crate::Line| line.name() == "elected";
-    let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.line_where(leads))).collect();
-    timeout(GIVE_UP, crate::candidate::first(first)).await.context("nobody leads")?;
+    let is_elected = |line: &crate::Line| line.name() == "elected";
+    let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.wait_for_line(is_elected))).collect();
+    timeout(TIMEOUT, crate::candidate::first(first)).await.context("nobody leads")?;
     let mut commands = tokio::task::JoinSet::new();
     // One after the other, so that what is asked for again at the end is among the newest, which are remembered.
     let next = Arc::new(AtomicU32::new(1));
-    for _ in 0..BESIDE {
+    for _ in 0..PARALLEL_COMMANDS {
         let (group, next) = (group.clone(), next.clone());
         commands.spawn(async move {
             loop {
@@ -89,44 +89,44 @@ pub async fn round(
                 if number > count {
                     return anyhow::Ok(());
                 }
-                place(&group, number).await?;
+                place_trigger(&group, number).await?;
             }
         });
     }
     let mut killed = 0;
     while !commands.is_empty() {
-        if timeout(life, async {
+        if timeout(kill_interval, async {
             while let Some(ended) = commands.join_next().await {
                 ended??;
             }
             anyhow::Ok(())
         })
         .await
-        .map_or(Ok(false), |all| all.map(|()| true))?
+        .map_or(Ok(false), |result| result.map(|()| true))?
         {
             break;
         }
-        let Some(seat) = leader(&seats) else { continue };
+        let Some(seat) = current_leader(&seats) else { continue };
         if let Ok(runner) = seats[seat].runner() {
             kill_process(runner, Signal::KILL)?;
             killed += 1;
-            let _ = seats[seat].end(GIVE_UP).await;
-            seats[seat] = start(&group, seat, killed, delivery, &written)?;
+            let _ = seats[seat].end(TIMEOUT).await;
+            seats[seat] = start(&group, seat, killed, delivery, &turns_file)?;
         }
     }
     // What waits still, and what is tried again.
     for number in (1..=count).rev().take(8) {
-        trigger(&group, number, &["--wait", "120s"]).await?;
+        run_trigger(&group, number, &["--wait", "120s"]).await?;
     }
     let mut turns = BTreeMap::<String, (u32, u32)>::new();
-    for line in std::fs::read_to_string(&written)?.lines() {
-        let (what, id) = line.split_once(' ').context("a line of the work")?;
+    for line in std::fs::read_to_string(&turns_file)?.lines() {
+        let (phase, id) = line.split_once(' ').context("a line of the work")?;
         // Of the schedule: midnight.
         if id.is_empty() {
             continue;
         }
         let (began, ended) = turns.entry(id.to_owned()).or_default();
-        *(if what == "begin" { began } else { ended }) += 1;
+        *(if phase == "begin" { began } else { ended }) += 1;
     }
     Ok(Tally { placed: count, killed, turns })
 }
@@ -136,12 +136,12 @@ fn start(
     seat: usize,
     life: u32,
     delivery: &str,
-    written: &Path,
+    turns_file: &Path,
 ) -> Result<Candidate> {
     let name = format!("c{seat}-{life}");
-    let listen = reserved()?.to_string();
+    let listen = reserve_port()?.to_string();
     let address = format!("http://{listen}");
-    let more = [
+    let options = [
         "--listen",
         &listen,
         "--address",
@@ -153,33 +153,33 @@ fn start(
         "--max-failures",
         "0",
     ];
-    let written = written.to_string_lossy();
-    Candidate::spawn(&name, group.command(&name, &more, &["sh", "-c", WORK, &written]))
+    let turns_file = turns_file.to_string_lossy();
+    Candidate::spawn(&name, group.command(&name, &options, &["sh", "-c", WORK_SCRIPT, &turns_file]))
 }
 
 /// Until it is placed; every seventh once more.
-async fn place(group: &Group, number: u32) -> Result<()> {
-    let again = if number.is_multiple_of(7) { 2 } else { 1 };
-    for _ in 0..again {
-        trigger(group, number, &[]).await?;
+async fn place_trigger(group: &Group, number: u32) -> Result<()> {
+    let attempts = if number.is_multiple_of(7) { 2 } else { 1 };
+    for _ in 0..attempts {
+        run_trigger(group, number, &[]).await?;
     }
     Ok(())
 }
 
-async fn trigger(group: &Group, number: u32, more: &[&str]) -> Result<()> {
+async fn run_trigger(group: &Group, number: u32, options: &[&str]) -> Result<()> {
     let id = format!("t{number}");
-    let tried = async {
+    let placing = async {
         loop {
             let arguments = ["trigger", &group.election, "--id", &id];
-            let (code, told) = orders::operate(group, &[&arguments, more].concat()).await?;
+            let (code, output) = orders::run_command(group, &[&arguments, options].concat()).await?;
             match code {
                 // It waits, had its turn, or none will be.
                 Some(0 | 3) => return Ok(()),
                 // Too many wait, or nobody ever led.
                 Some(1 | 2) => sleep(Duration::from_millis(300)).await,
-                _ => bail!("{told}"),
+                _ => bail!("{output}"),
             }
         }
     };
-    timeout(GIVE_UP, tried).await.with_context(|| format!("{id} is not placed"))?
+    timeout(TIMEOUT, placing).await.with_context(|| format!("{id} is not placed"))?
 }

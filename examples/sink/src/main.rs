@@ -38,7 +38,7 @@ const TERM: &str = "tenure-term";
 const ELECTION: &str = "tenure-election";
 
 /// The longest body, in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
 
 const EXAMPLE: &str = "\
 Example: a leader that reports to it, and one from the past
@@ -99,11 +99,11 @@ struct Sink {
 
 /// Why nothing was written.
 #[derive(Debug)]
-enum Refused {
+enum WriteError {
     /// A leader of this newer term of the same election has written already.
     Stale(u64),
     /// The file could not be written.
-    Failed(io::Error),
+    Io(io::Error),
 }
 
 impl Sink {
@@ -120,17 +120,17 @@ impl Sink {
     /// comparison until the new state is on the disk. In a database this is one statement:
     /// `UPDATE … SET content = :content, term = :term
     /// WHERE path = :path AND election = :election AND term <= :term`.
-    fn write(&self, path: &str, (election, term): Leader, content: String) -> Result<(), Refused> {
+    fn write(&self, path: &str, (election, term): Leader, content: String) -> Result<(), WriteError> {
         let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = resources.clone();
         let resource = changed.entry(path.to_owned()).or_default();
         match resource.terms.get(&election) {
-            Some(&newest) if term < newest => return Err(Refused::Stale(newest)),
+            Some(&newest) if term < newest => return Err(WriteError::Stale(newest)),
             _ => resource.terms.insert(election.clone(), term),
         };
         (resource.content, resource.election) = (content, election);
         // Rule 1: nobody is told that it was written before it is there for good.
-        save(&self.file, &changed).map_err(Refused::Failed)?;
+        save(&self.file, &changed).map_err(WriteError::Io)?;
         *resources = changed;
         Ok(())
     }
@@ -158,7 +158,7 @@ fn save(file: &Path, resources: &Resources) -> io::Result<()> {
 
 fn router(sink: Arc<Sink>) -> Router {
     let routes = any(|| async { StatusCode::METHOD_NOT_ALLOWED }).get(read).post(write);
-    let limit = DefaultBodyLimit::max(LONGEST);
+    let limit = DefaultBodyLimit::max(MAX_BODY);
     Router::new().fallback(routes).layer(limit).with_state(sink)
 }
 
@@ -187,12 +187,12 @@ async fn write(
     let written = spawn_blocking(move || sink.write(uri.path(), leader, content)).await;
     match written {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
-        Ok(Err(Refused::Stale(newest))) => {
+        Ok(Err(WriteError::Stale(newest))) => {
             let text = format!("term {term} is over: a leader of term {newest} has written\n");
             let headers = [(ELECTION, election), (TERM, newest.to_string())];
             (StatusCode::CONFLICT, headers, text).into_response()
         }
-        Ok(Err(Refused::Failed(error))) => {
+        Ok(Err(WriteError::Io(error))) => {
             (StatusCode::INTERNAL_SERVER_ERROR, format!("not written: {error}\n")).into_response()
         }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
@@ -202,23 +202,23 @@ async fn write(
 /// Rule 3: a request without a term is not let through, else old programs would pass unchecked. The
 /// same holds for one that does not say whose term it is.
 fn leader_of(headers: &HeaderMap) -> Result<Leader, (StatusCode, &'static str)> {
-    let mut given = headers.get_all(ELECTION).iter();
-    let Some(election) = given.next() else {
+    let mut values = headers.get_all(ELECTION).iter();
+    let Some(election) = values.next() else {
         return Err((StatusCode::PRECONDITION_REQUIRED, "the header tenure-election is missing\n"));
     };
-    match (election.to_str(), given.next()) {
+    match (election.to_str(), values.next()) {
         (Ok(election), None) if !election.is_empty() => Ok((election.into(), term_of(headers)?)),
         _ => Err((StatusCode::BAD_REQUEST, "the header tenure-election is not one name\n")),
     }
 }
 
 fn term_of(headers: &HeaderMap) -> Result<u64, (StatusCode, &'static str)> {
-    let mut given = headers.get_all(TERM).iter();
-    let Some(value) = given.next() else {
+    let mut values = headers.get_all(TERM).iter();
+    let Some(value) = values.next() else {
         return Err((StatusCode::PRECONDITION_REQUIRED, "the header tenure-term is missing\n"));
     };
     let digits = value.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    match (digits.and_then(|digits| digits.parse().ok()), given.next()) {
+    match (digits.and_then(|digits| digits.parse().ok()), values.next()) {
         (Some(term), None) => Ok(term),
         _ => Err((StatusCode::BAD_REQUEST, "the header tenure-term is not one whole number\n")),
     }

@@ -11,12 +11,12 @@ fn sink() -> (Sink, tempfile::TempDir) {
 }
 
 /// The leader of an election under a term.
-fn of(election: &str, term: u64) -> Leader {
+fn leader_of_term(election: &str, term: u64) -> Leader {
     (election.to_owned(), term)
 }
 
 fn jobs(term: u64) -> Leader {
-    of("demo/jobs", term)
+    leader_of_term("demo/jobs", term)
 }
 
 #[test]
@@ -26,24 +26,24 @@ fn terms_never_fall_and_paths_are_apart() {
     sink.write("/a", jobs(7), "same leader".into()).unwrap();
     sink.write("/a", jobs(9), "next leader".into()).unwrap();
     let stale = sink.write("/a", jobs(8), "late".into());
-    assert!(matches!(stale, Err(Refused::Stale(9))), "{stale:?}");
-    let kept = sink.read("/a").unwrap();
-    assert_eq!((kept.content.as_str(), &kept.terms["demo/jobs"]), ("next leader", &9));
+    assert!(matches!(stale, Err(WriteError::Stale(9))), "{stale:?}");
+    let stored = sink.read("/a").unwrap();
+    assert_eq!((stored.content.as_str(), &stored.terms["demo/jobs"]), ("next leader", &9));
     sink.write("/b", jobs(1), "another".into()).unwrap();
 }
 
 #[test]
 fn two_elections_do_not_disturb_each_other() {
     let (sink, _folder) = sink();
-    sink.write("/a", of("demo/jobs", 9), "of jobs".into()).unwrap();
+    sink.write("/a", leader_of_term("demo/jobs", 9), "of jobs".into()).unwrap();
     // A term of its own, which says nothing of the others'.
-    sink.write("/a", of("demo/mail", 3), "of mail".into()).unwrap();
+    sink.write("/a", leader_of_term("demo/mail", 3), "of mail".into()).unwrap();
     assert_eq!(sink.read("/a").unwrap().election, "demo/mail");
-    sink.write("/a", of("demo/jobs", 9), "of jobs again".into()).unwrap();
+    sink.write("/a", leader_of_term("demo/jobs", 9), "of jobs again".into()).unwrap();
     // Each keeps its own successors' predecessors out.
-    for (stale, newest) in [(of("demo/jobs", 8), 9), (of("demo/mail", 2), 3)] {
+    for (stale, newest) in [(leader_of_term("demo/jobs", 8), 9), (leader_of_term("demo/mail", 2), 3)] {
         let refused = sink.write("/a", stale, "late".into());
-        assert!(matches!(refused, Err(Refused::Stale(term)) if term == newest), "{refused:?}");
+        assert!(matches!(refused, Err(WriteError::Stale(term)) if term == newest), "{refused:?}");
     }
     assert_eq!(sink.read("/a").unwrap().content, "of jobs again");
 }
@@ -53,15 +53,15 @@ fn terms_outlast_the_sink() {
     let (sink, folder) = sink();
     sink.write("/a", jobs(7), "kept".into()).unwrap();
     let again = Sink::open(&folder.path().join("sink.json")).unwrap();
-    assert!(matches!(again.write("/a", jobs(6), "late".into()), Err(Refused::Stale(7))));
+    assert!(matches!(again.write("/a", jobs(6), "late".into()), Err(WriteError::Stale(7))));
     assert_eq!(again.read("/a"), sink.read("/a"));
 }
 
 #[test]
-fn what_could_not_be_kept_is_not_written() {
+fn content_that_cannot_be_saved_is_not_written() {
     let (sink, folder) = sink();
     drop(folder);
-    assert!(matches!(sink.write("/a", jobs(7), "lost".into()), Err(Refused::Failed(_))));
+    assert!(matches!(sink.write("/a", jobs(7), "lost".into()), Err(WriteError::Io(_))));
     assert_eq!(sink.read("/a"), None);
 }
 
@@ -79,8 +79,8 @@ fn writers_at_the_same_time_leave_the_newest() {
     });
     let newest = sink.read("/a").unwrap();
     assert_eq!((newest.content.as_str(), &newest.terms["demo/jobs"]), ("8", &8));
-    let kept = Sink::open(&sink.file).unwrap();
-    assert_eq!(kept.read("/a"), sink.read("/a"));
+    let reopened = Sink::open(&sink.file).unwrap();
+    assert_eq!(reopened.read("/a"), sink.read("/a"));
 }
 
 #[test]
@@ -135,20 +135,20 @@ async fn over_http() {
         stream.read_to_string(&mut answer).await.unwrap();
         answer.strip_prefix("HTTP/1.1 ").unwrap().to_owned()
     };
-    let of = |headers: &str| format!("tenure-election: demo/jobs\r\n{headers}");
+    let with_election = |headers: &str| format!("tenure-election: demo/jobs\r\n{headers}");
     assert!(ask("GET", "", "").await.starts_with("404"));
-    assert!(ask("POST", &of("tenure-term: 7\r\n"), "seven").await.starts_with("204"));
-    let stale = ask("POST", &of("Tenure-Term: 6\r\n"), "six").await;
+    assert!(ask("POST", &with_election("tenure-term: 7\r\n"), "seven").await.starts_with("204"));
+    let stale = ask("POST", &with_election("Tenure-Term: 6\r\n"), "six").await;
     assert!(stale.starts_with("409") && stale.contains("tenure-term: 7\r\n"), "{stale}");
     assert!(stale.ends_with("term 6 is over: a leader of term 7 has written\n"), "{stale}");
-    assert!(ask("POST", &of(""), "who?").await.starts_with("428"));
+    assert!(ask("POST", &with_election(""), "who?").await.starts_with("428"));
     assert!(ask("POST", "tenure-term: 9\r\n", "of what?").await.starts_with("428"));
-    assert!(ask("POST", &of("tenure-term: x\r\n"), "what?").await.starts_with("400"));
+    assert!(ask("POST", &with_election("tenure-term: x\r\n"), "what?").await.starts_with("400"));
     assert!(ask("DELETE", "tenure-term: 9\r\n", "").await.starts_with("405"));
     assert!(
-        ask("POST", &of("tenure-term: 9\r\n"), &"x".repeat(LONGEST + 1)).await.starts_with("413")
+        ask("POST", &with_election("tenure-term: 9\r\n"), &"x".repeat(MAX_BODY + 1)).await.starts_with("413")
     );
-    let kept = ask("GET", "", "").await;
-    assert!(kept.starts_with("200") && kept.ends_with("\r\n\r\nseven"), "{kept}");
-    assert!(kept.contains("tenure-election: demo/jobs\r\n"), "{kept}");
+    let stored = ask("GET", "", "").await;
+    assert!(stored.starts_with("200") && stored.ends_with("\r\n\r\nseven"), "{stored}");
+    assert!(stored.contains("tenure-election: demo/jobs\r\n"), "{stored}");
 }

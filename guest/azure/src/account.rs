@@ -6,7 +6,7 @@ mod connection_string;
 
 use core::fmt;
 
-use super::credential::{Authorization, Credential, Pass};
+use super::credential::{Authorization, Credential, AuthSource};
 use super::endpoint::Endpoint;
 use super::problem::Problem;
 use tenure_base::prelude::*;
@@ -20,7 +20,7 @@ pub struct Account {
 }
 
 /// What a request is authorised with until there is something better to hand.
-static OWN: Pass = Pass::Own;
+static CREDENTIAL_ITSELF: AuthSource = AuthSource::Credential;
 
 impl Account {
     /// Reads a connection string: pieces between semicolons, each `key=value`, keys in any case.
@@ -28,20 +28,20 @@ impl Account {
     /// # Errors
     /// Everything that is wrong with it, at once.
     pub fn from_connection_string(text: &str) -> Result<Account, Vec<Problem>> {
-        connection_string::read(text)
+        connection_string::parse(text)
     }
 
     /// The account at an endpoint. Its name is the endpoint's, unless that is a domain of its own.
     ///
     /// # Errors
     /// The credential may not be sent there.
-    pub fn at(
+    pub fn new(
         name: Option<&str>,
         endpoint: Endpoint,
         credential: Credential,
     ) -> Result<Account, Vec<Problem>> {
         let mut problems = Vec::new();
-        judge_transport(&credential, &endpoint, &mut problems);
+        check_transport(&credential, &endpoint, &mut problems);
         let name = name.map_or_else(|| endpoint.account(), Into::into);
         let account = Account { name, endpoint, credential };
         if problems.is_empty() { Ok(account) } else { Err(problems) }
@@ -74,7 +74,7 @@ impl Account {
 
     /// With what a request is authorised that has no other [`Pass`].
     pub fn authorization(&self) -> Authorization<'_> {
-        self.credential.authorization(&OWN)
+        self.credential.authorization(&CREDENTIAL_ITSELF)
     }
 }
 
@@ -89,8 +89,8 @@ impl fmt::Debug for Account {
 
 /// Whether the service would take that name for an account's.
 pub fn is_account_name(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    (3..=24).contains(&name.len()) && name.bytes().all(plain)
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (3..=24).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 fn complain(problems: &mut Vec<Problem>, problem: &str, advice: &str) {
@@ -98,19 +98,19 @@ fn complain(problems: &mut Vec<Problem>, problem: &str, advice: &str) {
 }
 
 /// A signature or a token can be read by everybody on the way.
-fn judge_transport(credential: &Credential, endpoint: &Endpoint, problems: &mut Vec<Problem>) {
-    if endpoint.origin.starts_with("https://") || !credential.travels_openly() {
+fn check_transport(credential: &Credential, endpoint: &Endpoint, problems: &mut Vec<Problem>) {
+    if endpoint.origin.starts_with("https://") || !credential.needs_tls() {
         return;
     }
-    let (what, for_https_alone) = match credential {
+    let (kind, https_only) = match credential {
         Credential::Sas(sas) => ("a SAS", sas.is_https_only()),
         _ => ("a token", false),
     };
-    if for_https_alone {
+    if https_only {
         let advice = "use an https:// endpoint, or make a SAS for both protocols";
         complain(problems, "the SAS is for https only (spr), but the endpoint is http", advice);
     } else if !endpoint.is_loopback() {
-        let problem = format!("{what} over plain http could be read by anyone on the way");
+        let problem = format!("{kind} over plain http could be read by anyone on the way");
         complain(problems, &problem, "use an https:// endpoint");
     }
 }

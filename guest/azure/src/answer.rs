@@ -27,7 +27,7 @@ pub struct Answer {
     /// `x-ms-request-id`: a proxy's page must not set our clock.
     pub date: Option<DateTime<Utc>>,
     /// `Last-Modified`: when the blob was written last, by the service's clock, in whole seconds.
-    pub modified: Option<DateTime<Utc>>,
+    pub last_modified: Option<DateTime<Utc>>,
     /// The blob's ETag.
     pub etag: Option<ETag>,
     /// `x-ms-lease-id`: who holds the lease now. Only when it is ours is a lease operation a
@@ -38,7 +38,7 @@ pub struct Answer {
     /// What was seen; only of a read that is done, of the content too.
     pub properties: Option<Properties>,
     /// `x-ms-version-id`: the account keeps every version of a blob.
-    pub versioned: bool,
+    pub has_version_id: bool,
     /// Why a request was refused, in the service's words, when its answer says more than a code.
     pub detail: Option<String>,
     /// The page of a list that is done.
@@ -100,10 +100,10 @@ pub enum Class {
 impl Answer {
     /// Reads the answer to an operation. Header names count in any case; of repeated headers the
     /// first one; values that are no UTF-8 are not there.
-    pub fn read(operation: &Operation, status: u16, headers: &[(String, Vec<u8>)]) -> Answer {
+    pub fn from_parts(operation: &Operation, status: u16, headers: &[(String, Vec<u8>)]) -> Answer {
         let headers = Headers(headers);
         let code = headers.get("x-ms-error-code").filter(|code| is_code(code)).map(String::from);
-        let etag = headers.get("etag").and_then(ETag::read);
+        let etag = headers.get("etag").and_then(ETag::parse);
         let lease = headers.get("x-ms-lease-id").and_then(LeaseId::parse);
         let properties = match operation {
             Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. }
@@ -113,7 +113,7 @@ impl Answer {
             }
             _ => None,
         };
-        let complete = match operation {
+        let is_complete = match operation {
             Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {
                 properties.is_some()
             }
@@ -131,13 +131,13 @@ impl Answer {
         };
         Answer {
             status,
-            class: classify(operation, status, code.as_deref(), complete),
+            class: classify(operation, status, code.as_deref(), is_complete),
             date: headers
                 .get("x-ms-request-id")
                 .and(headers.get("date"))
                 .and_then(http_date::parse),
-            modified: headers.get("last-modified").and_then(http_date::parse),
-            versioned: headers.get("x-ms-version-id").is_some(),
+            last_modified: headers.get("last-modified").and_then(http_date::parse),
+            has_version_id: headers.get("x-ms-version-id").is_some(),
             lease_time: headers.get("x-ms-lease-time").and_then(|seconds| seconds.parse().ok()),
             code,
             etag,
@@ -162,14 +162,14 @@ impl Answer {
     #[must_use]
     pub fn with_page(mut self, body: &[u8]) -> Answer {
         if self.class == Class::Done {
-            self.page = Page::read(body, self.date);
+            self.page = Page::parse(body, self.date);
         }
         self
     }
 }
 
 /// Of what the service says no more is shown.
-const MOST_SHOWN: usize = 300;
+const MAX_DETAIL: usize = 300;
 
 /// What an error says beside its code, in one line.
 ///
@@ -185,16 +185,16 @@ fn error_detail(body: &[u8]) -> Option<String> {
     // The time of an expired SAS: with it, the same problem would be another one each second.
     let detail = cut(detail, " - Current [").map_or(detail, |(detail, _)| detail);
     let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let line: String = line.trim().chars().take(MOST_SHOWN).collect();
+    let line: String = line.trim().chars().take(MAX_DETAIL).collect();
     (!line.is_empty()).then_some(line)
 }
 
-fn classify(operation: &Operation, status: u16, code: Option<&str>, complete: bool) -> Class {
-    if status == expected_status(operation) && complete {
+fn classify(operation: &Operation, status: u16, code: Option<&str>, is_complete: bool) -> Class {
+    if status == expected_status(operation) && is_complete {
         return Class::Done;
     }
     match status {
-        304 if matches!(operation, Operation::ReadContent { unless: Some(_) }) => {
+        304 if matches!(operation, Operation::ReadContent { if_none_match: Some(_) }) => {
             Class::ConditionNotMet
         }
         404 => match operation {
@@ -247,26 +247,26 @@ fn is_code(code: &str) -> bool {
 struct Headers<'a>(&'a [(String, Vec<u8>)]);
 
 impl<'a> Headers<'a> {
-    fn get(&self, wanted: &str) -> Option<&'a str> {
-        let (_, value) = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
+    fn get(&self, header_name: &str) -> Option<&'a str> {
+        let (_, value) = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(header_name))?;
         core::str::from_utf8(value).ok().map(str::trim)
     }
 
     /// Whose tokens the service wants: `Bearer authorization_uri=... resource_id=...`.
     fn expected_identity(&self) -> Option<String> {
         let challenge = self.get("www-authenticate")?;
-        let plain = |c: char| c.is_ascii_graphic() || c == ' ';
+        let is_printable = |c: char| c.is_ascii_graphic() || c == ' ';
         (challenge.starts_with("Bearer ")
-            && challenge.len() <= MOST_SHOWN
-            && challenge.chars().all(plain))
+            && challenge.len() <= MAX_DETAIL
+            && challenge.chars().all(is_printable))
         .then(|| format!("it expects: {challenge}"))
     }
 
     fn properties(&self) -> Option<Properties> {
-        let infinite = self.get("x-ms-lease-duration");
-        let infinite = infinite.is_some_and(|duration| duration.eq_ignore_ascii_case("infinite"));
+        let lease_duration = self.get("x-ms-lease-duration");
+        let is_infinite = lease_duration.is_some_and(|duration| duration.eq_ignore_ascii_case("infinite"));
         let lease = match lease_state(self.get("x-ms-lease-state")?)? {
-            LeaseState::Leased if infinite => LeaseState::Infinite,
+            LeaseState::Leased if is_infinite => LeaseState::Infinite,
             lease => lease,
         };
         let content_length = match self.get("content-length") {

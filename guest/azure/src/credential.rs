@@ -21,9 +21,9 @@ pub enum Credential {
 
 /// The means by which a request is authorised: the credential itself, or a token that was fetched with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pass {
+pub enum AuthSource {
     /// What the settings say.
-    Own,
+    Credential,
     /// A token that was asked for.
     Token(Secret),
 }
@@ -43,11 +43,11 @@ pub enum Authorization<'a> {
 
 impl Credential {
     /// What a request is authorised with by that pass.
-    pub fn authorization<'a>(&'a self, pass: &'a Pass) -> Authorization<'a> {
-        match (self, pass) {
+    pub fn authorization<'a>(&'a self, source: &'a AuthSource) -> Authorization<'a> {
+        match (self, source) {
             (Self::SharedKey(key), _) => Authorization::SharedKey(key),
             (Self::Sas(sas), _) => Authorization::Sas(sas),
-            (Self::Token(token), _) | (Self::Identity(_), Pass::Token(token)) => {
+            (Self::Token(token), _) | (Self::Identity(_), AuthSource::Token(token)) => {
                 Authorization::Bearer(token)
             }
             (Self::Identity(_), _) => Authorization::Nothing,
@@ -55,7 +55,7 @@ impl Credential {
     }
 
     /// Whether it could be read by everybody on the way, where there is no TLS.
-    pub(super) fn travels_openly(&self) -> bool {
+    pub(super) fn needs_tls(&self) -> bool {
         !matches!(self, Self::SharedKey(..))
     }
 }

@@ -51,7 +51,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// As of [`parse`](Self::parse). A path would be taken for the container's parent: the election would be another blob.
-    pub fn of_account(url: &str) -> Result<Endpoint, &'static str> {
+    pub fn parse_account(url: &str) -> Result<Endpoint, &'static str> {
         let endpoint = Self::parse(url)?;
         match !endpoint.prefix.is_empty() && cut(endpoint.host(), ".blob.").is_some() {
             true => Err("has a path"),
@@ -70,7 +70,7 @@ impl Endpoint {
     }
 
     /// The account's name, where the address tells it: not when it is a domain of one's own.
-    pub fn named_account(&self) -> Option<String> {
+    pub fn account_in_url(&self) -> Option<String> {
         if cut(self.host(), ".blob.").is_some() {
             return self.host().split('.').next().map(Into::into);
         }
@@ -85,18 +85,18 @@ impl Endpoint {
     /// Whether the account is named by the path: the host is an address, or has one label only.
     pub fn is_path_style(&self) -> bool {
         let host = self.host();
-        let number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        host.starts_with('[') || !host.as_bytes().contains(&b'.') || host.split('.').all(number)
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        host.starts_with('[') || !host.as_bytes().contains(&b'.') || host.split('.').all(is_number)
     }
 
     /// Whether requests do not leave this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.host();
-        let quad =
+        let is_ipv4 =
             host.split('.').count() == 4 && host.split('.').all(|part| part.parse::<u8>().is_ok());
         host.eq_ignore_ascii_case("localhost")
             || host == "[::1]"
-            || (quad && host.starts_with("127."))
+            || (is_ipv4 && host.starts_with("127."))
     }
 
     pub(super) fn host(&self) -> &str {
@@ -124,14 +124,14 @@ pub fn check_authority(authority: &str) -> Result<(), &'static str> {
         Some(rest) => {
             let (host, tail) =
                 rest.split_once(']').ok_or("has no closing bracket after the IPv6 address")?;
-            let good = !host.is_empty()
+            let is_valid = !host.is_empty()
                 && host
                     .bytes()
                     .all(|byte| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.');
             if !tail.is_empty() && !tail.starts_with(':') {
                 return Err("has something between the IPv6 address and the port");
             }
-            (good, tail.strip_prefix(':'))
+            (is_valid, tail.strip_prefix(':'))
         }
         None => {
             let (host, port) = authority
@@ -165,8 +165,8 @@ pub(super) fn is_host(host: &str) -> bool {
 
 fn check_prefix(prefix: &str) -> Result<(), &'static str> {
     // RFC 3986, path.
-    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/!$&'()*+,;=:@".contains(&byte);
-    if !prefix.bytes().all(kept) {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/!$&'()*+,;=:@".contains(&byte);
+    if !prefix.bytes().all(is_allowed) {
         return Err("has a path with characters that need percent-encoding");
     }
     if prefix.split('/').skip(1).any(|part| part.is_empty() || part == "." || part == "..") {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn addresses_are_taken_apart() {
-        let good = [
+        let valid = [
             (
                 "http://127.0.0.1:10000/devstoreaccount1",
                 "http://127.0.0.1:10000",
@@ -201,7 +201,7 @@ mod tests {
             ("http://[::1]/a/b", "http://[::1]", "/a/b", false),
             ("http://azurite_1:1", "http://azurite_1:1", "", true),
         ];
-        for (url, origin, prefix, port) in good {
+        for (url, origin, prefix, port) in valid {
             let endpoint = Endpoint::parse(url).unwrap();
             assert_eq!(
                 (endpoint.origin.as_str(), endpoint.prefix.as_str()),
@@ -213,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_is_refused() {
-        let bad = [
+    fn invalid_endpoints_are_refused() {
+        let invalid = [
             ("", "not an http"),
             ("acc.blob.core.windows.net", "not an http"),
             ("ftp://host", "not an http"),
@@ -239,7 +239,7 @@ mod tests {
             ("https://host//", "empty part"),
             ("https://host/a/..", "empty part"),
         ];
-        for (url, reason) in bad {
+        for (url, reason) in invalid {
             let error = Endpoint::parse(url).unwrap_err();
             assert!(error.contains(reason), "{url}: {error}");
         }
@@ -249,8 +249,8 @@ mod tests {
         #[test]
         fn nothing_panics(url in "(http://|https://)?[a-z0-9:/@?#.\\[\\]é ]{0,20}") {
             if let Ok(endpoint) = Endpoint::parse(&url) {
-                let again = Endpoint::parse(&format!("{}{}", endpoint.origin, endpoint.prefix));
-                prop_assert_eq!(again, Ok(endpoint));
+                let reparsed = Endpoint::parse(&format!("{}{}", endpoint.origin, endpoint.prefix));
+                prop_assert_eq!(reparsed, Ok(endpoint));
             }
         }
     }

@@ -25,14 +25,14 @@ impl Answer {
             text.push_str(code);
         }
         text.push_str(": ");
-        text.push_str(self.meaning(operation, credential));
+        text.push_str(self.class_text(operation, credential));
         let code = self.code.as_deref();
         if matches!(
             code,
             Some("AuthorizationPermissionMismatch" | "InsufficientAccountPermissions")
         ) {
             text.push_str("; it needs ");
-            text.push_str(&operation.permission().needed(credential));
+            text.push_str(&operation.permission().describe(credential));
         }
         if let Some(detail) = &self.detail {
             text.push_str(" (the service says: ");
@@ -42,7 +42,7 @@ impl Answer {
         text
     }
 
-    fn meaning(&self, operation: &Operation, credential: &Credential) -> &'static str {
+    fn class_text(&self, operation: &Operation, credential: &Credential) -> &'static str {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
             // Told only when it is none: the answer is about somebody else's lease.
@@ -54,11 +54,11 @@ impl Answer {
             Class::MissingContainer => {
                 "the container does not exist; create it, or let Tenure create it"
             }
-            Class::Conflict => conflict(operation, code),
+            Class::Conflict => conflict_text(operation, code),
             Class::ConditionNotMet => "the blob has changed since it was read; it is read again",
-            Class::LeaseMismatch => lease_mismatch(code),
-            Class::Refused => refused(self.status, code, credential),
-            Class::Unavailable => unavailable(self.status, code),
+            Class::LeaseMismatch => lease_mismatch_text(code),
+            Class::Refused => refused_text(self.status, code, credential),
+            Class::Unavailable => unavailable_text(self.status, code),
             Class::Nonsense => {
                 "this is not an answer of the Blob service; check that the endpoint is right and \
                 that no proxy answers in its place"
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-fn conflict(operation: &Operation, code: &str) -> &'static str {
+fn conflict_text(operation: &Operation, code: &str) -> &'static str {
     match code {
         "LeaseAlreadyPresent" => {
             "another candidate holds the lease; this one waits until it is free"
@@ -103,7 +103,7 @@ fn conflict(operation: &Operation, code: &str) -> &'static str {
     }
 }
 
-fn lease_mismatch(code: &str) -> &'static str {
+fn lease_mismatch_text(code: &str) -> &'static str {
     match code {
         "LeaseIdMissing" => "another candidate holds the lease",
         "LeaseLost" | "LeaseNotPresentWithBlobOperation" => {
@@ -116,7 +116,7 @@ fn lease_mismatch(code: &str) -> &'static str {
     }
 }
 
-fn refused(status: u16, code: &str, credential: &Credential) -> &'static str {
+fn refused_text(status: u16, code: &str, credential: &Credential) -> &'static str {
     match (status, code) {
         (403, "AuthenticationFailed") => match credential {
             Credential::SharedKey(..) => {
@@ -225,7 +225,7 @@ fn refused(status: u16, code: &str, credential: &Credential) -> &'static str {
     }
 }
 
-fn unavailable(status: u16, code: &str) -> &'static str {
+fn unavailable_text(status: u16, code: &str) -> &'static str {
     match (status, code) {
         (429, _) | (503, "ServerBusy") => {
             "the service is throttling the account; the request is retried after a pause"
@@ -264,11 +264,11 @@ mod tests {
             headers.push(("x-ms-error-code".to_string(), code.as_bytes().to_vec()));
         }
         let election = BlobName::parse("leases/leader").unwrap();
-        Answer::read(operation, status, &headers).explain(operation, &election, &account)
+        Answer::from_parts(operation, status, &headers).explain(operation, &election, &account)
     }
 
     #[test]
-    fn one_sentence_says_what_why_and_what_next() {
+    fn explanation_is_one_sentence_with_cause_and_advice() {
         assert_eq!(
             explain(&renew(), 403, "KeyBasedAuthenticationNotPermitted"),
             "renew lease on leases/leader (account acc) was answered 403 KeyBasedAuthenticationNotPermitted: the account refuses its own keys; \
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn each_case_has_its_own_words() {
+    fn each_error_code_has_its_own_text() {
         let cases = [
             (200, "", "a different lease"),
             (403, "AuthenticationFailed", "account key"),
@@ -327,16 +327,16 @@ mod tests {
     }
 
     #[test]
-    fn advice_names_the_credential_in_use_alone() {
+    fn advice_names_only_the_credential_in_use() {
         let sas = "SharedAccessSignature=sv=1&sr=c&sp=rw&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k=";
         let sas = format!("BlobEndpoint=https://acc.blob.core.windows.net;{sas}");
         let endpoint = Endpoint::parse("https://acc.blob.core.windows.net").unwrap();
         let token = Credential::Token("ey.a".into());
-        let token = Account::at(None, endpoint, token).unwrap();
+        let token = Account::new(None, endpoint, token).unwrap();
         let key = Account::from_connection_string("AccountName=acc;AccountKey=c2VjcmV0").unwrap();
         let sas = Account::from_connection_string(&sas).unwrap();
         let election = BlobName::parse("leases/leader").unwrap();
-        for (account, own, others) in [
+        for (account, named, others) in [
             (key, "account key", ["SAS", "token"]),
             (sas, "SAS", ["account key", "token"]),
             (token, "token", ["account key", "SAS"]),
@@ -347,9 +347,9 @@ mod tests {
                 (400, "InvalidAuthenticationInfo"),
             ] {
                 let headers = vec![("x-ms-error-code".to_string(), code.as_bytes().to_vec())];
-                let answer = Answer::read(&renew(), status, &headers);
+                let answer = Answer::from_parts(&renew(), status, &headers);
                 let text = answer.explain(&renew(), &election, &account);
-                assert!(text.contains(own), "{status} {code}: {text}");
+                assert!(text.contains(named), "{status} {code}: {text}");
                 for other in others {
                     assert!(!text.contains(other), "{status} {code} names {other}: {text}");
                 }
@@ -359,7 +359,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_line_and_no_lease_id_whatever_comes(status: u16, code in any::<String>()) {
+        fn explanation_is_one_line_without_the_lease_id(status: u16, code in any::<String>()) {
             let text = explain(&renew(), status, &code);
             prop_assert!(!text.contains(char::is_control));
             prop_assert!(!text.contains(&A[..8]));

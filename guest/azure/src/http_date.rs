@@ -22,8 +22,8 @@ pub fn format(date: DateTime<Utc>) -> String {
     }
     two_digits(&mut text, year / 100);
     two_digits(&mut text, year % 100);
-    for (before, number) in [(' ', date.hour()), (':', date.minute()), (':', date.second())] {
-        text.push(before);
+    for (separator, number) in [(' ', date.hour()), (':', date.minute()), (':', date.second())] {
+        text.push(separator);
         two_digits(&mut text, number);
     }
     text.push_str(" GMT");
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn garbage_is_no_date() {
-        let wrong = [
+        let invalid = [
             "",
             ", ",
             "Fri, 02 Jan 2026 03:04:05",
@@ -93,7 +93,7 @@ mod tests {
             "Fri Jan  2 03:04:05 2026",
             "2026-01-02T03:04:05Z",
         ];
-        for text in wrong {
+        for text in invalid {
             assert_eq!(parse(text), None, "{text}");
         }
     }
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(seconds in 0i64..253_402_300_800) {
+        fn dates_round_trip(seconds in 0i64..253_402_300_800) {
             let date = DateTime::from_timestamp(seconds, 0).unwrap();
             prop_assert_eq!(parse(&format(date)), Some(date));
         }

@@ -95,7 +95,7 @@ impl Identity {
     }
 
     /// Whether a text of the endpoint's holds what this identity proves itself by.
-    pub fn is_told_by(&self, text: &str) -> bool {
+    pub fn is_quoted_in(&self, text: &str) -> bool {
         let secret = match self {
             Self::Imds { .. } => return false,
             Self::Endpoint { header, .. } => header,
@@ -115,7 +115,7 @@ impl Identity {
                 format!(
                     "{}/metadata/identity/oauth2/token?api-version=2018-02-01{}",
                     endpoint.prefix,
-                    for_storage(client.as_deref())
+                    resource_query(client.as_deref())
                 ),
                 vec![("metadata".into(), "true".into())],
                 None,
@@ -124,7 +124,7 @@ impl Identity {
                 format!(
                     "{}?api-version=2019-08-01{}",
                     if endpoint.prefix.is_empty() { "/" } else { &endpoint.prefix },
-                    for_storage(client.as_deref())
+                    resource_query(client.as_deref())
                 ),
                 vec![("x-identity-header".into(), header.reveal().into())],
                 None,
@@ -148,7 +148,7 @@ impl Identity {
     }
 }
 
-fn for_storage(client: Option<&str>) -> String {
+fn resource_query(client: Option<&str>) -> String {
     let client =
         client.map(|client| format!("&client_id={}", percent::encode(client, percent::UNRESERVED)));
     let resource = percent::encode(AUDIENCE, percent::UNRESERVED);
@@ -216,16 +216,16 @@ mod tests {
 
     #[test]
     fn an_application_asks_its_authority() {
-        let with = |proof| Identity::Application {
+        let application_with = |proof| Identity::Application {
             authority: endpoint("https://login.microsoftonline.us/"),
             tenant: "t-1".into(),
             client: "c-1".into(),
             proof,
         };
-        let begin = "client_id=c-1&grant_type=client_credentials\
+        let form_start = "client_id=c-1&grant_type=client_credentials\
                      &scope=https%3A%2F%2Fstorage.azure.com%2F.default";
-        let by_secret = format!("{begin}&client_secret=s~%2B%26");
-        let (line, headers, body) = sent(&with(Proof::Secret("s~+&".into())));
+        let by_secret = format!("{form_start}&client_secret=s~%2B%26");
+        let (line, headers, body) = sent(&application_with(Proof::Secret("s~+&".into())));
         assert_eq!(line, "POST https://login.microsoftonline.us/t-1/oauth2/v2.0/token");
         assert_eq!(
             headers,
@@ -235,10 +235,10 @@ mod tests {
             ]
         );
         assert_eq!(body, by_secret);
-        let (.., body) = sent(&with(Proof::Assertion("ey.J".into())));
+        let (.., body) = sent(&application_with(Proof::Assertion("ey.J".into())));
         let assertion = "&client_assertion=ey.J&client_assertion_type=\
                          urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer";
-        assert_eq!(body, format!("{begin}{assertion}"));
+        assert_eq!(body, format!("{form_start}{assertion}"));
     }
 
     #[test]
@@ -254,15 +254,15 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_was_cut_tells_it_too() {
+    fn truncated_secret_is_detected() {
         let secret = "c2VjcmV0IG9mIGFuIGFwcA~.1234";
         let identity = Identity::Endpoint {
             endpoint: endpoint("http://127.0.0.1:1"),
             header: secret.into(),
             client: None,
         };
-        assert!(identity.is_told_by(&format!("header {} is wrong", &secret[..20])));
-        assert!(!identity.is_told_by("the header is wrong"));
+        assert!(identity.is_quoted_in(&format!("header {} is wrong", &secret[..20])));
+        assert!(!identity.is_quoted_in("the header is wrong"));
     }
 
     #[test]

@@ -23,13 +23,13 @@ impl LeaseId {
     ///
     /// `None` for everything else; nothing is trimmed.
     pub fn parse(text: &str) -> Option<LeaseId> {
-        let bare = match text.as_bytes() {
+        let unbraced = match text.as_bytes() {
             [b'{', .., b'}'] | [b'(', .., b')'] => text.get(1..text.len() - 1)?,
             _ => text,
         };
         // The library knows more spellings.
-        let known = bare.len() == 36 || text.len() == 32;
-        Uuid::try_parse(bare).ok().filter(|_| known).map(LeaseId)
+        let is_known_form = unbraced.len() == 36 || text.len() == 32;
+        Uuid::try_parse(unbraced).ok().filter(|_| is_known_form).map(LeaseId)
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_not_read() {
-        let wrong = [
+        let invalid = [
             "",
             "{",
             "{}",
@@ -94,7 +94,7 @@ mod tests {
             "éafebabe-0000-4000-8000-00000000000a",
             "(é)",
         ];
-        for text in wrong {
+        for text in invalid {
             assert_eq!(LeaseId::parse(text), None, "{text}");
         }
     }

@@ -36,7 +36,7 @@ pub struct Entry {
 
 impl Page {
     /// Reads the body of an answer of that `date`. None: it is no such page, or only the beginning of one.
-    pub fn read(body: &[u8], date: Option<DateTime<Utc>>) -> Option<Self> {
+    pub fn parse(body: &[u8], date: Option<DateTime<Utc>>) -> Option<Self> {
         let text = core::str::from_utf8(body).ok()?;
         let document = Document::parse(text.trim_start_matches('\u{feff}')).ok()?;
         let root = document.root_element();
@@ -44,33 +44,33 @@ impl Page {
             return None;
         }
         let blobs = child(root, "Blobs")?.children().filter(|node| node.has_tag_name("Blob"));
-        let next = child(root, "NextMarker").map(text_of).filter(|marker| !marker.is_empty());
-        let blobs = blobs.map(|blob| Entry::read(blob, date)).collect::<Option<_>>()?;
+        let next = child(root, "NextMarker").map(node_text).filter(|marker| !marker.is_empty());
+        let blobs = blobs.map(|blob| Entry::parse(blob, date)).collect::<Option<_>>()?;
         Some(Self { blobs, next })
     }
 }
 
 impl Entry {
-    fn read(blob: Node<'_, '_>, date: Option<DateTime<Utc>>) -> Option<Self> {
+    fn parse(blob: Node<'_, '_>, date: Option<DateTime<Utc>>) -> Option<Self> {
         let name = child(blob, "Name")?;
         let encoded = name.attribute("Encoded").is_some_and(|value| value == "true");
-        let name = if encoded { percent::decode_text(&text_of(name)) } else { text_of(name) };
+        let name = if encoded { percent::decode_text(&node_text(name)) } else { node_text(name) };
         let properties = child(blob, "Properties")?;
-        let modified = child(properties, "Last-Modified").map(text_of);
+        let modified = child(properties, "Last-Modified").map(node_text);
         let modified = modified.and_then(|modified| http_date::parse(&modified));
         let age =
             date.zip(modified).map(|(date, modified)| date.timestamp() - modified.timestamp());
         let age = age.and_then(|seconds| u64::try_from(seconds).ok());
-        let etag = text_of(child(properties, "Etag")?);
+        let etag = node_text(child(properties, "Etag")?);
         // A list leaves the quotes out.
-        let etag = ETag::read(&format!("\"{}\"", etag.trim_matches('"')))?;
-        let state = child(properties, "LeaseState").map(text_of);
-        let free = ["available", "expired", "broken"];
-        let leased = !state.is_some_and(|state| free.contains(&state.as_str()));
-        let metadata = child(blob, "Metadata").into_iter().flat_map(|all| all.children());
+        let etag = ETag::parse(&format!("\"{}\"", etag.trim_matches('"')))?;
+        let state = child(properties, "LeaseState").map(node_text);
+        let free_states = ["available", "expired", "broken"];
+        let leased = !state.is_some_and(|state| free_states.contains(&state.as_str()));
+        let metadata = child(blob, "Metadata").into_iter().flat_map(|metadata_node| metadata_node.children());
         let metadata = metadata.filter(|node| node.is_element());
         let metadata =
-            metadata.map(|one| (one.tag_name().name().to_ascii_lowercase(), text_of(one)));
+            metadata.map(|field| (field.tag_name().name().to_ascii_lowercase(), node_text(field)));
         Some(Self {
             name,
             etag,
@@ -85,7 +85,7 @@ fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'inp
     node.children().find(|child| child.has_tag_name(name))
 }
 
-fn text_of(node: Node<'_, '_>) -> String {
+fn node_text(node: Node<'_, '_>) -> String {
     node.text().unwrap_or_default().into()
 }
 

@@ -13,22 +13,22 @@ pub struct Metadata(Vec<(String, String)>);
 impl Metadata {
     /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let place = self.place(name).ok()?;
-        self.0.get(place).map(|(_, value)| value.as_str())
+        let index = self.position(name).ok()?;
+        self.0.get(index).map(|(_, value)| value.as_str())
     }
 
     /// Sets the value of `name`.
     pub fn insert(&mut self, name: String, value: String) {
-        match self.place(&name) {
-            Ok(place) => self.0[place].1 = value,
-            Err(place) => self.0.insert(place, (name, value)),
+        match self.position(&name) {
+            Ok(index) => self.0[index].1 = value,
+            Err(index) => self.0.insert(index, (name, value)),
         }
     }
 
     /// Takes `name` out, and returns what its value was.
     pub fn remove(&mut self, name: &str) -> Option<String> {
-        let place = self.place(name).ok()?;
-        Some(self.0.remove(place).1)
+        let index = self.position(name).ok()?;
+        Some(self.0.remove(index).1)
     }
 
     /// Whether there is nothing.
@@ -47,7 +47,7 @@ impl Metadata {
     }
 
     /// Where `name` is, or where it belongs.
-    fn place(&self, name: &str) -> Result<usize, usize> {
+    fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
     }
 }

@@ -34,13 +34,13 @@ impl BlobName {
                 "an election is named container/blob, and this name has no slash".into(),
             ]);
         };
-        let mut broken = Vec::new();
-        judge_container(container, &mut broken);
-        judge_blob(blob, &mut broken);
-        if broken.is_empty() {
+        let mut broken_rules = Vec::new();
+        check_container(container, &mut broken_rules);
+        check_blob(blob, &mut broken_rules);
+        if broken_rules.is_empty() {
             Ok(BlobName { container: container.into(), blob: blob.into() })
         } else {
-            Err(broken.into_iter().map(String::from).collect())
+            Err(broken_rules.into_iter().map(String::from).collect())
         }
     }
 
@@ -66,19 +66,19 @@ impl BlobName {
 
     /// Returns `/container/blob.successor` and the like, percent-encoded.
     pub fn side_blob_path(&self, blob: SideBlob) -> String {
-        self.path() + blob.ending()
+        self.path() + blob.suffix()
     }
 
     /// The name of that blob, for people.
     pub fn side_blob_name(&self, blob: SideBlob) -> String {
-        self.to_string() + blob.ending()
+        self.to_string() + blob.suffix()
     }
 
     /// The blob with that suffix beside this one: `container/blob.SUFFIX`.
     ///
     /// # Errors
     /// Every rule that its name breaks, a sentence each.
-    pub fn beside(&self, suffix: &str) -> Result<BlobName, Vec<String>> {
+    pub fn side_blob(&self, suffix: &str) -> Result<BlobName, Vec<String>> {
         Self::parse(&format!("{self}.{suffix}"))
     }
 
@@ -100,7 +100,7 @@ pub enum SideBlob {
 }
 
 impl SideBlob {
-    fn ending(self) -> &'static str {
+    fn suffix(self) -> &'static str {
         match self {
             Self::Successor => ".successor",
             Self::Candidates => ".candidates",
@@ -126,25 +126,25 @@ fn encoded_path(parts: &[&str]) -> String {
     path
 }
 
-fn judge_container(name: &str, broken: &mut Vec<&'static str>) {
+fn check_container(name: &str, broken_rules: &mut Vec<&'static str>) {
     if name == "$root" {
         return;
     }
     if name.starts_with('$') {
-        broken.push("a container whose name starts with a dollar sign, except $root, cannot hold an election");
+        broken_rules.push("a container whose name starts with a dollar sign, except $root, cannot hold an election");
         return;
     }
     if !(3..=63).contains(&name.chars().count()) {
-        broken.push("a container's name has 3 to 63 characters");
+        broken_rules.push("a container's name has 3 to 63 characters");
     }
     if !name.bytes().all(|byte| is_lower_or_digit(byte) || byte == b'-') {
-        broken.push("a container's name holds only lower-case letters, digits and hyphens");
+        broken_rules.push("a container's name holds only lower-case letters, digits and hyphens");
     }
     if name.starts_with('-') || name.ends_with('-') {
-        broken.push("a container's name starts and ends with a letter or a digit");
+        broken_rules.push("a container's name starts and ends with a letter or a digit");
     }
     if name.as_bytes().windows(2).any(|two| two == b"--") {
-        broken.push("a container's name has no two hyphens in a row");
+        broken_rules.push("a container's name has no two hyphens in a row");
     }
 }
 
@@ -152,22 +152,22 @@ fn is_lower_or_digit(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-fn judge_blob(name: &str, broken: &mut Vec<&'static str>) {
+fn check_blob(name: &str, broken_rules: &mut Vec<&'static str>) {
     if !(1..=LONGEST).contains(&name.chars().count()) {
-        broken.push("a blob's name has 1 to 1024 characters");
+        broken_rules.push("a blob's name has 1 to 1024 characters");
     }
     if name.ends_with(['/', '\\', ' ']) {
-        broken.push("a blob's name does not end with a slash, a backslash or a space");
+        broken_rules.push("a blob's name does not end with a slash, a backslash or a space");
     }
     if name.contains(char::is_control) {
-        broken.push("a blob's name holds no control characters");
+        broken_rules.push("a blob's name holds no control characters");
     }
     if name.split('/').count() > 254 {
-        broken.push("a blob's name has at most 254 parts between slashes");
+        broken_rules.push("a blob's name has at most 254 parts between slashes");
     }
     // Addresses drop "." and "..", and the service drops a dot at the end.
     if name.split('/').any(|part| part.ends_with('.')) {
-        broken.push("no part of a blob's name ends with a dot");
+        broken_rules.push("no part of a blob's name ends with a dot");
     }
 }
 
@@ -198,22 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn others_are_beside_the_blob_while_its_name_is_short_enough() {
+    fn side_blob_names_fit_while_the_blob_name_is_short() {
         let name = BlobName::parse("leases/dir a/ü").unwrap();
         assert_eq!(name.side_blob_path(SideBlob::Orders), "/leases/dir%20a/%C3%BC.orders");
-        for (length, may) in [(1, true), (1013, true), (1014, false), (1024, false)] {
+        for (length, is_allowed) in [(1, true), (1013, true), (1014, false), (1024, false)] {
             // Characters count, not bytes.
             let name = BlobName::parse(&format!("abc/{}", "é".repeat(length))).unwrap();
-            assert_eq!(name.may_have_side_blobs(), may, "{length}");
+            assert_eq!(name.may_have_side_blobs(), is_allowed, "{length}");
         }
         let short = BlobName::parse("abc/a/b").unwrap();
-        assert_eq!(short.beside("plan").unwrap().to_string(), "abc/a/b.plan");
-        assert!(short.beside("x.").unwrap_err()[0].contains("ends with a dot"));
+        assert_eq!(short.side_blob("plan").unwrap().to_string(), "abc/a/b.plan");
+        assert!(short.side_blob("x.").unwrap_err()[0].contains("ends with a dot"));
     }
 
     #[test]
     fn good_names() {
-        let good = [
+        let valid = [
             "abc/x".to_string(),
             "a-1/x".into(),
             "0-0/x".into(),
@@ -224,14 +224,14 @@ mod tests {
             "abc/.x".into(),
             "abc/x..y".into(),
         ];
-        for name in good {
+        for name in valid {
             assert!(BlobName::parse(&name).is_ok(), "{name}");
         }
     }
 
     #[test]
     fn bad_names_break_the_rule_that_is_named() {
-        let bad = [
+        let invalid = [
             ("leader".to_string(), vec!["no slash"]),
             ("".into(), vec!["no slash"]),
             ("/x".into(), vec!["3 to 63"]),
@@ -262,7 +262,7 @@ mod tests {
                 vec!["lower-case", "starts and ends", "two hyphens", "ends with a dot"],
             ),
         ];
-        for (name, rules) in bad {
+        for (name, rules) in invalid {
             let broken = BlobName::parse(&name).unwrap_err();
             assert_eq!(broken.len(), rules.len(), "{name}: {broken:?}");
             for (sentence, rule) in broken.iter().zip(rules) {

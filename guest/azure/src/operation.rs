@@ -24,9 +24,9 @@ pub struct ETag(pub String);
 
 impl ETag {
     /// Returns the tag if a header can carry it: later requests send it in `If-Match`.
-    pub(super) fn read(text: &str) -> Option<Self> {
-        let can_be_sent = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        can_be_sent.then(|| Self(text.into()))
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let is_header_safe = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        is_header_safe.then(|| Self(text.into()))
     }
 }
 
@@ -62,7 +62,7 @@ pub enum Operation {
         /// The id that holds the lease.
         lease: LeaseId,
         /// The successor's id.
-        to: LeaseId,
+        proposed: LeaseId,
     },
     /// *Lease Blob*, release (protocol.md §7.1). A second time it meets 409.
     Release {
@@ -95,7 +95,7 @@ pub enum Operation {
         /// Which one.
         blob: SideBlob,
         /// What this one replaces; none: only where there is none (`If-None-Match: *`).
-        over: Option<ETag>,
+        replaces: Option<ETag>,
         /// As in a record.
         metadata: Metadata,
     },
@@ -109,12 +109,12 @@ pub enum Operation {
     /// *Get Blob*: its content.
     ReadContent {
         /// Unless it is still that version.
-        unless: Option<ETag>,
+        if_none_match: Option<ETag>,
     },
     /// *Put Blob*: a block blob with content and metadata.
     WriteContent {
         /// What it may be written over.
-        over: Over,
+        condition: WriteCondition,
         /// The whole of it.
         content: String,
         /// As in a record.
@@ -133,13 +133,13 @@ pub enum Operation {
 
 /// What a blob may be written over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum WriteCondition {
     /// Whatever is there.
-    Anything,
+    Unconditional,
     /// Nothing: it is written only where there is none (`If-None-Match: *`).
-    Nothing,
+    IfAbsent,
     /// This version (`If-Match`).
-    This(ETag),
+    IfMatch(ETag),
 }
 
 /// The most blobs in one page of a list: their metadata may have 8 KiB each, and an answer is read as a whole.
@@ -195,7 +195,7 @@ pub enum Kind {
 impl Kind {
     /// Whether it is about a blob beside the election's.
     #[must_use]
-    pub fn is_of_side_blob(self) -> bool {
+    pub fn is_side_blob_request(self) -> bool {
         matches!(
             self,
             Self::ReadAnnouncement
@@ -283,9 +283,9 @@ impl Operation {
         let (method, path) = match self {
             Operation::Read { .. } => (Method::Head, blob.path()),
             Operation::CreateContainer => (Method::Put, blob.container_path()),
-            Operation::ReadSideBlob(which) => (Method::Head, blob.side_blob_path(*which)),
-            Operation::WriteSideBlob { blob: which, .. } => {
-                (Method::Put, blob.side_blob_path(*which))
+            Operation::ReadSideBlob(side_blob) => (Method::Head, blob.side_blob_path(*side_blob)),
+            Operation::WriteSideBlob { blob: side_blob, .. } => {
+                (Method::Put, blob.side_blob_path(*side_blob))
             }
             Operation::Delete { .. } => (Method::Delete, blob.path()),
             Operation::ReadAccount => (Method::Head, blob.container_path()),
@@ -386,17 +386,17 @@ impl Operation {
                     headers.add(IF_MATCH, etag);
                 }
             }
-            Operation::ReadContent { unless } => {
-                if let Some(ETag(etag)) = unless {
+            Operation::ReadContent { if_none_match } => {
+                if let Some(ETag(etag)) = if_none_match {
                     headers.add(IF_NONE_MATCH, etag);
                 }
             }
-            Operation::WriteContent { over, metadata, .. } => {
+            Operation::WriteContent { condition, metadata, .. } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
-                match over {
-                    Over::Anything => {}
-                    Over::Nothing => headers.add(IF_NONE_MATCH, "*"),
-                    Over::This(ETag(etag)) => headers.add(IF_MATCH, etag),
+                match condition {
+                    WriteCondition::Unconditional => {}
+                    WriteCondition::IfAbsent => headers.add(IF_NONE_MATCH, "*"),
+                    WriteCondition::IfMatch(ETag(etag)) => headers.add(IF_MATCH, etag),
                 }
                 headers.add_all(metadata);
             }
@@ -422,10 +422,10 @@ impl Operation {
                 headers.add(ACTION, "renew");
                 headers.add(LEASE, &lease.to_string());
             }
-            Operation::Change { lease, to } => {
+            Operation::Change { lease, proposed } => {
                 headers.add(ACTION, "change");
                 headers.add(LEASE, &lease.to_string());
-                headers.add(PROPOSED, &to.to_string());
+                headers.add(PROPOSED, &proposed.to_string());
             }
             Operation::Release { lease } => {
                 headers.add(ACTION, "release");
@@ -445,9 +445,9 @@ impl Operation {
                 headers.add(IF_MATCH, etag);
                 headers.add_all(metadata);
             }
-            Operation::WriteSideBlob { over, metadata, .. } => {
+            Operation::WriteSideBlob { replaces, metadata, .. } => {
                 headers.add(BLOB_TYPE.0, BLOB_TYPE.1);
-                match over {
+                match replaces {
                     Some(ETag(etag)) => headers.add(IF_MATCH, etag),
                     None => headers.add(IF_NONE_MATCH, "*"),
                 }

@@ -2,7 +2,7 @@
 //! calling blob data operations*). The page on security has the same table.
 
 use super::credential::Credential;
-use super::operation::{Operation, Over};
+use super::operation::{Operation, WriteCondition};
 use tenure_base::prelude::*;
 
 /// What one operation needs.
@@ -16,7 +16,7 @@ pub struct Permission {
 
 impl Permission {
     /// The permission in the terms of the credential in use. An account key has them all.
-    pub fn needed(self, credential: &Credential) -> String {
+    pub fn describe(self, credential: &Credential) -> String {
         let Self { letters, action } = self;
         match credential {
             Credential::Sas(_) => format!("a SAS with {letters}"),
@@ -42,7 +42,7 @@ impl Operation {
             Operation::CreateBlob | Operation::WriteSideBlob { .. } => {
                 ("c or w", "containers/blobs/write")
             }
-            Operation::WriteContent { over: Over::Nothing, .. } => {
+            Operation::WriteContent { condition: WriteCondition::IfAbsent, .. } => {
                 ("c or w", "containers/blobs/write")
             }
             Operation::WriteContent { .. } => ("w", "containers/blobs/write"),
@@ -78,33 +78,33 @@ mod tests {
             Operation::Acquire { lease, seconds: 15, if_match: None },
             Operation::Renew { lease },
             Operation::Release { lease },
-            Operation::Change { lease, to: lease },
+            Operation::Change { lease, proposed: lease },
             Operation::Break { period: None, if_match: None },
             Operation::ReadSideBlob(SideBlob::Orders),
             Operation::ReadSideBlob(SideBlob::Successor),
             Operation::ReadSideBlob(SideBlob::Candidates),
             Operation::WriteSideBlob {
                 blob: SideBlob::Candidates,
-                over: None,
+                replaces: None,
                 metadata: Metadata::default(),
             },
             Operation::WriteSideBlob {
                 blob: SideBlob::Orders,
-                over: None,
+                replaces: None,
                 metadata: Metadata::default(),
             },
             Operation::WriteSideBlob {
                 blob: SideBlob::Successor,
-                over: None,
+                replaces: None,
                 metadata: Metadata::default(),
             },
             Operation::WriteMetadata { lease, if_match, metadata: Metadata::default() },
-            Operation::Change { lease, to: lease },
+            Operation::Change { lease, proposed: lease },
             Operation::Delete { lease: None, if_match: None },
             Operation::ReadAccount,
-            Operation::ReadContent { unless: None },
+            Operation::ReadContent { if_none_match: None },
             Operation::WriteContent {
-                over: Over::Anything,
+                condition: WriteCondition::Unconditional,
                 content: String::new(),
                 metadata: Metadata::default(),
             },

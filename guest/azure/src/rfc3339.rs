@@ -21,7 +21,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_instant_is_none() {
+    fn invalid_instants_are_none() {
         for text in [
             "",
             "2026-01-02",
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn dates_round_trip() {
         for text in ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678Z"] {
             assert_eq!(parse(text).map(format).as_deref(), Some(text));
         }

@@ -11,7 +11,7 @@ use super::shared_key::is_signature;
 use tenure_base::prelude::*;
 
 /// Parameters that belong to a request and not to a signature.
-const OF_REQUESTS: [&str; 4] = ["comp", "restype", "timeout", "snapshot"];
+const REQUEST_PARAMETERS: [&str; 4] = ["comp", "restype", "timeout", "snapshot"];
 
 const COPY_IT: &str = "copy the SAS again, from its sv= to its sig=, as the portal or \
                        `az storage container generate-sas` shows it";
@@ -28,7 +28,7 @@ impl Sas {
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let text = text.trim();
         let sas = Self(Secret::from(text.strip_prefix('?').unwrap_or(text)));
-        let problems = sas.judge();
+        let problems = sas.validate();
         if problems.is_empty() { Ok(sas) } else { Err(problems) }
     }
 
@@ -43,23 +43,23 @@ impl Sas {
     }
 
     /// What people should know of the times between which it is good.
-    pub fn times(&self, now: DateTime<Utc>) -> Option<String> {
-        match self.bounds() {
+    pub fn validity_note(&self, now: DateTime<Utc>) -> Option<String> {
+        match self.validity_bounds() {
             (_, Some(expiry)) if expiry <= now => Some(format!(
                 "the SAS has expired, at {}: every request will be refused",
-                told(expiry)
+                format_time(expiry)
             )),
             (Some(start), _) if start > now => {
-                Some(format!("the SAS is not valid before {}", told(start)))
+                Some(format!("the SAS is not valid before {}", format_time(start)))
             }
-            (_, Some(expiry)) => Some(format!("the SAS expires at {}", told(expiry))),
+            (_, Some(expiry)) => Some(format!("the SAS expires at {}", format_time(expiry))),
             (_, None) => None,
         }
     }
 
     /// From when on and until when it is good, as far as it says so.
-    pub fn bounds(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
-        let bound = |name| self.get(name).and_then(time);
+    pub fn validity_bounds(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        let bound = |name| self.get(name).and_then(parse_time);
         (bound("st"), bound("se"))
     }
 
@@ -69,9 +69,9 @@ impl Sas {
     }
 
     /// True if it may allow the creation of containers: only a SAS of the account can, with resource type `c`.
-    pub fn may_create_containers(&self) -> bool {
-        let has = |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
-        has("srt", &['c']) && has("sp", &['c', 'w'])
+    pub fn can_create_containers(&self) -> bool {
+        let has_any = |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
+        has_any("srt", &['c']) && has_any("sp", &['c', 'w'])
     }
 
     /// True if it permits the operations of a letter of `sp`. With a stored access policy (`si`) only the service
@@ -88,7 +88,7 @@ impl Sas {
             .find_map(|(known, value)| known.eq_ignore_ascii_case(name).then_some(value))
     }
 
-    fn judge(&self) -> Vec<Problem> {
+    fn validate(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut complain = |problem: String, advice: &str| {
             problems.push(Problem { problem, advice: advice.into() });
@@ -112,9 +112,9 @@ impl Sas {
             }
         }
         let signature = self.get("sig").unwrap_or_default();
-        let once = percent::decode_text(signature);
-        if !signature.is_empty() && !is_signature(&once) {
-            let problem = match is_signature(&percent::decode_text(&once)) {
+        let decoded_once = percent::decode_text(signature);
+        if !signature.is_empty() && !is_signature(&decoded_once) {
+            let problem = match is_signature(&percent::decode_text(&decoded_once)) {
                 true => "the signature of the SAS (sig) is percent-encoded twice",
                 false => {
                     "the signature of the SAS (sig) is cut short or changed: it is not Base64 of 32 bytes"
@@ -122,21 +122,21 @@ impl Sas {
             };
             complain(problem.into(), COPY_IT);
         }
-        for name in OF_REQUESTS {
+        for name in REQUEST_PARAMETERS {
             if self.get(name).is_some() {
                 let problem =
                     format!("the SAS has the parameter {name}, which does not belong in one");
                 complain(problem, "leave it out: requests set it themselves");
             }
         }
-        let letters = |name| self.get(name).unwrap_or_default();
+        let parameter = |name| self.get(name).unwrap_or_default();
         match (self.get("ss"), self.get("sr")) {
             (Some(services), _) => {
                 if !services.as_bytes().contains(&b'b') {
                     let problem = "the account SAS is not for the Blob service (ss has no b)";
                     complain(problem.into(), "make one that is");
                 }
-                if !letters("srt").as_bytes().contains(&b'o') {
+                if !parameter("srt").as_bytes().contains(&b'o') {
                     let problem = "the account SAS is not for objects (srt has no o)";
                     complain(
                         problem.into(),
@@ -162,19 +162,19 @@ impl Sas {
 }
 
 /// Reads the forms of ISO 8601 that a SAS may have.
-fn time(text: &str) -> Option<DateTime<Utc>> {
+fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     let text = String::from_utf8(percent::decode(text)).ok()?;
     // A day, or a time without seconds, is as good as its beginning.
-    let whole = match text.len() {
+    let full_time = match text.len() {
         10 => format!("{text}T00:00:00Z"),
         17 => text.replace('Z', ":00Z"),
         _ => text,
     };
-    rfc3339::parse(&whole)
+    rfc3339::parse(&full_time)
 }
 
 /// Without a part of a second, which no SAS has a use for.
-fn told(time: DateTime<Utc>) -> String {
+fn format_time(time: DateTime<Utc>) -> String {
     rfc3339::format(time.with_nanosecond(0).unwrap_or(time))
 }
 
@@ -191,7 +191,7 @@ mod tests {
         ) {
             match Sas::parse(&text) {
                 Ok(sas) => {
-                    let _ = sas.times(DateTime::from_timestamp(now, 0).unwrap_or_default());
+                    let _ = sas.validity_note(DateTime::from_timestamp(now, 0).unwrap_or_default());
                     prop_assert!(!sas.query().is_empty());
                 }
                 Err(problems) => prop_assert!(!problems.is_empty()),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_told_at_once() {
+    fn unusable_sas_is_rejected() {
         for (text, expected) in [
             ("", vec!["is empty"]),
             ("?", vec!["is empty"]),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn its_times_are_told() {
+    fn validity_note_shows_start_and_expiry() {
         let now = DateTime::from_timestamp(1_767_225_600, 0).unwrap(); // 2026-01-01T00:00:00Z
         for (times, expected) in [
             ("se=2025-12-31T00%3A00%3A00Z", "has expired, at 2025-12-31T00:00:00Z"),
@@ -262,11 +262,11 @@ mod tests {
             ("st=2026-02-01T00:00:00Z&se=2026-03-01", "not valid before 2026-02-01T00:00:00Z"),
         ] {
             let sas = Sas::parse(&format!("sp=rw&{times}&sv=1&sr=c&sig={SIGNATURE}")).unwrap();
-            let told = sas.times(now).unwrap();
-            assert!(told.contains(expected), "{times}: {told}");
+            let note = sas.validity_note(now).unwrap();
+            assert!(note.contains(expected), "{times}: {note}");
         }
         let by_policy = Sas::parse(&format!("si=policy&sv=1&sr=c&sig={SIGNATURE}")).unwrap();
-        assert_eq!(by_policy.times(now), None);
+        assert_eq!(by_policy.validity_note(now), None);
     }
 
     #[test]
@@ -278,8 +278,8 @@ mod tests {
             format!("{secret} {secret}"),
             format!("{secret}={secret}&sr={secret}"),
         ] {
-            let told = format!("{:?}", Sas::parse(&text).unwrap_err());
-            assert!(!told.contains(secret), "{told}");
+            let printed = format!("{:?}", Sas::parse(&text).unwrap_err());
+            assert!(!printed.contains(secret), "{printed}");
         }
     }
 }

@@ -60,15 +60,15 @@ pub mod revealed {
     ///
     /// # Errors
     /// Those of the serializer.
-    pub fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(secret.reveal())
+    pub fn serialize<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(secret.reveal())
     }
 
     /// Reads it.
     ///
     /// # Errors
     /// Those of the deserializer.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
-        String::deserialize(from).map(Secret::from)
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+        String::deserialize(deserializer).map(Secret::from)
     }
 }

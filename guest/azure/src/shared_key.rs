@@ -80,13 +80,13 @@ pub fn string_to_sign(
     headers: &[(String, String)],
     account: &str,
 ) -> String {
-    let dated = find(headers, "x-ms-date").is_some();
+    let has_ms_date = find(headers, "x-ms-date").is_some();
     let mut text = method.to_ascii_uppercase();
     text.push('\n');
     for name in STANDARD_HEADERS {
         let value = match (name, find(headers, name)) {
             ("content-length", Some("0")) | (_, None) => "",
-            ("date", _) if dated => "",
+            ("date", _) if has_ms_date => "",
             (_, Some(value)) => value,
         };
         text.push_str(value);
@@ -97,10 +97,10 @@ pub fn string_to_sign(
     text
 }
 
-fn find<'a>(headers: &'a [(String, String)], wanted: &str) -> Option<&'a str> {
+fn find<'a>(headers: &'a [(String, String)], header_name: &str) -> Option<&'a str> {
     headers
         .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        .find(|(name, _)| name.eq_ignore_ascii_case(header_name))
         .map(|(_, value)| trimmed(value))
 }
 
@@ -113,11 +113,11 @@ fn trimmed(value: &str) -> &str {
 /// Empty values stay; runs of blanks inside a value stay as they are (the documentation says
 /// otherwise, the SDKs and Azurite do this).
 pub fn canonical_headers(headers: &[(String, String)]) -> String {
-    let own = headers.iter().filter(|(name, _)| is_own(name));
-    let own = own.map(|(name, value)| (lower(name), trimmed(value)));
-    let own = sorted(own, |(one, _), (other, _)| service_order(one, other));
+    let service_headers = headers.iter().filter(|(name, _)| is_service_header(name));
+    let service_headers = service_headers.map(|(name, value)| (to_lower(name), trimmed(value)));
+    let service_headers = sorted(service_headers, |(one, _), (other, _)| service_order(one, other));
     let mut text = String::new();
-    for (name, value) in own {
+    for (name, value) in service_headers {
         for part in [&*name, ":", value, "\n"] {
             text.push_str(part);
         }
@@ -128,7 +128,7 @@ pub fn canonical_headers(headers: &[(String, String)]) -> String {
 /// `/`, account, path, then one `\nname:value` for each query name: names in lower case and sorted,
 /// several values sorted and joined by commas.
 pub fn canonical_resource(path: &str, query: &[(String, String)], account: &str) -> String {
-    let query = query.iter().map(|(name, value)| (lower(name), value.as_str()));
+    let query = query.iter().map(|(name, value)| (to_lower(name), value.as_str()));
     let query = sorted(query, |one, other| one.cmp(other));
     let mut text = String::from("/");
     text.push_str(account);
@@ -148,12 +148,12 @@ pub fn canonical_resource(path: &str, query: &[(String, String)], account: &str)
     text
 }
 
-fn is_own(name: &str) -> bool {
+fn is_service_header(name: &str) -> bool {
     name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("x-ms-"))
 }
 
 /// The same in lower case, which it is in most cases.
-fn lower(name: &str) -> Cow<'_, str> {
+fn to_lower(name: &str) -> Cow<'_, str> {
     match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(name.to_ascii_lowercase()),
         false => Cow::Borrowed(name),
@@ -170,8 +170,8 @@ fn sorted<'a>(
 ) -> Vec<Pair<'a>> {
     let mut sorted = Vec::new();
     for pair in pairs {
-        let place = sorted.partition_point(|other| order(other, &pair).is_le());
-        sorted.insert(place, pair);
+        let index = sorted.partition_point(|other| order(other, &pair).is_le());
+        sorted.insert(index, pair);
     }
     sorted
 }
@@ -191,10 +191,10 @@ pub fn decoded_query(query: &str) -> Vec<(String, String)> {
 /// `-` and `'` weigh nothing unless all else is equal; other punctuation (among it `_`) comes
 /// before digits, digits before letters.
 fn service_order(one: &str, other: &str) -> Ordering {
-    let plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+    let is_alphanumeric = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
     // Most names differ first in letters, which then decide: what is before them is the same.
     match one.bytes().zip(other.bytes()).find(|(one, other)| one != other) {
-        Some((one, other)) if plain(one) && plain(other) => return one.cmp(&other),
+        Some((one, other)) if is_alphanumeric(one) && is_alphanumeric(other) => return one.cmp(&other),
         _ => {}
     }
     let weights = one.bytes().filter_map(weight).cmp(other.bytes().filter_map(weight));
@@ -208,7 +208,7 @@ fn weight(byte: u8) -> Option<u16> {
         b'-' | b'\'' => None,
         b'0'..=b'9' | b'a'..=b'z' => Some(0x100 + u16::from(byte)),
         _ => match PUNCTUATION.iter().position(|known| *known == byte) {
-            Some(place) => Some(place as u16),
+            Some(index) => Some(index as u16),
             None => Some(0x200 + u16::from(byte)),
         },
     }

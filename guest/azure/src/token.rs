@@ -17,10 +17,10 @@ use tenure_base::text::cut;
 const MOST_SHOWN: usize = 300;
 
 /// A token whose end is told by the time of day is tried for so many seconds at least.
-const LEAST: u64 = 60;
+const LEAST_VALIDITY: u64 = 60;
 
 /// A token is never taken to be good for longer.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const LONGEST_VALIDITY: Duration = Duration::from_secs(24 * 3600);
 
 /// A token, and for how long it is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Token {
 
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoToken {
+pub enum TokenError {
     /// The identity is refused. What the answer says of it, for people.
     Refused(String),
     /// Ask again later: the endpoint is not ready, or throttles.
@@ -44,16 +44,16 @@ pub enum NoToken {
 
 /// What an answer says at its top.
 #[derive(Default)]
-struct Body(Vec<(String, Member)>);
+struct JsonBody(Vec<(String, Member)>);
 
-impl Body {
-    fn read(body: &[u8]) -> Option<Self> {
+impl JsonBody {
+    fn parse(body: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(body).ok()?;
         members(text.strip_prefix('\u{feff}').unwrap_or(text)).map(Self)
     }
 
-    fn get(&self, wanted: &str) -> Option<&Member> {
-        self.0.iter().find(|(name, _)| name == wanted).map(|(_, member)| member)
+    fn get(&self, member_name: &str) -> Option<&Member> {
+        self.0.iter().find(|(name, _)| name == member_name).map(|(_, member)| member)
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -67,7 +67,7 @@ impl Body {
     fn value(&self, name: &str) -> Option<&str> {
         match self.get(name) {
             Some(Member::Text(text)) => Some(text.trim()),
-            Some(Member::Plain(text)) if text != "null" => Some(text),
+            Some(Member::Literal(text)) if text != "null" => Some(text),
             _ => None,
         }
     }
@@ -79,31 +79,31 @@ impl Token {
     ///
     /// # Errors
     /// There is no token in it.
-    pub fn read(status: u16, body: &[u8], now: DateTime<Utc>) -> Result<Self, NoToken> {
-        let body = Body::read(body);
+    pub fn from_response(status: u16, body: &[u8], now: DateTime<Utc>) -> Result<Self, TokenError> {
+        let body = JsonBody::parse(body);
         match status {
             200 => {}
             // The metadata service restarts (410), or does not know its identity yet (404).
-            404 | 408 | 410 | 429 | 500..=599 => return Err(NoToken::Unavailable(status)),
-            400..=499 => return Err(NoToken::Refused(told(status, body))),
-            _ => return Err(NoToken::Nonsense("this is not an answer of an identity endpoint")),
+            404 | 408 | 410 | 429 | 500..=599 => return Err(TokenError::Unavailable(status)),
+            400..=499 => return Err(TokenError::Refused(error_text(status, body))),
+            _ => return Err(TokenError::Nonsense("this is not an answer of an identity endpoint")),
         }
-        let body = body.ok_or(NoToken::Nonsense("the answer is not JSON with a token"))?;
+        let body = body.ok_or(TokenError::Nonsense("the answer is not JSON with a token"))?;
         let token = body.text("access_token").filter(|token| is_token(token));
-        let token = token.ok_or(NoToken::Nonsense("the answer has no access_token"))?;
+        let token = token.ok_or(TokenError::Nonsense("the answer has no access_token"))?;
         let now = u64::try_from(now.timestamp()).unwrap_or(0);
         let (expires_in, expires_on) = (body.value("expires_in"), body.value("expires_on"));
         // A clock that is wrong can make the token look expired. The service decides then.
-        let until = || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST));
-        match expires_in.and_then(whole_seconds).or_else(until) {
+        let seconds_left = || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST_VALIDITY));
+        match expires_in.and_then(whole_seconds).or_else(seconds_left) {
             None if expires_in.or(expires_on).is_some() => {
-                Err(NoToken::Nonsense("the answer's expires_in or expires_on cannot be read"))
+                Err(TokenError::Nonsense("the answer's expires_in or expires_on cannot be read"))
             }
-            None => Err(NoToken::Nonsense("the answer has neither expires_in nor expires_on")),
-            Some(0) => Err(NoToken::Nonsense("the token has expired already")),
+            None => Err(TokenError::Nonsense("the answer has neither expires_in nor expires_on")),
+            Some(0) => Err(TokenError::Nonsense("the token has expired already")),
             Some(seconds) => Ok(Self {
                 secret: token.into(),
-                valid_for: Duration::from_secs(seconds).min(LONGEST),
+                valid_for: Duration::from_secs(seconds).min(LONGEST_VALIDITY),
             }),
         }
     }
@@ -121,12 +121,12 @@ fn instant(text: &str) -> Option<u64> {
     if let Some(seconds) = whole_seconds(text) {
         return Some(seconds);
     }
-    let date = rfc3339::parse(text).or_else(|| rfc3339::parse(&rearranged(text)?))?;
+    let date = rfc3339::parse(text).or_else(|| rfc3339::parse(&month_first_to_rfc3339(text)?))?;
     u64::try_from(date.timestamp()).ok()
 }
 
 /// Turns the month-first forms into RFC 3339.
-fn rearranged(text: &str) -> Option<String> {
+fn month_first_to_rfc3339(text: &str) -> Option<String> {
     let mut parts = text.split_ascii_whitespace();
     let mut date = parts.next()?.split('/');
     let (month, day, year) = (date.next()?, date.next()?, date.next()?);
@@ -147,18 +147,18 @@ pub fn is_token(text: &str) -> bool {
 }
 
 /// What the answer says, in one line.
-fn told(status: u16, body: Option<Body>) -> String {
+fn error_text(status: u16, body: Option<JsonBody>) -> String {
     let body = body.unwrap_or_default();
     // App Service calls it a message.
     let description = body.text("error_description").or(body.text("message"));
-    let words = [body.text("error"), description];
-    let words = words.into_iter().flatten().collect::<Vec<_>>().join(": ");
+    let parts = [body.text("error"), description];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
     // What follows are numbers for the support and times, others at each try.
-    let before = |words, mark| cut(words, mark).map_or(words, |(words, _)| words);
-    let words = before(before(&words, "Trace ID:"), "Current time:").trim();
-    let words = words.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let words: String = words.take(MOST_SHOWN).collect();
-    match words.as_str() {
+    let text_before = |text, mark| cut(text, mark).map_or(text, |(head, _)| head);
+    let text = text_before(text_before(&text, "Trace ID:"), "Current time:").trim();
+    let characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let line: String = characters.take(MOST_SHOWN).collect();
+    match line.as_str() {
         "" => format!("{status}"),
         words => format!("{status} {words}"),
     }
@@ -169,8 +169,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(status: u16, body: &str) -> Result<Token, NoToken> {
-        Token::read(status, body.as_bytes(), DateTime::from_timestamp(1_000_000, 0).unwrap())
+    fn read(status: u16, body: &str) -> Result<Token, TokenError> {
+        Token::from_response(status, body.as_bytes(), DateTime::from_timestamp(1_000_000, 0).unwrap())
     }
 
     #[test]
@@ -209,31 +209,31 @@ mod tests {
     }
 
     #[test]
-    fn what_the_answer_says_is_told_in_one_line() {
-        let told = "401 invalid_client: AADSTS7000215: Invalid client secret provided.";
+    fn error_text_is_one_line() {
+        let expected = "401 invalid_client: AADSTS7000215: Invalid client secret provided.";
         for numbers in
             [" Trace ID: 1 Correlation ID: 2", "\\r\\nTrace ID: 1\\r\\nCorrelation ID: 2"]
         {
-            let said = "AADSTS7000215: Invalid client secret provided.";
+            let description = "AADSTS7000215: Invalid client secret provided.";
             let body =
-                format!(r#"{{"error":"invalid_client","error_description":"{said}{numbers}"}}"#);
-            assert_eq!(read(401, &body), Err(NoToken::Refused(told.into())));
+                format!(r#"{{"error":"invalid_client","error_description":"{description}{numbers}"}}"#);
+            assert_eq!(read(401, &body), Err(TokenError::Refused(expected.into())));
         }
         // Other times at each try.
         let late = r#"{"error_description":"Assertion is not within its valid time range. Current time: 2026"}"#;
-        let told = "400 Assertion is not within its valid time range.";
-        assert_eq!(read(400, late), Err(NoToken::Refused(told.into())));
-        assert_eq!(read(403, "<html>"), Err(NoToken::Refused("403".into())));
+        let expected = "400 Assertion is not within its valid time range.";
+        assert_eq!(read(400, late), Err(TokenError::Refused(expected.into())));
+        assert_eq!(read(403, "<html>"), Err(TokenError::Refused("403".into())));
         assert_eq!(
             read(400, r#"{"statusCode":400,"message":"No managed identity found."}"#),
-            Err(NoToken::Refused("400 No managed identity found.".into()))
+            Err(TokenError::Refused("400 No managed identity found.".into()))
         );
     }
 
     #[test]
-    fn some_answers_mean_later_and_some_nothing() {
+    fn answers_without_token_are_classified() {
         for status in [404, 408, 410, 429, 500, 503] {
-            assert_eq!(read(status, "{}"), Err(NoToken::Unavailable(status)));
+            assert_eq!(read(status, "{}"), Err(TokenError::Unavailable(status)));
         }
         for (status, body) in [
             (200, "<html>"),
@@ -247,7 +247,7 @@ mod tests {
             (200, r#"{"access_token":"ey","expires_in":-1}"#),
             (302, r#"{"access_token":"ey","expires_in":1}"#),
         ] {
-            assert!(matches!(read(status, body), Err(NoToken::Nonsense(_))), "{status} {body}");
+            assert!(matches!(read(status, body), Err(TokenError::Nonsense(_))), "{status} {body}");
         }
     }
 
@@ -262,8 +262,8 @@ mod tests {
             "1e400",
         ] {
             let body = format!(r#"{{"access_token":"ey","expires_on":"{end}"}}"#);
-            let Err(NoToken::Nonsense(told)) = read(200, &body) else { panic!("{body}") };
-            assert!(told.contains("cannot be read"), "{end}: {told}");
+            let Err(TokenError::Nonsense(error)) = read(200, &body) else { panic!("{body}") };
+            assert!(error.contains("cannot be read"), "{end}: {error}");
         }
     }
 
@@ -275,16 +275,16 @@ mod tests {
         }
 
         #[test]
-        fn anything_can_come(status: u16, body in any::<Vec<u8>>()) {
-            let _ = Token::read(status, &body, DateTime::UNIX_EPOCH);
+        fn from_response_never_panics(status: u16, body in any::<Vec<u8>>()) {
+            let _ = Token::from_response(status, &body, DateTime::UNIX_EPOCH);
         }
 
         #[test]
-        fn what_is_told_is_one_short_line(error in any::<String>(), more in any::<String>()) {
+        fn error_text_is_one_short_line(error in any::<String>(), more in any::<String>()) {
             let body = serde_json::json!({"error": error, "error_description": more}).to_string();
-            let Err(NoToken::Refused(told)) = read(400, &body) else { panic!("refused") };
-            prop_assert!(!told.contains(char::is_control));
-            prop_assert!(told.chars().count() <= MOST_SHOWN + 4);
+            let Err(TokenError::Refused(shown)) = read(400, &body) else { panic!("refused") };
+            prop_assert!(!shown.contains(char::is_control));
+            prop_assert!(shown.chars().count() <= MOST_SHOWN + 4);
         }
     }
 }

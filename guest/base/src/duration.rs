@@ -25,7 +25,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     loop {
         let (number, tail) = split(rest, |byte| byte.is_ascii_digit() || byte == b'.');
         let (unit, tail) = split(tail.trim_start(), |byte| byte.is_ascii_alphabetic());
-        nanos = nanos.checked_add(part(number, unit)?)?;
+        nanos = nanos.checked_add(parse_part(number, unit)?)?;
         rest = tail.trim_start();
         if rest.is_empty() {
             return Some(Duration::from_nanos(nanos));
@@ -44,13 +44,13 @@ pub fn milliseconds(span: Duration) -> u64 {
 }
 
 /// Splits `text` after the bytes at its start that belong.
-fn split(text: &str, belongs: fn(u8) -> bool) -> (&str, &str) {
-    let end = text.bytes().position(|byte| !belongs(byte)).unwrap_or(text.len());
+fn split(text: &str, is_member: fn(u8) -> bool) -> (&str, &str) {
+    let end = text.bytes().position(|byte| !is_member(byte)).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
 /// One number with its unit, in nanoseconds; what is less than one is left out.
-fn part(number: &str, unit: &str) -> Option<u64> {
+fn parse_part(number: &str, unit: &str) -> Option<u64> {
     let (_, mut unit) = *UNITS.iter().find(|(names, _)| names.contains(&unit))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let mut nanos = whole.parse::<u64>().ok()?.checked_mul(unit)?;
@@ -66,16 +66,16 @@ fn part(number: &str, unit: &str) -> Option<u64> {
 
 /// Writes it with as many units as it needs, like `1h 30m`.
 pub fn format_duration(duration: Duration) -> String {
-    let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let mut remaining = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let mut text = String::new();
     for (names, unit) in UNITS.into_iter().skip(1) {
-        if left >= unit {
+        if remaining >= unit {
             if !text.is_empty() {
                 text.push(' ');
             }
-            text.push_str(&(left / unit).to_string());
+            text.push_str(&(remaining / unit).to_string());
             text.push_str(names[0]);
-            left %= unit;
+            remaining %= unit;
         }
     }
     if text.is_empty() {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn numbers_with_units_are_read() {
-        let good = [
+        let valid = [
             ("15s", ms(15_000)),
             (" 500ms ", ms(500)),
             ("2.5s", ms(2_500)),
@@ -114,14 +114,14 @@ mod tests {
             ("1us 1ns", Some(Duration::from_nanos(1_001))),
             ("0.1ns", ms(0)),
         ];
-        for (text, duration) in good {
+        for (text, duration) in valid {
             assert_eq!(parse_duration(text), duration, "{text}");
         }
     }
 
     #[test]
-    fn anything_else_is_none() {
-        let bad = [
+    fn other_texts_are_none() {
+        let invalid = [
             "",
             " ",
             "5",
@@ -142,7 +142,7 @@ mod tests {
             "18446744073709551615s",
             "213503d 24d",
         ];
-        for text in bad {
+        for text in invalid {
             assert_eq!(parse_duration(text), None, "{text}");
         }
     }
@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(nanos: u64) {
+        fn durations_round_trip(nanos: u64) {
             let duration = Duration::from_nanos(nanos);
             prop_assert_eq!(parse_duration(&format_duration(duration)), Some(duration));
         }

@@ -3,32 +3,32 @@
 use crate::text::cut;
 
 /// How parts of connection strings, signatures, tokens and secrets of webhooks begin, in lower case.
-const MARKS: [&str; 6] =
+const SECRET_MARKS: [&str; 6] =
     ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0", "whsec_"];
 
 /// Keys and tokens are at least this long.
-const LENGTH: usize = 32;
+const LEAST_SECRET_LENGTH: usize = 32;
 
 /// Whether a text, or a part of it, looks like a key, a signature or a token.
 #[must_use]
 pub fn looks_secret(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    let inside = |c: char| {
+    let is_secret_char = |c: char| {
         c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '~' | '-' | '.' | '%')
     };
-    MARKS.iter().any(|mark| cut(&lower, mark).is_some())
-        || text.split(|c| !inside(c)).any(|word| {
-            let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
-            let is_key = has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit);
+    SECRET_MARKS.iter().any(|mark| cut(&lower, mark).is_some())
+        || text.split(|c| !is_secret_char(c)).any(|word| {
+            let has_byte = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
+            let is_key = has_byte(u8::is_ascii_uppercase) && has_byte(u8::is_ascii_digit);
             // As `openssl rand -hex 32` makes tokens.
             let is_hex = word.as_bytes().iter().all(u8::is_ascii_hexdigit);
-            word.len() >= LENGTH && (is_key || is_hex)
+            word.len() >= LEAST_SECRET_LENGTH && (is_key || is_hex)
         })
 }
 
 /// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
 #[must_use]
-pub fn shown(value: &str) -> &str {
+pub fn redact(value: &str) -> &str {
     if value.len() > 1100 || looks_secret(value) { "…" } else { value }
 }
 

@@ -37,7 +37,7 @@ pub fn begins_quoted(value: &str) -> bool {
 
 /// Returns an error with all that led to it, in one line.
 #[must_use]
-pub fn causes(error: &(dyn Error + 'static)) -> String {
+pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let chain = core::iter::successors(Some(error), |error| (*error).source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -3,7 +3,7 @@
 //! An acquire that is applied late, after another candidate raised a term, meets a changed tag
 //! instead of leaving a ghost lease.
 
-use super::context::{Answered, Context, Outgoing};
+use super::context::{CompletedRequest, Context, UnsignedRequest};
 use super::phase::{Attempt, Phase, Watch};
 use super::raising;
 use super::watching::{poll_again, report_unless};
@@ -15,16 +15,16 @@ use tenure_azure::operation::Operation;
 const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"];
 
 /// Acquires, with the same request until it was answered.
-pub(super) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<Outgoing>) {
+pub(super) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let timings = &context.settings.timings;
     let timeout = timings.request_timeout;
     if let Some(check) = &attempt.check {
         let operation = check.operation(context.settings);
-        return (Phase::Acquiring(attempt), Some(Outgoing { operation, timeout }));
+        return (Phase::Acquiring(attempt), Some(UnsignedRequest { operation, timeout }));
     }
-    let outgoing = (attempt.pace.next <= context.now).then(|| Outgoing {
+    let outgoing = (attempt.pace.next_at <= context.now).then(|| UnsignedRequest {
         operation: mutants::acquire(
-            attempt.handed,
+            attempt.handed_over,
             Operation::Acquire {
                 lease: attempt.lease,
                 seconds: u32::try_from(timings.lease.as_secs()).unwrap_or(u32::MAX),
@@ -37,53 +37,53 @@ pub(super) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<Ou
 }
 
 /// Takes the answer.
-pub(super) fn answered(
+pub(super) fn on_answer(
     mut attempt: Attempt,
-    answered: Answered<'_>,
+    completed: CompletedRequest<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
     if let Some(check) = attempt.check.take() {
-        return match check.answered(&answered, context.settings) {
+        return match check.on_answer(&completed, context.settings) {
             Ok(check) => Phase::Acquiring(Attempt { check, ..attempt }),
             Err(problem) => {
                 context.report(Some(problem));
-                Phase::Watching(Watch::at(context.next_try(answered.chance)))
+                Phase::Watching(Watch::at(context.next_try(completed.chance)))
             }
         };
     }
-    match answered.class() {
+    match completed.class() {
         Some(Class::Done) => {
-            let ours = answered.answer().is_some_and(|answer| answer.lease == Some(attempt.lease));
-            if ours || mutant!(LeaseIdNotCompared) {
-                return raising::begin(attempt, answered.sent, context, answered.chance);
+            let is_granted = completed.answer().is_some_and(|answer| answer.lease == Some(attempt.lease));
+            if is_granted || mutant!(LeaseIdNotCompared) {
+                return raising::start(attempt, completed.sent_at, context, completed.chance);
             }
-            context.report_reply(&answered);
-            Phase::Watching(Watch::at(context.next_try(answered.chance)))
+            context.report_failure(&completed);
+            Phase::Watching(Watch::at(context.next_try(completed.chance)))
         }
         // Somebody else was faster.
         Some(Class::Conflict | Class::LeaseMismatch) => {
-            report_unless(&RACE_LOST, &answered, context);
-            Phase::Watching(Watch::at(context.next_after_race(answered.chance)))
+            report_unless(&RACE_LOST, &completed, context);
+            Phase::Watching(Watch::at(context.next_after_race(completed.chance)))
         }
         Some(Class::ConditionNotMet | Class::MissingBlob | Class::MissingContainer) => {
-            poll_again(attempt.rounds, context, answered.chance)
+            poll_again(attempt.rounds, context, completed.chance)
         }
         Some(Class::Refused) => {
-            context.report_reply(&answered);
-            let next = context.next_try(answered.chance);
-            if !attempt.unsure {
+            context.report_failure(&completed);
+            let next = context.next_try(completed.chance);
+            if !attempt.may_be_granted {
                 return Phase::Watching(Watch::at(next));
             }
             // An earlier request may have been carried out: ask until that is known.
-            attempt.pace.next = next;
+            attempt.pace.next_at = next;
             Phase::Acquiring(attempt)
         }
         Some(Class::Unavailable | Class::Nonsense) | None => {
             if attempt.pace.failures > 0 {
-                context.report_reply(&answered);
+                context.report_failure(&completed);
             }
-            attempt.unsure = true;
-            attempt.pace.failed(context.now, context.settings.timings.patience(), answered.chance);
+            attempt.may_be_granted = true;
+            attempt.pace.on_failure(context.now, context.settings.timings.patience(), completed.chance);
             Phase::Acquiring(attempt)
         }
     }

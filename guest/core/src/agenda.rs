@@ -56,7 +56,7 @@ pub struct Task {
 
 impl Task {
     pub(super) fn kind(&self) -> Kind {
-        Kind::of(self.trigger.as_ref())
+        Kind::from_trigger(self.trigger.as_ref())
     }
 }
 
@@ -90,7 +90,7 @@ impl Agenda {
 
     /// How long after their instants the slots of `election` are due, when they are to be
     /// spread over `jitter`.
-    pub fn delay(election: &str, jitter: Duration) -> Duration {
+    pub fn jittered_delay(election: &str, jitter: Duration) -> Duration {
         match nanos(jitter) {
             0 => Duration::ZERO,
             // To the millisecond: people read it.
@@ -100,7 +100,7 @@ impl Agenda {
 
     /// With which slot the count of a new election begins, at `now`: what lies before the first
     /// leader was not missed.
-    pub fn begin(&self, now: Timestamp) -> LastSlot {
+    pub fn initial_slot(&self, now: Timestamp) -> LastSlot {
         let now = self.due_at(now);
         let newest = self.schedule.as_ref().and_then(|schedule| schedule.newest(now));
         LastSlot { slot: newest.unwrap_or(now.to_whole_millis()), attempt: 0 }
@@ -108,10 +108,10 @@ impl Agenda {
 
     /// By how much the last claimed slot lies in the future: more than the readings of two
     /// candidates can differ. Work that has no slots waits for none.
-    pub fn ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
-        let slot = record.last?.slot;
-        let waits = !matches!(self.schedule, Some(Schedule::WhileLeading | Schedule::OnTrigger));
-        (waits && is_ahead(slot, now)).then(|| slot.since(now))
+    pub fn slot_ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
+        let slot = record.last_slot?.slot;
+        let keeps_schedule = !matches!(self.schedule, Some(Schedule::WhileLeading | Schedule::OnTrigger));
+        (keeps_schedule && is_ahead(slot, now)).then(|| slot.since(now))
     }
 
     /// When the next turn is to run, as seen at `now`; not later than `now`: at once.
@@ -126,8 +126,8 @@ impl Agenda {
     /// The slot of the next turn of the schedule, as seen at `now` while a turn `runs` or not: an earlier one
     /// where a turn is overdue.
     pub fn next_slot(&self, now: Timestamp, record: &Record, runs: bool) -> Option<Timestamp> {
-        let after = |then: Timestamp| self.schedule.as_ref()?.next(then);
-        let last = record.last?.slot;
+        let after = |since: Timestamp| self.schedule.as_ref()?.next(since);
+        let last = record.last_slot?.slot;
         match self.slot_due(now, record) {
             _ if runs => after(last),
             Due::Now(task) => Some(task.slot).filter(|_| !self.is_one_turn_a_term()),
@@ -139,30 +139,30 @@ impl Agenda {
 
     /// What is due at `now`, by what is on record.
     pub fn due(&self, now: Timestamp, record: &Record) -> Due {
-        self.due_with(now, record, &[])
+        self.due_with_triggers(now, record, &[])
     }
 
     /// The same, where these triggers may wait.
-    pub fn due_with(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Due {
+    pub fn due_with_triggers(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Due {
         let trigger = self.trigger_due(now, record, waiting);
         trigger.unwrap_or_else(|| self.slot_due(now, record))
     }
 
     /// What is due of the schedule.
     fn slot_due(&self, now: Timestamp, record: &Record) -> Due {
-        let (Some(schedule), Some(last)) = (&self.schedule, record.last) else {
+        let (Some(schedule), Some(last)) = (&self.schedule, record.last_slot) else {
             return Due::Nothing;
         };
-        if let Some(by) = self.ahead(now, record) {
-            return Due::Ahead(by);
+        if let Some(ahead_by) = self.slot_ahead(now, record) {
+            return Due::Ahead(ahead_by);
         }
         if self.is_one_turn_a_term() {
-            return of_the_term(now, last);
+            return due_in_term(now, last);
         }
-        if let Some(due) = self.again(now, last, record) {
+        if let Some(due) = self.retry_due(now, last, record) {
             return due;
         }
-        self.scheduled(schedule, now, last)
+        self.next_scheduled(schedule, now, last)
     }
 
     /// A turn that somebody asked for: another attempt at the newest, or the first at the one that waits for
@@ -174,49 +174,49 @@ impl Agenda {
         }
         let task = |id: &str, slot, attempt| {
             let trigger = Some(id.into());
-            Task { trigger, ..self.unplanned(slot, attempt, now) }
+            Task { trigger, ..self.unscheduled_task(slot, attempt, now) }
         };
-        let again = record.triggers.newest.as_ref().and_then(|newest| {
+        let retry = record.triggers.newest.as_ref().and_then(|newest| {
             let Started { id, slot, attempt, delivery, outcome } = newest;
             next_attempt(*delivery, *attempt, *outcome, |n| task(id, *slot, n))
         });
-        again.or_else(|| {
-            let forgotten = mutant!(TriggerForgotten) && record.term != record.triggers.term;
+        retry.or_else(|| {
+            let is_forgotten = mutant!(TriggerForgotten) && record.term != record.triggers.term;
             let none = Triggers::default();
-            let known = if forgotten { &none } else { &record.triggers };
-            let lets = |t: &&Trigger| match known.lets(t, now) {
+            let claimed_triggers = if is_forgotten { &none } else { &record.triggers };
+            let may_claim = |t: &&Trigger| match claimed_triggers.may_claim(t, now) {
                 false if mutant!(TriggerInstantIgnored) => {
-                    is_current(t, now) && !known.knows(&t.id)
+                    is_current(t, now) && !claimed_triggers.was_claimed(&t.id)
                 }
                 false if mutant!(TriggerIdsForgotten) => {
-                    is_current(t, now) && !known.is_older(t, now)
+                    is_current(t, now) && !claimed_triggers.is_older(t, now)
                 }
-                lets => lets,
+                allowed => allowed,
             };
-            let Trigger { id, asked } = waiting.iter().filter(lets).min_by_key(|t| t.asked)?;
-            Some(Due::Now(task(id, *asked, 1)))
+            let Trigger { id, requested_at } = waiting.iter().filter(may_claim).min_by_key(|t| t.requested_at)?;
+            Some(Due::Now(task(id, *requested_at, 1)))
         })
     }
 
     /// A turn that the schedule does not have.
-    fn unplanned(&self, slot: Timestamp, attempt: u32, now: Timestamp) -> Task {
+    fn unscheduled_task(&self, slot: Timestamp, attempt: u32, now: Timestamp) -> Task {
         let past_due = self.is_late(slot, now);
         Task { slot, trigger: None, attempt, past_due, missed: 0 }
     }
 
     /// The newest slot, when the rule under which it was claimed is not done with it.
-    fn again(&self, now: Timestamp, last: LastSlot, record: &Record) -> Option<Due> {
+    fn retry_due(&self, now: Timestamp, last: LastSlot, record: &Record) -> Option<Due> {
         if last.attempt == 0 {
             return None;
         }
         let outcome = record.finished.filter(|finished| finished.slot == last.slot);
         let outcome = outcome.map(|finished| finished.outcome);
         next_attempt(record.delivery, last.attempt, outcome, |attempt| {
-            self.unplanned(last.slot, attempt, now)
+            self.unscheduled_task(last.slot, attempt, now)
         })
     }
 
-    fn scheduled(&self, schedule: &Schedule, now: Timestamp, last: LastSlot) -> Due {
+    fn next_scheduled(&self, schedule: &Schedule, now: Timestamp, last: LastSlot) -> Due {
         let wait = |after: Timestamp| match schedule.next(after) {
             Some(slot) => Due::In(slot.plus(self.delay).since(now)),
             None => Due::Nothing,
@@ -230,10 +230,10 @@ impl Agenda {
             Missed::Skip if self.is_late(newest, now) => return wait(newest),
             Missed::Skip | Missed::Once => newest,
             Missed::All(_) if mutant!(MissedForgotten) => newest,
-            Missed::All(most) => latest_of(schedule, first, newest, most),
+            Missed::All(most) => oldest_of_latest(schedule, first, newest, most),
         };
-        let stands_for_others = self.missed == Missed::Once && slot > first;
-        let past_due = slot < newest || stands_for_others || self.is_late(slot, now);
+        let replaces_earlier = self.missed == Missed::Once && slot > first;
+        let past_due = slot < newest || replaces_earlier || self.is_late(slot, now);
         let missed = schedule.count(last.slot, slot, MOST_COUNTED);
         Due::Now(Task { slot, trigger: None, attempt: 1, past_due, missed })
     }
@@ -249,7 +249,7 @@ impl Agenda {
 }
 
 /// The turn of this leadership, unless it was claimed. Its slot is the instant of the claim.
-fn of_the_term(now: Timestamp, last: LastSlot) -> Due {
+fn due_in_term(now: Timestamp, last: LastSlot) -> Due {
     if last.attempt > 0 {
         return Due::Nothing;
     }
@@ -281,16 +281,16 @@ fn next_attempt(
 }
 
 /// Of the slots from `first` to `newest`, the first of the last `most`.
-fn latest_of(schedule: &Schedule, first: Timestamp, newest: Timestamp, most: u32) -> Timestamp {
-    let few = core::iter::successors(Some(first), |slot| schedule.next(*slot))
+fn oldest_of_latest(schedule: &Schedule, first: Timestamp, newest: Timestamp, most: u32) -> Timestamp {
+    let fits = core::iter::successors(Some(first), |slot| schedule.next(*slot))
         .take(most as usize)
         .any(|slot| slot >= newest);
-    if few {
+    if fits {
         return first;
     }
-    let before = |slot: &Timestamp| schedule.newest(Timestamp(slot.0.saturating_sub(1)));
-    let back = (most as usize).saturating_sub(1);
-    core::iter::successors(Some(newest), before).take(back + 1).last().unwrap_or(newest)
+    let slot_before = |slot: &Timestamp| schedule.newest(Timestamp(slot.0.saturating_sub(1)));
+    let steps_back = (most as usize).saturating_sub(1);
+    core::iter::successors(Some(newest), slot_before).take(steps_back + 1).last().unwrap_or(newest)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::limits;
 use super::side_blob_rules::{self, CANDIDATE};
-use super::text::{LONGEST_NAME, encoded, fit};
+use super::text::{LONGEST_NAME, encode, decode_allowed};
 use super::timings::{SECOND, Timings};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Properties};
@@ -18,23 +18,23 @@ use tenure_base::prelude::*;
 
 /// How often the leader reads for an announcement of the successor that it named, and how often the
 /// successor polls for its lease.
-pub(super) const QUICK: Duration = Duration::from_millis(500);
+pub(super) const QUICK_POLL: Duration = Duration::from_millis(500);
 
 /// How long after its newest announcement a successor polls for its lease: the leader may rely on
 /// the announcement, and repeat the change, for that long.
 pub(super) const SUCCESSOR_POLLS: Duration = Duration::from_secs(60);
 
 /// How often a successor announces itself again, and reads who leads and whom the leader names.
-pub(super) const ANEW: Duration = Duration::from_secs(4);
+pub(super) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(4);
 
 /// The age at which an announcement is not fresh any more. It is written every four seconds, both dates
 /// have whole seconds, and the requests in between may take three seconds, or what [`REQUESTS`] of them
 /// take.
-const HERE: Duration = Duration::from_secs(9);
-const FOR_REQUESTS: Duration = Duration::from_secs(3);
+const MAX_AGE: Duration = Duration::from_secs(9);
+const REQUEST_ALLOWANCE: Duration = Duration::from_secs(3);
 
 /// The longest age, also where requests take long: see [`longest_here`].
-const LONGEST_HERE: Duration = Duration::from_secs(30);
+const LONGEST_MAX_AGE: Duration = Duration::from_secs(30);
 
 /// How old an announcement may be in the answer to a read that took so long: the successor still polls
 /// for its lease whenever the lease is given to it.
@@ -45,38 +45,38 @@ const LONGEST_HERE: Duration = Duration::from_secs(30);
 /// the next poll of the successor. That leaves 29.5 s or more, less what the read took. The longest
 /// request time-out that the other periods allow is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and
 /// 1.75 s are left then.
-fn longest_here(took: Duration) -> Duration {
-    let given = SECOND + took + just_seen(took) + LONGEST_OFFER + QUICK;
-    LONGEST_HERE.min(SUCCESSOR_POLLS.saturating_sub(given))
+fn longest_max_age(took: Duration) -> Duration {
+    let reserved = SECOND + took + freshness(took) + LONGEST_OFFER + QUICK_POLL;
+    LONGEST_MAX_AGE.min(SUCCESSOR_POLLS.saturating_sub(reserved))
 }
 
 /// Where requests take long, an announcement is so many of them after the one before, beside the four
 /// seconds: the successor polls as any follower, reads the announcement and writes it, which is three; it
 /// polls for its lease before each of them.
-const REQUESTS: u32 = 6;
+const REQUESTS_PER_AGE: u32 = 6;
 
 /// Time for the work to end after the leader first read the announcement. A longer lease replaces it, so that each
 /// answer that an application got has expired.
-const WORK_ENDS: Duration = Duration::from_secs(40);
+const WORK_END_TIME: Duration = Duration::from_secs(40);
 
 /// Time in which the leader then gives the lease away, beside the time of [`TO_COME_REQUESTS`].
-const LEASE_GIVEN: Duration = Duration::from_secs(5);
+const LEASE_CHANGE_TIME: Duration = Duration::from_secs(5);
 
 /// Time for the successor to announce itself, beside its polls and [`TO_COME_REQUESTS`].
-const TO_COME: Duration = Duration::from_secs(10);
+const SUCCESSOR_TIME: Duration = Duration::from_secs(10);
 
 /// The successor polls, reads the announcement of others and writes its own. The leader reads it after a
 /// renewal, and perhaps after a read that came too early.
-const TO_COME_REQUESTS: u32 = 6;
+const SUCCESSOR_REQUESTS: u32 = 6;
 
 /// How long ago the announcement may have been read, by a read that took so long, when the lease is given.
 /// A renewal and the outcome of the last turn may go out in between, and each takes about as long.
-pub(super) fn just_seen(took: Duration) -> Duration {
-    (3 * took).clamp(SHORTEST_SEEN, LONGEST_SEEN)
+pub(super) fn freshness(took: Duration) -> Duration {
+    (3 * took).clamp(SHORTEST_FRESHNESS, LONGEST_FRESHNESS)
 }
 
-const SHORTEST_SEEN: Duration = Duration::from_secs(2);
-const LONGEST_SEEN: Duration = Duration::from_secs(8);
+const SHORTEST_FRESHNESS: Duration = Duration::from_secs(2);
+const LONGEST_FRESHNESS: Duration = Duration::from_secs(8);
 
 /// How long the last write of the record may keep the release waiting.
 pub(super) const LAST_WRITE: Duration = Duration::from_secs(1);
@@ -98,64 +98,64 @@ pub(super) struct Announcement {
     pub candidate: String,
     /// The lease id by which it will lead, and the term in which it was named as the successor. None: the announcement is
     /// withdrawn.
-    pub called: Option<(LeaseId, u64)>,
+    pub nomination: Option<(LeaseId, u64)>,
 }
 
 impl Announcement {
-    pub fn write(&self) -> Metadata {
+    pub fn to_metadata(&self) -> Metadata {
         let mut metadata = Metadata::default();
         let mut put = |name: &str, value: String| metadata.insert(name.into(), value);
-        put(CANDIDATE, encoded(&self.candidate));
-        if let Some((lease, term)) = self.called {
+        put(CANDIDATE, encode(&self.candidate));
+        if let Some((lease, term)) = self.nomination {
             put(LEASE, lease.to_string());
             put(TERM, term.to_string());
         }
         metadata
     }
 
-    fn read(properties: &Properties) -> Option<Self> {
+    fn from_properties(properties: &Properties) -> Option<Self> {
         let field = |name| properties.metadata.get(name);
-        let called = match (field(LEASE), field(TERM)) {
+        let nomination = match (field(LEASE), field(TERM)) {
             (Some(lease), Some(term)) => Some((LeaseId::parse(lease)?, term.parse().ok()?)),
             _ => None,
         };
-        let announcement = Self { candidate: fit(field(CANDIDATE)?, LONGEST_NAME)?, called };
+        let announcement = Self { candidate: decode_allowed(field(CANDIDATE)?, LONGEST_NAME)?, nomination };
         side_blob_rules::is_from_candidate(properties).then_some(announcement)
     }
 
     /// Whether a candidate wrote this, or a version that is not known.
-    pub fn is_fit(properties: &Properties) -> bool {
-        Self::read(properties).is_some()
+    pub fn is_valid(properties: &Properties) -> bool {
+        Self::from_properties(properties).is_some()
     }
 
     /// Returns the announcement in an answer, unless it is too old. It ages more slowly where requests take as long as
     /// this one.
-    pub fn fresh(answer: &Answer, took: Duration) -> Option<Self> {
-        let seen = Self::read(answer.properties.as_ref()?)?;
-        let age = answer.date?.signed_duration_since(answer.modified?);
-        let here = HERE - FOR_REQUESTS + FOR_REQUESTS.max(REQUESTS * took);
-        let here = here.min(longest_here(took));
-        (age.abs().to_std().ok()? < here || mutant!(AnnouncementIsStale)).then_some(seen)
+    pub fn from_current(answer: &Answer, took: Duration) -> Option<Self> {
+        let announcement = Self::from_properties(answer.properties.as_ref()?)?;
+        let age = answer.date?.signed_duration_since(answer.last_modified?);
+        let max_age = MAX_AGE - REQUEST_ALLOWANCE + REQUEST_ALLOWANCE.max(REQUESTS_PER_AGE * took);
+        let max_age = max_age.min(longest_max_age(took));
+        (age.abs().to_std().ok()? < max_age || mutant!(AnnouncementIsStale)).then_some(announcement)
     }
 }
 
 /// Returns the time for the work to end once the successor was seen.
-pub(super) fn work_ends(timings: &Timings) -> Duration {
-    WORK_ENDS.max(timings.lease)
+pub(super) fn work_end_time(timings: &Timings) -> Duration {
+    WORK_END_TIME.max(timings.lease)
 }
 
 /// Returns the time in which the leader gives the lease away once the work has ended, if a request `took` so long.
-pub(super) fn lease_given(took: Duration) -> Duration {
-    LEASE_GIVEN + TO_COME_REQUESTS * took
+pub(super) fn lease_change_time(took: Duration) -> Duration {
+    LEASE_CHANGE_TIME + SUCCESSOR_REQUESTS * took
 }
 
 /// Returns the time in which a leader puts the successor's name on record.
-pub(super) fn time_to_name(timings: &Timings) -> Duration {
-    2 * timings.poll + TO_COME
+pub(super) fn naming_time(timings: &Timings) -> Duration {
+    2 * timings.poll + SUCCESSOR_TIME
 }
 
 /// Returns the time for a successor to come that was just named, if a request `took` so long. The leader does not know
 /// how often the successor polls.
-pub(super) fn time_to_come(timings: &Timings, took: Duration) -> Duration {
-    (*limits::POLL.end()).max(2 * timings.poll) + TO_COME + TO_COME_REQUESTS * took
+pub(super) fn successor_time(timings: &Timings, took: Duration) -> Duration {
+    (*limits::POLL.end()).max(2 * timings.poll) + SUCCESSOR_TIME + SUCCESSOR_REQUESTS * took
 }

@@ -7,8 +7,8 @@ use tenure_azure::name::SideBlob;
 /// A request that went out beside the steps, and is not answered yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct InFlight {
-    pub of: Of,
-    pub sent: Moment,
+    pub kind: BackgroundKind,
+    pub sent_at: Moment,
     /// [`CredentialState::changes`](super::CredentialState::changes) when it was signed.
     pub credential: u32,
     /// No answer comes after that.
@@ -17,7 +17,7 @@ pub(super) struct InFlight {
 
 /// What it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Of {
+pub(super) enum BackgroundKind {
     Token,
     Reading(SideBlob),
     Writing(SideBlob),

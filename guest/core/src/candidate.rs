@@ -22,16 +22,16 @@ use super::acquiring;
 use super::background;
 use super::chance::Chance;
 use super::complaint::Complaint;
-use super::context::{Answered, Beside, Context, Effects, Gained, Outgoing, State, Todo};
-use super::credential_state::{CredentialState, Fetched};
+use super::context::{CompletedRequest, BackgroundRequest, Context, Effects, Extension, UnsignedRequest, State, StepAction};
+use super::credential_state::{CredentialState, TokenReply};
 use super::environment::SecretFile;
 use super::events;
 use super::failure::Failure;
-use super::handing_over::{wind_down_limit, winds_down};
+use super::handing_over::{wind_down_limit, is_winding_down};
 use super::holding;
 use super::last_will::LastWill;
 use super::listing::Listing;
-use super::one_turn::Prospect;
+use super::one_turn::StepProgress;
 use super::phase::{Phase, Watch};
 use super::problem::ProblemClass;
 use super::pulse::Pulse;
@@ -58,16 +58,16 @@ const SKEW: TimeDelta = TimeDelta::minutes(5);
 
 /// The time at which a step begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Begins {
+pub struct StepStart {
     /// `elapsed` of the step.
     pub at: Moment,
     /// By how much that may have run ahead: what must not come too soon is counted without it.
-    pub ahead: Duration,
+    pub clock_lead: Duration,
 }
 
-impl From<Moment> for Begins {
+impl From<Moment> for StepStart {
     fn from(at: Moment) -> Self {
-        Self { at, ahead: Duration::ZERO }
+        Self { at, clock_lead: Duration::ZERO }
     }
 }
 
@@ -77,41 +77,41 @@ pub struct Step<'s> {
     phase: Phase,
     context: Context<'s>,
     /// What was asked for and not answered yet.
-    asked: Option<Operation>,
+    pending: Option<Operation>,
 }
 
 impl<'s> Step<'s> {
     /// Begins a step. Without state that can be read, it is the first of a new candidate.
-    pub fn begin(
+    pub fn new(
         settings: &'s Settings,
         state: Option<&[u8]>,
-        begins: impl Into<Begins>,
+        start: impl Into<StepStart>,
         event: Option<Event>,
         chance: &mut dyn Chance,
     ) -> Self {
-        let Begins { at: elapsed, ahead } = begins.into();
-        let Postponed { events, state } = state.map(Postponed::read).unwrap_or_default();
-        let (mut phase, mut state) = recall(&state).unwrap_or_else(|| {
+        let StepStart { at: elapsed, clock_lead } = start.into();
+        let Postponed { events, state } = state.map(Postponed::from_bytes).unwrap_or_default();
+        let (mut phase, mut state) = decode_state(&state).unwrap_or_else(|| {
             let nonce = chance.bits();
-            let listing = Listing::begin(settings, elapsed, nonce);
+            let listing = Listing::new(settings, elapsed, nonce);
             let state = State { nonce, listing, ..State::default() };
             (Phase::Watching(Watch::at(elapsed)), state)
         });
         if state.file != settings.file {
             state.file = settings.file.clone();
-            state.credential_state.changed();
+            state.credential_state.on_replaced();
             background::credential_changed(&mut phase, elapsed);
         }
         let (started, now, effects) = (elapsed, elapsed, Effects::default());
-        let mut context = Context { settings, state, started, now, ahead, effects };
+        let mut context = Context { settings, state, started, now, clock_lead, effects };
         for event in events.into_iter().chain(event) {
-            phase = events::take(event, phase, &mut context, chance);
+            phase = events::apply(event, phase, &mut context, chance);
         }
-        let works = context.state.turn.is_some() && !mutant!(ReleaseBeforeStop);
-        if let (Phase::Stopping { lease }, false) = (&phase, works) {
-            phase = releasing::stopped(*lease, &context);
+        let is_working = context.state.turn.is_some() && !mutant!(ReleaseBeforeStop);
+        if let (Phase::Stopping { lease }, false) = (&phase, is_working) {
+            phase = releasing::on_work_stopped(*lease, &context);
         }
-        Self { phase, context, asked: None }
+        Self { phase, context, pending: None }
     }
 
     /// Begins with the credential state of an earlier poll.
@@ -122,69 +122,69 @@ impl<'s> Step<'s> {
     }
 
     /// Reports that the settings cannot be read any more, and that those from before are used.
-    pub fn complain(&mut self, complaints: &[Complaint], now: Moment) {
+    pub fn report_complaints(&mut self, complaints: &[Complaint], now: Moment) {
         self.context.now = now;
         if !complaints.is_empty() {
             let detail = format!(
                 "{}. What was read before is used until this is corrected",
-                Complaint::sentences(complaints)
+                Complaint::join_all(complaints)
             );
             self.context.report_problem(ProblemClass::Configuration, detail);
         }
     }
 
     /// What to do at `now`.
-    pub fn next(&mut self, now: Moment) -> Todo {
+    pub fn next(&mut self, now: Moment) -> StepAction {
         self.context.now = now;
-        let Effects { requests, gained, .. } = self.context.effects;
-        let free = requests < MOST_REQUESTS
+        let Effects { requests_sent: requests, extension: gained, .. } = self.context.effects;
+        let may_send = requests < MOST_REQUESTS
             && gained.is_none()
-            && !wake::yields(&self.phase, &self.context);
-        match if free { self.request() } else { None } {
+            && !wake::yields_to_host(&self.phase, &self.context);
+        match if may_send { self.next_request() } else { None } {
             Some(todo) => {
-                self.context.effects.requests += 1;
-                if let Todo::Send(ask) = &todo {
-                    self.asked = Some(ask.operation.clone());
+                self.context.effects.requests_sent += 1;
+                if let StepAction::Send(request) = &todo {
+                    self.pending = Some(request.operation.clone());
                 }
                 todo
             }
             None => {
-                self.send_beside();
-                Todo::Rest(Box::new(self.report()))
+                self.send_background();
+                StepAction::Done(Box::new(self.report()))
             }
         }
     }
 
     /// With failover, a background request goes out beside the steps whenever one ends, however much else is due:
     /// it delays nothing.
-    fn send_beside(&mut self) {
+    fn send_background(&mut self) {
         let (phase, context) = (&self.phase, &mut self.context);
         if context.settings.timings.failover.is_some() {
             let credential = context.settings.account.credential();
-            let pass = context.state.credential_state.pass(credential, context.now);
-            background::beside(phase, pass.as_ref(), context);
+            let auth = context.state.credential_state.auth_source(credential, context.now);
+            background::start_background(phase, auth.as_ref(), context);
         }
     }
 
     /// What the phase has to send, after the token that it needs; otherwise a background request.
-    fn request(&mut self) -> Option<Todo> {
-        let outgoing = self.next_of_phase();
+    fn next_request(&mut self) -> Option<StepAction> {
+        let outgoing = self.next_phase_request();
         let (phase, context) = (&self.phase, &self.context);
         let credential = context.settings.account.credential();
-        let pass = context.state.credential_state.pass(credential, context.now);
-        match (outgoing, pass) {
-            (Some(outgoing), Some(pass)) => Some(outgoing.signed(pass)),
+        let auth = context.state.credential_state.auth_source(credential, context.now);
+        match (outgoing, auth) {
+            (Some(outgoing), Some(pass)) => Some(outgoing.sign(pass)),
             _ if context.settings.timings.failover.is_some() => None,
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed is to begin.
             (None, _) if context.effects.run.is_some() => None,
-            (None, pass) => {
-                background::next(phase, wake::spare_time(phase, context), pass.as_ref(), context)
+            (None, auth) => {
+                background::next_request(phase, wake::spare_time(phase, context), auth.as_ref(), context)
             }
         }
     }
 
-    fn next_of_phase(&mut self) -> Option<Outgoing> {
+    fn next_phase_request(&mut self) -> Option<UnsignedRequest> {
         let context = &mut self.context;
         let (phase, outgoing) = match core::mem::replace(&mut self.phase, Phase::Left) {
             Phase::Watching(watch) => watching::next(watch, context),
@@ -202,12 +202,12 @@ impl<'s> Step<'s> {
     /// clock of this machine (`wall`) does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
         memory::clock(self.context.state.nonce, now, wall);
-        self.context.state.service.estimate(self.context.slow(now)).map_or(wall, Timestamp::to_date)
+        self.context.state.service.estimate(self.context.slow_clock(now)).map_or(wall, Timestamp::to_date)
     }
 
     /// Takes the answer to the request that [`Step::next`] asked for. `sent` was read before
     /// it was sent; `now` and `wall` after it was answered.
-    pub fn answered(
+    pub fn on_answer(
         &mut self,
         sent: Moment,
         now: Moment,
@@ -215,58 +215,58 @@ impl<'s> Step<'s> {
         reply: Result<Answer, Failure>,
         chance: &mut dyn Chance,
     ) {
-        let Some(operation) = self.asked.take() else { return };
+        let Some(operation) = self.pending.take() else { return };
         let context = &mut self.context;
         context.now = now;
-        let (what, took) = (operation.kind(), now.saturating_sub(sent));
-        let mut answered = Answered { operation: &operation, reply: &reply, sent, chance };
-        let result = answered.class().map_or(ExchangeResult::Unanswered, ExchangeResult::of);
-        context.effects.exchanges.push(Exchange { what, result, took });
+        let (kind, took) = (operation.kind(), now.saturating_sub(sent));
+        let mut completed = CompletedRequest { operation: &operation, reply: &reply, sent_at: sent, chance };
+        let result = completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
+        context.effects.exchanges.push(Exchange { what: kind, result, took });
         if let Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } = operation {
             // Not even the service's time is learnt from it.
-            return background::side_blob_answered(blob, &mut answered, &mut self.phase, context);
+            return background::on_side_blob_answer(blob, &mut completed, &mut self.phase, context);
         }
-        if repeats(&answered, wall, context) {
+        if is_worth_repeating(&completed, wall, context) {
             return background::credential_changed(&mut self.phase, now);
         }
-        context.sees_versions(&answered);
+        context.check_versioning(&completed);
         self.phase = match core::mem::replace(&mut self.phase, Phase::Left) {
-            Phase::Watching(watch) => watching::answered(watch, answered, context),
-            Phase::Acquiring(attempt) => acquiring::answered(attempt, answered, context),
-            Phase::Raising(raise) => raising::answered(raise, answered, context),
-            Phase::Holding(hold) => holding::answered(hold, answered, context),
-            Phase::Releasing(release) => releasing::answered(release, answered, context),
+            Phase::Watching(watch) => watching::on_answer(watch, completed, context),
+            Phase::Acquiring(attempt) => acquiring::on_answer(attempt, completed, context),
+            Phase::Raising(raise) => raising::on_answer(raise, completed, context),
+            Phase::Holding(hold) => holding::on_answer(hold, completed, context),
+            Phase::Releasing(release) => releasing::on_answer(release, completed, context),
             phase @ (Phase::Stopping { .. } | Phase::Left) => phase,
         };
     }
 
     /// Takes the answer to the request for a token. `sent` was read before it was sent; `now` and
     /// `wall` after it was answered.
-    pub fn fetched(
+    pub fn on_token_reply(
         &mut self,
         sent: Moment,
         now: Moment,
         wall: DateTime<Utc>,
-        reply: Fetched,
+        reply: TokenReply,
         chance: &mut dyn Chance,
     ) {
         self.context.now = now;
         let date = self.date(now, wall);
-        background::fetched(sent, reply, date, (&mut self.phase, &mut self.context), chance);
+        background::on_token_reply(sent, reply, date, (&mut self.phase, &mut self.context), chance);
     }
 
     /// What to send beside the steps, which go on meanwhile. Its answer is an event of a later step.
-    pub fn beside(&mut self) -> Option<Beside> {
-        self.context.effects.beside.take()
+    pub fn take_background(&mut self) -> Option<BackgroundRequest> {
+        self.context.effects.background.take()
     }
 
     /// How far the candidate was when the step ended, for an invocation that is one whole turn.
-    pub fn prospect(&self) -> Prospect {
+    pub fn progress(&self) -> StepProgress {
         match &self.phase {
-            Phase::Watching(_) => Prospect::Watching,
-            Phase::Holding(hold) => holding::prospect(hold, &self.context),
-            Phase::Left => Prospect::Left { recorded: self.context.effects.recorded },
-            _ => Prospect::UnderWay,
+            Phase::Watching(_) => StepProgress::Watching,
+            Phase::Holding(hold) => holding::progress(hold, &self.context),
+            Phase::Left => StepProgress::Left { outcome_recorded: self.context.effects.outcome_recorded },
+            _ => StepProgress::UnderWay,
         }
     }
 
@@ -274,8 +274,8 @@ impl<'s> Step<'s> {
     /// be asked for when the step has come to its report. protocol.md §7.3.
     pub fn last_will(&self, now: Moment, wall: DateTime<Utc>) -> Option<LastWill> {
         let (Phase::Holding(hold), context) = (&self.phase, &self.context) else { return None };
-        matches!(context.effects.gained, Some(Gained::Term | Gained::Renewal)).then_some(())?;
-        LastWill::of(hold, self.date(now, wall), now, context)
+        matches!(context.effects.extension, Some(Extension::Term | Extension::Renewal)).then_some(())?;
+        LastWill::for_leader(hold, self.date(now, wall), now, context)
     }
 
     fn report(&mut self) -> Report {
@@ -286,7 +286,7 @@ impl<'s> Step<'s> {
             if let Some(run) = &mut context.effects.run {
                 // The lease may have been renewed since the claim.
                 run.valid_for = hold.valid_until.saturating_sub(started);
-                context.state.began.note(run, true);
+                context.state.claims.set_started(run, true);
             }
         }
         let again_in = wake::wake_up(phase, context).saturating_sub(started);
@@ -302,28 +302,28 @@ impl<'s> Step<'s> {
             },
         };
         Report {
-            state: state::written(VERSION, &(phase, &context.state)).into(),
+            state: state::encode(VERSION, &(phase, &context.state)).into(),
             role,
             wins_within: match phase {
                 Phase::Raising(raise) => Some(raise.valid_until.saturating_sub(started)),
                 _ => None,
             },
             ending: context.effects.ending,
-            renewed: context.effects.gained == Some(Gained::Renewal),
+            renewed: context.effects.extension == Some(Extension::Renewal),
             // The driver signs these two, when the report is there.
             last_will: None,
             background: None,
-            wind_down: winds_down(phase.hold(), context),
-            wind_down_limit: wind_down_limit(context).filter(|_| winds_down(phase.hold(), context)),
-            successor: context.state.steering.hand_over().map(|order| order.to.clone()),
+            wind_down: is_winding_down(phase.hold(), context),
+            wind_down_limit: wind_down_limit(context).filter(|_| is_winding_down(phase.hold(), context)),
+            successor: context.state.steering.hand_over().map(|order| order.successor_name.clone()),
             promise: match phase {
                 Phase::Holding(hold) => hold.record.beat.map(|beat| beat.promise),
                 _ => context.state.follower.pulse.as_ref().map(Pulse::promise),
             },
             turns: match (phase, context.service_time()) {
                 (Phase::Holding(hold), Some(now)) if context.effects.turns_changed => {
-                    let (runs, own) = (context.state.turn.is_some(), &context.settings.agenda);
-                    Some(Turns::of(&hold.record, runs, now, own))
+                    let (runs, agenda) = (context.state.turn.is_some(), &context.settings.agenda);
+                    Some(Turns::from_record(&hold.record, runs, now, agenda))
                 }
                 _ => context.effects.turns.take(),
             },
@@ -342,18 +342,18 @@ impl<'s> Step<'s> {
 
 /// Learns the service's time from an answer. True: the same request goes out again, since the answer is
 /// about how it was signed.
-fn repeats(answered: &Answered<'_>, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
+fn is_worth_repeating(completed: &CompletedRequest<'_>, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
     let now = context.now;
-    let Some(answer) = answered.answer() else { return false };
+    let Some(answer) = completed.answer() else { return false };
     let signed_by_wall = context.service_estimate().is_none();
     if let Some(date) = answer.date {
-        context.state.service.learn(date, context.slow(now));
+        context.state.service.learn(date, context.slow_clock(now));
     }
     // With the service's time then.
     if signed_by_wall && skew_explains(answer, wall, context) {
         return true;
     }
-    context.changes_credential(answer)
+    context.on_credential_answer(answer)
 }
 
 /// Whether a wrong clock of this machine explains that a request was refused. That is reported.
@@ -376,18 +376,18 @@ fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>
 }
 
 /// The file with the secret, as it was when it was last good.
-pub(super) fn file_of(state: &[u8]) -> Option<SecretFile> {
-    recall(&Postponed::read(state).state).and_then(|(_, state)| state.file)
+pub(super) fn stored_secret_file(state: &[u8]) -> Option<SecretFile> {
+    decode_state(&Postponed::from_bytes(state).state).and_then(|(_, state)| state.file)
 }
 
 /// Whether these bytes are the state of a candidate.
-pub(super) fn recalls(state: &[u8]) -> bool {
-    recall(state).is_some()
+pub(super) fn is_state(state: &[u8]) -> bool {
+    decode_state(state).is_some()
 }
 
-fn recall(state: &[u8]) -> Option<(Phase, State)> {
+fn decode_state(state: &[u8]) -> Option<(Phase, State)> {
     match state.split_first() {
-        Some((&VERSION, state)) => state::read(state),
+        Some((&VERSION, state)) => state::decode(state),
         _ => None,
     }
 }

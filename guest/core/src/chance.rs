@@ -18,7 +18,7 @@ pub fn lease_id(chance: &mut dyn Chance) -> LeaseId {
 }
 
 /// Uniform between half of `most` and `most`.
-pub(super) fn jittered(most: Duration, chance: &mut dyn Chance) -> Duration {
+pub(super) fn jitter(most: Duration, chance: &mut dyn Chance) -> Duration {
     let half = most / 2;
     let spread = u64::try_from((most - half).as_nanos()).unwrap_or(u64::MAX);
     half + Duration::from_nanos(chance.bits() % spread.saturating_add(1))

@@ -10,7 +10,7 @@ pub struct SettingId(&'static str);
 impl SettingId {
     /// Creates the id of the setting that this variable sets.
     #[must_use]
-    pub const fn of(variable: &'static str) -> Self {
+    pub const fn new(variable: &'static str) -> Self {
         Self(variable)
     }
 
@@ -23,7 +23,7 @@ impl SettingId {
     /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. A credential has no field: its
     /// variable is returned.
     #[must_use]
-    pub fn field(self) -> String {
+    pub fn field_name(self) -> String {
         match self.0.strip_prefix("TENURE_") {
             Some(name) => name.to_ascii_lowercase(),
             None => self.0.into(),
@@ -45,7 +45,7 @@ pub struct Complaint {
 impl Complaint {
     /// All of them in one text, for where there is room for one only.
     #[must_use]
-    pub fn sentences(complaints: &[Self]) -> String {
+    pub fn join_all(complaints: &[Self]) -> String {
         complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
     }
 }

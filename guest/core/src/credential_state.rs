@@ -8,17 +8,17 @@ use core::time::Duration;
 use super::Moment;
 use super::chance::Chance;
 use super::failure::Failure;
-use super::pace::Pace;
+use super::pace::RetrySchedule;
 use super::problem::{Problem, ProblemClass};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Answer;
-use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::credential::{Credential, AuthSource};
 use tenure_azure::identity::Identity;
 use tenure_azure::operation::Kind;
 use tenure_azure::request::Request;
 use tenure_azure::secret::Secret;
-use tenure_azure::token::{NoToken, Token};
+use tenure_azure::token::{TokenError, Token};
 use tenure_base::prelude::*;
 
 /// How long before its end a token is renewed, and never before half of its time is over.
@@ -34,11 +34,11 @@ pub(super) const LEAST_FETCH: Duration = Duration::from_millis(500);
 pub const LONGEST_FETCH: Duration = Duration::from_secs(10);
 
 /// A token that the service refuses is asked for anew, but not more often than this.
-const YOUNG: Duration = Duration::from_secs(30);
+const LEAST_AGE: Duration = Duration::from_secs(30);
 
 /// A request for a token.
 #[derive(Clone, Debug)]
-pub struct Fetch {
+pub struct TokenRequest {
     /// What to send.
     pub request: Request,
     /// The longest that it may take, everything included.
@@ -46,77 +46,77 @@ pub struct Fetch {
 }
 
 /// The answer to one: status, body, and the time of day.
-pub type Fetched = Result<(u16, Vec<u8>), Failure>;
+pub type TokenReply = Result<(u16, Vec<u8>), Failure>;
 
 /// The state of a credential between requests: its token, and when to ask for the next one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CredentialState {
-    token: Option<Held>,
+    token: Option<CachedToken>,
     /// When to ask for a token again, after it failed.
-    pace: Option<Pace>,
+    pace: Option<RetrySchedule>,
     /// Number of times that the key or token in use was replaced. Wraps around.
-    changes: u32,
+    replacements: u32,
 }
 
 /// A token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Held {
+struct CachedToken {
     #[serde(with = "tenure_azure::secret::revealed")]
     secret: Secret,
-    since: Moment,
+    fetched_at: Moment,
     renew_at: Moment,
-    until: Moment,
+    valid_until: Moment,
 }
 
 impl CredentialState {
     /// What a request at `now` is authorised with; none when a token is needed first.
-    pub fn pass(&self, credential: &Credential, now: Moment) -> Option<Pass> {
+    pub fn auth_source(&self, credential: &Credential, now: Moment) -> Option<AuthSource> {
         match (credential, &self.token) {
-            (Credential::Identity(_), Some(held)) if now < held.until => {
-                Some(Pass::Token(held.secret.clone()))
+            (Credential::Identity(_), Some(token)) if now < token.valid_until => {
+                Some(AuthSource::Token(token.secret.clone()))
             }
             (Credential::Identity(_), _) => None,
-            _ => Some(Pass::Own),
+            _ => Some(AuthSource::Credential),
         }
     }
 
     /// Identifies the key or token that signs requests now: it differs after each change.
-    pub fn changes(&self) -> u32 {
-        self.changes
+    pub fn replacements(&self) -> u32 {
+        self.replacements
     }
 
     /// Another key or token is used from now on.
-    pub fn changed(&mut self) {
-        self.changes = self.changes.wrapping_add(1);
+    pub fn on_replaced(&mut self) {
+        self.replacements = self.replacements.wrapping_add(1);
     }
 
     /// Until when the token in hand is good; none where none is needed.
-    pub fn until(&self, credential: &Credential, now: Moment) -> Option<Moment> {
+    pub fn valid_until(&self, credential: &Credential, now: Moment) -> Option<Moment> {
         let Credential::Identity(_) = credential else { return None };
-        Some(self.token.as_ref().map_or(now, |held| held.until))
+        Some(self.token.as_ref().map_or(now, |token| token.valid_until))
     }
 
     /// When a token is to be asked for; none when none is needed.
-    pub fn due(&self, credential: &Credential) -> Option<Moment> {
+    pub fn due_at(&self, credential: &Credential) -> Option<Moment> {
         let Credential::Identity(_) = credential else { return None };
-        let renew_at = self.token.as_ref().map_or(Moment::ZERO, |held| held.renew_at);
-        Some(self.pace.map_or(renew_at, |pace| pace.next.max(renew_at)))
+        let renew_at = self.token.as_ref().map_or(Moment::ZERO, |token| token.renew_at);
+        Some(self.pace.map_or(renew_at, |pace| pace.next_at.max(renew_at)))
     }
 
     /// The request for a token.
-    pub fn fetch(credential: &Credential, timeout: Duration) -> Option<Fetch> {
+    pub fn token_request(credential: &Credential, timeout: Duration) -> Option<TokenRequest> {
         let Credential::Identity(identity) = credential else { return None };
-        Some(Fetch { request: identity.request(), timeout })
+        Some(TokenRequest { request: identity.request(), timeout })
     }
 
     /// Takes the answer. `sent` was read before it was asked for; `wall` is the time of day.
     ///
     /// # Errors
     /// There is no token in it. It is asked for again after a pause.
-    pub fn fetched(
+    pub fn on_token_reply(
         &mut self,
         credential: &Credential,
-        reply: Fetched,
+        reply: TokenReply,
         (sent, now): (Moment, Moment),
         wall: DateTime<Utc>,
         chance: &mut dyn Chance,
@@ -124,31 +124,31 @@ impl CredentialState {
         let Credential::Identity(identity) = credential else { return Ok(()) };
         let read = match reply {
             Ok((status, body)) => {
-                Token::read(status, &body, wall).map_err(|no| problem_of(&no, identity))
+                Token::from_response(status, &body, wall).map_err(|error| token_problem(&error, identity))
             }
             Err(failure) => {
-                let instead = matches!(identity, Identity::Imds { .. }).then_some(NOT_ON_AZURE);
-                Err(failure.advised(Kind::AskForToken.name(), identity.origin(), instead))
+                let custom_advice = matches!(identity, Identity::Imds { .. }).then_some(NOT_ON_AZURE);
+                Err(failure.to_problem_with_advice(Kind::AskForToken.name(), identity.origin(), custom_advice))
             }
         };
         match read {
             Ok(Token { secret, valid_for }) => {
                 let early = EARLY.min(valid_for / 2);
-                let (renew_at, until) = (sent + (valid_for - early), sent + valid_for);
-                self.token = Some(Held { secret, since: now, renew_at, until });
+                let (renew_at, valid_until) = (sent + (valid_for - early), sent + valid_for);
+                self.token = Some(CachedToken { secret, fetched_at: now, renew_at, valid_until });
                 self.pace = None;
-                self.changed();
+                self.on_replaced();
                 Ok(())
             }
             Err(problem) => {
                 // Nothing can be sent when the one in hand has ended: the first try after that, with all the
                 // time that there is, does not wait, and those that follow do not pay for the early ones.
-                let ends = self.token.as_ref().map_or(Moment::ZERO, |held| held.until);
-                let goes_on = |pace: &Pace| sent < ends || ends <= pace.next;
-                let mut pace = self.pace.filter(goes_on).unwrap_or(Pace::at(now));
-                pace.failed(now, PATIENCE, chance);
-                if sent < ends && ends.max(now) <= pace.next {
-                    pace = Pace::at(ends.max(now));
+                let valid_until = self.token.as_ref().map_or(Moment::ZERO, |token| token.valid_until);
+                let is_same_outage = |pace: &RetrySchedule| sent < valid_until || valid_until <= pace.next_at;
+                let mut pace = self.pace.filter(is_same_outage).unwrap_or(RetrySchedule::due_at(now));
+                pace.on_failure(now, PATIENCE, chance);
+                if sent < valid_until && valid_until.max(now) <= pace.next_at {
+                    pace = RetrySchedule::due_at(valid_until.max(now));
                 }
                 self.pace = Some(pace);
                 Err(problem)
@@ -158,7 +158,7 @@ impl CredentialState {
 
     /// Takes notice of an answer of the service. Returns a problem if the same request is worth sending again
     /// at once, with another token.
-    pub fn answered(
+    pub fn on_answer(
         &mut self,
         credential: &Credential,
         answer: &Answer,
@@ -166,8 +166,8 @@ impl CredentialState {
     ) -> Option<Problem> {
         let Credential::Identity(identity) = credential else { return None };
         // Revoked, or the directory has another end for it.
-        let old = self.token.as_ref().is_some_and(|held| now >= held.since + YOUNG);
-        if answer.status != 401 || !old {
+        let is_old = self.token.as_ref().is_some_and(|token| now >= token.fetched_at + LEAST_AGE);
+        if answer.status != 401 || !is_old {
             return None;
         }
         self.token = None;
@@ -188,35 +188,35 @@ const NOT_ON_AZURE: &str = "only machines of Azure have a managed identity. Afte
      about an hour: export AZURE_STORAGE_AUTH_TOKEN=\"$(az account get-access-token --resource \
      https://storage.azure.com/ --query accessToken -o tsv)\"";
 
-fn problem_of(no: &NoToken, identity: &Identity) -> Problem {
+fn token_problem(error: &TokenError, identity: &Identity) -> Problem {
     let (origin, name) = (identity.origin(), identity.name());
-    let (class, what) = match no {
+    let (class, detail) = match error {
         // At the metadata service it is the identity that is not known yet.
-        NoToken::Unavailable(404) if !matches!(identity, Identity::Imds { .. }) => {
+        TokenError::Unavailable(404) if !matches!(identity, Identity::Imds { .. }) => {
             (ProblemClass::Refused, "answered 404; check its address".into())
         }
-        NoToken::Refused(words) if identity.is_told_by(words) => (
+        TokenError::Refused(words) if identity.is_quoted_in(words) => (
             ProblemClass::Refused,
             format!(
                 "refused {name}; the answer is not shown, since it holds the secret; check {}",
                 advice(identity)
             ),
         ),
-        NoToken::Refused(words) => {
+        TokenError::Refused(words) => {
             (ProblemClass::Refused, format!("answered {words}; check {name}: {}", advice(identity)))
         }
-        NoToken::Unavailable(status) => (
+        TokenError::Unavailable(status) => (
             ProblemClass::Unavailable,
             format!(
                 "answered {status}: it issues no tokens now; the request is retried after a pause"
             ),
         ),
-        NoToken::Nonsense(what) => (
+        TokenError::Nonsense(what) => (
             ProblemClass::Nonsense,
             format!("gave no token: {what}; check that it is an identity endpoint"),
         ),
     };
-    Problem { class, detail: format!("{}: {origin} {what}", Kind::AskForToken.name()) }
+    Problem { class, detail: format!("{}: {origin} {detail}", Kind::AskForToken.name()) }
 }
 
 fn advice(identity: &Identity) -> &'static str {

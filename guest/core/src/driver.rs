@@ -6,27 +6,27 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::Moment;
-use super::candidate::{Begins, Step};
+use super::candidate::{StepStart, Step};
 use super::chance::Chance;
 use super::complaint::Complaint;
-use super::context::{Ask, Beside, Todo};
-use super::credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
+use super::context::{SignedRequest, BackgroundRequest, StepAction};
+use super::credential_state::{CredentialState, TokenRequest, TokenReply, LONGEST_FETCH};
 use super::environment::Environment;
 use super::failure::Failure;
 use super::last_will::LastWill;
 use super::limits;
 use super::listing::{Listed, listed};
-use super::orders::{Placing, TransferOrder, TransferState, transfer, trigger};
+use super::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 use super::problem::{Problem, ProblemClass};
 use super::record::TriggerState;
 use super::report::{Event, Report, Request, Response};
 use super::settings::Settings;
 use super::side_blobs::{
-    ListedBlob, Session, SideAnswer, SideRequest, SideWrite, beside, beside_prefix, judged, page,
+    ListedBlob, Session, SideAnswer, SideRequest, SideWrite, side_blob_settings, side_blob_prefix, side_answer, page,
 };
-use super::snapshot::{Look, broken};
+use super::snapshot::{Inspection, break_remaining};
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::credential::{Credential, AuthSource};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
@@ -51,12 +51,12 @@ const MOST_PAGES: u32 = 100;
 const MOST_ROUNDS: u32 = 12;
 
 /// A transport, clocks and random numbers, for the driver.
-pub trait Surroundings {
+pub trait DriverIo {
     /// The time, by a clock that never goes back. In a step it counts on from `elapsed`.
     fn now(&self) -> Moment;
 
     /// This machine's time of day.
-    fn wall(&self) -> DateTime<Utc>;
+    fn wall_clock(&self) -> DateTime<Utc>;
 
     /// Random bits.
     fn bits(&self) -> u64;
@@ -66,7 +66,7 @@ pub trait Surroundings {
         &self,
         request: &request::Request,
         timeout: Duration,
-        most: usize,
+        max_bytes: usize,
     ) -> impl Future<Output = Result<Response, Failure>> + Send;
 
     /// Takes notice of a request before it is signed. A simulation writes as another version here.
@@ -74,76 +74,76 @@ pub trait Surroundings {
 }
 
 /// Draws from the random numbers of surroundings.
-pub struct Dice<'a, S>(pub &'a S);
+pub struct IoChance<'a, S>(pub &'a S);
 
-impl<S: Surroundings> Chance for Dice<'_, S> {
+impl<S: DriverIo> Chance for IoChance<'_, S> {
     fn bits(&mut self) -> u64 {
         self.0.bits()
     }
 }
 
 /// One step of a candidate with the settings of an environment.
-pub fn step<S: Surroundings>(
+pub fn step<S: DriverIo>(
     environment: &dyn Environment,
     state: Option<&[u8]>,
-    begins: Begins,
+    start: StepStart,
     event: Option<Event>,
-    around: &S,
+    io: &S,
 ) -> impl Future<Output = Report> {
-    let read = Settings::read_on_from(environment, state);
+    let read = Settings::reread_from(environment, state);
     async move {
         let (settings, complaints) = match read {
             Ok(read) => read,
-            Err(complaints) => return Report::undone(state, event, &complaints),
+            Err(complaints) => return Report::invalid_settings(state, event, &complaints),
         };
-        let mut step = Step::begin(&settings, state, begins, event, &mut Dice(around));
-        step.complain(&complaints, begins.at);
-        take(step, &settings, settings.last_will, around).await
+        let mut step = Step::new(&settings, state, start, event, &mut IoChance(io));
+        step.report_complaints(&complaints, start.at);
+        run_step(step, &settings, settings.last_will, io).await
     }
 }
 
 /// Does what a step asks for, and reports. `wants_will`: with the last will, if there is one.
-pub async fn take<S: Surroundings>(
+pub async fn run_step<S: DriverIo>(
     mut step: Step<'_>,
     settings: &Settings,
     wants_will: bool,
-    around: &S,
+    io: &S,
 ) -> Report {
-    let mut report = drive(&mut step, settings, around).await;
-    report.background = step.beside().map(|beside| match beside {
-        Beside::Fetch(Fetch { request, timeout }) => Request::of(request, timeout),
-        Beside::Send(mut ask) => {
-            around.prepare(&mut ask.operation);
-            let date = step.date(around.now(), around.wall());
-            Request::of(ask.request(settings, date), ask.timeout)
+    let mut report = drive(&mut step, settings, io).await;
+    report.background = step.take_background().map(|background| match background {
+        BackgroundRequest::Fetch(TokenRequest { request, timeout }) => Request::new(request, timeout),
+        BackgroundRequest::Send(mut ask) => {
+            io.prepare(&mut ask.operation);
+            let date = step.date(io.now(), io.wall_clock());
+            Request::new(ask.to_http(settings, date), ask.timeout)
         }
     });
     if wants_will {
-        let will = step.last_will(around.now(), around.wall());
-        report.last_will = will.map(|will| Request::of(will.request, will.valid_for));
+        let will = step.last_will(io.now(), io.wall_clock());
+        report.last_will = will.map(|will| Request::new(will.request, will.valid_for));
     }
     report
 }
 
 /// Does what a step asks for, until it has its report.
-pub async fn drive<S: Surroundings>(
+pub async fn drive<S: DriverIo>(
     step: &mut Step<'_>,
     settings: &Settings,
-    around: &S,
+    io: &S,
 ) -> Report {
     loop {
-        let sent = around.now();
+        let sent = io.now();
         match step.next(sent) {
-            Todo::Rest(report) => return *report,
-            Todo::Fetch(asked) => {
-                let reply = fetch(&asked, around).await;
-                step.fetched(sent, around.now(), around.wall(), reply, &mut Dice(around));
+            StepAction::Done(report) => return *report,
+            StepAction::Fetch(token_request) => {
+                let reply = send_token_request(&token_request, io).await;
+                step.on_token_reply(sent, io.now(), io.wall_clock(), reply, &mut IoChance(io));
             }
-            Todo::Send(mut ask) => {
-                around.prepare(&mut ask.operation);
-                let date = step.date(sent, around.wall());
-                let reply = send(settings, &ask, date, around).await.map(|(answer, _)| answer);
-                step.answered(sent, around.now(), around.wall(), reply, &mut Dice(around));
+            StepAction::Send(mut ask) => {
+                io.prepare(&mut ask.operation);
+                let date = step.date(sent, io.wall_clock());
+                let reply = send(settings, &ask, date, io).await.map(|(answer, _)| answer);
+                step.on_answer(sent, io.now(), io.wall_clock(), reply, &mut IoChance(io));
             }
         }
     }
@@ -153,27 +153,27 @@ pub async fn drive<S: Surroundings>(
 ///
 /// # Errors
 /// It could not be read, or is none.
-pub async fn look<S: Surroundings>(
+pub async fn inspect<S: DriverIo>(
     settings: &Settings,
     credential_state: &mut CredentialState,
-    around: &S,
-) -> Result<Look, Problem> {
+    io: &S,
+) -> Result<Inspection, Problem> {
     let operation = Operation::Read { lease: None };
-    let answer = ask_for_people(settings, operation, credential_state, around).await?;
-    Look::read(&answer, settings, around.wall())
+    let answer = request_outside_election(settings, operation, credential_state, io).await?;
+    Inspection::from_answer(&answer, settings, io.wall_clock())
 }
 
 /// The candidates that were seen lately, those seen last first.
 ///
 /// # Errors
 /// The list could not be read.
-pub async fn candidates<S: Surroundings>(
+pub async fn candidates<S: DriverIo>(
     settings: &Settings,
-    around: &S,
+    io: &S,
 ) -> Result<Vec<Listed>, Problem> {
     let operation = Operation::ReadSideBlob(SideBlob::Candidates);
     let mut credential_state = CredentialState::default();
-    let answer = ask_for_people(settings, operation, &mut credential_state, around).await?;
+    let answer = request_outside_election(settings, operation, &mut credential_state, io).await?;
     listed(&answer, settings)
 }
 
@@ -181,46 +181,46 @@ pub async fn candidates<S: Surroundings>(
 ///
 /// # Errors
 /// It was not placed, or it is not known whether it was (classes `Unreachable`, `Unavailable` and `Nonsense`).
-pub async fn place_trigger<S: Surroundings>(
+pub async fn place_trigger<S: DriverIo>(
     settings: &Settings,
     id: &str,
     place: bool,
-    around: &S,
+    io: &S,
 ) -> Result<TriggerState, Problem> {
     let decide =
-        |answers: (&Answer, &Answer)| trigger((id, place), answers, settings, around.wall());
-    self::place(settings, around, decide).await
+        |answers: (&Answer, &Answer)| trigger((id, place), answers, settings, io.wall_clock());
+    self::place(settings, io, decide).await
 }
 
 /// Places a transfer if `place`, or tells what became of it.
 ///
 /// # Errors
 /// As [`place_trigger`].
-pub async fn place_transfer<S: Surroundings>(
+pub async fn place_transfer<S: DriverIo>(
     settings: &Settings,
     mut order: TransferOrder,
     place: bool,
-    around: &S,
+    io: &S,
 ) -> Result<TransferState, Problem> {
     let decide = |answers: (&Answer, &Answer)| {
-        let placing = transfer((&order, place), answers, settings, around.wall());
+        let placing = transfer((&order, place), answers, settings, io.wall_clock());
         // The order stays one for the leader that was found first.
-        if let Ok(Placing::Write(_, TransferState::Waiting(found))) = &placing {
+        if let Ok(OrderStep::Write(_, TransferState::Waiting(found))) = &placing {
             order.term = Some(*found);
         }
         placing
     };
-    self::place(settings, around, decide).await
+    self::place(settings, io, decide).await
 }
 
 /// Breaks the lease, whoever holds it, after at most `period`, or when it runs out. Returns how long it is still held.
 ///
 /// # Errors
 /// As [`place_trigger`].
-pub async fn break_lease<S: Surroundings>(
+pub async fn break_lease<S: DriverIo>(
     settings: &Settings,
     period: Option<Duration>,
-    around: &S,
+    io: &S,
 ) -> Result<Duration, Problem> {
     // Rounded up: a fraction of a second must not become "at once".
     let seconds = period.map(|period| period.as_secs() + u64::from(period.subsec_nanos() > 0));
@@ -228,8 +228,8 @@ pub async fn break_lease<S: Surroundings>(
     let period = seconds.map(|seconds| u32::try_from(seconds.min(most)).unwrap_or(u32::MAX));
     let operation = Operation::Break { period, if_match: None };
     let mut credential_state = CredentialState::default();
-    let answer = ask_for_people(settings, operation.clone(), &mut credential_state, around).await?;
-    broken(&answer, &operation, settings)
+    let answer = request_outside_election(settings, operation.clone(), &mut credential_state, io).await?;
+    break_remaining(&answer, &operation, settings)
 }
 
 /// Does what a request about blobs beside an election asks for, once (of a list: for each thousand blobs); again only where
@@ -237,45 +237,45 @@ pub async fn break_lease<S: Surroundings>(
 ///
 /// # Errors
 /// With class `Unreachable`, `Unavailable` or `Nonsense` it may have been done all the same; else it was not.
-pub async fn side_blob<S: Surroundings>(
+pub async fn side_blob<S: DriverIo>(
     settings: Settings,
     request: SideRequest,
     session: &mut Session,
-    around: &S,
+    io: &S,
 ) -> Result<SideAnswer, Problem> {
     let (suffix, operation) = match request {
-        SideRequest::Read { suffix, unless } => (suffix, Operation::ReadContent { unless }),
+        SideRequest::Read { suffix, if_none_match: unless } => (suffix, Operation::ReadContent { if_none_match: unless }),
         SideRequest::Write(SideWrite { suffix, content, metadata, over }) => {
             let metadata = Metadata::from_iter(metadata);
-            (suffix, Operation::WriteContent { over, content, metadata })
+            (suffix, Operation::WriteContent { condition: over, content, metadata })
         }
         SideRequest::Delete { suffix, tag } => {
             (suffix, Operation::Delete { lease: None, if_match: tag })
         }
-        SideRequest::List(prefix) => return list(&settings, &prefix, session, around).await,
+        SideRequest::List(prefix) => return list(&settings, &prefix, session, io).await,
     };
-    let settings = beside(settings, &suffix)?;
-    let (answer, body) = ask(&settings, operation.clone(), session, false, around).await?;
-    judged(&operation, &answer, body, &settings)
+    let settings = side_blob_settings(settings, &suffix)?;
+    let (answer, body) = request_with_retry(&settings, operation.clone(), session, false, io).await?;
+    side_answer(&operation, &answer, body, &settings)
 }
 
 /// All blobs beside an election whose suffix begins so.
-async fn list<S: Surroundings>(
+async fn list<S: DriverIo>(
     settings: &Settings,
     prefix: &str,
     session: &mut Session,
-    around: &S,
+    io: &S,
 ) -> Result<SideAnswer, Problem> {
-    let own = beside_prefix(&settings.election);
+    let name_prefix = side_blob_prefix(&settings.election);
     let (mut found, mut marker) = (Vec::new(), None);
     for _ in 0..MOST_PAGES {
-        let operation = Operation::List { prefix: own.clone() + prefix, marker };
-        let (answer, _) = ask(settings, operation.clone(), session, false, around).await?;
+        let operation = Operation::List { prefix: name_prefix.clone() + prefix, marker };
+        let (answer, _) = request_with_retry(settings, operation.clone(), session, false, io).await?;
         let Some(page) = page(&operation, &answer, settings)? else {
             return Ok(SideAnswer::Missing);
         };
         found.extend(page.blobs.into_iter().filter_map(|blob| {
-            let suffix = blob.name.strip_prefix(&own)?.into();
+            let suffix = blob.name.strip_prefix(&name_prefix)?.into();
             let metadata = blob.metadata.into_pairs();
             Some(ListedBlob { suffix, tag: blob.etag, age: blob.age, metadata })
         }));
@@ -285,51 +285,51 @@ async fn list<S: Surroundings>(
     Err(Problem {
         class: ProblemClass::Configuration,
         detail: format!(
-            "more than {MOST_PAGES} pages of blobs begin with {own}{prefix}; find out who writes them"
+            "more than {MOST_PAGES} pages of blobs begin with {name_prefix}{prefix}; find out who writes them"
         ),
     })
 }
 
 /// The request that deletes the blob with that suffix, if it is still that version: for a process that outlives this one. None:
 /// nothing authorises it now.
-pub fn deletion<S: Surroundings>(
+pub fn deletion<S: DriverIo>(
     settings: Settings,
     suffix: &str,
     tag: ETag,
     session: &Session,
-    around: &S,
+    io: &S,
 ) -> Option<Request> {
-    let settings = beside(settings, suffix).ok()?;
-    let will = LastWill::deletion(&settings, session, tag, around.wall(), around.now())?;
-    Some(Request::of(will.request, will.valid_for))
+    let settings = side_blob_settings(settings, suffix).ok()?;
+    let will = LastWill::deletion(&settings, session, tag, io.wall_clock(), io.now())?;
+    Some(Request::new(will.request, will.valid_for))
 }
 
 /// Places an order, or finds out what became of it. `decide` takes what the orders and the election show, in this order.
 /// Both are read again when another command was faster, or when it is not known whether the order was written.
-async fn place<T, S: Surroundings>(
+async fn place<T, S: DriverIo>(
     settings: &Settings,
-    around: &S,
-    mut decide: impl FnMut((&Answer, &Answer)) -> Result<Placing<T>, Problem>,
+    io: &S,
+    mut decide: impl FnMut((&Answer, &Answer)) -> Result<OrderStep<T>, Problem>,
 ) -> Result<T, Problem> {
     let mut credential_state = CredentialState::default();
     for _ in 0..MOST_ROUNDS {
         let operation = Operation::ReadSideBlob(SideBlob::Orders);
-        let orders = ask_for_people(settings, operation, &mut credential_state, around).await?;
+        let orders = request_outside_election(settings, operation, &mut credential_state, io).await?;
         let operation = Operation::Read { lease: None };
-        let election = ask_for_people(settings, operation, &mut credential_state, around).await?;
-        let (operation, placed) = match decide((&orders, &election))? {
-            Placing::Known(state) => return Ok(state),
-            Placing::Create(operation) => (operation, None),
-            Placing::Write(operation, state) => (operation, Some(state)),
+        let election = request_outside_election(settings, operation, &mut credential_state, io).await?;
+        let (operation, planned_state) = match decide((&orders, &election))? {
+            OrderStep::Known(state) => return Ok(state),
+            OrderStep::Create(operation) => (operation, None),
+            OrderStep::Write(operation, state) => (operation, Some(state)),
         };
         let answer =
-            ask_for_people(settings, operation.clone(), &mut credential_state, around).await?;
-        match (answer.class, placed) {
+            request_outside_election(settings, operation.clone(), &mut credential_state, io).await?;
+        match (answer.class, planned_state) {
             (Class::Done, Some(state)) => return Ok(state),
-            (Class::Refused, _) => return Err(Problem::of_answer(&answer, &operation, settings)),
+            (Class::Refused, _) => return Err(Problem::from_answer(&answer, &operation, settings)),
             // No command holds a lease on it, and it stays leased.
             (Class::LeaseMismatch, _) => {
-                let detail = Problem::of_answer(&answer, &operation, settings).detail;
+                let detail = Problem::from_answer(&answer, &operation, settings).detail;
                 return Err(Problem { class: ProblemClass::ForeignLease, detail });
             }
             _ => {}
@@ -344,14 +344,14 @@ async fn place<T, S: Surroundings>(
 
 /// One request outside an election. Asked again when a try got no answer: an idle
 /// connection of the host may have died.
-async fn ask_for_people<S: Surroundings>(
+async fn request_outside_election<S: DriverIo>(
     settings: &Settings,
     operation: Operation,
     credential_state: &mut CredentialState,
-    around: &S,
+    io: &S,
 ) -> Result<Answer, Problem> {
-    let mut session = Session::of(core::mem::take(credential_state));
-    let answer = ask(settings, operation, &mut session, true, around).await;
+    let mut session = Session::new(core::mem::take(credential_state));
+    let answer = request_with_retry(settings, operation, &mut session, true, io).await;
     *credential_state = session.credential;
     answer.map(|(answer, _)| answer)
 }
@@ -361,96 +361,96 @@ async fn ask_for_people<S: Surroundings>(
 ///
 /// # Errors
 /// There is no token, or no answer.
-pub async fn ask<S: Surroundings>(
+pub async fn request_with_retry<S: DriverIo>(
     settings: &Settings,
     operation: Operation,
     session: &mut Session,
-    again_unanswered: bool,
-    around: &S,
+    retry_unanswered: bool,
+    io: &S,
 ) -> Result<(Answer, Vec<u8>), Problem> {
     let credential = settings.account.credential();
     let timeout = settings.timings.request_timeout;
-    let mut ask = Ask { operation, timeout, pass: Pass::Own };
+    let mut request = SignedRequest { operation, timeout, auth: AuthSource::Credential };
     let (mut tries, mut is_corrected) = (0, false);
     loop {
-        ask.pass = pass(credential, &mut session.credential, timeout, around).await?;
-        let reply = send(settings, &ask, around.wall() + session.ahead(), around).await;
+        request.auth = authorize(credential, &mut session.credential, timeout, io).await?;
+        let reply = send(settings, &request, io.wall_clock() + session.clock_skew(), io).await;
         tries += 1;
-        let again = match &reply {
-            Err(_) => again_unanswered,
+        let is_retryable = match &reply {
+            Err(_) => retry_unanswered,
             Ok((answer, _)) => {
-                let dated = answer.date.filter(|_| answer.status == 403 && !is_corrected);
-                if let Some(date) = dated {
-                    session.set_ahead(date - around.wall());
+                let corrected_date = answer.date.filter(|_| answer.status == 403 && !is_corrected);
+                if let Some(date) = corrected_date {
+                    session.set_clock_skew(date - io.wall_clock());
                     is_corrected = true;
                 }
                 // The clock first: a token is not to blame before it is right.
-                dated.is_some()
-                    || session.credential.answered(credential, answer, around.now()).is_some()
+                corrected_date.is_some()
+                    || session.credential.on_answer(credential, answer, io.now()).is_some()
             }
         };
-        if !again || tries == MOST_TRIES {
+        if !is_retryable || tries == MOST_TRIES {
             let origin = settings.account.origin();
-            return reply.map_err(|failure| failure.problem(ask.operation.name(), origin));
+            return reply.map_err(|failure| failure.to_problem(request.operation.name(), origin));
         }
     }
 }
 
 /// What to send a request with. A token that is to be renewed is good meanwhile.
-async fn pass<S: Surroundings>(
+async fn authorize<S: DriverIo>(
     credential: &Credential,
     credential_state: &mut CredentialState,
     patience: Duration,
-    around: &S,
-) -> Result<Pass, Problem> {
-    let is_due = credential_state.due(credential).is_some_and(|due| due <= around.now());
-    match credential_state.pass(credential, around.now()) {
-        Some(pass) if !is_due => return Ok(pass),
+    io: &S,
+) -> Result<AuthSource, Problem> {
+    let is_due = credential_state.due_at(credential).is_some_and(|due| due <= io.now());
+    match credential_state.auth_source(credential, io.now()) {
+        Some(auth) if !is_due => return Ok(auth),
         Some(_) => {
-            let _ = fetch_token(credential, credential_state, patience, around).await;
+            let _ = refresh_token(credential, credential_state, patience, io).await;
         }
         None => {
-            let first = fetch_token(credential, credential_state, LONGEST_FETCH, around).await;
+            let first = refresh_token(credential, credential_state, LONGEST_FETCH, io).await;
             if first.is_err() {
-                fetch_token(credential, credential_state, LONGEST_FETCH, around).await?;
+                refresh_token(credential, credential_state, LONGEST_FETCH, io).await?;
             }
         }
     }
-    Ok(credential_state.pass(credential, around.now()).unwrap_or(Pass::Own))
+    Ok(credential_state.auth_source(credential, io.now()).unwrap_or(AuthSource::Credential))
 }
 
-async fn fetch_token<S: Surroundings>(
+async fn refresh_token<S: DriverIo>(
     credential: &Credential,
     credential_state: &mut CredentialState,
     timeout: Duration,
-    around: &S,
+    io: &S,
 ) -> Result<(), Problem> {
-    let sent = around.now();
-    let Some(asked) = CredentialState::fetch(credential, timeout) else { return Ok(()) };
-    let reply = fetch(&asked, around).await;
-    let (times, wall) = ((sent, around.now()), around.wall());
-    credential_state.fetched(credential, reply, times, wall, &mut Dice(around))
+    let sent = io.now();
+    let Some(token_request) = CredentialState::token_request(credential, timeout) else { return Ok(()) };
+    let reply = send_token_request(&token_request, io).await;
+    let (times, wall) = ((sent, io.now()), io.wall_clock());
+    credential_state.on_token_reply(credential, reply, times, wall, &mut IoChance(io))
 }
 
-async fn fetch<S: Surroundings>(fetch: &Fetch, around: &S) -> Fetched {
-    let answer = around.send(&fetch.request, fetch.timeout, MOST_BODY).await?;
+async fn send_token_request<S: DriverIo>(token_request: &TokenRequest, io: &S) -> TokenReply {
+    let answer = io.send(&token_request.request, token_request.timeout, MOST_BODY).await?;
     Ok((answer.status, answer.body))
 }
 
 /// Sends a request to the service; the answer, and its body.
-async fn send<S: Surroundings>(
+async fn send<S: DriverIo>(
     settings: &Settings,
-    ask: &Ask,
+    request: &SignedRequest,
     date: DateTime<Utc>,
-    around: &S,
+    io: &S,
 ) -> Result<(Answer, Vec<u8>), Failure> {
-    let is_list = matches!(ask.operation, Operation::List { .. });
-    let most = match ask.operation {
+    let is_list = matches!(request.operation, Operation::List { .. });
+    let max_bytes = match request.operation {
         Operation::ReadContent { .. } | Operation::List { .. } => MOST_CONTENT,
         _ => MOST_BODY,
     };
-    let response = around.send(&ask.request(settings, date), ask.timeout, most).await?;
-    let answer = Answer::read(&ask.operation, response.status, &response.headers);
+    let response = io.send(&request.to_http(settings, date), request.timeout, max_bytes).await?;
+    let answer = Answer::from_parts(&request.operation, response.status, &response.headers);
     let answer = answer.with_body(&response.body);
     let answer = if is_list { answer.with_page(&response.body) } else { answer };
     Ok((answer, response.body))
@@ -460,9 +460,9 @@ async fn send<S: Surroundings>(
 ///
 /// # Errors
 /// All complaints in one.
-pub fn usable_settings(environment: &dyn Environment) -> Result<Settings, Problem> {
+pub fn read_settings(environment: &dyn Environment) -> Result<Settings, Problem> {
     Settings::read_from(environment).map_err(|complaints| Problem {
         class: ProblemClass::Configuration,
-        detail: Complaint::sentences(&complaints),
+        detail: Complaint::join_all(&complaints),
     })
 }

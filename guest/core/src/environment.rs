@@ -5,7 +5,7 @@ use super::options::Options;
 use serde::{Deserialize, Serialize};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
-use tenure_base::secret::shown;
+use tenure_base::secret::redact;
 
 /// What a host gives.
 pub trait Environment {
@@ -16,7 +16,7 @@ pub trait Environment {
     ///
     /// # Errors
     /// Why it cannot be read.
-    fn file(&self, path: &str) -> Result<Secret, Unreadable>;
+    fn file(&self, path: &str) -> Result<Secret, FileError>;
 
     /// Returns the options of the candidate, if the host has them as values. Otherwise they are read from the variables.
     fn options(&self) -> Option<&Options> {
@@ -25,14 +25,14 @@ pub trait Environment {
 
     /// Returns the name of a setting for a text about the setting `about`. It is the variable, unless the user knows it by
     /// another name.
-    fn called(&self, setting: SettingId, _about: SettingId) -> String {
+    fn setting_name(&self, setting: SettingId, _about: SettingId) -> String {
         setting.variable().into()
     }
 }
 
 /// Why a file cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
+pub enum FileError {
     /// The host opened no directory for the component that it could be in.
     NotGranted,
     /// The directory has no such file, or it may not be read.
@@ -40,7 +40,7 @@ pub enum Unreadable {
     /// The path leads to a directory.
     Directory,
     /// It is larger than any secret, or no text.
-    NoText,
+    NotText,
 }
 
 /// What a file with a secret says now, without what editors put around it.
@@ -55,20 +55,20 @@ pub fn read_secret(
         Ok(text) if text.reveal().trim().is_empty() => ("is empty", "write the secret into it"),
         // Some editors begin a file with a byte order mark.
         Ok(text) => return Ok(text.reveal().trim_start_matches('\u{feff}').trim().into()),
-        Err(Unreadable::NotGranted) => (
+        Err(FileError::NotGranted) => (
             "cannot be read: the host has not opened its directory to this component",
             "let the host open it (wasmtime: --dir), or set the secret in a variable",
         ),
-        Err(Unreadable::Missing) => (
+        Err(FileError::Missing) => (
             "is not there or may not be read",
             "check the path, the permissions, and that links do not lead out of its directory",
         ),
-        Err(Unreadable::Directory) => ("is a directory", "name the file in it"),
-        Err(Unreadable::NoText) => {
+        Err(FileError::Directory) => ("is a directory", "name the file in it"),
+        Err(FileError::NotText) => {
             ("is not text, or is larger than 64 KiB", "let it hold the secret alone")
         }
     };
-    Err((format!("the file {} {problem}", shown(path)), advice))
+    Err((format!("the file {} {problem}", redact(path)), advice))
 }
 
 /// Variables alone.
@@ -77,8 +77,8 @@ impl<F: Fn(&str) -> Option<String>> Environment for F {
         self(name)
     }
 
-    fn file(&self, _path: &str) -> Result<Secret, Unreadable> {
-        Err(Unreadable::NotGranted)
+    fn file(&self, _path: &str) -> Result<Secret, FileError> {
+        Err(FileError::NotGranted)
     }
 }
 
@@ -91,25 +91,25 @@ pub struct SecretFile {
 }
 
 /// An environment in which the file has its former content.
-pub(super) struct Remembered<'e> {
+pub(super) struct FormerFileEnvironment<'e> {
     pub environment: &'e dyn Environment,
     pub file: &'e SecretFile,
 }
 
-impl Environment for Remembered<'_> {
+impl Environment for FormerFileEnvironment<'_> {
     fn variable(&self, name: &str) -> Option<String> {
         self.environment.variable(name)
     }
 
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        if self.file.path == path { Ok(self.file.text.clone()) } else { Err(Unreadable::Missing) }
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
+        if self.file.path == path { Ok(self.file.text.clone()) } else { Err(FileError::Missing) }
     }
 
     fn options(&self) -> Option<&Options> {
         self.environment.options()
     }
 
-    fn called(&self, setting: SettingId, about: SettingId) -> String {
-        self.environment.called(setting, about)
+    fn setting_name(&self, setting: SettingId, about: SettingId) -> String {
+        self.environment.setting_name(setting, about)
     }
 }

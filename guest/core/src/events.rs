@@ -16,14 +16,14 @@ use super::steering::GivingUp;
 use crate::mutants::mutant;
 
 /// Takes what happened since the last step.
-pub(super) fn take(
+pub(super) fn apply(
     event: Event,
     mut phase: Phase,
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    if let Event::Answered(told) = event {
-        return background::beside_answered(told, phase, context, chance);
+    if let Event::BackgroundReply(reply) = event {
+        return background::on_background_reply(reply, phase, context, chance);
     }
     let watch = match &mut phase {
         Phase::Watching(watch) => Some(watch),
@@ -41,7 +41,7 @@ pub(super) fn take(
                 // It has one try to get on record, so that it is not run again without need.
                 Phase::Releasing(release) => {
                     let write_until = context.now + 2 * LAST_WRITE;
-                    Phase::Releasing(Release { write_until, ..release })
+                    Phase::Releasing(Release { write_deadline: write_until, ..release })
                 }
                 phase => phase,
             };
@@ -55,46 +55,46 @@ pub(super) fn take(
         Event::HandOver(to) => handing_over::order(to, None, phase.hold(), context),
         Event::Ready(ready) => {
             context.state.steering.not_ready = !ready;
-            context.state.listing.changed(context.now);
+            context.state.listing.on_own_change(context.now);
             match ready {
-                true => back(&mut phase, context),
+                true => on_ready(&mut phase, context),
                 false
                     if mutant!(HandsOverThoughNotReady)
                         && context.state.steering.hand_over().is_some() => {}
                 false => resign(&phase, context),
             }
         }
-        Event::Answered(_) => {}
-        Event::Hint => hinted(&mut phase, context),
+        Event::BackgroundReply(_) => {}
+        Event::Hint => on_hint(&mut phase, context),
     }
     phase
 }
 
 /// Who is to take over before the lease ends looks at once whether there is a leader that beats.
-fn back(phase: &mut Phase, context: &Context<'_>) {
+fn on_ready(phase: &mut Phase, context: &Context<'_>) {
     if let Phase::Watching(watch) = phase
         && context.failover().is_some()
-        && !context.stays_out()
+        && !context.is_ineligible()
     {
-        watch.pace.next = watch.pace.next.min(context.now);
+        watch.pace.next_at = watch.pace.next_at.min(context.now);
     }
 }
 
 /// A leader reads orders: protocol.md §7.5. A follower that may contend polls sooner, and an observer: §4.5.
 /// What it has to tell the leader waits no longer for that than a poll takes.
-fn hinted(phase: &mut Phase, context: &mut Context<'_>) {
-    let (now, heeds) = (context.now, context.settings.observes || !context.stays_out());
+fn on_hint(phase: &mut Phase, context: &mut Context<'_>) {
+    let (now, accepts_hint) = (context.now, context.settings.observes || !context.is_ineligible());
     let term = context.state.follower.known_term();
     if let Phase::Holding(hold) = phase {
-        orders::hinted(hold, now);
+        orders::on_hint(hold, now);
     }
     if let Phase::Watching(watch) = phase
         && watch.missing.is_none()
-        && heeds
+        && accepts_hint
         && !mutant!(HintIgnored)
-        && context.state.hints.heard(term, now)
+        && context.state.hints.accept(term, now)
     {
-        watch.pace.next = watch.pace.next.min(now);
+        watch.pace.next_at = watch.pace.next_at.min(now);
     }
 }
 
@@ -111,19 +111,19 @@ fn turn_ended(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    let Some(turn) = ended_turn(Some(result), &mut phase, context) else { return phase };
+    let Some(turn) = take_ended_turn(Some(result), &mut phase, context) else { return phase };
     let outcome = result.outcome;
     let (now, settings) = (context.now, context.settings);
     let health = &mut context.state.health;
-    let Some(span) = health.turn_ended(outcome, &settings.failure_policy, now, chance) else {
+    let Some(cool_down) = health.on_turn_ended(outcome, &settings.failure_policy, now, chance) else {
         // What was to last as long as the leadership came to its end.
-        let last = settings.agenda.is_one_turn_a_term();
-        if last && context.state.steering.hand_over().is_none() {
+        let is_last = settings.agenda.is_one_turn_a_term();
+        if is_last && context.state.steering.hand_over().is_none() {
             resign(&phase, context);
         }
         return phase;
     };
-    let detail = health.explain(&turn, outcome, span);
+    let detail = health.explain(&turn, outcome, cool_down);
     context.report_problem(ProblemClass::Work, detail);
     match phase {
         Phase::Holding(hold) => {
@@ -134,31 +134,31 @@ fn turn_ended(
 }
 
 /// The turn that was handed to the host and is over, so far as is known how.
-fn ended_turn(
+fn take_ended_turn(
     result: Option<&TurnResult>,
     phase: &mut Phase,
     context: &mut Context<'_>,
 ) -> Option<Turn> {
     let turn = context.state.turn.take()?;
     if result.is_some_and(|result| result.outcome == Outcome::NotStarted) {
-        context.state.began.note(&turn, false);
+        context.state.claims.set_started(&turn, false);
     }
     if let (Some(result), Phase::Holding(hold)) = (result, phase) {
-        holding::turn_ended(hold, &turn, result, context);
+        holding::on_turn_ended(hold, &turn, result, context);
     }
     Some(turn)
 }
 
 fn leave(result: Option<&TurnResult>, mut phase: Phase, context: &mut Context<'_>) -> Phase {
     context.state.leaving = true;
-    ended_turn(result, &mut phase, context);
+    take_ended_turn(result, &mut phase, context);
     let lease = match phase {
         Phase::Holding(hold) => {
             return Phase::Releasing(step_down(&hold, EndingReason::Left, context));
         }
         Phase::Releasing(_) => return phase,
         Phase::Acquiring(attempt) => {
-            (attempt.unsure && !mutant!(UnsureAcquireForgotten)).then_some(attempt.lease)
+            (attempt.may_be_granted && !mutant!(UnsureAcquireForgotten)).then_some(attempt.lease)
         }
         Phase::Raising(raise) => Some(raise.lease),
         Phase::Stopping { lease } => lease,

@@ -20,7 +20,7 @@ pub struct Failover {
 impl Failover {
     /// From one beat to the next, and from one look of a follower to the next.
     #[must_use]
-    pub fn beat(self) -> Duration {
+    pub fn beat_interval(self) -> Duration {
         whole_millis(self.within / 6)
     }
 
@@ -32,39 +32,39 @@ impl Failover {
 
     /// The bound with which a leader promises that.
     #[must_use]
-    pub fn of_promise(promise: Duration) -> Self {
+    pub fn from_promise(promise: Duration) -> Self {
         Self { within: promise * 10 / 7 }
     }
 
     /// Whether some settings make a leader promise that.
-    pub(super) fn may_promise(promise: Duration) -> bool {
-        let of = |within| Failover { within }.promise();
-        (of(*limits::FAILOVER.start())..=of(*limits::FAILOVER.end())).contains(&promise)
+    pub(super) fn is_possible_promise(promise: Duration) -> bool {
+        let promise_for = |within| Failover { within }.promise();
+        (promise_for(*limits::FAILOVER.start())..=promise_for(*limits::FAILOVER.end())).contains(&promise)
     }
 
     /// How long a leader acts by a beat: the promise, less what clocks and preemption may be off.
     #[must_use]
-    pub fn acts(self) -> Duration {
+    pub fn validity(self) -> Duration {
         let margin = LEAST_PROMISE_MARGIN.max(self.within * 2 / 15);
         whole_millis(self.promise().saturating_sub(margin))
     }
 
     /// How long a beat may take of the time that is `left`, so that another try is possible.
-    pub(super) fn timeout(self, left: Duration) -> Duration {
-        whole_millis(self.look_timeout().max(left / 2)).min(left)
+    pub(super) fn beat_timeout(self, time_left: Duration) -> Duration {
+        whole_millis(self.poll_timeout().max(time_left / 2)).min(time_left)
     }
 
     /// How long a look of a follower may take, at the first try.
     #[must_use]
-    pub fn look_timeout(self) -> Duration {
-        self.beat().max(LEAST_BEAT_TIMEOUT)
+    pub fn poll_timeout(self) -> Duration {
+        self.beat_interval().max(LEAST_BEAT_TIMEOUT)
     }
 
     /// How long a renewal may take where so much of the promise is `left`: so that two tries of a beat follow, or one
     /// where it is `urgent`.
-    pub(super) fn beside(self, left: Duration, urgent: bool) -> Duration {
-        let one = if urgent { left.saturating_sub(self.beat()) } else { Duration::ZERO };
-        whole_millis(one.max(left / 3))
+    pub(super) fn renewal_timeout(self, time_left: Duration, urgent: bool) -> Duration {
+        let single_try = if urgent { time_left.saturating_sub(self.beat_interval()) } else { Duration::ZERO };
+        whole_millis(single_try.max(time_left / 3))
     }
 }
 
@@ -88,12 +88,12 @@ mod tests {
         ] {
             let failover = Failover { within: ms(within) };
             let whole = |span: Duration| span.as_millis();
-            assert_eq!(whole(failover.beat()), beat);
+            assert_eq!(whole(failover.beat_interval()), beat);
             assert_eq!(whole(failover.promise()), promise);
-            assert_eq!(whole(failover.acts()), acts);
-            assert_eq!(Failover::of_promise(failover.promise()), failover);
+            assert_eq!(whole(failover.validity()), acts);
+            assert_eq!(Failover::from_promise(failover.promise()), failover);
             // Clocks that are off by a hundredth each, and the slack of preemption. protocol.md §13.
-            let margin = failover.promise() - failover.acts();
+            let margin = failover.promise() - failover.validity();
             assert!(margin >= failover.promise() / 50 + ms(20));
         }
     }

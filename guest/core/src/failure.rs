@@ -35,13 +35,13 @@ pub enum FailureKind {
 
 impl Failure {
     /// The problem in one sentence. `name` is the request.
-    pub fn problem(&self, name: &str, origin: &str) -> Problem {
-        self.advised(name, origin, None)
+    pub fn to_problem(&self, name: &str, origin: &str) -> Problem {
+        self.to_problem_with_advice(name, origin, None)
     }
 
     /// The same with advice of the caller's in place of the general one.
-    pub(super) fn advised(&self, name: &str, origin: &str, instead: Option<&str>) -> Problem {
-        let (class, what, advice) = match self.kind {
+    pub(super) fn to_problem_with_advice(&self, name: &str, origin: &str, custom_advice: Option<&str>) -> Problem {
+        let (class, description, advice) = match self.kind {
             FailureKind::Timeout => (
                 ProblemClass::Unreachable,
                 "did not answer in time",
@@ -84,7 +84,7 @@ impl Failure {
             "" => String::new(),
             detail => format!(" ({detail})"),
         };
-        let advice = instead.unwrap_or(advice);
-        Problem { class, detail: format!("{name}: {origin} {what}{detail}; {advice}") }
+        let advice = custom_advice.unwrap_or(advice);
+        Problem { class, detail: format!("{name}: {origin} {description}{detail}; {advice}") }
     }
 }

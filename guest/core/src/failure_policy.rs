@@ -23,8 +23,8 @@ pub struct FailurePolicy {
 
 impl FailurePolicy {
     /// The longest cool-down after so many before it.
-    pub(super) fn longest(&self, before: u32) -> Duration {
-        let times = 1_u32.checked_shl(before).unwrap_or(MOST_TIMES).min(MOST_TIMES);
+    pub(super) fn longest_cool_down(&self, previous: u32) -> Duration {
+        let times = 1_u32.checked_shl(previous).unwrap_or(MOST_TIMES).min(MOST_TIMES);
         self.cool_down.saturating_mul(times).min(*limits::COOL_DOWN.end())
     }
 }

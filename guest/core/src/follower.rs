@@ -8,7 +8,7 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{ANEW, Announcement, QUICK, SUCCESSOR_POLLS};
+use super::announcement::{ANNOUNCE_INTERVAL, Announcement, QUICK_POLL, SUCCESSOR_POLLS};
 use super::chance::{Chance, lease_id};
 use super::history::Incumbent;
 use super::phase::Watch;
@@ -33,7 +33,7 @@ pub(super) struct Follower {
     /// The leader named it as its successor.
     pub successor: Option<Successor>,
     /// The tag of its announcement, where the write was answered.
-    pub announced: Option<ETag>,
+    pub announcement_tag: Option<ETag>,
     /// What is due.
     request: Option<AnnouncementRequest>,
 }
@@ -46,13 +46,13 @@ pub(super) struct Successor {
     /// that of another candidate of this name.
     term: u64,
     /// The leader named it at the last poll.
-    pub named: bool,
+    pub is_named: bool,
     /// Until then it polls whether its id holds the lease.
-    until: Moment,
+    polls_until: Moment,
     /// When to poll as any follower does.
-    plain: Moment,
+    normal_poll_at: Moment,
     /// When to announce itself again.
-    again: Moment,
+    announce_at: Moment,
 }
 
 /// A request about the announcement.
@@ -70,25 +70,25 @@ impl Follower {
     pub fn announce(
         &mut self,
         record: &Record,
-        (stays_out, under_way): (bool, bool),
+        (is_ineligible, has_pending_request): (bool, bool),
         settings: &Settings,
         now: Moment,
         chance: &mut dyn Chance,
     ) {
-        let able = !settings.one_shot && !stays_out && settings.election.may_have_side_blobs();
-        let named = able && record.successor.as_ref() == Some(&settings.name);
+        let may_succeed = !settings.one_shot && !is_ineligible && settings.election.may_have_side_blobs();
+        let is_named = may_succeed && record.successor.as_ref() == Some(&settings.name);
         let term = record.term;
-        let before = self.successor.filter(|_| mutant!(SuccessorKeepsLeaseId));
+        let previous = self.successor.filter(|_| mutant!(SuccessorKeepsLeaseId));
         self.successor = self.successor.filter(|successor| successor.term == term);
-        if named && self.successor.is_none() {
-            let lease = before.map_or_else(|| lease_id(chance), |before| before.lease);
-            let [until, plain, again] = [Moment::ZERO; 3];
-            self.successor = Some(Successor { lease, term, named, until, plain, again });
+        if is_named && self.successor.is_none() {
+            let lease = previous.map_or_else(|| lease_id(chance), |before| before.lease);
+            let [polls_until, normal_poll_at, announce_at] = [Moment::ZERO; 3];
+            self.successor = Some(Successor { lease, term, is_named, polls_until, normal_poll_at, announce_at });
         }
         if let Some(successor) = &mut self.successor {
-            successor.named = named;
+            successor.is_named = is_named;
         }
-        if !under_way && self.successor.is_some_and(|s| s.named && s.again <= now) {
+        if !has_pending_request && self.successor.is_some_and(|s| s.is_named && s.announce_at <= now) {
             self.request = Some(AnnouncementRequest::Read);
         }
     }
@@ -105,10 +105,10 @@ impl Follower {
         if let Some(time) = self.time_for_request(settings) {
             return if self.polls_in_between(slow, now) { now } else { next.max(now + time) };
         }
-        let (quick, plain) = self.quick();
+        let (quick, normal) = self.poll_intervals();
         match &mut self.successor {
-            Some(successor) if now < successor.until => {
-                successor.plain = now + plain;
+            Some(successor) if now < successor.polls_until => {
+                successor.normal_poll_at = now + normal;
                 now + quick
             }
             _ => next,
@@ -117,9 +117,9 @@ impl Follower {
 
     /// How often a successor polls for its lease, and how often as any follower. Before the promise of a leader
     /// that beats has ended, it finds out that the lease is its own, or that the leader is dead.
-    pub fn quick(&self) -> (Duration, Duration) {
-        let quick = self.pulse.as_ref().map_or(QUICK, |pulse| QUICK.min(pulse.promise() / 8));
-        (quick, if self.pulse.is_some() { 2 * quick } else { ANEW })
+    pub fn poll_intervals(&self) -> (Duration, Duration) {
+        let quick = self.pulse.as_ref().map_or(QUICK_POLL, |pulse| QUICK_POLL.min(pulse.promise() / 8));
+        (quick, if self.pulse.is_some() { 2 * quick } else { ANNOUNCE_INTERVAL })
     }
 
     /// The term of the leader that was seen last.
@@ -143,11 +143,11 @@ impl Follower {
     /// the lease too late otherwise.
     fn polls_in_between(&mut self, slow: bool, now: Moment) -> bool {
         let Some(successor) = &mut self.successor else { return false };
-        let polls = slow && now < successor.until;
-        if polls {
-            successor.plain = now + ANEW;
+        let polls_first = slow && now < successor.polls_until;
+        if polls_first {
+            successor.normal_poll_at = now + ANNOUNCE_INTERVAL;
         }
-        polls
+        polls_first
     }
 
     /// The request about a side blob; none when there is nothing to do.
@@ -156,8 +156,8 @@ impl Follower {
             AnnouncementRequest::Read => Operation::ReadSideBlob(SideBlob::Successor),
             AnnouncementRequest::Write { over } => Operation::WriteSideBlob {
                 blob: SideBlob::Successor,
-                over: mutants::over(over.clone()),
-                metadata: self.announcement(settings)?.write(),
+                replaces: mutants::over(over.clone()),
+                metadata: self.announcement(settings)?.to_metadata(),
             },
         })
     }
@@ -170,37 +170,37 @@ impl Follower {
     /// Drops the request: what gave cause for it may be otherwise after an event. The next poll need not
     /// wait for it then.
     pub fn drop_request(&mut self, watch: Option<&mut Watch>, settings: &Settings, now: Moment) {
-        let had = self.request.take().is_some();
-        if let Some(watch) = watch.filter(|_| had) {
-            watch.pace.next = watch.pace.next.min(now + settings.timings.poll / 2);
+        let had_request = self.request.take().is_some();
+        if let Some(watch) = watch.filter(|_| had_request) {
+            watch.pace.next_at = watch.pace.next_at.min(now + settings.timings.poll / 2);
         }
     }
 
     /// What this candidate tells when it announces itself.
     fn announcement(&self, settings: &Settings) -> Option<Announcement> {
-        let Successor { lease, term, .. } = self.named()?;
-        Some(Announcement { candidate: settings.name.clone(), called: Some((lease, term)) })
+        let Successor { lease, term, .. } = self.named_successor()?;
+        Some(Announcement { candidate: settings.name.clone(), nomination: Some((lease, term)) })
     }
 
     /// This candidate as the successor that the leader named at the last poll.
-    pub fn named(&self) -> Option<Successor> {
-        self.successor.filter(|successor| successor.named)
+    pub fn named_successor(&self) -> Option<Successor> {
+        self.successor.filter(|successor| successor.is_named)
     }
 
     /// Returns true if this candidate may write its announcement over the one that was read. It spares that of another
     /// candidate of its name, to which the leader may be giving its lease.
     fn may_announce(&self, read: &Answer, took: Duration, settings: &Settings) -> bool {
-        let other =
-            Announcement::fresh(read, took).filter(|other| other.candidate == settings.name);
-        self.named().is_some_and(|successor| {
-            let called = other.and_then(|other| other.called);
-            !called.is_some_and(|(lease, term)| term == successor.term && lease != successor.lease)
+        let current =
+            Announcement::from_current(read, took).filter(|current| current.candidate == settings.name);
+        self.named_successor().is_some_and(|successor| {
+            let nomination = current.and_then(|other| other.nomination);
+            !nomination.is_some_and(|(lease, term)| term == successor.term && lease != successor.lease)
         })
     }
 
     /// Returns the write that follows the answer to a read, which `took` that long. A blob that no candidate left is not
     /// written over.
-    fn write_after(
+    fn plan_write(
         &self,
         read: &Answer,
         took: Duration,
@@ -208,7 +208,7 @@ impl Follower {
     ) -> Option<AnnouncementRequest> {
         let over = match (read.class, &read.properties) {
             (Class::MissingBlob, _) => None,
-            (Class::Done, Some(seen)) if side_blob_rules::is_from_candidate(seen) => {
+            (Class::Done, Some(properties)) if side_blob_rules::is_from_candidate(properties) => {
                 read.etag.clone()
             }
             _ => return None,
@@ -218,62 +218,62 @@ impl Follower {
 
     /// Takes the answer to a request about its announcement, which was read or `written`. It `took` so long and
     /// was perhaps `slow`.
-    pub fn announcement_answered(
+    pub fn on_announcement_answer(
         &mut self,
-        (written, answer): (bool, Option<&Answer>),
+        (is_write, answer): (bool, Option<&Answer>),
         (took, slow): (Duration, bool),
         watch: &mut Watch,
         settings: &Settings,
         now: Moment,
     ) {
         self.request = match (self.request.take(), answer) {
-            (Some(AnnouncementRequest::Read), Some(read)) => self.write_after(read, took, settings),
+            (Some(AnnouncementRequest::Read), Some(read)) => self.plan_write(read, took, settings),
             _ => None,
         };
         if self.request.is_some() && self.polls_in_between(slow, now) {
-            watch.pace.next = now;
+            watch.pace.next_at = now;
         }
         if self.request.is_none() {
             // No later than that of any follower.
-            watch.pace.next = watch.pace.next.min(now + settings.timings.poll / 2);
+            watch.pace.next_at = watch.pace.next_at.min(now + settings.timings.poll / 2);
         }
-        let (quick, plain) = self.quick();
+        let (quick, normal) = self.poll_intervals();
         let Some(successor) = &mut self.successor else { return };
-        let unknown = answer.is_none_or(|answer| {
+        let may_be_written = answer.is_none_or(|answer| {
             matches!(answer.class, Class::Done | Class::Unavailable | Class::Nonsense)
         });
-        if written && successor.named && unknown {
+        if is_write && successor.is_named && may_be_written {
             // A write that was not answered may be there too.
-            (successor.until, successor.again) = (now + SUCCESSOR_POLLS, now + ANEW);
-            self.announced = answer.and_then(|answer| answer.etag.clone());
+            (successor.polls_until, successor.announce_at) = (now + SUCCESSOR_POLLS, now + ANNOUNCE_INTERVAL);
+            self.announcement_tag = answer.and_then(|answer| answer.etag.clone());
         }
-        if self.request.is_none() && now < successor.until {
-            successor.plain = now + plain;
-            watch.pace.next = now + quick;
+        if self.request.is_none() && now < successor.polls_until {
+            successor.normal_poll_at = now + normal;
+            watch.pace.next_at = now + quick;
         }
     }
 
     /// The id by which this candidate may be given the lease.
-    pub fn lease(&self, now: Moment) -> Option<LeaseId> {
-        Some(self.successor.filter(|successor| now < successor.until)?.lease)
+    pub fn successor_lease(&self, now: Moment) -> Option<LeaseId> {
+        Some(self.successor.filter(|successor| now < successor.polls_until)?.lease)
     }
 
     /// With which id to poll: a successor's own, to learn whether it holds the lease.
-    pub fn poll_as(&self, now: Moment) -> Option<LeaseId> {
-        self.successor.filter(|successor| now < successor.plain).and_then(|_| self.lease(now))
+    pub fn poll_lease(&self, now: Moment) -> Option<LeaseId> {
+        self.successor.filter(|successor| now < successor.normal_poll_at).and_then(|_| self.successor_lease(now))
     }
 
     /// The next poll is that of any follower, and finds out whether to announce itself still.
-    pub fn polls_plainly(&mut self, now: Moment) {
+    pub fn poll_normally(&mut self, now: Moment) {
         self.request = None;
         if let Some(successor) = &mut self.successor {
-            successor.plain = now;
+            successor.normal_poll_at = now;
         }
     }
 }
 
 /// Takes the announcement with that tag back, unless somebody else wrote over it.
-pub(super) fn withdrawal(announced: ETag, settings: &Settings) -> Operation {
-    let metadata = Announcement { candidate: settings.name.clone(), called: None }.write();
-    Operation::WriteSideBlob { blob: SideBlob::Successor, over: Some(announced), metadata }
+pub(super) fn withdrawal(tag: ETag, settings: &Settings) -> Operation {
+    let metadata = Announcement { candidate: settings.name.clone(), nomination: None }.to_metadata();
+    Operation::WriteSideBlob { blob: SideBlob::Successor, replaces: Some(tag), metadata }
 }

@@ -12,7 +12,7 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{Announcement, time_to_come, time_to_name};
+use super::announcement::{Announcement, successor_time, naming_time};
 use super::context::Context;
 
 use super::phase::{Hold, Release};
@@ -20,7 +20,7 @@ use super::problem::ProblemClass;
 use super::releasing::step_down;
 use super::report::EndingReason;
 use super::steering::{GivingUp, HandOver};
-use super::text::{LONGEST_NAME, is_fit};
+use super::text::{LONGEST_NAME, is_allowed_text};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Class};
 use tenure_base::prelude::*;
@@ -33,25 +33,25 @@ pub(super) fn order(
     hold: Option<&Hold>,
     context: &mut Context<'_>,
 ) {
-    if let Some((class, why)) = refusal(&to, hold, context) {
-        context.state.steering.refuse(id, false, why);
-        return context.answer_order(class, String::from("cannot hand over: ") + why);
+    if let Some((class, reason)) = refusal_reason(&to, hold, context) {
+        context.state.steering.refuse(id, false, reason);
+        return context.report_order(class, String::from("cannot hand over: ") + reason);
     }
     if mutant!(HandOverForgotten) {
         return;
     }
     // The record may name that one already.
-    let named = hold.is_some_and(|hold| hold.names(Some(&to)));
+    let named = hold.is_some_and(|hold| hold.names_successor(Some(&to)));
     let timings = &context.settings.timings;
-    let time = if named { time_to_come(timings, Duration::ZERO) } else { time_to_name(timings) };
+    let time = if named { successor_time(timings, Duration::ZERO) } else { naming_time(timings) };
     let mut until = context.now + time;
     let steering = &context.state.steering;
-    match steering.hand_over().map(|order| (order.to.clone(), order.until, order.id.clone())) {
+    match steering.hand_over().map(|order| (order.successor_name.clone(), order.fails_at, order.id.clone())) {
         // The same again has no less time than what is left.
-        Some((before, left, _)) if before == to => until = until.max(left),
-        Some((before, _, replaced)) => {
+        Some((before, deadline, _)) if before == to => until = until.max(deadline),
+        Some((before, _, replaced_id)) => {
             context.state.steering.refuse(
-                replaced,
+                replaced_id,
                 true,
                 "another order to hand over took its place",
             );
@@ -59,45 +59,45 @@ pub(super) fn order(
                 "the order to hand over to \"{before}\" is cancelled: an order to hand over to \
                  \"{to}\" took its place"
             );
-            context.answer_order(ProblemClass::Order, detail);
+            context.report_order(ProblemClass::Order, detail);
         }
         None => {}
     }
     let order = HandOver {
-        to,
+        successor_name: to,
         id,
-        successor: None,
-        fresh_until: Moment::ZERO,
-        named,
-        asked: false,
+        successor_lease: None,
+        announced_until: Moment::ZERO,
+        is_named: named,
+        read_answered: false,
         read_at: context.now,
-        reads: 0,
-        seen: None,
+        read_count: 0,
+        first_seen: None,
         work_until: Moment::ZERO,
-        until,
+        fails_at: until,
     };
     context.state.steering.giving_up = Some(GivingUp::HandOver(order));
 }
 
 /// Why an order to hand over is not taken.
-fn refusal(
+fn refusal_reason(
     to: &str,
     hold: Option<&Hold>,
     context: &Context<'_>,
 ) -> Option<(ProblemClass, &'static str)> {
     let (settings, steering) = (context.settings, &context.state.steering);
-    let (order, configured) = (ProblemClass::Order, ProblemClass::Configuration);
+    let (order_class, configuration_class) = (ProblemClass::Order, ProblemClass::Configuration);
     match hold {
-        None => Some((order, "it does not lead")),
+        None => Some((order_class, "it does not lead")),
         // One that rotates is in no hurry, and would give its lease to anybody.
         Some(_) if steering.is_final() && !steering.rotates() => {
-            Some((order, "it is already giving up its leadership"))
+            Some((order_class, "it is already giving up its leadership"))
         }
         // On the record it would be as if it were not there.
-        Some(_) if !is_fit(to, LONGEST_NAME) => Some((order, "no candidate can have that name")),
-        Some(_) if to == settings.name => Some((order, "it is the leader already")),
+        Some(_) if !is_allowed_text(to, LONGEST_NAME) => Some((order_class, "no candidate can have that name")),
+        Some(_) if to == settings.name => Some((order_class, "it is the leader already")),
         Some(_) if !settings.election.may_have_side_blobs() => Some((
-            configured,
+            configuration_class,
             "the name of the election's blob is too long for a second blob beside it",
         )),
         Some(_) => None,
@@ -105,11 +105,11 @@ fn refusal(
 }
 
 /// Whether the host is to end the turn that runs.
-pub(super) fn winds_down(hold: Option<&Hold>, context: &Context<'_>) -> bool {
+pub(super) fn is_winding_down(hold: Option<&Hold>, context: &Context<'_>) -> bool {
     let steering = &context.state.steering;
-    let works = hold.is_some() && context.state.turn.is_some();
-    let patient = steering.rotates() && !context.settings.agenda.is_one_turn_a_term();
-    works && steering.is_final() && !patient
+    let is_working = hold.is_some() && context.state.turn.is_some();
+    let waits_for_turn = steering.rotates() && !context.settings.agenda.is_one_turn_a_term();
+    is_working && steering.is_final() && !waits_for_turn
 }
 
 /// The longest that the turn may go on when it winds down for a successor.
@@ -125,28 +125,28 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
     let (now, settings) = (context.now, context.settings);
     let idle = context.state.turn.is_none();
     let steering = &mut context.state.steering;
-    if settings.max_tenure.is_some_and(|most| now >= hold.won + most) {
+    if settings.max_tenure.is_some_and(|longest| now >= hold.acquired_at + longest) {
         steering.giving_up.get_or_insert(GivingUp::Rotate);
     }
     if let Some(order) = steering.hand_over()
-        && now >= order.until
+        && now >= order.fails_at
     {
-        let (to, why) = (&order.to, order.failure(!idle));
-        let others = context.state.listing.without(to, &settings.name);
-        let others = others.map(|names| format!(". The candidates seen lately are {names}"));
+        let (to, reason) = (&order.successor_name, order.failure(!idle));
+        let other_names = context.state.listing.others_if_missing(to, &settings.name);
+        let known_candidates = other_names.map(|names| format!(". The candidates seen lately are {names}"));
         let detail = format!(
-            "the leadership was not handed over to \"{to}\"; the leader stays: {why}{}",
-            others.unwrap_or_default()
+            "the leadership was not handed over to \"{to}\"; the leader stays: {reason}{}",
+            known_candidates.unwrap_or_default()
         );
         // Work that is one turn for the whole leadership may have come to its end already.
-        let worked = hold.record.last.is_some_and(|last| last.attempt > 0);
-        let over = settings.agenda.is_one_turn_a_term() && worked && idle;
-        let (id, why) = (order.id.clone(), order.failure(!idle));
-        steering.giving_up = over.then_some(GivingUp::Resign);
-        if !over {
-            steering.refuse(id, true, why);
+        let worked = hold.record.last_slot.is_some_and(|last| last.attempt > 0);
+        let is_finished = settings.agenda.is_one_turn_a_term() && worked && idle;
+        let (id, reason) = (order.id.clone(), order.failure(!idle));
+        steering.giving_up = is_finished.then_some(GivingUp::Resign);
+        if !is_finished {
+            steering.refuse(id, true, reason);
         }
-        context.answer_order(ProblemClass::Order, detail);
+        context.report_order(ProblemClass::Order, detail);
         return None;
     }
     let stopped = idle || mutant!(HandOverBeforeStop);
@@ -154,7 +154,7 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
         return None;
     }
     Some(match steering.giving_up.take() {
-        Some(GivingUp::HandOver(HandOver { successor: Some(successor), .. })) => {
+        Some(GivingUp::HandOver(HandOver { successor_lease: Some(successor), .. })) => {
             let release = step_down(hold, EndingReason::HandedOver, context);
             Release { successor: Some(successor), ..release }
         }
@@ -167,23 +167,23 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
 }
 
 /// When to see to that at the latest.
-pub(super) fn due(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
+pub(super) fn due_at(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
     let steering = &context.state.steering;
     if steering.is_ready(context.now) && context.state.turn.is_none() {
         return Some(context.now);
     }
-    let order = steering.hand_over().map(|order| order.until);
+    let order = steering.hand_over().map(|order| order.fails_at);
     let rotates = context.settings.max_tenure.filter(|_| steering.giving_up.is_none());
-    [order, rotates.map(|most| hold.won + most)].into_iter().flatten().min()
+    [order, rotates.map(|most| hold.acquired_at + most)].into_iter().flatten().min()
 }
 
 /// When a leader reads for an announcement; none when it does not.
-pub(super) fn read_due(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
-    context.state.steering.hand_over()?.reads_at(hold)
+pub(super) fn next_read_at(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
+    context.state.steering.hand_over()?.next_read_at(hold)
 }
 
 /// Takes the answer to that read, which `took` so long.
-pub(super) fn announcement_read(
+pub(super) fn on_announcement_read(
     answer: Option<&Answer>,
     took: Duration,
     hold: &Hold,
@@ -191,12 +191,12 @@ pub(super) fn announcement_read(
 ) {
     let (now, settings) = (context.now, context.settings);
     let known = answer.filter(|a| matches!(a.class, Class::Done | Class::MissingBlob));
-    let seen = known.and_then(|answer| Announcement::fresh(answer, took));
+    let announcement = known.and_then(|answer| Announcement::from_current(answer, took));
     let Some(order) = context.state.steering.hand_over_mut() else { return };
-    let here = seen.and_then(|seen| {
-        let (lease, term) = seen.called?;
+    let announced_lease = announcement.and_then(|announcement| {
+        let (lease, term) = announcement.nomination?;
         let is_of_term = term == hold.record.term || mutant!(AnnouncementOfAnyTerm);
-        (seen.candidate == order.to && is_of_term).then_some(lease)
+        (announcement.candidate == order.successor_name && is_of_term).then_some(lease)
     });
-    order.announcement_read(known.map(|_| here), took, now, &settings.timings);
+    order.on_announcement_read(known.map(|_| announced_lease), took, now, &settings.timings);
 }

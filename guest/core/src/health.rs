@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::chance::{Chance, jittered};
+use super::chance::{Chance, jitter};
 use super::failure_policy::FailurePolicy;
 use super::record::Outcome;
 use super::report::Turn;
@@ -22,17 +22,17 @@ pub(super) struct Health {
     /// Cool-downs in a row.
     cool_downs: u32,
     /// Leases in a row under which no term could be raised.
-    unraised: u32,
+    failed_raises: u32,
     /// It does not contend until then because of that.
-    unraised_until: Moment,
+    raise_back_off_until: Moment,
     /// It does not contend until then.
-    out_until: Moment,
+    cool_down_until: Moment,
 }
 
 impl Health {
     /// Records how a turn ended. Some: the leadership must end, and the candidate stays out for so
     /// long.
-    pub fn turn_ended(
+    pub fn on_turn_ended(
         &mut self,
         outcome: Outcome,
         policy: &FailurePolicy,
@@ -47,12 +47,12 @@ impl Health {
             }
         }
         let too_many = policy.max_failures > 0 && self.failures >= policy.max_failures;
-        let sick = match outcome {
+        let must_end = match outcome {
             Outcome::Succeeded | Outcome::CutOff | Outcome::NotStarted => false,
             Outcome::Failed | Outcome::Abandoned => too_many,
             Outcome::Trapped | Outcome::TimedOut => !mutant!(TrapIgnored),
         };
-        sick.then(|| self.cool_down(policy, now, chance))
+        must_end.then(|| self.cool_down(policy, now, chance))
     }
 
     /// Keeps the candidate from contending for the next cool-down. How long that is.
@@ -62,58 +62,58 @@ impl Health {
         now: Moment,
         chance: &mut dyn Chance,
     ) -> Duration {
-        let span = jittered(policy.longest(self.cool_downs), chance);
+        let span = jitter(policy.longest_cool_down(self.cool_downs), chance);
         self.cool_downs = self.cool_downs.saturating_add(1);
-        self.out_until = if mutant!(CoolDownIgnored) { now } else { now + span };
+        self.cool_down_until = if mutant!(CoolDownIgnored) { now } else { now + span };
         span
     }
 
     /// How long not to contend if the term that was won cannot be raised: not at all the first
     /// time, then twice as long each time, from two polls up to the longest cool-down.
-    pub fn out_after_raise(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
-        let times = match self.unraised {
+    pub fn raise_back_off(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
+        let times = match self.failed_raises {
             0 => return Duration::ZERO,
             before => 1_u32.checked_shl(before).unwrap_or(u32::MAX),
         };
-        let most = settings.failure_policy.longest(u32::MAX);
-        jittered(settings.timings.poll.saturating_mul(times).min(most), chance)
+        let most = settings.failure_policy.longest_cool_down(u32::MAX);
+        jitter(settings.timings.poll.saturating_mul(times).min(most), chance)
     }
 
     /// A term that was won could not be raised: the others come first until then.
-    pub fn not_raised(&mut self, out_until: Moment) {
-        self.unraised = self.unraised.saturating_add(1);
-        self.unraised_until = out_until;
+    pub fn on_raise_failed(&mut self, back_off_until: Moment) {
+        self.failed_raises = self.failed_raises.saturating_add(1);
+        self.raise_back_off_until = back_off_until;
     }
 
     /// Somebody else won the lease that was to be given back: that no term could be raised under it is not
     /// this candidate's failure.
-    pub fn outrun(&mut self) {
-        self.unraised = self.unraised.saturating_sub(1);
-        self.unraised_until = Moment::ZERO;
+    pub fn on_lease_taken(&mut self) {
+        self.failed_raises = self.failed_raises.saturating_sub(1);
+        self.raise_back_off_until = Moment::ZERO;
     }
 
     /// A term was raised.
-    pub fn raised(&mut self) {
-        self.unraised = 0;
+    pub fn on_raised(&mut self) {
+        self.failed_raises = 0;
     }
 
     /// The candidate must not contend before.
-    pub fn out_until(&self) -> Moment {
-        self.out_until.max(self.unraised_until)
+    pub fn ineligible_until(&self) -> Moment {
+        self.cool_down_until.max(self.raise_back_off_until)
     }
 
     /// That nothing got on record for so long, and what to do about it, for people.
     pub fn explain_stall(stalled: Duration, span: Duration) -> String {
         let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
-        let what = format!("no claim or outcome could be recorded for {stalled}");
+        let description = format!("no claim or outcome could be recorded for {stalled}");
         let advice = "find out why writes of the record fail; that is reported separately";
-        Self::gives_up(&what, span, advice)
+        Self::stepping_down_text(&description, span, advice)
     }
 
-    fn gives_up(what: &str, span: Duration, advice: &str) -> String {
-        let out = format_duration(Duration::from_secs(span.as_secs() + 1));
+    fn stepping_down_text(description: &str, span: Duration, advice: &str) -> String {
+        let back_off = format_duration(Duration::from_secs(span.as_secs() + 1));
         format!(
-            "{what}. This candidate gives up the leadership and does not contend for {out}, longer each time \
+            "{description}. This candidate gives up the leadership and does not contend for {back_off}, longer each time \
              until a turn succeeds; {advice}"
         )
     }
@@ -121,7 +121,7 @@ impl Health {
     /// What happened, and what to do about it, for people.
     pub fn explain(&self, turn: &Turn, outcome: Outcome, span: Duration) -> String {
         let slot = turn.slot.to_rfc3339();
-        let (what, advice) = match outcome {
+        let (description, advice) = match outcome {
             Outcome::TimedOut => (
                 format!(
                     "the turn of {slot} took longer than {}",
@@ -137,7 +137,7 @@ impl Health {
                 "fix what the handler reports",
             ),
         };
-        Self::gives_up(&what, span, advice)
+        Self::stepping_down_text(&description, span, advice)
     }
 }
 
@@ -146,9 +146,9 @@ mod tests {
     use super::*;
 
     /// Always the same number.
-    struct Loaded(u64);
+    struct FixedChance(u64);
 
-    impl Chance for Loaded {
+    impl Chance for FixedChance {
         fn bits(&mut self) -> u64 {
             self.0
         }
@@ -162,40 +162,40 @@ mod tests {
         FailurePolicy { turn_timeout: None, max_failures: 3, cool_down: seconds(cool_down) }
     }
 
-    fn ends(health: &mut Health, outcome: Outcome) -> Option<Duration> {
-        health.turn_ended(outcome, &policy(30), seconds(100), &mut Loaded(0))
+    fn end_turn(health: &mut Health, outcome: Outcome) -> Option<Duration> {
+        health.on_turn_ended(outcome, &policy(30), seconds(100), &mut FixedChance(0))
     }
 
     #[test]
     fn a_trap_or_a_time_out_ends_the_leadership_at_once() {
         for outcome in [Outcome::Trapped, Outcome::TimedOut] {
             let mut health = Health::default();
-            assert_eq!(ends(&mut health, outcome), Some(seconds(15)));
-            assert_eq!(health.out_until(), seconds(115));
+            assert_eq!(end_turn(&mut health, outcome), Some(seconds(15)));
+            assert_eq!(health.ineligible_until(), seconds(115));
         }
     }
 
     #[test]
     fn failures_end_it_when_there_are_enough_in_a_row() {
         let mut health = Health::default();
-        assert_eq!(ends(&mut health, Outcome::Failed), None);
-        assert_eq!(ends(&mut health, Outcome::Failed), None);
-        assert_eq!(ends(&mut health, Outcome::CutOff), None, "which tells nothing");
-        assert!(health.out_until() <= seconds(100));
-        assert!(ends(&mut health, Outcome::Failed).is_some());
-        assert!(ends(&mut health, Outcome::Failed).is_some(), "and the next one does so at once");
+        assert_eq!(end_turn(&mut health, Outcome::Failed), None);
+        assert_eq!(end_turn(&mut health, Outcome::Failed), None);
+        assert_eq!(end_turn(&mut health, Outcome::CutOff), None, "which tells nothing");
+        assert!(health.ineligible_until() <= seconds(100));
+        assert!(end_turn(&mut health, Outcome::Failed).is_some());
+        assert!(end_turn(&mut health, Outcome::Failed).is_some(), "and the next one does so at once");
     }
 
     #[test]
     fn a_success_forgets_all_failures_and_cool_downs() {
         let mut health = Health::default();
         for _ in 0..5 {
-            ends(&mut health, Outcome::Trapped);
+            end_turn(&mut health, Outcome::Trapped);
         }
-        ends(&mut health, Outcome::Succeeded);
+        end_turn(&mut health, Outcome::Succeeded);
         assert_eq!(health, Health::default());
-        assert_eq!(ends(&mut health, Outcome::Failed), None);
-        assert_eq!(ends(&mut health, Outcome::Trapped), Some(seconds(15)));
+        assert_eq!(end_turn(&mut health, Outcome::Failed), None);
+        assert_eq!(end_turn(&mut health, Outcome::Trapped), Some(seconds(15)));
     }
 
     #[test]
@@ -203,31 +203,31 @@ mod tests {
         let (mut health, policy) =
             (Health::default(), FailurePolicy { max_failures: 0, ..policy(30) });
         for _ in 0..100 {
-            let ended = health.turn_ended(Outcome::Failed, &policy, seconds(100), &mut Loaded(0));
+            let ended = health.on_turn_ended(Outcome::Failed, &policy, seconds(100), &mut FixedChance(0));
             assert_eq!(ended, None);
         }
-        let ended = health.turn_ended(Outcome::Trapped, &policy, seconds(100), &mut Loaded(0));
+        let ended = health.on_turn_ended(Outcome::Trapped, &policy, seconds(100), &mut FixedChance(0));
         assert!(ended.is_some(), "a trap always is");
     }
 
     #[test]
     fn a_cool_down_doubles_up_to_its_cap_and_is_at_least_half() {
-        let grows = |cool_down, bits| -> Vec<u64> {
+        let cool_downs_for = |cool_down, bits| -> Vec<u64> {
             let mut health = Health::default();
             let mut next = || {
                 let trapped = Outcome::Trapped;
-                health.turn_ended(trapped, &policy(cool_down), seconds(0), &mut Loaded(bits))
+                health.on_turn_ended(trapped, &policy(cool_down), seconds(0), &mut FixedChance(bits))
             };
             (0..40).map(|_| next().unwrap().as_secs()).collect()
         };
-        let half = grows(30, 0);
+        let half = cool_downs_for(30, 0);
         assert_eq!(half[..6], [15, 30, 60, 120, 240, 240]);
         assert_eq!(half[39], 240);
-        let hour = grows(600, 0);
+        let hour = cool_downs_for(600, 0);
         assert_eq!(hour[..5], [300, 600, 1200, 1800, 1800], "an hour at most");
         // The largest number of the draw: the bound itself.
-        assert_eq!(grows(30, 15_000_000_000)[0], 30);
-        assert_eq!(grows(3600, 0)[..2], [1800, 1800]);
+        assert_eq!(cool_downs_for(30, 15_000_000_000)[0], 30);
+        assert_eq!(cool_downs_for(3600, 0)[..2], [1800, 1800]);
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         for _ in 0..50 {
             let mut health = Health::default();
             let trapped = Outcome::Trapped;
-            let span = health.turn_ended(trapped, &policy(30), seconds(0), &mut chance).unwrap();
+            let span = health.on_turn_ended(trapped, &policy(30), seconds(0), &mut chance).unwrap();
             assert!((seconds(15)..=seconds(30)).contains(&span), "{span:?}");
             spans.push(span);
         }

@@ -21,7 +21,7 @@ const PAUSES: [Duration; 4] = [
 ];
 
 /// So many polls are brought forward in a minute.
-const MOST: usize = 10;
+const MAX_POLLS: usize = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -29,7 +29,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Hints {
     /// When the polls of the last minute were sent that hints had brought forward, the oldest first.
-    sent: Vec<Moment>,
+    sent_at: Vec<Moment>,
     /// What the newest hint led to, as long as it lasts.
     series: Option<Series>,
 }
@@ -44,7 +44,7 @@ struct Series {
 
 impl Hints {
     /// Takes a hint of one who knows that term. True: to be followed at once.
-    pub fn heard(&mut self, term: Option<u64>, now: Moment) -> bool {
+    pub fn accept(&mut self, term: Option<u64>, now: Moment) -> bool {
         let allowed = self.may_poll(now);
         if allowed {
             self.series = Some(Series { term, polls: 0 });
@@ -54,26 +54,26 @@ impl Hints {
 
     /// A poll that was sent then has shown this term. When to poll next because of a hint; none when
     /// there is no reason to: the news is known, or the hint came to nothing.
-    pub fn polled(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
-        let Series { term: before, polls } = self.series.take()?;
-        self.sent.retain(|earlier| sent < *earlier + MINUTE);
-        self.sent.push(sent);
+    pub fn on_poll(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
+        let Series { term: term_before, polls } = self.series.take()?;
+        self.sent_at.retain(|earlier| sent < *earlier + MINUTE);
+        self.sent_at.push(sent);
         let next = now + *PAUSES.get(polls)?;
-        let goes_on = term == before && self.may_poll(next);
-        goes_on.then(|| {
+        let continues = term == term_before && self.may_poll(next);
+        continues.then(|| {
             self.series = Some(Series { term, polls: polls + 1 });
             next
         })
     }
 
     /// What hints were about is over.
-    pub fn settle(&mut self) {
+    pub fn clear(&mut self) {
         self.series = None;
     }
 
     fn may_poll(&self, at: Moment) -> bool {
-        let lately = self.sent.iter().filter(|sent| at < **sent + MINUTE).count();
-        lately < MOST || mutant!(HintsWithoutLimit)
+        let lately = self.sent_at.iter().filter(|sent| at < **sent + MINUTE).count();
+        lately < MAX_POLLS || mutant!(HintsWithoutLimit)
     }
 }
 
@@ -88,42 +88,42 @@ mod tests {
     #[test]
     fn one_hint_brings_five_polls_forward_and_no_more() {
         let mut hints = Hints::default();
-        assert!(hints.heard(Some(7), millis(1_000)));
+        assert!(hints.accept(Some(7), millis(1_000)));
         let mut at = millis(1_000);
         for pause in [50, 100, 200, 400] {
-            let next = hints.polled(at, Some(7), at + millis(3));
+            let next = hints.on_poll(at, Some(7), at + millis(3));
             assert_eq!(next, Some(at + millis(3 + pause)));
             at += millis(3 + pause);
         }
-        assert_eq!(hints.polled(at, Some(7), at), None);
-        assert_eq!(hints.polled(at, Some(7), at), None, "an ordinary poll");
-        assert_eq!(hints.sent.len(), 5);
+        assert_eq!(hints.on_poll(at, Some(7), at), None);
+        assert_eq!(hints.on_poll(at, Some(7), at), None, "an ordinary poll");
+        assert_eq!(hints.sent_at.len(), 5);
     }
 
     #[test]
     fn news_ends_the_series() {
         for (before, after) in [(Some(7), Some(8)), (Some(7), None), (None, Some(1))] {
             let mut hints = Hints::default();
-            assert!(hints.heard(before, millis(0)));
-            assert_eq!(hints.polled(millis(0), after, millis(1)), None);
-            assert_eq!(hints.polled(millis(0), before, millis(1)), None);
+            assert!(hints.accept(before, millis(0)));
+            assert_eq!(hints.on_poll(millis(0), after, millis(1)), None);
+            assert_eq!(hints.on_poll(millis(0), before, millis(1)), None);
         }
     }
 
     #[test]
-    fn whoever_sends_many_hints_is_heard_ten_times_a_minute() {
+    fn hints_are_limited_to_ten_polls_a_minute() {
         let mut hints = Hints::default();
         let (mut polls, mut next) = (Vec::new(), None);
         for at in (0..180_000).map(millis) {
-            if hints.heard(Some(7), at) || next.is_some_and(|next| next <= at) {
+            if hints.accept(Some(7), at) || next.is_some_and(|next| next <= at) {
                 polls.push(at);
-                next = hints.polled(at, Some(7), at);
+                next = hints.on_poll(at, Some(7), at);
             }
-            assert!(hints.sent.len() <= MOST);
+            assert!(hints.sent_at.len() <= MAX_POLLS);
         }
-        assert_eq!(polls.len(), 3 * MOST);
-        for minute in polls.windows(MOST + 1) {
-            assert!(minute[MOST] >= minute[0] + MINUTE, "{minute:?}");
+        assert_eq!(polls.len(), 3 * MAX_POLLS);
+        for minute in polls.windows(MAX_POLLS + 1) {
+            assert!(minute[MAX_POLLS] >= minute[0] + MINUTE, "{minute:?}");
         }
     }
 
@@ -131,14 +131,14 @@ mod tests {
     fn a_series_keeps_to_the_limit_too() {
         let mut hints = Hints::default();
         for n in 0..7 {
-            assert!(hints.heard(Some(7), millis(n)));
-            hints.polled(millis(n), None, millis(n));
+            assert!(hints.accept(Some(7), millis(n)));
+            hints.on_poll(millis(n), None, millis(n));
         }
-        assert!(hints.heard(Some(7), millis(10)));
-        let next = hints.polled(millis(10), Some(7), millis(10)).unwrap();
-        let next = hints.polled(next, Some(7), next).unwrap();
-        assert_eq!(hints.polled(next, Some(7), next), None, "the tenth was the last");
-        assert!(!hints.heard(Some(7), millis(59_999)));
-        assert!(hints.heard(Some(7), millis(60_000)));
+        assert!(hints.accept(Some(7), millis(10)));
+        let next = hints.on_poll(millis(10), Some(7), millis(10)).unwrap();
+        let next = hints.on_poll(next, Some(7), next).unwrap();
+        assert_eq!(hints.on_poll(next, Some(7), next), None, "the tenth was the last");
+        assert!(!hints.accept(Some(7), millis(59_999)));
+        assert!(hints.accept(Some(7), millis(60_000)));
     }
 }

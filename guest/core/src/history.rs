@@ -1,12 +1,12 @@
 //! The leaders before the newest, as the record keeps them: few, and in few bytes.
 
 use super::service_clock::Timestamp;
-use super::text::{LONGEST_NAME, encoded, is_fit};
+use super::text::{LONGEST_NAME, encode, is_allowed_text};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
 /// So many are kept.
-const MOST: usize = 10;
+const MAX_LEADERS: usize = 10;
 
 /// And in no more bytes than this, encoded: the record has to hold more than its history.
 const MOST_BYTES: usize = 700;
@@ -37,20 +37,20 @@ impl History {
         // As it is read again.
         newest.since = Timestamp(newest.since.seconds().saturating_mul(1_000_000_000));
         self.0.insert(0, newest);
-        self.0.truncate(MOST);
-        while encoded(&self.write()).len() > MOST_BYTES {
+        self.0.truncate(MAX_LEADERS);
+        while encode(&self.to_text()).len() > MOST_BYTES {
             self.0.pop();
         }
     }
 
     /// Forgets those whose names no candidate has, and the oldest of too many. True: there was none
     /// whose name no candidate has.
-    pub(super) fn keep_fit(&mut self) -> bool {
-        let all = self.0.len();
-        self.0.retain(|leader| is_fit(&leader.name, LONGEST_NAME));
-        let fit = self.0.len() == all;
-        self.0.truncate(MOST);
-        fit
+    pub(super) fn retain_valid(&mut self) -> bool {
+        let count = self.0.len();
+        self.0.retain(|leader| is_allowed_text(&leader.name, LONGEST_NAME));
+        let are_all_valid = self.0.len() == count;
+        self.0.truncate(MAX_LEADERS);
+        are_all_valid
     }
 
     /// The last one first. Their times are whole seconds, and their addresses are not kept.
@@ -63,7 +63,7 @@ impl History {
     }
 
     /// One a line: term, second, name.
-    pub(super) fn write(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         for Incumbent { term, since, name, .. } in &self.0 {
             for (part, end) in [(&term.to_string(), ' '), (&since.seconds().to_string(), ' ')] {
@@ -113,7 +113,7 @@ mod tests {
         let names: Vec<_> = history.leaders().iter().map(|leader| leader.name.as_str()).collect();
         let expected = ["a 12", "a 11", "a 10", "a 9", "a 8", "a 7", "a 6", "a 5", "a 4", "a 3"];
         assert_eq!(names, expected);
-        assert_eq!(History::parse(&history.write()).as_ref(), Some(&history));
+        assert_eq!(History::parse(&history.to_text()).as_ref(), Some(&history));
     }
 
     #[test]
@@ -121,12 +121,12 @@ mod tests {
         let mut history = History::default();
         (1..=12).for_each(|term| history.add(leader(term, &"ü".repeat(64))));
         assert_eq!(history.leaders().len(), 1);
-        assert!(encoded(&history.write()).len() <= MOST_BYTES);
-        assert_eq!(History::parse(&history.write()), Some(history));
+        assert!(encode(&history.to_text()).len() <= MOST_BYTES);
+        assert_eq!(History::parse(&history.to_text()), Some(history));
     }
 
     #[test]
-    fn what_is_no_history_is_not_guessed_at() {
+    fn invalid_history_is_none() {
         for text in ["", "1", "1 2", "x 2 a", "1 x a", "1 2 a\n", "1 99999999999999999999 a"] {
             assert_eq!(History::parse(text), None, "{text:?}");
         }

@@ -3,15 +3,15 @@
 
 mod recording;
 
-pub(super) use recording::{due, prospect, report_slot_ahead, reset_slot, turn_ended, wanted};
+pub(super) use recording::{due, progress, report_slot_ahead, reset_slot, on_turn_ended, plan_record};
 
 use core::time::Duration;
 
 use super::chance::Chance;
-use super::context::{Answered, Context, Gained, Outgoing};
+use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
 use super::handing_over;
 use super::health::Health;
-use super::pace::Pace;
+use super::pace::RetrySchedule;
 use super::phase::{Hold, Phase};
 use super::problem::{Problem, ProblemClass};
 use super::releasing::{self, step_down};
@@ -24,20 +24,20 @@ use tenure_azure::operation::Operation;
 
 /// So long after a renewal was answered no other one is due: where renewals take longer than the time
 /// between them, a record write goes out in this gap.
-const GAP: Duration = Duration::from_millis(250);
+const RENEWAL_GAP: Duration = Duration::from_millis(250);
 
 /// Where a lease lasts for no more tries of a renewal than these, the next one has all the time that beats can spare.
-const TRIES: u32 = 3;
+const RENEWAL_TRIES: u32 = 3;
 
 /// A leader whose claims and outcomes do not get on record for so many leases steps down.
 const STALLED_LEASES: u32 = 2;
 
 /// Renews before anything else; then writes what is to be written; then claims. A leader that beats writes
 /// first: its promise ends before its lease.
-pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<Outgoing>) {
-    let left = hold.left(context.now);
-    if left.is_zero() {
-        return (end(&hold, EndingReason::ValidityEnded, context), None);
+pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
+    let time_left = hold.time_left(context.now);
+    if time_left.is_zero() {
+        return (end_leadership(&hold, EndingReason::ValidityEnded, context), None);
     }
     if let Some(release) = handing_over::give_up(&mut hold, context) {
         return releasing::next(release, context);
@@ -47,25 +47,25 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
     {
         return (Phase::Holding(hold), Some(write));
     }
-    if hold.renew.next <= context.now {
+    if hold.renew.next_at <= context.now {
         // Where renewals take so long that one is always due, no write would ever be tried.
-        let is_work = |wanted: recording::Wanted| recording::is_of_work(&hold, &wanted.record);
-        if context.state.turn.is_none() && wanted(&hold, context).is_some_and(is_work) {
-            hold.stalled.get_or_insert(context.now);
+        let is_work = |wanted: recording::PlannedRecord| recording::has_work(&hold, &wanted.record);
+        if context.state.turn.is_none() && plan_record(&hold, context).is_some_and(is_work) {
+            hold.stalled_since.get_or_insert(context.now);
         }
         let operation = Operation::Renew { lease: hold.lease };
         let timings = &context.settings.timings;
         let most = match (hold.beats, timings.failover) {
             (Some(beats), Some(failover)) => {
-                let promised = beats.until.saturating_sub(context.now);
-                let lasts = hold.lease_until.saturating_sub(context.now);
-                let urgent = !hold.is_renewed() || lasts < TRIES * timings.request_timeout;
-                failover.beside(promised, urgent).min(left)
+                let promise_left = beats.acts_until.saturating_sub(context.now);
+                let lease_left = hold.lease_until.saturating_sub(context.now);
+                let is_urgent = !hold.is_renewed() || lease_left < RENEWAL_TRIES * timings.request_timeout;
+                failover.renewal_timeout(promise_left, is_urgent).min(time_left)
             }
-            _ => left,
+            _ => time_left,
         };
         let timeout = timings.request_timeout.min(most);
-        return (Phase::Holding(hold), Some(Outgoing { operation, timeout }));
+        return (Phase::Holding(hold), Some(UnsignedRequest { operation, timeout }));
     }
     // The next try of a renewal that failed comes soon, and a turn would soon be cut off.
     let write = if hold.is_renewed() { recording::next(&mut hold, context) } else { None };
@@ -73,16 +73,16 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
 }
 
 /// Takes the answer.
-pub(super) fn answered(hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
-    match answered.operation {
-        Operation::Renew { .. } => renewed(hold, answered, context),
-        _ => recording::answered(hold, answered, context),
+pub(super) fn on_answer(hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+    match completed.operation {
+        Operation::Renew { .. } => on_renewal_answer(hold, completed, context),
+        _ => recording::on_answer(hold, completed, context),
     }
 }
 
-fn renewed(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+fn on_renewal_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     let (now, timings) = (context.now, &context.settings.timings);
-    match answered.answer().map(|answer| (answer.class, answer.lease)) {
+    match completed.answer().map(|answer| (answer.class, answer.lease)) {
         Some((Class::Done, lease))
             if lease == Some(hold.lease)
                 || mutant!(LeaseIdNotCompared)
@@ -93,20 +93,20 @@ fn renewed(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) ->
             }
             if now >= hold.valid_until && !mutant!(LateRenewalAdopted) {
                 // Too late: it does not resurrect the leadership.
-                return end(&hold, EndingReason::ValidityEnded, context);
+                return end_leadership(&hold, EndingReason::ValidityEnded, context);
             }
-            hold.renewed(timings.valid_until(answered.sent, now));
+            hold.extend_lease(timings.valid_until(completed.sent_at, now));
             if mutant!(RenewalExtendsPromise) {
-                hold.beaten(answered.sent, timings.failover);
+                hold.on_beat_acknowledged(completed.sent_at, timings.failover);
             }
             // Up to an eighth early, so that the answers come at all phases of a second:
             // their dates have whole seconds, and the service's clock is read from them.
-            let early = answered.chance.bits() % nanos(timings.renew / 8);
-            let next = answered.sent + timings.renew - Duration::from_nanos(early);
-            let gap = GAP.min(timings.beside_renewals(now, hold.lease_until));
-            hold.renew = Pace::at(next.max(now + gap));
-            context.effects.gained = Some(Gained::Renewal);
-            unless_stalled(hold, context, answered.chance)
+            let jitter = completed.chance.bits() % nanos(timings.renew / 8);
+            let next = completed.sent_at + timings.renew - Duration::from_nanos(jitter);
+            let gap = RENEWAL_GAP.min(timings.background_timeout(now, hold.lease_until));
+            hold.renew = RetrySchedule::due_at(next.max(now + gap));
+            context.effects.extension = Some(Extension::Renewal);
+            step_down_if_stalled(hold, context, completed.chance)
         }
         // Azurite renews whoever holds the lease, whatever the id that was sent.
         Some((
@@ -116,35 +116,35 @@ fn renewed(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) ->
             | Class::MissingBlob
             | Class::MissingContainer,
             _,
-        )) => lose(&hold, &answered, context),
+        )) => on_lease_lost(&hold, &completed, context),
         Some((
             Class::Refused | Class::Unavailable | Class::Nonsense | Class::ConditionNotMet,
             _,
         ))
         | None => {
-            if answered.is_refused() || hold.renew.failures > 0 {
-                context.report_reply(&answered);
+            if completed.is_refused() || hold.renew.failures > 0 {
+                context.report_failure(&completed);
             }
-            hold.renew.failed(now, BACK_OFF, answered.chance);
+            hold.renew.on_failure(now, BACK_OFF, completed.chance);
             Phase::Holding(hold)
         }
     }
 }
 
 /// The service says that the lease is gone: there is nothing to release.
-fn lose(hold: &Hold, answered: &Answered<'_>, context: &mut Context<'_>) -> Phase {
-    if let Some(answer) = answered.answer() {
-        let detail = Problem::of_answer(answer, answered.operation, context.settings).detail;
+fn on_lease_lost(hold: &Hold, completed: &CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+    if let Some(answer) = completed.answer() {
+        let detail = Problem::from_answer(answer, completed.operation, context.settings).detail;
         context.report_problem(ProblemClass::LeaseLost, detail);
     }
-    end(hold, EndingReason::LeaseLost, context);
+    end_leadership(hold, EndingReason::LeaseLost, context);
     Phase::Stopping { lease: None }
 }
 
 /// Ends the leadership. The host stops the work; what follows waits until it was seen stopped.
-fn end(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Phase {
+fn end_leadership(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Phase {
     memory::given_up(hold);
-    context.state.steering.settle();
+    context.state.steering.clear();
     context.effects.ending = Some(Ending { term: hold.record.term, reason });
     if context.effects.run.take().is_some() {
         context.state.turn = None; // Claimed in this very step, and never to be started.
@@ -155,11 +155,11 @@ fn end(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Phase {
 /// Gives up a leadership without work that gets through: none for two leases since the first try. A
 /// try and the renewal before it may be under way then, so that this is known at the latest two
 /// request time-outs and a back-off later.
-fn unless_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+fn step_down_if_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings) = (context.now, context.settings);
-    let most = STALLED_LEASES * settings.timings.lease;
-    let stalled = hold.stalled.map(|since| now.saturating_sub(since));
-    let Some(stalled) = stalled.filter(|stalled| *stalled >= most && !mutant!(StalledLeaderStays))
+    let longest_stall = STALLED_LEASES * settings.timings.lease;
+    let stalled = hold.stalled_since.map(|since| now.saturating_sub(since));
+    let Some(stalled) = stalled.filter(|stalled| *stalled >= longest_stall && !mutant!(StalledLeaderStays))
     else {
         return Phase::Holding(hold);
     };

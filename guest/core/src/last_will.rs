@@ -6,7 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::Moment;
-use super::context::{Ask, Context};
+use super::context::{SignedRequest, Context};
 use super::credential_state::CredentialState;
 use super::phase::Hold;
 use super::settings::Settings;
@@ -33,16 +33,16 @@ pub struct LastWill {
 impl LastWill {
     /// The will of a leader at `now`, which is `date` for the service. None where there is nothing to
     /// authorise it with, or it would be of no use.
-    pub(super) fn of(
+    pub(super) fn for_leader(
         hold: &Hold,
         date: DateTime<Utc>,
         now: Moment,
         context: &Context<'_>,
     ) -> Option<Self> {
         let settings = context.settings;
-        let runs_out = hold.lease_until + settings.timings.margin;
-        let (operation, of) = (mutants::last_will(hold.lease), &context.state.credential_state);
-        let (request, until) = signed(operation, (settings, of), (date, now), runs_out)?;
+        let lease_end = hold.lease_until + settings.timings.margin;
+        let (operation, credential_state) = (mutants::last_will(hold.lease), &context.state.credential_state);
+        let (request, until) = sign(operation, (settings, credential_state), (date, now), lease_end)?;
         Some(Self { request, valid_for: until.saturating_sub(context.started) })
     }
 
@@ -56,34 +56,34 @@ impl LastWill {
         now: Moment,
     ) -> Option<Self> {
         let operation = Operation::Delete { lease: None, if_match: Some(tag) };
-        let (of, at) = ((settings, &session.credential), (wall + session.ahead(), now));
-        let (request, until) = signed(operation, of, at, now + SIGNED_FOR)?;
+        let (signer, times) = ((settings, &session.credential), (wall + session.clock_skew(), now));
+        let (request, until) = sign(operation, signer, times, now + SIGNED_FOR)?;
         Some(Self { request, valid_for: until.saturating_sub(now) })
     }
 }
 
 /// A request as it goes to the service at `now`, which is `date` for the service, and until when it can be of use: `end`, or
 /// when what authorises it expires, if that comes first.
-fn signed(
+fn sign(
     operation: Operation,
-    (settings, of): (&Settings, &CredentialState),
+    (settings, credential_state): (&Settings, &CredentialState),
     (date, now): (DateTime<Utc>, Moment),
     end: Moment,
 ) -> Option<(Request, Moment)> {
     let credential = settings.account.credential();
-    let pass = of.pass(credential, now)?;
-    let authorised = of.until(credential, now);
-    let signed = match credential {
+    let auth = credential_state.auth_source(credential, now)?;
+    let authorised_until = credential_state.valid_until(credential, now);
+    let signature_lifetime = match credential {
         Credential::SharedKey(..) => Some(SIGNED_FOR),
         // One that has expired is of no use from now on.
-        Credential::Sas(sas) => sas.bounds().1.map(|end| (end - date).to_std().unwrap_or_default()),
+        Credential::Sas(sas) => sas.validity_bounds().1.map(|end| (end - date).to_std().unwrap_or_default()),
         // What the service says of a token that was given to this candidate is not known here.
         Credential::Token(_) | Credential::Identity(_) => None,
     };
-    let signed = signed.map(|left| now + left);
-    let until = [authorised, signed].into_iter().flatten().fold(end, Moment::min);
+    let signed_until = signature_lifetime.map(|left| now + left);
+    let until = [authorised_until, signed_until].into_iter().flatten().fold(end, Moment::min);
     let timeout = settings.timings.request_timeout;
-    let request = Ask { operation, timeout, pass }.request(settings, date);
+    let request = SignedRequest { operation, timeout, auth }.to_http(settings, date);
     (until > now).then_some((request, until))
 }
 

@@ -80,22 +80,22 @@ mod watching;
 mod write;
 
 pub use agenda::{Agenda, Due, Missed, Task};
-pub use candidate::{Begins, Step};
+pub use candidate::{StepStart, Step};
 pub use chance::{Chance, lease_id as fresh_lease_id};
 pub use complaint::{Complaint, SettingId};
-pub use context::{Ask, Beside, Todo};
-pub use credential_state::{CredentialState, Fetch, Fetched, LONGEST_FETCH};
-pub use environment::{Environment, SecretFile, Unreadable, read_secret};
+pub use context::{SignedRequest, BackgroundRequest, StepAction};
+pub use credential_state::{CredentialState, TokenRequest, TokenReply, LONGEST_FETCH};
+pub use environment::{Environment, SecretFile, FileError, read_secret};
 pub use failover::Failover;
 pub use failure::{Failure, FailureKind};
 pub use failure_policy::FailurePolicy;
 pub use history::{History, Incumbent};
 pub use last_will::LastWill;
 pub use listing::{Listed, listed};
-pub use one_turn::{Course, Next, OneTurn, Prospect, Turned};
+pub use one_turn::{OneTurnOutcome, OneTurnAction, OneTurn, StepProgress, OneTurnResult};
 pub use options::{Options, Orders, Retries};
-pub use orders::{Placing, TransferOrder, TransferState, transfer, trigger};
-pub use own_time::OwnTime;
+pub use orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
+pub use own_time::ElapsedClock;
 pub use problem::{Problem, ProblemClass};
 pub use record::{
     Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
@@ -103,14 +103,14 @@ pub use record::{
 };
 pub use report::{
     Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report, Request, Response,
-    Role, Share, State, Told, Turn, TurnResult,
+    Role, Share, State, BackgroundReply, Turn, TurnResult,
 };
 pub use service_clock::{ServiceClock, Timestamp};
 pub use settings::{Needs, Settings};
 pub use side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
-pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone, ZoneOffset};
-pub use snapshot::{LeaseState, Look, Snapshot, broken};
-pub use split::at_work;
+pub use slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone, ZoneOffset};
+pub use snapshot::{LeaseState, Inspection, Snapshot, break_remaining};
+pub use split::active_member_or_share;
 pub use text::is_order_id;
 pub use timings::Timings;
 pub use turns::{NextTurn, Triggered, Turns};
@@ -118,7 +118,7 @@ pub use turns::{NextTurn, Triggered, Turns};
 pub use tenure_azure::operation::Kind as RequestKind;
 pub use tenure_azure::secret::Secret;
 pub use tenure_base::duration::{format_duration, milliseconds, nanoseconds};
-pub use tenure_base::text::causes;
+pub use tenure_base::text::error_chain;
 
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;

@@ -8,12 +8,12 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::chance::{Chance, jittered};
+use super::chance::{Chance, jitter};
 use super::problem::Problem;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::side_blob_rules::{self, CANDIDATE};
-use super::text::{LONGEST_ADDRESS, LONGEST_NAME, encoded, fit};
+use super::text::{LONGEST_ADDRESS, LONGEST_NAME, encode, decode_allowed};
 use crate::mutants::mutant;
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
@@ -24,14 +24,14 @@ use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
 /// The first read comes so soon after the start at the latest, and the next one after another candidate was quicker.
-const SOON: Duration = Duration::from_secs(20);
+const FIRST_READ: Duration = Duration::from_secs(20);
 
 /// From one write to the next read, and by how much it is more at most, so that candidates do not come together.
-const EVERY: Duration = Duration::from_secs(10 * 60);
-const SPREAD: Duration = Duration::from_secs(2 * 60);
+const READ_INTERVAL: Duration = Duration::from_secs(10 * 60);
+const READ_JITTER: Duration = Duration::from_secs(2 * 60);
 
 /// An entry that was not written again for so long is nobody's: it was due twice.
-const LATELY: Duration = Duration::from_secs(30 * 60);
+const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
 /// So often in a row another candidate may be quicker, before this one waits for its next time.
 const MOST_TRIES: u32 = 3;
@@ -63,15 +63,15 @@ pub struct Listed {
 pub(super) struct Listing {
     /// The others and itself, as they were read or written last.
     pub known: Vec<Listed>,
-    next: Next,
+    next_request: NextRequest,
     /// So often in a row another candidate was quicker.
-    tries: u32,
+    lost_races: u32,
     /// The entry changed while it was written.
-    outdated: bool,
+    is_outdated: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-enum Next {
+enum NextRequest {
     /// This may not be done.
     #[default]
     Nothing,
@@ -82,21 +82,21 @@ enum Next {
 
 impl Listing {
     /// That of a candidate which begins now. An observer only reads.
-    pub fn begin(settings: &Settings, now: Moment, nonce: u64) -> Self {
+    pub fn new(settings: &Settings, now: Moment, nonce: u64) -> Self {
         let next = match !settings.one_shot && settings.election.may_have_side_blobs() {
             // The nonce is as random as anything.
-            true => Next::Read(now + SOON / 2 + part_of(SOON / 2, nonce)),
-            false => Next::Nothing,
+            true => NextRequest::Read(now + FIRST_READ / 2 + random_part(FIRST_READ / 2, nonce)),
+            false => NextRequest::Nothing,
         };
-        Self { next, ..Self::default() }
+        Self { next_request: next, ..Self::default() }
     }
 
     /// Something else is to be told of this candidate than before.
-    pub fn changed(&mut self, now: Moment) {
-        match &mut self.next {
-            Next::Read(due) => *due = now.min(*due),
-            Next::Write(_) => self.outdated = true,
-            Next::Nothing => {}
+    pub fn on_own_change(&mut self, now: Moment) {
+        match &mut self.next_request {
+            NextRequest::Read(due) => *due = now.min(*due),
+            NextRequest::Write(_) => self.is_outdated = true,
+            NextRequest::Nothing => {}
         }
     }
 
@@ -108,102 +108,102 @@ impl Listing {
         time: Option<Timestamp>,
     ) -> Option<(Moment, Operation)> {
         let blob = SideBlob::Candidates;
-        match &self.next {
-            Next::Nothing => None,
-            Next::Read(due) => Some((*due, Operation::ReadSideBlob(blob))),
-            Next::Write(over) => {
-                let entries = with_own(&self.known, settings, ready, time?);
-                let (over, metadata) = (over.clone(), written(&entries, settings));
-                Some((Moment::ZERO, Operation::WriteSideBlob { blob, over, metadata }))
+        match &self.next_request {
+            NextRequest::Nothing => None,
+            NextRequest::Read(due) => Some((*due, Operation::ReadSideBlob(blob))),
+            NextRequest::Write(over) => {
+                let entries = with_own_entry(&self.known, settings, ready, time?);
+                let (over, metadata) = (over.clone(), to_metadata(&entries, settings));
+                Some((Moment::ZERO, Operation::WriteSideBlob { blob, replaces: over, metadata }))
             }
         }
     }
 
     /// Takes the answer to a read, or to a write of this entry. True: the list may be another one than before.
-    pub fn answered(
+    pub fn on_answer(
         &mut self,
-        (writes, answer): (bool, Option<&Answer>),
+        (is_write, answer): (bool, Option<&Answer>),
         (settings, ready): (&Settings, bool),
         (time, now): (Option<Timestamp>, Moment),
         chance: &mut dyn Chance,
     ) -> bool {
         let class = answer.map(|answer| answer.class);
-        let quicker = matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && writes;
-        let there = answer.filter(|_| class == Some(Class::Done) && !writes).and_then(read);
-        let later =
-            |chance: &mut dyn Chance| Next::Read(now + EVERY + part_of(SPREAD, chance.bits()));
-        let (next, known) = match (class, there) {
+        let lost_race = matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && is_write;
+        let read_list = answer.filter(|_| class == Some(Class::Done) && !is_write).and_then(read_list);
+        let read_later =
+            |chance: &mut dyn Chance| NextRequest::Read(now + READ_INTERVAL + random_part(READ_JITTER, chance.bits()));
+        let (next, known) = match (class, read_list) {
             (_, Some((_, entries))) if settings.observes => {
-                (later(chance), Some(lately(entries, time)))
+                (read_later(chance), Some(recent(entries, time)))
             }
-            (Some(Class::MissingBlob), _) if settings.observes => (later(chance), Some(Vec::new())),
-            (Some(Class::MissingBlob), _) if !writes => (Next::Write(None), Some(Vec::new())),
-            (_, Some((etag, entries))) => (Next::Write(Some(etag)), Some(lately(entries, time))),
-            _ if quicker && self.tries < MOST_TRIES => {
-                (Next::Read(now + jittered(SOON, chance)), None)
+            (Some(Class::MissingBlob), _) if settings.observes => (read_later(chance), Some(Vec::new())),
+            (Some(Class::MissingBlob), _) if !is_write => (NextRequest::Write(None), Some(Vec::new())),
+            (_, Some((etag, entries))) => (NextRequest::Write(Some(etag)), Some(recent(entries, time))),
+            _ if lost_race && self.lost_races < MOST_TRIES => {
+                (NextRequest::Read(now + jitter(FIRST_READ, chance)), None)
             }
             // Written, or given up until then. Somebody else's blob is left untouched.
             _ => {
-                let done = class == Some(Class::Done) && writes;
-                let own = time.filter(|_| done);
-                let known = own.map(|time| with_own(&self.known, settings, ready, time));
-                (later(chance), known)
+                let done = class == Some(Class::Done) && is_write;
+                let own_time = time.filter(|_| done);
+                let known = own_time.map(|time| with_own_entry(&self.known, settings, ready, time));
+                (read_later(chance), known)
             }
         };
-        self.tries = match &next {
-            Next::Read(_) if quicker && self.tries < MOST_TRIES => self.tries + 1,
-            Next::Write(_) => self.tries,
-            Next::Read(_) | Next::Nothing => 0,
+        self.lost_races = match &next {
+            NextRequest::Read(_) if lost_race && self.lost_races < MOST_TRIES => self.lost_races + 1,
+            NextRequest::Write(_) => self.lost_races,
+            NextRequest::Read(_) | NextRequest::Nothing => 0,
         };
-        let outdated = writes && core::mem::take(&mut self.outdated);
-        self.next = if outdated { Next::Read(now) } else { next };
-        let news = known.is_some();
+        let outdated = is_write && core::mem::take(&mut self.is_outdated);
+        self.next_request = if outdated { NextRequest::Read(now) } else { next };
+        let is_changed = known.is_some();
         if let Some(known) = known {
             self.known = known;
         }
-        news
+        is_changed
     }
 
     /// The names of the others, to be told to whoever named one that is not among them; none where it is, or where
     /// nobody is known.
-    pub fn without(&self, wanted: &str, own: &str) -> Option<String> {
-        let others = self.known.iter().map(|entry| &entry.name).filter(|name| *name != own);
+    pub fn others_if_missing(&self, wanted: &str, own_name: &str) -> Option<String> {
+        let others = self.known.iter().map(|entry| &entry.name).filter(|name| *name != own_name);
         let names: Vec<_> = others.cloned().collect();
         (!names.is_empty() && !names.iter().any(|name| name == wanted)).then(|| names.join(", "))
     }
 }
 
 /// A part of a span, by chance.
-fn part_of(span: Duration, bits: u64) -> Duration {
+fn random_part(span: Duration, bits: u64) -> Duration {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
     Duration::from_millis(bits % millis)
 }
 
 /// The entries with that of this candidate, those seen last first.
-fn with_own(known: &[Listed], settings: &Settings, ready: bool, time: Timestamp) -> Vec<Listed> {
-    let own = Listed {
+fn with_own_entry(known: &[Listed], settings: &Settings, ready: bool, time: Timestamp) -> Vec<Listed> {
+    let own_entry = Listed {
         name: settings.name.clone(),
         address: settings.address.clone(),
         ready,
         failover: settings.timings.failover.map(|failover| failover.within),
         seen: time,
     };
-    let others = known.iter().filter(|entry| entry.name != own.name).cloned();
+    let others = known.iter().filter(|entry| entry.name != own_entry.name).cloned();
     let others = if mutant!(ListsOnlyItself) { Vec::new() } else { others.collect() };
-    let mut entries = lately(others, Some(time));
-    entries.insert(0, own);
+    let mut entries = recent(others, Some(time));
+    entries.insert(0, own_entry);
     entries
 }
 
 /// Those that were seen lately, the last one first.
-fn lately(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
+fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
     // Nobody else's time is so far ahead: such an entry would stay for ever.
-    let is_fresh =
-        |time: Timestamp, seen: Timestamp| time.since(seen) < LATELY && seen.since(time) < LATELY;
+    let is_recent =
+        |time: Timestamp, seen: Timestamp| time.since(seen) < MAX_AGE && seen.since(time) < MAX_AGE;
     let mut sorted: Vec<Listed> = Vec::new();
     // They come sorted, since they were written so; the sort of the library is 5 KB of component.
     for entry in entries {
-        if time.is_none_or(|time| is_fresh(time, entry.seen)) {
+        if time.is_none_or(|time| is_recent(time, entry.seen)) {
             let comes_before = |other: &Listed| {
                 entry.seen > other.seen || entry.seen == other.seen && entry.name < other.name
             };
@@ -215,10 +215,10 @@ fn lately(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
 }
 
 /// As the blob has them: as many as there is room for.
-fn written(entries: &[Listed], settings: &Settings) -> Metadata {
+fn to_metadata(entries: &[Listed], settings: &Settings) -> Metadata {
     let mut list = String::new();
     for entry in entries {
-        let text = entry.text();
+        let text = entry.to_text();
         if list.len() + 1 + text.len() > MOST_BYTES {
             break;
         }
@@ -228,26 +228,26 @@ fn written(entries: &[Listed], settings: &Settings) -> Metadata {
         list += &text;
     }
     let mut metadata = Metadata::default();
-    metadata.insert(CANDIDATE.into(), encoded(&settings.name));
+    metadata.insert(CANDIDATE.into(), encode(&settings.name));
     metadata.insert(LIST.into(), list);
     metadata
 }
 
 /// The tag and the entries of the list in the answer to a read; none where the blob is somebody else's.
-fn read(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
+fn read_list(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
     let properties =
-        answer.properties.as_ref().filter(|seen| side_blob_rules::is_from_candidate(seen))?;
-    Some((answer.etag.clone()?, entries(properties).flatten().collect()))
+        answer.properties.as_ref().filter(|properties| side_blob_rules::is_from_candidate(properties))?;
+    Some((answer.etag.clone()?, parse_entries(properties).flatten().collect()))
 }
 
 /// What stands on the list. What no candidate writes is none.
-fn entries(properties: &Properties) -> impl Iterator<Item = Option<Listed>> {
-    properties.metadata.get(LIST).unwrap_or_default().split_whitespace().map(Listed::read)
+fn parse_entries(properties: &Properties) -> impl Iterator<Item = Option<Listed>> {
+    properties.metadata.get(LIST).unwrap_or_default().split_whitespace().map(Listed::parse)
 }
 
 /// Whether candidates wrote this, or a version that is not known.
-pub(super) fn is_fit(properties: &Properties) -> bool {
-    entries(properties).all(|entry| entry.is_some())
+pub(super) fn is_valid(properties: &Properties) -> bool {
+    parse_entries(properties).all(|entry| entry.is_some())
 }
 
 /// The candidates that were seen lately, by the answer to a read of their list: for people.
@@ -258,25 +258,25 @@ pub fn listed(answer: &Answer, settings: &Settings) -> Result<Vec<Listed>, Probl
     match answer.class {
         Class::Done => {
             let time = answer.date.map(Timestamp::from_date);
-            Ok(read(answer).map(|(_, entries)| lately(entries, time)).unwrap_or_default())
+            Ok(read_list(answer).map(|(_, entries)| recent(entries, time)).unwrap_or_default())
         }
         Class::MissingBlob | Class::MissingContainer => Ok(Vec::new()),
         _ => {
             let operation = Operation::ReadSideBlob(SideBlob::Candidates);
-            Err(Problem::of_answer(answer, &operation, settings))
+            Err(Problem::from_answer(answer, &operation, settings))
         }
     }
 }
 
 impl Listed {
     /// `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. A field that a version to come adds stands behind them.
-    fn text(&self) -> String {
+    fn to_text(&self) -> String {
         let seconds = self.seen.to_date().timestamp();
         let state = if self.ready { "ready" } else { "unready" };
         let failover = self.failover.map(|within| within.as_millis().to_string());
-        let address = self.address.as_deref().map(encoded);
+        let address = self.address.as_deref().map(encode);
         [
-            encoded(&self.name),
+            encode(&self.name),
             seconds.to_string(),
             state.into(),
             failover.unwrap_or_default(),
@@ -285,9 +285,9 @@ impl Listed {
         .join(",")
     }
 
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split(',');
-        let name = fit(fields.next()?, LONGEST_NAME)?;
+        let name = decode_allowed(fields.next()?, LONGEST_NAME)?;
         let seconds: i64 = fields.next()?.parse().ok()?;
         let ready = fields.next()? != "unready";
         let failover = match fields.next()? {
@@ -296,7 +296,7 @@ impl Listed {
         };
         let address = match fields.next()? {
             "" => None,
-            address => Some(fit(address, LONGEST_ADDRESS)?),
+            address => Some(decode_allowed(address, LONGEST_ADDRESS)?),
         };
         let seen = Timestamp::from_date(DateTime::from_timestamp(seconds, 0)?);
         Some(Self { name, address, ready, failover, seen })

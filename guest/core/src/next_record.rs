@@ -13,46 +13,46 @@ use serde::{Deserialize, Serialize};
 /// had ended by the time it was answered, this candidate knows so when it leads again. Of a
 /// claim of another candidate nobody can tell, so that one counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Began {
-    scheduled: Option<PutForward>,
-    triggered: Option<PutForward>,
+pub(super) struct ProposedClaims {
+    scheduled: Option<ProposedClaim>,
+    triggered: Option<ProposedClaim>,
 }
 
 /// A claim that this candidate decided to write.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct PutForward {
+struct ProposedClaim {
     /// The same claim in another term may be another candidate's.
     term: u64,
     claim: LastSlot,
     /// Its turn was handed to the host.
-    begun: bool,
+    is_started: bool,
 }
 
-impl PutForward {
+impl ProposedClaim {
     /// Whether the claim of a record of this candidate is this one, and came to nothing.
-    fn never_began(put: Option<Self>, term: u64, on_record: LastSlot) -> bool {
-        put.is_some_and(|put| put.term == term && put.claim == on_record && !put.begun)
+    fn never_started(proposed: Option<Self>, term: u64, on_record: LastSlot) -> bool {
+        proposed.is_some_and(|put| put.term == term && put.claim == on_record && !put.is_started)
     }
 }
 
-impl Began {
+impl ProposedClaims {
     /// Notes the claim in a record that is to be written.
-    pub fn put_forward(&mut self, record: &Record, kind: Kind) {
+    pub fn propose(&mut self, record: &Record, kind: Kind) {
         let claim = record.claim(kind);
-        let put = claim.map(|claim| PutForward { term: record.term, claim, begun: false });
-        *self.of(kind) = put;
+        let proposed = claim.map(|claim| ProposedClaim { term: record.term, claim, is_started: false });
+        *self.claim_mut(kind) = proposed;
     }
 
     /// Notes that a turn is handed to the host, or that the host says that it never began it.
-    pub fn note(&mut self, turn: &Turn, begun: bool) {
+    pub fn set_started(&mut self, turn: &Turn, is_started: bool) {
         let claim = LastSlot { slot: turn.slot, attempt: turn.attempt };
-        let put = self.of(turn.kind()).as_mut();
-        if let Some(put) = put.filter(|put| (put.term, put.claim) == (turn.term, claim)) {
-            put.begun = begun;
+        let proposed = self.claim_mut(turn.kind()).as_mut();
+        if let Some(put) = proposed.filter(|put| (put.term, put.claim) == (turn.term, claim)) {
+            put.is_started = is_started;
         }
     }
 
-    fn of(&mut self, kind: Kind) -> &mut Option<PutForward> {
+    fn claim_mut(&mut self, kind: Kind) -> &mut Option<ProposedClaim> {
         match kind {
             Kind::Slot => &mut self.scheduled,
             Kind::Trigger => &mut self.triggered,
@@ -61,16 +61,16 @@ impl Began {
 
     /// Puts on a record that this candidate wrote which of its claims came to nothing. What the record
     /// tells of the slot then is the end of an earlier attempt.
-    fn correct(&self, record: &mut Record, now: Timestamp) {
+    fn record_unstarted(&self, record: &mut Record, now: Timestamp) {
         let not_started = End { outcome: Outcome::NotStarted, at: now, took: None };
-        if let Some(last) = record.last
-            && PutForward::never_began(self.scheduled, record.term, last)
+        if let Some(last) = record.last_slot
+            && ProposedClaim::never_started(self.scheduled, record.term, last)
         {
             record.put_outcome(Kind::Slot, not_started);
         }
         if let Some(newest) = &record.triggers.newest
             && newest.outcome.is_none()
-            && PutForward::never_began(self.triggered, record.term, newest.claim())
+            && ProposedClaim::never_started(self.triggered, record.term, newest.claim())
         {
             record.put_outcome(Kind::Trigger, not_started);
         }
@@ -86,44 +86,44 @@ impl Began {
 pub(super) fn next_record(
     settings: &Settings,
     nonce: u64,
-    began: &Began,
-    before: Option<Record>,
+    claims: &ProposedClaims,
+    previous: Option<Record>,
     since: Timestamp,
 ) -> Record {
     let agenda = &settings.agenda;
     let time = if mutant!(TermFromRecordAlone) { 0 } else { since.seconds() };
-    let least = match &before {
-        Some(before) => before.term.max(time),
+    let last_term = match &previous {
+        Some(previous) => previous.term.max(time),
         None => time.saturating_add(1),
     };
-    let mut before = before.unwrap_or_default();
-    if before.nonce == nonce {
-        began.correct(&mut before, since);
+    let mut previous = previous.unwrap_or_default();
+    if previous.nonce == nonce {
+        claims.record_unstarted(&mut previous, since);
     }
     if let Some(schedule) = &agenda.schedule {
         // The slots of another schedule were not this one's to run.
-        let other = before.schedule.as_ref().is_some_and(|text| *text != schedule.description());
-        let begin = agenda.begin(since);
-        let earlier = before.last.is_none_or(|last| other && last.slot < begin.slot);
+        let is_other_schedule = previous.schedule.as_ref().is_some_and(|text| *text != schedule.description());
+        let first_slot = agenda.initial_slot(since);
+        let is_earlier = previous.last_slot.is_none_or(|last| is_other_schedule && last.slot < first_slot.slot);
         if agenda.is_one_turn_a_term() {
-            before.begin_anew(begin);
-        } else if earlier && before.is_done() {
-            before.last = Some(begin);
+            previous.restart_slots(first_slot);
+        } else if is_earlier && previous.is_done() {
+            previous.last_slot = Some(first_slot);
         }
     }
     let (schedule, delay) = match agenda.description() {
-        Some(own) => (Some(own), agenda.delay),
-        None => (before.schedule.take(), before.delay),
+        Some(own_schedule) => (Some(own_schedule), agenda.delay),
+        None => (previous.schedule.take(), previous.delay),
     };
-    before.enter_history();
-    let term = least.saturating_add(1);
+    previous.enter_history();
+    let term = last_term.saturating_add(1);
     Record {
-        changes: before.changes.saturating_add(1),
+        changes: previous.changes.saturating_add(1),
         successor: None,
         refusal: None,
         beat: settings.timings.failover.map(|f| Beat { number: 0, promise: f.promise() }),
         term,
-        coordinator_term: if settings.coordinates { Some(term) } else { before.coordinator_term },
+        coordinator_term: if settings.coordinates { Some(term) } else { previous.coordinator_term },
         orders_term: settings.reads_orders().then_some(term),
         leader: settings.name.clone(),
         nonce,
@@ -131,6 +131,6 @@ pub(super) fn next_record(
         address: settings.address.clone(),
         schedule,
         delay,
-        ..before
+        ..previous
     }
 }

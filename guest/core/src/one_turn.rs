@@ -13,25 +13,25 @@ use super::record::{End, Outcome, Record};
 use super::report::{Event, Report, Role, State, Turn, TurnResult};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
-use super::snapshot::{LeaseState, Look};
+use super::snapshot::{LeaseState, Inspection};
 use tenure_base::prelude::*;
 
 /// How long to contend without leading, and to lead without a turn to run.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long to try to give the lease back; then it runs out.
-const LEAVING: Duration = Duration::from_secs(8);
+const RELEASE_TIME: Duration = Duration::from_secs(8);
 
 /// A turn that is due so soon is waited for: the clock that calls may be a little fast, and
 /// the next call may be a day away.
-const SOON: Duration = Duration::from_secs(2);
+const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// Between two reads, when another candidate was faster.
 const READ_AGAIN: Duration = Duration::from_millis(300);
 
 /// How far a step brought the candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Prospect {
+pub enum StepProgress {
     /// It holds nothing, and nothing that it asked for can still be granted.
     Watching,
     /// Something is being won, claimed or given back.
@@ -46,13 +46,13 @@ pub enum Prospect {
     /// It has left.
     Left {
         /// The outcome of the turn was put on record.
-        recorded: bool,
+        outcome_recorded: bool,
     },
 }
 
 /// What an invocation came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum OneTurnOutcome {
     /// The turn ran and succeeded.
     Succeeded,
     /// The turn ran, and the handler returned an error.
@@ -71,9 +71,9 @@ pub enum Course {
 
 /// The result of an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turned {
+pub struct OneTurnResult {
     /// What it came to.
-    pub course: Course,
+    pub outcome: OneTurnOutcome,
     /// The term under which it led, if it did.
     pub term: Option<u64>,
     /// Who leads, when it followed.
@@ -81,11 +81,11 @@ pub struct Turned {
     /// The turn that was claimed.
     pub turn: Option<Turn>,
     /// The handler was called.
-    pub ran: bool,
+    pub handler_called: bool,
     /// What the handler complained of.
     pub error: Option<String>,
     /// Whether the outcome is on record, when there is one.
-    pub recorded: Option<bool>,
+    pub outcome_recorded: Option<bool>,
     /// When the next turn is due; not later than now: at once.
     pub next: Option<Timestamp>,
     /// What went wrong on the way.
@@ -94,7 +94,7 @@ pub struct Turned {
 
 /// What an invocation does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum OneTurnAction {
     /// Read the election, and tell [`OneTurn::read`].
     Read,
     /// Do a step with [`OneTurn::state`] and this event, and tell [`OneTurn::stepped`].
@@ -104,7 +104,7 @@ pub enum Next {
     /// Call the handler, and tell [`OneTurn::ran`].
     Run(Turn),
     /// It is over.
-    Done(Box<Turned>),
+    Done(Box<OneTurnResult>),
 }
 
 /// An invocation.
@@ -115,13 +115,13 @@ pub struct OneTurn<'s> {
     /// Contending ends then.
     patient_until: Moment,
     /// It has waited for a turn once.
-    waited: bool,
+    has_waited: bool,
     state: Option<State>,
     /// Up to when the leadership is certain.
     valid_until: Moment,
     /// What is on record while leading, and what time it was when.
-    known: Option<(Box<Record>, Timestamp, Moment)>,
-    result: Turned,
+    last_known: Option<(Box<Record>, Timestamp, Moment)>,
+    result: OneTurnResult,
 }
 
 #[derive(Debug)]
@@ -130,29 +130,29 @@ enum Stage {
     Contending { at: Moment },
     Running(Turn),
     Leaving { event: Option<Event>, at: Moment, until: Moment },
-    Over,
+    Done,
 }
 
 impl<'s> OneTurn<'s> {
     /// Begins one at `now`.
     #[must_use]
-    pub fn begin(settings: &'s Settings, now: Moment) -> Self {
+    pub fn new(settings: &'s Settings, now: Moment) -> Self {
         Self {
             settings,
             stage: Stage::Reading { at: now },
             patient_until: now + PATIENCE,
-            waited: false,
+            has_waited: false,
             state: None,
             valid_until: Moment::ZERO,
-            known: None,
-            result: Turned {
-                course: Course::Undecided,
+            last_known: None,
+            result: OneTurnResult {
+                outcome: OneTurnOutcome::Undecided,
                 term: None,
                 leader: None,
                 turn: None,
-                ran: false,
+                handler_called: false,
                 error: None,
-                recorded: None,
+                outcome_recorded: None,
                 next: None,
                 problems: Vec::new(),
             },
@@ -166,48 +166,48 @@ impl<'s> OneTurn<'s> {
     }
 
     /// What to do at `now`.
-    pub fn next(&mut self, now: Moment) -> Next {
+    pub fn next(&mut self, now: Moment) -> OneTurnAction {
         let patient_until = self.patient_until;
-        let wait = |at: Moment, until: Moment| Next::Wait(at.min(until));
+        let wait = |at: Moment, until: Moment| OneTurnAction::Wait(at.min(until));
         match &mut self.stage {
-            Stage::Reading { .. } if now >= patient_until => self.end(Course::Undecided),
+            Stage::Reading { .. } if now >= patient_until => self.end(OneTurnOutcome::Undecided),
             Stage::Reading { at } if now < *at => wait(*at, patient_until),
-            Stage::Reading { .. } => Next::Read,
+            Stage::Reading { .. } => OneTurnAction::Read,
             Stage::Contending { .. } if now >= patient_until => {
-                self.leave(Course::Undecided, Event::Leave(None), now);
+                self.leave(OneTurnOutcome::Undecided, Event::Leave(None), now);
                 self.next(now)
             }
             Stage::Contending { at } if now < *at => wait(*at, patient_until),
-            Stage::Contending { .. } => Next::Step(None),
+            Stage::Contending { .. } => OneTurnAction::Step(None),
             // Frozen since the claim: the turn is not begun any more.
             Stage::Running(_) if now >= self.valid_until => {
-                self.leave(Course::Overran, Event::LeaveLate(Outcome::NotStarted.into()), now);
+                self.leave(OneTurnOutcome::Overran, Event::LeaveLate(Outcome::NotStarted.into()), now);
                 self.next(now)
             }
             Stage::Running(turn) => {
                 turn.valid_for = self.valid_until - now;
-                Next::Run(turn.clone())
+                OneTurnAction::Run(turn.clone())
             }
-            Stage::Leaving { until, .. } if now >= *until => self.end(self.result.course),
+            Stage::Leaving { until, .. } if now >= *until => self.end(self.result.outcome),
             Stage::Leaving { at, until, .. } if now < *at => wait(*at, *until),
-            Stage::Leaving { event, .. } => Next::Step(event.take()),
-            Stage::Over => Next::Done(Box::new(self.result.clone())),
+            Stage::Leaving { event, .. } => OneTurnAction::Step(event.take()),
+            Stage::Done => OneTurnAction::Done(Box::new(self.result.clone())),
         }
     }
 
     /// Takes what was read.
-    pub fn read(&mut self, look: Result<Look, Problem>, now: Moment) {
-        let Look { snapshot, next_turn } = match look {
-            Ok(look) => look,
+    pub fn on_read(&mut self, inspection: Result<Inspection, Problem>, now: Moment) {
+        let Inspection { snapshot, next_turn } = match inspection {
+            Ok(inspection) => inspection,
             Err(problem) => {
                 self.result.problems.push(problem);
-                self.end(Course::Unanswered);
+                self.end(OneTurnOutcome::Unanswered);
                 return;
             }
         };
         self.result.next = next_turn;
-        let schedules = Problem::of_schedules(snapshot.turns.schedule.as_deref(), self.settings);
-        let ahead = snapshot.ahead.map(|by| Problem::of_slot_ahead(snapshot.asked_at.plus(by)));
+        let schedules = Problem::schedule_mismatch(snapshot.turns.schedule.as_deref(), self.settings);
+        let ahead = snapshot.ahead.map(|ahead_by| Problem::slot_ahead(snapshot.answered_at.plus(ahead_by)));
         for problem in schedules.into_iter().chain(ahead) {
             if !self.result.problems.contains(&problem) {
                 self.result.problems.push(problem);
@@ -215,48 +215,48 @@ impl<'s> OneTurn<'s> {
         }
         if let Some(problem) = snapshot.problem {
             self.result.problems.push(problem);
-            self.end(Course::Unanswered);
+            self.end(OneTurnOutcome::Unanswered);
             return;
         }
         if matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking) {
             self.result.leader = snapshot.incumbent;
-            self.end(Course::Followed);
+            self.end(OneTurnOutcome::Followed);
             return;
         }
-        let wait = next_turn.map(|next| next.since(snapshot.asked_at));
+        let wait = next_turn.map(|next| next.since(snapshot.answered_at));
         match wait {
             // The first leader of all writes the record.
             _ if snapshot.incumbent.is_none() => self.stage = Stage::Contending { at: now },
             Some(Duration::ZERO) => self.stage = Stage::Contending { at: now },
-            Some(wait) if wait <= SOON && !self.waited => {
+            Some(wait) if wait <= SHORT_WAIT && !self.has_waited => {
                 // Answers tell whole seconds: by the next one it is due only when such a second has begun.
                 let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
-                self.waited = true;
+                self.has_waited = true;
                 self.patient_until += wait;
                 self.stage = Stage::Reading { at: now + wait };
             }
             _ => {
-                self.end(Course::NothingDue);
+                self.end(OneTurnOutcome::NothingDue);
             }
         }
     }
 
     /// Takes the report of a step that was begun at `began`.
-    pub fn stepped(&mut self, report: Report, prospect: Prospect, began: Moment, now: Moment) {
+    pub fn on_step(&mut self, report: Report, prospect: StepProgress, started_at: Moment, now: Moment) {
         self.state = Some(report.state);
         let failed = !report.problems.is_empty();
         self.result.problems.extend(report.problems);
-        if let Prospect::Leading { record, time } = &prospect {
-            self.known = Some((record.clone(), *time, now));
+        if let StepProgress::Leading { record, time } = &prospect {
+            self.last_known = Some((record.clone(), *time, now));
         }
-        let again = began + report.again_in;
+        let next_step_at = started_at + report.again_in;
         if let Stage::Leaving { event, at, .. } = &mut self.stage {
             match prospect {
-                Prospect::Left { recorded } => {
-                    self.result.recorded = self.result.ran.then_some(recorded);
-                    self.end(self.result.course);
+                StepProgress::Left { outcome_recorded } => {
+                    self.result.outcome_recorded = self.result.handler_called.then_some(outcome_recorded);
+                    self.end(self.result.outcome);
                 }
-                _ => (*event, *at) = (None, again),
+                _ => (*event, *at) = (None, next_step_at),
             }
             return;
         }
@@ -268,60 +268,60 @@ impl<'s> OneTurn<'s> {
         }
         match (report.run, prospect, report.role) {
             (Some(turn), ..) => {
-                self.valid_until = began + turn.valid_for;
+                self.valid_until = started_at + turn.valid_for;
                 self.result.turn = Some(turn.clone());
                 self.stage = Stage::Running(turn);
             }
-            (None, Prospect::Leading { .. }, _) => {
+            (None, StepProgress::Leading { .. }, _) => {
                 self.result.next = self.next_turn(now);
-                self.leave(Course::NothingDue, Event::Leave(None), now);
+                self.leave(OneTurnOutcome::NothingDue, Event::Leave(None), now);
             }
-            (None, Prospect::Watching, Role::Following(leader)) => {
+            (None, StepProgress::Watching, Role::Following(leader)) => {
                 self.result.leader = leader;
-                self.end(Course::Followed);
+                self.end(OneTurnOutcome::Followed);
             }
             // Another one was faster, or something is wrong. A read is enough to see what now.
-            (None, Prospect::Watching, _) => {
-                let at = if failed { again } else { again.min(now + READ_AGAIN) };
+            (None, StepProgress::Watching, _) => {
+                let at = if failed { next_step_at } else { next_step_at.min(now + READ_AGAIN) };
                 self.stage = Stage::Reading { at };
             }
-            _ => self.stage = Stage::Contending { at: again },
+            _ => self.stage = Stage::Contending { at: next_step_at },
         }
     }
 
     /// Takes what the handler returned.
-    pub fn ran(&mut self, result: Result<(), String>, now: Moment) {
-        self.result.ran = true;
+    pub fn on_handler_done(&mut self, result: Result<(), String>, now: Moment) {
+        self.result.handler_called = true;
         let outcome = if result.is_ok() { Outcome::Succeeded } else { Outcome::Failed };
         self.result.error = result.err();
-        if let (Some((record, time, _)), Some(turn)) = (&mut self.known, &self.result.turn) {
+        if let (Some((record, time, _)), Some(turn)) = (&mut self.last_known, &self.result.turn) {
             let end = End { outcome, at: *time, took: None };
             record.put_outcome(turn.kind(), end);
         }
         self.result.next = self.next_turn(now);
         let result = TurnResult { outcome, reason: self.result.error.clone() };
-        let (course, event) = match outcome {
-            _ if now >= self.valid_until => (Course::Overran, Event::LeaveLate(result)),
-            Outcome::Succeeded => (Course::Succeeded, Event::Leave(Some(result))),
-            _ => (Course::Failed, Event::Leave(Some(result))),
+        let (one_turn_outcome, event) = match outcome {
+            _ if now >= self.valid_until => (OneTurnOutcome::Overran, Event::LeaveLate(result)),
+            Outcome::Succeeded => (OneTurnOutcome::Succeeded, Event::Leave(Some(result))),
+            _ => (OneTurnOutcome::Failed, Event::Leave(Some(result))),
         };
-        self.leave(course, event, now);
+        self.leave(one_turn_outcome, event, now);
     }
 
     /// When the next turn is due, by what is on record.
     fn next_turn(&self, now: Moment) -> Option<Timestamp> {
-        let (record, time, then) = self.known.as_ref()?;
-        self.settings.agenda.next(time.plus(now.saturating_sub(*then)), record)
+        let (record, time, known_at) = self.last_known.as_ref()?;
+        self.settings.agenda.next(time.plus(now.saturating_sub(*known_at)), record)
     }
 
-    fn leave(&mut self, course: Course, event: Event, now: Moment) {
-        self.result.course = course;
-        self.stage = Stage::Leaving { event: Some(event), at: now, until: now + LEAVING };
+    fn leave(&mut self, outcome: OneTurnOutcome, event: Event, now: Moment) {
+        self.result.outcome = outcome;
+        self.stage = Stage::Leaving { event: Some(event), at: now, until: now + RELEASE_TIME };
     }
 
-    fn end(&mut self, course: Course) -> Next {
-        self.result.course = course;
-        self.stage = Stage::Over;
-        Next::Done(Box::new(self.result.clone()))
+    fn end(&mut self, outcome: OneTurnOutcome) -> OneTurnAction {
+        self.result.outcome = outcome;
+        self.stage = Stage::Done;
+        OneTurnAction::Done(Box::new(self.result.clone()))
     }
 }

@@ -9,7 +9,7 @@ use super::limits;
 use super::variable;
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
-use tenure_base::secret::shown;
+use tenure_base::secret::redact;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
 /// Defines [`Options`] and both directions between them and the variables, so that no option lacks one.
@@ -152,12 +152,12 @@ pub(super) fn complaint(
 ) -> Complaint {
     let (mut problem, mut advice) = (String::from(problem), String::from(advice));
     if value.is_some_and(is_quoted) {
-        for (text, more) in [(&mut problem, QUOTED), (&mut advice, QUOTED_ADVICE)] {
+        for (text, suffix) in [(&mut problem, QUOTED), (&mut advice, QUOTED_ADVICE)] {
             text.push_str("; ");
-            text.push_str(more);
+            text.push_str(suffix);
         }
     }
-    Complaint { setting: SettingId::of(setting), problem, advice }
+    Complaint { setting: SettingId::new(setting), problem, advice }
 }
 
 /// An option of any type: so that one function reads all of them, which keeps the component small.
@@ -198,7 +198,7 @@ pub(super) fn unreadable(
     text: &str,
     (problem, advice): (String, String),
 ) -> Complaint {
-    complaint(name, Some(text), &format!("\"{}\"{problem}", shown(text)), &advice)
+    complaint(name, Some(text), &format!("\"{}\"{problem}", redact(text)), &advice)
 }
 
 /// Returns the range of a number, and what to do about another one.
@@ -298,8 +298,8 @@ impl Value for Retries {
 
 impl Value for Missed {
     fn read(text: &str) -> Option<Self> {
-        let mut words = text.split_whitespace();
-        match (words.next(), words.next(), words.next()) {
+        let mut parts = text.split_whitespace();
+        match (parts.next(), parts.next(), parts.next()) {
             (Some("skip"), None, None) => Some(Self::Skip),
             (Some("once"), None, None) => Some(Self::Once),
             (Some("all"), Some(most), None) => most.parse().ok().map(Self::All),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_is_unset_is_as_if_it_were_never_set() {
+    fn unset_restores_the_default() {
         let mut options = full();
         for (name, _) in full().variables() {
             options.unset(name);

@@ -6,7 +6,7 @@
 
 mod placing;
 
-pub use placing::{Placing, TransferOrder, TransferState, transfer, trigger};
+pub use placing::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 
 use core::time::Duration;
 
@@ -14,14 +14,14 @@ use super::Moment;
 use super::context::Context;
 use super::handing_over;
 use super::limits;
-use super::phase::{Hold, SeenOrders};
+use super::phase::{Hold, LeaderOrders};
 use super::problem::Problem;
 use super::record::{self, Trigger};
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use super::side_blob_rules::{self, CANDIDATE};
 use super::steering::GivingUp;
-use super::text::{LONGEST_NAME, decoded, encoded, fit, is_order_id};
+use super::text::{LONGEST_NAME, decode, encode, decode_allowed, is_order_id};
 use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Class, Properties};
 use tenure_azure::metadata::Metadata;
@@ -30,19 +30,19 @@ use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
 /// The most triggers that may wait.
-const MOST: usize = 8;
+const MAX_TRIGGERS: usize = 8;
 
 /// The time until the next read after a hint.
-const HINTED: Duration = Duration::from_secs(1);
+const HINT_DELAY: Duration = Duration::from_secs(1);
 
 /// The time until the next read after one without an answer.
-const UNANSWERED: Duration = Duration::from_secs(5);
+const UNANSWERED_DELAY: Duration = Duration::from_secs(5);
 
 /// The time until the next read after one that was refused, unless the credential changes: permissions seldom change.
-const FORBIDDEN: Duration = Duration::from_secs(15 * 60);
+const REFUSED_DELAY: Duration = Duration::from_secs(15 * 60);
 
 /// The number of transfers that a leader knows again. A command replaces the one on the blob, and never restores it.
-const MOST_OBEYED: usize = 16;
+const MAX_OBEYED_TRANSFERS: usize = 16;
 
 /// A leader obeys a transfer up to this age, or two times between two reads if that is longer.
 const TRANSFER_EXPIRES: Duration = Duration::from_secs(60);
@@ -76,21 +76,21 @@ struct Transfer {
 }
 
 /// Reads soon, since there may be new orders.
-pub(super) fn hinted(hold: &mut Hold, now: Moment) {
+pub(super) fn on_hint(hold: &mut Hold, now: Moment) {
     let orders = &mut hold.orders;
-    (orders.read_at, orders.hinted) = (now.max(orders.answered + HINTED), true);
+    (orders.read_at, orders.was_hinted) = (now.max(orders.answered_at + HINT_DELAY), true);
 }
 
 /// The candidate has another key or token: a read that was refused is not put off any longer.
-pub(super) fn credential_changed(hold: &mut Hold, now: Moment) {
+pub(super) fn on_credential_replaced(hold: &mut Hold, now: Moment) {
     let orders = &mut hold.orders;
-    if orders.read_at == orders.answered + FORBIDDEN {
+    if orders.read_at == orders.answered_at + REFUSED_DELAY {
         orders.read_at = now;
     }
 }
 
 /// Takes the answer to a read that was `sent` then, and obeys.
-pub(super) fn read(
+pub(super) fn on_orders_answer(
     answer: Option<&Answer>,
     sent: Moment,
     hold: &mut Hold,
@@ -100,34 +100,34 @@ pub(super) fn read(
     let every = settings.orders.unwrap_or(limits::DEFAULT_ORDERS);
     let orders = &mut hold.orders;
     let class = answer.map(|answer| answer.class);
-    let again = match class {
+    let retry_in = match class {
         // A failing account gets at most twice as many reads.
-        None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED.max(every / 2),
-        Some(Class::Refused) => FORBIDDEN,
+        None | Some(Class::Unavailable | Class::Nonsense) => UNANSWERED_DELAY.max(every / 2),
+        Some(Class::Refused) => REFUSED_DELAY,
         _ => every,
     };
     let mut transfer = None;
     match class {
         Some(Class::Done) => {
-            let found = answer.and_then(|answer| answer.properties.as_ref());
-            let read = found.and_then(Orders::read).unwrap_or_default();
-            (orders.triggers, transfer) = (read.triggers, read.transfer);
+            let properties = answer.and_then(|answer| answer.properties.as_ref());
+            let orders_found = properties.and_then(Orders::from_properties).unwrap_or_default();
+            (orders.triggers, transfer) = (orders_found.triggers, orders_found.transfer);
         }
         Some(Class::MissingBlob) => orders.triggers.clear(),
         _ => {}
     }
     // A hint came meanwhile, about an order that this read may have missed.
-    let hinted = orders.read_at > sent;
-    let (first, expected) = (orders.answered == Moment::ZERO, orders.hinted);
-    orders.hinted = hinted;
-    let again = if hinted { orders.read_at.max(now + HINTED) } else { now + again };
-    let deaf = mutant!(OrdersUnseen) && !hinted;
-    (orders.read_at, orders.answered) = (if deaf { Moment::MAX } else { again }, now);
+    let was_hinted = orders.read_at > sent;
+    let (is_first, is_expected) = (orders.answered_at == Moment::ZERO, orders.was_hinted);
+    orders.was_hinted = was_hinted;
+    let next_read = if was_hinted { orders.read_at.max(now + HINT_DELAY) } else { now + retry_in };
+    let ignores_orders = mutant!(OrdersUnseen) && !was_hinted;
+    (orders.read_at, orders.answered_at) = (if ignores_orders { Moment::MAX } else { next_read }, now);
     // An election without orders has one report in each leadership.
-    let refused = answer.filter(|answer| answer.class == Class::Refused);
-    if let Some(answer) = refused.filter(|_| first || expected) {
-        let read = Operation::ReadSideBlob(SideBlob::Orders);
-        let Problem { class, detail } = Problem::of_answer(answer, &read, settings);
+    let refused_answer = answer.filter(|answer| answer.class == Class::Refused);
+    if let Some(answer) = refused_answer.filter(|_| is_first || is_expected) {
+        let operation = Operation::ReadSideBlob(SideBlob::Orders);
+        let Problem { class, detail } = Problem::from_answer(answer, &operation, settings);
         let blob = settings.election.side_blob_name(SideBlob::Orders);
         let detail = format!(
             "{detail}. So this leader takes no orders (tenure trigger, tenure transfer) from the blob {blob}; everything \
@@ -144,17 +144,17 @@ pub(super) fn read(
 fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     let Some(now) = context.service_time() else { return };
     let Transfer { id, term, placed, to } = transfer;
-    let is_of_term = term == hold.record.term || mutant!(TransferOfAnyTerm);
+    let is_for_this_term = term == hold.record.term || mutant!(TransferOfAnyTerm);
     let age = now.since(placed).max(placed.since(now));
-    let expires =
+    let expires_after =
         TRANSFER_EXPIRES.max(2 * context.settings.orders.unwrap_or(limits::DEFAULT_ORDERS));
-    let current = age <= expires;
-    let known = hold.orders.obeyed.contains(&id) && !mutant!(TransferObeyedAgain);
-    if !is_of_term || !current || known {
+    let is_current = age <= expires_after;
+    let is_known = hold.orders.obeyed_transfers.contains(&id) && !mutant!(TransferObeyedAgain);
+    if !is_for_this_term || !is_current || is_known {
         return;
     }
-    hold.orders.obeyed.insert(0, id.clone());
-    hold.orders.obeyed.truncate(MOST_OBEYED);
+    hold.orders.obeyed_transfers.insert(0, id.clone());
+    hold.orders.obeyed_transfers.truncate(MAX_OBEYED_TRANSFERS);
     match to {
         Some(to) => handing_over::order(to, Some(id), Some(hold), context),
         None => context.state.steering.giving_up = Some(GivingUp::Resign),
@@ -162,38 +162,38 @@ fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
 }
 
 /// Returns the state of a new leader. It reads at once: orders may have been placed before it won.
-pub(super) fn unread(won: Moment) -> SeenOrders {
+pub(super) fn new_leader_orders(won: Moment) -> LeaderOrders {
     let read_at = if mutant!(OrdersUnseen) { Moment::MAX } else { won };
-    SeenOrders {
+    LeaderOrders {
         triggers: Vec::new(),
         read_at,
-        answered: Moment::ZERO,
-        hinted: false,
-        obeyed: Vec::new(),
+        answered_at: Moment::ZERO,
+        was_hinted: false,
+        obeyed_transfers: Vec::new(),
     }
 }
 
 /// Returns true if a command of this version could have written the blob.
-pub(super) fn is_fit(properties: &Properties) -> bool {
-    Orders::read(properties).is_some()
+pub(super) fn is_valid(properties: &Properties) -> bool {
+    Orders::from_properties(properties).is_some()
 }
 
 impl Orders {
     /// Reads the side blob. None: no command of this version writes that.
-    fn read(properties: &Properties) -> Option<Self> {
+    fn from_properties(properties: &Properties) -> Option<Self> {
         if !side_blob_rules::is_from_candidate(properties) {
             return None;
         }
         let mut unknown = properties.metadata.clone();
-        fit(unknown.remove(CANDIDATE)?.as_str(), LONGEST_NAME)?;
-        let trigger = |word: &str| {
-            let (id, asked) = word.split_once('@')?;
-            let asked = Timestamp(asked.parse::<u64>().ok()?.checked_mul(1_000_000)?);
-            is_order_id(id).then(|| Trigger { id: id.into(), asked })
+        decode_allowed(unknown.remove(CANDIDATE)?.as_str(), LONGEST_NAME)?;
+        let parse_trigger = |entry: &str| {
+            let (id, requested_at) = entry.split_once('@')?;
+            let requested_at = Timestamp(requested_at.parse::<u64>().ok()?.checked_mul(1_000_000)?);
+            is_order_id(id).then(|| Trigger { id: id.into(), requested_at })
         };
         let triggers = unknown.remove(TRIGGERS).unwrap_or_default();
-        let triggers = triggers.split(',').filter(|word| !word.is_empty());
-        let triggers = triggers.take(MOST).map(trigger).collect::<Option<_>>()?;
+        let triggers = triggers.split(',').filter(|entry| !entry.is_empty());
+        let triggers = triggers.take(MAX_TRIGGERS).map(parse_trigger).collect::<Option<_>>()?;
         let id = unknown.remove(TRANSFER);
         let term = unknown.remove(TRANSFER_TERM);
         let placed = unknown.remove(TRANSFER_PLACED);
@@ -203,33 +203,33 @@ impl Orders {
             Some(id) if is_order_id(&id) => Some(Transfer {
                 id,
                 term: term?.parse().ok()?,
-                placed: Timestamp::parse(&decoded(&placed?)?)?,
+                placed: Timestamp::parse(&decode(&placed?)?)?,
                 to: match to {
-                    Some(to) => Some(fit(&to, LONGEST_NAME)?),
+                    Some(to) => Some(decode_allowed(&to, LONGEST_NAME)?),
                     None => None,
                 },
             }),
             Some(_) => return None,
         };
-        Some(Self { triggers, transfer, unknown: record::printable(unknown) })
+        Some(Self { triggers, transfer, unknown: record::retain_printable(unknown) })
     }
 
-    fn write(&self, settings: &Settings) -> Metadata {
-        let trigger = |trigger: &Trigger| format!("{}@{}", trigger.id, trigger.asked.0 / 1_000_000);
+    fn to_metadata(&self, settings: &Settings) -> Metadata {
+        let format_trigger = |trigger: &Trigger| format!("{}@{}", trigger.id, trigger.requested_at.0 / 1_000_000);
         let mut metadata = self.unknown.clone();
         let mut put = |name: &str, value: String| {
             metadata.insert(name.into(), value);
         };
-        put(CANDIDATE, encoded(&settings.name));
+        put(CANDIDATE, encode(&settings.name));
         if !self.triggers.is_empty() {
-            put(TRIGGERS, self.triggers.iter().map(trigger).collect::<Vec<_>>().join(","));
+            put(TRIGGERS, self.triggers.iter().map(format_trigger).collect::<Vec<_>>().join(","));
         }
         if let Some(transfer) = &self.transfer {
             put(TRANSFER, transfer.id.clone());
             put(TRANSFER_TERM, transfer.term.to_string());
             put(TRANSFER_PLACED, transfer.placed.to_rfc3339());
             if let Some(to) = &transfer.to {
-                put(TRANSFER_TO, encoded(to));
+                put(TRANSFER_TO, encode(to));
             }
         }
         metadata

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Moment;
 use super::failover::Failover;
-use super::pace::Pace;
+use super::pace::RetrySchedule;
 use super::record::{Kind, Record, Trigger};
 use super::write::Write;
 use serde::{Deserialize, Serialize};
@@ -55,21 +55,21 @@ pub(super) const MOST_ROUNDS: u32 = 3;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Watch {
     /// What is to be made.
-    pub missing: Option<Missing>,
-    pub pace: Pace,
+    pub missing: Option<MissingResource>,
+    pub pace: RetrySchedule,
     /// Polls repeated at once so far.
     pub rounds: u32,
 }
 
 impl Watch {
     pub fn at(next: Moment) -> Self {
-        Self { missing: None, pace: Pace::at(next), rounds: 0 }
+        Self { missing: None, pace: RetrySchedule::due_at(next), rounds: 0 }
     }
 }
 
 /// What is not there.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) enum Missing {
+pub(super) enum MissingResource {
     Blob,
     Container,
 }
@@ -82,12 +82,12 @@ pub(super) struct Attempt {
     pub etag: ETag,
     pub record: Option<Record>,
     /// A request of this attempt may have been carried out unseen.
-    pub unsure: bool,
-    pub pace: Pace,
+    pub may_be_granted: bool,
+    pub pace: RetrySchedule,
     /// Requests repeated at once so far.
     pub rounds: u32,
     /// The leader gave its lease to that id.
-    pub handed: bool,
+    pub handed_over: bool,
     /// The check that ends before the lease is acquired.
     pub check: Option<SplitCheck>,
 }
@@ -96,15 +96,15 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SplitCheck {
     /// The list.
-    pub list: List,
+    pub list: SplitList,
     /// Where the page begins.
     pub marker: Option<String>,
 }
 
 /// The lists of a check, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum List {
-    Signs,
+pub(super) enum SplitList {
+    Members,
     Shares,
 }
 
@@ -112,16 +112,16 @@ pub(super) enum List {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Raise {
     pub lease: LeaseId,
-    pub acquired: Moment,
+    pub acquired_at: Moment,
     /// When it is too late to lead by this lease.
     pub valid_until: Moment,
     pub write: Write,
     /// How long the candidate waits before it contends again when the term cannot be raised.
-    pub stays_out: Duration,
+    pub back_off: Duration,
     /// The check that follows the write of the term, and ends before the candidate leads.
     pub check: Option<SplitCheck>,
     /// The tag of the record with the term, and when the write was sent.
-    pub written: Option<(ETag, Moment)>,
+    pub term_write: Option<(ETag, Moment)>,
 }
 
 /// Leadership.
@@ -135,9 +135,9 @@ pub(super) struct Hold {
     /// It promises to have stopped soon after each beat.
     pub beats: Option<Beats>,
     /// When the lease was acquired.
-    pub won: Moment,
-    pub orders: SeenOrders,
-    pub renew: Pace,
+    pub acquired_at: Moment,
+    pub orders: LeaderOrders,
+    pub renew: RetrySchedule,
     /// What is on the blob, and the outcome of the last turn, which may not be there yet.
     pub record: Record,
     pub etag: ETag,
@@ -146,28 +146,28 @@ pub(super) struct Hold {
     /// try is in doubt: a read tells first whether that one was applied.
     pub write: Option<Write>,
     /// This write claims a turn.
-    pub claiming: Option<Claim>,
+    pub pending_claim: Option<Claim>,
     /// When the first claim or outcome was sent that did not get on record, if none did since.
-    pub stalled: Option<Moment>,
+    pub stalled_since: Option<Moment>,
     /// An operator wants a claimed slot that lies in the future forgotten.
-    pub resets_slot: bool,
+    pub reset_requested: bool,
     /// A slot that went wrong is not tried again before.
-    pub rest_until: Moment,
+    pub retry_after: Moment,
 }
 
 /// The orders that a leader has read. protocol.md §7.5.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct SeenOrders {
+pub(super) struct LeaderOrders {
     /// The triggers of the newest read; some of them may be claimed by now.
     pub triggers: Vec<Trigger>,
     /// When the next read is due.
     pub read_at: Moment,
     /// When the newest read was answered, or failed.
-    pub answered: Moment,
+    pub answered_at: Moment,
     /// A hint came since the newest read.
-    pub hinted: bool,
+    pub was_hinted: bool,
     /// The ids of the transfers that it obeyed in this term, the newest first.
-    pub obeyed: Vec<String>,
+    pub obeyed_transfers: Vec<String>,
 }
 
 /// The beats of a leader. protocol.md §13.
@@ -178,39 +178,39 @@ pub(super) struct Beats {
     /// When the next one is due.
     pub next: Moment,
     /// Until when the leader acts by the newest one that is known to be on record.
-    pub until: Moment,
+    pub acts_until: Moment,
 }
 
 impl Hold {
     /// How long the leader still acts at `now`.
-    pub fn left(&self, now: Moment) -> Duration {
+    pub fn time_left(&self, now: Moment) -> Duration {
         self.valid_until.saturating_sub(now)
     }
 
     /// Acts by the lease until then.
-    pub fn renewed(&mut self, lease_until: Moment) {
+    pub fn extend_lease(&mut self, lease_until: Moment) {
         self.lease_until = lease_until;
-        self.set_validity();
+        self.update_validity();
     }
 
     /// Acts by a beat that is on record and was `sent` then.
-    pub fn beaten(&mut self, sent: Moment, failover: Option<Failover>) {
+    pub fn on_beat_acknowledged(&mut self, sent_at: Moment, failover: Option<Failover>) {
         if let (Some(beats), Some(failover)) = (&mut self.beats, failover) {
-            beats.next = sent + failover.beat();
-            beats.until = beats.until.max(sent + failover.acts());
+            beats.next = sent_at + failover.beat_interval();
+            beats.acts_until = beats.acts_until.max(sent_at + failover.validity());
         }
-        self.set_validity();
+        self.update_validity();
     }
 
     /// Its promise was taken back.
-    pub fn goes_by_lease(&mut self) {
+    pub fn fall_back_to_lease(&mut self) {
         self.beats = None;
-        self.set_validity();
+        self.update_validity();
     }
 
-    fn set_validity(&mut self) {
-        let promised = self.beats.map_or(self.lease_until, |beats| beats.until);
-        self.valid_until = self.lease_until.min(promised);
+    fn update_validity(&mut self) {
+        let promised_until = self.beats.map_or(self.lease_until, |beats| beats.acts_until);
+        self.valid_until = self.lease_until.min(promised_until);
     }
 
     /// Whether the newest renewal was answered.
@@ -219,7 +219,7 @@ impl Hold {
     }
 
     /// Whether the record on the blob names this successor, as far as is known.
-    pub fn names(&self, successor: Option<&str>) -> bool {
+    pub fn names_successor(&self, successor: Option<&str>) -> bool {
         self.record.successor.as_deref() == successor
     }
 }
@@ -239,15 +239,15 @@ pub(super) struct Release {
     /// The id that it is given to; none: it is released.
     pub successor: Option<LeaseId>,
     /// Its announcement as a successor, which is taken back first, in one try.
-    pub withdraws: Option<ETag>,
+    pub announcement_tag: Option<ETag>,
     /// The outcome of the last turn, to be put on record before: others want to know it.
     pub last_write: Option<Write>,
     /// That write has to be answered by then: so long the lease is certainly ours. A turn that
     /// ended later than that has it tried all the same: the service refuses what is no longer ours.
-    pub write_until: Moment,
+    pub write_deadline: Moment,
     /// The lease has run out by then in any case.
-    pub until: Moment,
+    pub gives_up_at: Moment,
     /// When to contend again.
-    pub then: Moment,
-    pub pace: Pace,
+    pub contend_at: Moment,
+    pub pace: RetrySchedule,
 }

@@ -6,9 +6,9 @@
 use core::mem::discriminant;
 use core::time::Duration;
 
-use super::candidate::{file_of, recalls};
+use super::candidate::{stored_secret_file, is_state};
 use super::complaint::{Complaint, SettingId};
-use super::environment::{Environment, Remembered};
+use super::environment::{Environment, FormerFileEnvironment};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Report, Role};
 use super::settings::Settings;
@@ -27,28 +27,28 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::read`].
-    pub fn read_on(
+    pub fn reread(
         environment: impl Environment,
         state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
-        Self::read_on_from(&environment, state)
+        Self::reread_from(&environment, state)
     }
 
-    pub(super) fn read_on_from(
+    pub(super) fn reread_from(
         environment: &dyn Environment,
         state: Option<&[u8]>,
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
-        let read = Self::read_from(environment);
-        let former = state.and_then(file_of);
-        let Some(former) = former
-            .filter(|former| read.as_ref().map_or(true, |read| read.file.as_ref() != Some(former)))
+        let current = Self::read_from(environment);
+        let former_file = state.and_then(stored_secret_file);
+        let Some(former_file) = former_file
+            .filter(|former| current.as_ref().map_or(true, |read| read.file.as_ref() != Some(former)))
         else {
-            return read.map(|settings| (settings, Vec::new()));
+            return current.map(|settings| (settings, Vec::new()));
         };
-        let remembered = Remembered { environment, file: &former };
-        match (Self::read_from(&remembered), read) {
-            (Ok(before), Ok(settings)) if !before.has_account_of(&settings) => {
-                let complaints = vec![before.other_account(&settings, environment)];
+        let remembered = FormerFileEnvironment { environment, file: &former_file };
+        match (Self::read_from(&remembered), current) {
+            (Ok(before), Ok(settings)) if !before.has_same_account(&settings) => {
+                let complaints = vec![before.account_changed(&settings, environment)];
                 Ok((before, complaints))
             }
             (_, Ok(settings)) => Ok((settings, Vec::new())),
@@ -57,27 +57,27 @@ impl Settings {
         }
     }
 
-    fn has_account_of(&self, other: &Self) -> bool {
-        let place = |settings: &Self| {
+    fn has_same_account(&self, other: &Self) -> bool {
+        let account_address = |settings: &Self| {
             let account = &settings.account;
             (account.origin().to_string(), account.prefix().to_string(), account.name().to_string())
         };
-        place(self) == place(other)
+        account_address(self) == account_address(other)
     }
 
     /// The complaint of a candidate of this account about a file that leads to another one.
-    fn other_account(&self, other: &Self, environment: &dyn Environment) -> Complaint {
-        let by_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
-        let (before, now) = (&self.account, &other.account);
+    fn account_changed(&self, other: &Self, environment: &dyn Environment) -> Complaint {
+        let from_connection_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
+        let (before, current) = (&self.account, &other.account);
         Complaint {
-            setting: SettingId::of(match by_string {
+            setting: SettingId::new(match from_connection_string {
                 true => variable::CONNECTION_STRING_FILE,
                 false => variable::SAS_TOKEN_FILE,
             }),
             problem: format!(
                 "the file leads to the account {} at {} now, and led to {} at {} before",
-                now.name(),
-                now.origin(),
+                current.name(),
+                current.origin(),
                 before.name(),
                 before.origin()
             ),
@@ -89,24 +89,24 @@ impl Settings {
 impl Report {
     /// The report of a step that cannot be made, for these reasons.
     #[must_use]
-    pub fn undone(state: Option<&[u8]>, event: Option<Event>, complaints: &[Complaint]) -> Self {
-        let mut postponed = state.map(Postponed::read).unwrap_or_default();
+    pub fn invalid_settings(state: Option<&[u8]>, event: Option<Event>, complaints: &[Complaint]) -> Self {
+        let mut postponed = state.map(Postponed::from_bytes).unwrap_or_default();
         // A wish to leave that is repeated may not know how the turn ended.
-        let known = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
-        if let Some(event) = event.filter(|event| !known || *event != Event::Leave(None)) {
+        let already_leaving = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
+        if let Some(event) = event.filter(|event| !already_leaving || *event != Event::Leave(None)) {
             // The newest of a kind says what those before said, and more.
             postponed.events.retain(|known| discriminant(known) != discriminant(&event));
             postponed.events.push(event);
         }
         // Who never made a step holds nothing that could be given back.
-        let leaves = postponed.events.iter().any(|event| matches!(event, Event::Leave(_)));
-        let left = leaves && !recalls(&postponed.state);
-        let state = postponed.written();
-        let detail = Complaint::sentences(complaints);
+        let is_leaving = postponed.events.iter().any(|event| matches!(event, Event::Leave(_)));
+        let has_left = is_leaving && !is_state(&postponed.state);
+        let state = postponed.to_bytes();
+        let detail = Complaint::join_all(complaints);
         Self {
             state: state.into(),
             problems: vec![Problem { class: ProblemClass::Configuration, detail }],
-            ..Self::of(if left { Role::Left } else { Role::Undecided }, PAUSE)
+            ..Self::new(if has_left { Role::Left } else { Role::Undecided }, PAUSE)
         }
     }
 }

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::Moment;
-use super::record::Unusable;
+use super::record::UnusableRecord;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use serde::{Deserialize, Serialize};
@@ -18,10 +18,10 @@ use tenure_base::prelude::*;
 const REMINDER: Duration = Duration::from_secs(60);
 
 /// How many different problems are told from each other.
-const REMEMBERED: usize = 6;
+const MAX_REMEMBERED: usize = 6;
 
 /// Advice for a container that a candidate cannot create.
-const CREATE_IT: &str =
+const CREATE_CONTAINER_ADVICE: &str =
     "create the container once, by hand or by template, or check the name of the election";
 
 /// What kind of thing went wrong.
@@ -93,23 +93,23 @@ impl core::error::Error for Problem {}
 
 impl Problem {
     /// Two different schedules on one blob: most likely two jobs that share it by mistake.
-    pub fn of_schedules(theirs: Option<&str>, settings: &Settings) -> Option<Self> {
-        let (theirs, ours) = (theirs?, settings.agenda.description()?);
+    pub fn schedule_mismatch(leader_schedule: Option<&str>, settings: &Settings) -> Option<Self> {
+        let (leader_schedule, own_schedule) = (leader_schedule?, settings.agenda.description()?);
         let election = &settings.election;
         let detail = format!(
-            "the leader of {election} ran \"{theirs}\", this candidate has \"{ours}\"; give every job its own \
+            "the leader of {election} ran \"{leader_schedule}\", this candidate has \"{own_schedule}\"; give every job its own \
              election, unless its schedule is just being changed"
         );
-        (theirs != ours).then_some(Self { class: ProblemClass::Schedule, detail })
+        (leader_schedule != own_schedule).then_some(Self { class: ProblemClass::Schedule, detail })
     }
 
     /// A blob that cannot be led with.
-    pub(super) fn of_unusable(unusable: Unusable) -> Self {
+    pub(super) fn from_unusable(unusable: UnusableRecord) -> Self {
         Self { class: ProblemClass::UnusableBlob, detail: unusable.detail }
     }
 
     /// A lease without an end. Candidates acquire leases of 60 s at most.
-    pub fn of_infinite_lease(settings: &Settings) -> Self {
+    pub fn infinite_lease(settings: &Settings) -> Self {
         let election = &settings.election;
         let detail = format!(
             "something other than a candidate holds the lease of {election}: the lease has no end, so no candidate \
@@ -119,20 +119,20 @@ impl Problem {
     }
 
     /// The container is missing, and the credential is one that certainly cannot create it. None: it may.
-    pub fn of_missing_container(settings: &Settings) -> Option<Self> {
+    pub fn container_missing(settings: &Settings) -> Option<Self> {
         let Credential::Sas(sas) = settings.account.credential() else { return None };
-        if sas.may_create_containers() {
+        if sas.can_create_containers() {
             return None;
         }
         let detail = format!(
-            "{}, and this SAS cannot create it: {CREATE_IT}",
+            "{}, and this SAS cannot create it: {CREATE_CONTAINER_ADVICE}",
             missing_container(&settings.election)
         );
         Some(Self { class: ProblemClass::Refused, detail })
     }
 
     /// A blob beside the election's that holds what no candidate writes. It counts as absent.
-    pub fn of_foreign(blob: SideBlob, settings: &Settings) -> Self {
+    pub fn foreign_side_blob(blob: SideBlob, settings: &Settings) -> Self {
         let name = settings.election.side_blob_name(blob);
         let detail = format!(
             "the blob {name} holds data that no candidate wrote; it is left untouched. Find out who else may write \
@@ -142,7 +142,7 @@ impl Problem {
     }
 
     /// An answer that is not as hoped, for people.
-    pub fn of_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
+    pub fn from_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
         let class = match answer.class {
             Class::Refused => ProblemClass::Refused,
             Class::MissingBlob | Class::MissingContainer => ProblemClass::Configuration,
@@ -162,13 +162,13 @@ impl Problem {
         {
             let missing = missing_container(&settings.election);
             detail = format!(
-                "{missing}, and this credential may not create it ({}): {CREATE_IT}",
+                "{missing}, and this credential may not create it ({}): {CREATE_CONTAINER_ADVICE}",
                 ["403", answer.code.as_deref().unwrap_or_default()].join(" ").trim_end()
             );
         }
         if let (Class::Refused, Credential::Sas(sas), Some(now)) =
             (answer.class, settings.account.credential(), answer.date)
-            && let Some(times) = sas.times(now)
+            && let Some(times) = sas.validity_note(now)
         {
             detail.push_str("; ");
             detail.push_str(&times);
@@ -177,7 +177,7 @@ impl Problem {
     }
 
     /// A claimed slot that keeps all turns waiting.
-    pub fn of_slot_ahead(slot: Timestamp) -> Self {
+    pub fn slot_ahead(slot: Timestamp) -> Self {
         let slot = slot.to_rfc3339();
         let detail = format!(
             "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \
@@ -193,30 +193,30 @@ fn missing_container(election: &BlobName) -> String {
 
 /// Which problems were reported lately.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Reported(Vec<(u64, Moment)>);
+pub(super) struct RecentProblems(Vec<(u64, Moment)>);
 
-impl Reported {
+impl RecentProblems {
     /// Whether to tell this one now.
-    pub fn is_news(&mut self, problem: &Problem, now: Moment) -> bool {
-        let mark = mark(problem);
+    pub fn is_new(&mut self, problem: &Problem, now: Moment) -> bool {
+        let fingerprint = fingerprint(problem);
         self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
-        if self.0.iter().any(|(known, _)| *known == mark) {
+        if self.0.iter().any(|(known, _)| *known == fingerprint) {
             return false;
         }
-        if self.0.len() == REMEMBERED {
+        if self.0.len() == MAX_REMEMBERED {
             self.0.remove(0);
         }
-        self.0.push((mark, now));
+        self.0.push((fingerprint, now));
         true
     }
 }
 
 /// Enough to tell a handful of texts apart, and the same in every instance.
-fn mark(problem: &Problem) -> u64 {
+fn fingerprint(problem: &Problem) -> u64 {
     // FNV-1a.
     let bytes = [problem.class as u8].into_iter().chain(problem.detail.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
-        (mark ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
@@ -230,22 +230,22 @@ mod tests {
 
     #[test]
     fn the_same_problem_is_reported_once_a_minute() {
-        let mut reported = Reported::default();
+        let mut reported = RecentProblems::default();
         let at = Duration::from_secs;
-        assert!(reported.is_news(&problem("a"), at(0)));
-        assert!(!reported.is_news(&problem("a"), at(59)));
-        assert!(reported.is_news(&problem("b"), at(59)), "another one is news");
+        assert!(reported.is_new(&problem("a"), at(0)));
+        assert!(!reported.is_new(&problem("a"), at(59)));
+        assert!(reported.is_new(&problem("b"), at(59)), "another one is news");
         let other = Problem { class: ProblemClass::Clock, ..problem("a") };
-        assert!(reported.is_news(&other, at(59)), "another class is news");
-        assert!(reported.is_news(&problem("a"), at(60)));
+        assert!(reported.is_new(&other, at(59)), "another class is news");
+        assert!(reported.is_new(&problem("a"), at(60)));
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
-        let mut reported = Reported::default();
+    fn remembered_problems_are_bounded() {
+        let mut reported = RecentProblems::default();
         for n in 0..100 {
-            assert!(reported.is_news(&problem(&n.to_string()), Duration::ZERO));
+            assert!(reported.is_new(&problem(&n.to_string()), Duration::ZERO));
         }
-        assert_eq!(reported.0.len(), REMEMBERED);
+        assert_eq!(reported.0.len(), MAX_REMEMBERED);
     }
 }

@@ -10,7 +10,7 @@ use core::time::Duration;
 use super::Moment;
 use super::chance::Chance;
 use super::failover::Failover;
-use super::pace::Pace;
+use super::pace::RetrySchedule;
 use super::record::{Beat, Record};
 use super::service_clock::nanos;
 use super::timings::BACK_OFF;
@@ -25,36 +25,36 @@ pub(super) struct Pulse {
     record: Record,
     promise: Duration,
     /// When the newest answer that showed it was received.
-    confirmed: Moment,
+    confirmed_at: Moment,
     /// When to take over: once the leader has certainly stopped, and a little later by chance, so that of
     /// many followers one is first; or when a break that had no clear answer is tried again.
-    end: Pace,
+    takeover: RetrySchedule,
 }
 
 impl Pulse {
     /// Takes an answer that was received `now` and showed this record; `before` is what was known.
-    pub fn seen(
-        before: Option<Self>,
+    pub fn observe(
+        previous: Option<Self>,
         record: &Record,
         etag: &ETag,
         now: Moment,
-        own: Option<Failover>,
+        own_failover: Option<Failover>,
         chance: &mut dyn Chance,
     ) -> Option<Self> {
         let Beat { promise, .. } = record.beat?;
         // Whatever this follower would promise itself.
-        let promise = match own {
-            Some(own) if mutant!(OwnPromise) => own.promise(),
+        let promise = match own_failover {
+            Some(own_failover) if mutant!(OwnPromise) => own_failover.promise(),
             _ => promise,
         };
-        let same = before.filter(|b| b.etag == *etag && b.record.is_same_beat(record));
-        Some(match same {
-            Some(before) => Self { confirmed: now, ..before },
+        let unchanged = previous.filter(|b| b.etag == *etag && b.record.is_same_beat(record));
+        Some(match unchanged {
+            Some(unchanged) => Self { confirmed_at: now, ..unchanged },
             None => {
                 // A quarter of the time between two beats: see `Failover`.
                 let spread = chance.bits() % nanos(promise / 16).max(1);
-                let end = Pace::at(now + promise + Duration::from_nanos(spread));
-                Self { etag: etag.clone(), record: record.clone(), promise, confirmed: now, end }
+                let takeover = RetrySchedule::due_at(now + promise + Duration::from_nanos(spread));
+                Self { etag: etag.clone(), record: record.clone(), promise, confirmed_at: now, takeover }
             }
         })
     }
@@ -66,24 +66,24 @@ impl Pulse {
 
     /// The break had no clear answer. Another look has to show this beat before the next try, and each try
     /// waits longer than the one before: a service that refuses breaks may go on answering looks.
-    pub fn doubted(mut self, now: Moment, chance: &mut dyn Chance) -> Self {
-        self.end.failed(now, BACK_OFF, chance);
-        Self { confirmed: Moment::ZERO, ..self }
+    pub fn on_break_unanswered(mut self, now: Moment, chance: &mut dyn Chance) -> Self {
+        self.takeover.on_failure(now, BACK_OFF, chance);
+        Self { confirmed_at: Moment::ZERO, ..self }
     }
 
     /// When to take over without another look; none where one has to come first.
-    pub fn ends(&self) -> Option<Moment> {
-        Some(self.end.next).filter(|end| *end < self.fresh_until())
+    pub fn takeover_at(&self) -> Option<Moment> {
+        Some(self.takeover.next_at).filter(|end| *end < self.confirmed_until())
     }
 
     /// Whether to take over now. The beat was seen lately: a leader that beats is not disturbed by a follower
     /// that looks rarely.
-    pub fn is_over(&self, now: Moment) -> bool {
-        now >= self.end.next && now < self.fresh_until()
+    pub fn is_takeover_due(&self, now: Moment) -> bool {
+        now >= self.takeover.next_at && now < self.confirmed_until()
     }
 
-    fn fresh_until(&self) -> Moment {
-        self.confirmed + self.promise / 2
+    fn confirmed_until(&self) -> Moment {
+        self.confirmed_at + self.promise / 2
     }
 
     /// Ends the lease, unless the leader beat again.

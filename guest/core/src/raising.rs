@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::Moment;
 use super::chance::Chance;
-use super::context::{Answered, Context, Gained, Outgoing};
+use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
 use super::next_record::next_record;
 use super::orders;
-use super::pace::Pace;
+use super::pace::RetrySchedule;
 use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise, SplitCheck};
 use super::problem::{Problem, ProblemClass};
 use super::releasing::{self, give_back};
@@ -18,7 +18,7 @@ use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 
 /// The lease was acquired by a request that was `sent` then: the term is to be raised.
-pub(super) fn begin(
+pub(super) fn start(
     mut attempt: Attempt,
     sent: Moment,
     context: &mut Context<'_>,
@@ -30,30 +30,30 @@ pub(super) fn begin(
             // No two dates agree so far, so no term can be raised. The same request again brings
             // another one.
             attempt.rounds += 1;
-            (attempt.unsure, attempt.pace) = (true, Pace::at(now));
+            (attempt.may_be_granted, attempt.pace) = (true, RetrySchedule::due_at(now));
             return Phase::Acquiring(attempt);
         }
         report_no_date(context);
-        return not_raised(attempt.lease, context, chance);
+        return give_up_raise(attempt.lease, context, chance);
     };
     let Attempt { lease, etag, record: before, .. } = attempt;
-    let check = SplitCheck::begin(before.as_ref(), settings);
-    let judged = before.as_ref().map_or(Ok(()), |r| r.judge_term(&settings.election, since));
-    if let Err(problem) = judged {
-        context.report(Some(Problem::of_unusable(problem)));
-        return not_raised(lease, context, chance);
+    let check = SplitCheck::new(before.as_ref(), settings);
+    let validated = before.as_ref().map_or(Ok(()), |r| r.validate_term(&settings.election, since));
+    if let Err(problem) = validated {
+        context.report(Some(Problem::from_unusable(problem)));
+        return give_up_raise(lease, context, chance);
     }
     // Without a record the second is waited out, under the lease: see `next_record`.
-    let waits = before.is_none() && !mutant!(SecondNotWaitedOut);
-    let wait = if waits { SECOND } else { Duration::ZERO };
+    let must_wait = before.is_none() && !mutant!(SecondNotWaitedOut);
+    let wait = if must_wait { SECOND } else { Duration::ZERO };
     let mut record =
-        next_record(settings, context.state.nonce, &context.state.began, before, since);
+        next_record(settings, context.state.nonce, &context.state.claims, before, since);
     record.beat = record.beat.filter(|_| context.failover().is_some());
-    let write = Write::new(record, etag, Pace::at(now + wait));
+    let write = Write::new(record, etag, RetrySchedule::due_at(now + wait));
     let valid_until = settings.timings.valid_until(sent, now);
-    let stays_out = Duration::ZERO;
-    let (acquired, written) = (sent, None);
-    let raise = Raise { lease, acquired, valid_until, write, stays_out, check, written };
+    let back_off = Duration::ZERO;
+    let (acquired_at, term_write) = (sent, None);
+    let raise = Raise { lease, acquired_at, valid_until, write, back_off, check, term_write };
     if mutant!(LeadsBeforeFirstWrite) && raise.write.record.beat.is_some() {
         let etag = raise.write.etag.clone();
         return Phase::Holding(lead(raise, etag, sent, &settings.timings));
@@ -62,22 +62,22 @@ pub(super) fn begin(
 }
 
 /// Writes the record, or reads what became of that; then checks whether members work on shares.
-pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Outgoing>) {
+pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let left = raise.valid_until.saturating_sub(context.now);
     if left.is_zero() {
         // protocol.md §4.4. One that cannot finish inside its validity releases.
-        if raise.written.is_some() {
-            context.report(Some(SplitCheck::unfinished()));
+        if raise.term_write.is_some() {
+            context.report(Some(SplitCheck::unfinished_problem()));
         }
-        context.state.health.not_raised(context.now + raise.stays_out);
+        context.state.health.on_raise_failed(context.now + raise.back_off);
         return releasing::next(give_back(raise.lease, context), context);
     }
     let timeout = context.settings.timings.request_timeout.min(left);
-    if let (Some(_), Some(check)) = (&raise.written, &raise.check) {
+    if let (Some(_), Some(check)) = (&raise.term_write, &raise.check) {
         let operation = check.operation(context.settings);
-        return (Phase::Raising(raise), Some(Outgoing { operation, timeout }));
+        return (Phase::Raising(raise), Some(UnsignedRequest { operation, timeout }));
     }
-    let outgoing = (raise.write.pace.next <= context.now).then(|| Outgoing {
+    let outgoing = (raise.write.pace.next_at <= context.now).then(|| UnsignedRequest {
         operation: mutants::unconditional(
             mutant!(TermWithoutCondition),
             raise.write.operation(raise.lease),
@@ -88,113 +88,113 @@ pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Ou
 }
 
 /// Takes the answer. Only when the term is on record does the candidate lead.
-pub(super) fn answered(
+pub(super) fn on_answer(
     mut raise: Raise,
-    answered: Answered<'_>,
+    completed: CompletedRequest<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
-    if let Some((etag, sent)) = raise.written.take()
+    if let Some((etag, sent)) = raise.term_write.take()
         && let Some(check) = raise.check.take()
     {
-        let mut checked = check.answered(&answered, context.settings);
+        let mut checked = check.on_answer(&completed, context.settings);
         // The time-out of the last request says nothing about the service then.
-        let is_told = answered.answer().is_some() && checked.is_err();
-        if context.now >= raise.valid_until && !is_told {
-            checked = Err(SplitCheck::unfinished());
+        let has_verdict = completed.answer().is_some() && checked.is_err();
+        if context.now >= raise.valid_until && !has_verdict {
+            checked = Err(SplitCheck::unfinished_problem());
         }
         return match checked {
-            Ok(None) => begin_to_lead(raise, (etag, sent), answered, context),
-            Ok(check) => Phase::Raising(Raise { check, written: Some((etag, sent)), ..raise }),
+            Ok(None) => start_leading(raise, (etag, sent), completed, context),
+            Ok(check) => Phase::Raising(Raise { check, term_write: Some((etag, sent)), ..raise }),
             Err(problem) => {
                 context.report(Some(problem));
-                not_raised(raise.lease, context, answered.chance)
+                give_up_raise(raise.lease, context, completed.chance)
             }
         };
     }
-    match raise.write.answered(answered.answer(), answered.sent) {
+    match raise.write.on_answer(completed.answer(), completed.sent_at) {
         Progress::Done(etag, sent) => {
             if raise.check.is_none() {
-                return begin_to_lead(raise, (etag, sent), answered, context);
+                return start_leading(raise, (etag, sent), completed, context);
             }
             // Members read this record before they work on a share, so the lists come after it: one of the two sees the
             // other. A candidate that promised to beat has until its next beat.
             if let (Some(_), Some(failover)) = (raise.write.record.beat, context.failover()) {
-                raise.valid_until = raise.valid_until.min(sent + failover.acts());
+                raise.valid_until = raise.valid_until.min(sent + failover.validity());
             }
-            raise.written = Some((etag, sent));
-            raise.stays_out =
-                context.state.health.out_after_raise(context.settings, answered.chance);
+            raise.term_write = Some((etag, sent));
+            raise.back_off =
+                context.state.health.raise_back_off(context.settings, completed.chance);
             Phase::Raising(raise)
         }
         Progress::NotApplied(found, etag) => {
-            raise.write.begin_again(found, etag, context.now);
+            raise.write.restart(found, etag, context.now);
             Phase::Raising(raise)
         }
-        Progress::Again => {
+        Progress::Retry => {
             if raise.write.pace.failures > 0 {
-                context.report_reply(&answered);
+                context.report_failure(&completed);
             }
-            raise.write.pace.failed(context.now, BACK_OFF, answered.chance);
-            raise.stays_out =
-                context.state.health.out_after_raise(context.settings, answered.chance);
+            raise.write.pace.on_failure(context.now, BACK_OFF, completed.chance);
+            raise.back_off =
+                context.state.health.raise_back_off(context.settings, completed.chance);
             Phase::Raising(raise)
         }
         // Released also when the service says that it is lost: that harms nobody.
-        Progress::LeaseLost | Progress::Outdone => {
-            not_raised(raise.lease, context, answered.chance)
+        Progress::LeaseLost | Progress::Superseded => {
+            give_up_raise(raise.lease, context, completed.chance)
         }
     }
 }
 
 /// The term is on record, by a write that was `sent` then, and nothing speaks against leading.
-fn begin_to_lead(
+fn start_leading(
     raise: Raise,
     (etag, sent): (ETag, Moment),
-    answered: Answered<'_>,
+    completed: CompletedRequest<'_>,
     context: &mut Context<'_>,
 ) -> Phase {
     let hold = lead(raise, etag, sent, &context.settings.timings);
     if context.now >= hold.valid_until {
-        return not_raised(hold.lease, context, answered.chance);
+        return give_up_raise(hold.lease, context, completed.chance);
     }
-    context.effects.gained = Some(Gained::Term);
+    context.effects.extension = Some(Extension::Term);
     context.effects.turns_changed = true;
-    context.state.health.raised();
+    context.state.health.on_raised();
     Phase::Holding(hold)
 }
 
 /// protocol.md §4.4: leads, with the validity of the acquire. The record was written by a request that was
 /// `sent` then: that is the first beat.
 fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
-    let Raise { lease, acquired, valid_until, write, .. } = raise;
+    let Raise { lease, acquired_at, valid_until, write, .. } = raise;
     let beats =
-        write.record.beat.map(|beat| Beats { number: beat.number, next: sent, until: sent });
+        write.record.beat.map(|beat| Beats { number: beat.number, next: sent, acts_until: sent });
     let mut hold = Hold {
         lease,
         valid_until,
         lease_until: valid_until,
         beats,
-        won: acquired,
-        orders: orders::unread(acquired),
-        renew: Pace::at(acquired + timings.renew),
+        acquired_at,
+        orders: orders::new_leader_orders(acquired_at),
+        renew: RetrySchedule::due_at(acquired_at + timings.renew),
         record: write.record,
         etag,
         outcome_unwritten: false,
         write: None,
-        claiming: None,
-        stalled: None,
-        resets_slot: false,
-        rest_until: Moment::ZERO,
+        pending_claim: None,
+        stalled_since: None,
+        reset_requested: false,
+        retry_after: Moment::ZERO,
     };
-    hold.beaten(sent, timings.failover);
+    hold.on_beat_acknowledged(sent, timings.failover);
     hold
 }
 
 /// Gives back the lease of a term that cannot be raised: each time in a row the others come first for
 /// longer.
-fn not_raised(lease: LeaseId, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
-    let stays_out = context.state.health.out_after_raise(context.settings, chance);
-    context.state.health.not_raised(context.now + stays_out);
+fn give_up_raise(lease: LeaseId, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+    let back_off = context.state.health.raise_back_off(context.settings, chance);
+    context.state.health.on_raise_failed(context.now + back_off);
     Phase::Releasing(give_back(lease, context))
 }
 

@@ -16,7 +16,7 @@ mod tests;
 mod triggers;
 mod turns;
 
-pub(super) use judge::{Judged, Unusable};
+pub(super) use judge::{ValidatedRecord, UnusableRecord};
 pub(crate) use triggers::is_current;
 pub use triggers::{Trigger, TriggerState, Triggers};
 pub(crate) use turns::Kind;
@@ -30,7 +30,7 @@ use super::history::{History, Incumbent};
 use super::service_clock::{Timestamp, is_ahead};
 use super::slots::{Delivery, WHILE_LEADING};
 use super::text::{
-    LONGEST_ADDRESS, LONGEST_NAME, LONGEST_REASON, LONGEST_SCHEDULE, encoded, one_line,
+    LONGEST_ADDRESS, LONGEST_NAME, LONGEST_REASON, LONGEST_SCHEDULE, encode, one_line,
 };
 use serde::{Deserialize, Serialize};
 use tenure_azure::metadata::Metadata;
@@ -40,19 +40,19 @@ use tenure_base::prelude::*;
 const FORMAT: u64 = 1;
 
 /// The format of an election that is over for ever.
-const CLOSED: &str = "closed";
+const CLOSED_FORMAT: &str = "closed";
 
 /// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
 const MOST_BYTES: usize = 8192;
 
 /// The bytes of that which a leader needs for what it adds to the record with which it won: a successor, the outcome of
 /// a transfer and the detail of a failure, all encoded, triggers, slots, attempts and outcomes.
-const ROOM: usize = 3328;
+const RESERVED_BYTES: usize = 3328;
 
 /// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
 /// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
 /// seconds are out of reach of both: whoever wrote such a term is no candidate.
-const MOST_AHEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+const MAX_TERM_LEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
 /// The words for what a transfer came to.
 const REFUSED: &str = "refused";
@@ -66,12 +66,12 @@ fn size(metadata: &Metadata) -> usize {
 }
 
 /// The fields that go back as they came. Whether the service folds blanks when it checks a signature is not known.
-pub(super) fn printable(fields: Metadata) -> Metadata {
-    let plain = |value: &str| {
+pub(super) fn retain_printable(fields: Metadata) -> Metadata {
+    let is_printable = |value: &str| {
         value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
             && value.as_bytes().windows(2).all(|pair| *pair != *b"  ")
     };
-    fields.iter().filter(|(_, value)| plain(value)).collect()
+    fields.iter().filter(|(_, value)| is_printable(value)).collect()
 }
 
 /// The record of an election.
@@ -92,7 +92,7 @@ pub struct Record {
     /// How long after its instant each slot of it is due.
     pub delay: Duration,
     /// The newest slot that was claimed.
-    pub last: Option<LastSlot>,
+    pub last_slot: Option<LastSlot>,
     /// The rule under which it was claimed: whoever leads next may have another one.
     pub delivery: Delivery,
     /// The newest turn whose end was recorded; it may be an earlier one.
@@ -131,7 +131,7 @@ pub struct Refusal {
     /// The id of the transfer.
     pub id: String,
     /// The leader had begun it.
-    pub begun: bool,
+    pub has_begun: bool,
     /// Why.
     pub reason: String,
 }
@@ -153,7 +153,7 @@ pub enum RecordError {
     /// It has another format than this version's.
     Format(String),
     /// A field cannot be read.
-    Garbled(String),
+    Malformed(String),
     /// The election is over for ever. protocol.md §14.2.
     Closed,
 }
@@ -164,17 +164,17 @@ impl Record {
     ///
     /// # Errors
     /// The metadata is not a record that this version may write over.
-    pub fn read(metadata: &Metadata) -> Result<Option<Self>, RecordError> {
-        Self::parse(metadata).map(|(record, _)| record)
+    pub fn from_metadata(metadata: &Metadata) -> Result<Option<Self>, RecordError> {
+        Self::parse_with_ignored(metadata).map(|(record, _)| record)
     }
 
     /// The metadata of an election that is over for ever: no candidate contends for it any more.
     pub fn closed() -> Metadata {
-        Metadata::from_iter([(field::FORMAT, CLOSED)])
+        Metadata::from_iter([(field::FORMAT, CLOSED_FORMAT)])
     }
 
     /// The same, and the fields whose texts no candidate writes.
-    fn parse(metadata: &Metadata) -> Result<(Option<Self>, Vec<&'static str>), RecordError> {
+    fn parse_with_ignored(metadata: &Metadata) -> Result<(Option<Self>, Vec<&'static str>), RecordError> {
         let Some(format) = metadata.get(field::FORMAT) else {
             return match metadata.is_empty() {
                 true => Ok((None, Vec::new())),
@@ -186,15 +186,15 @@ impl Record {
         match format.parse::<u64>() {
             Ok(FORMAT) => {}
             Ok(_) => return Err(RecordError::Format(format.into())),
-            Err(_) if format == CLOSED => return Err(RecordError::Closed),
-            Err(_) => return Err(RecordError::Garbled(field::FORMAT.into())),
+            Err(_) if format == CLOSED_FORMAT => return Err(RecordError::Closed),
+            Err(_) => return Err(RecordError::Malformed(field::FORMAT.into())),
         }
         if size(metadata) > MOST_BYTES {
-            return Err(RecordError::Garbled("its size (over 8 KiB)".into()));
+            return Err(RecordError::Malformed("its size (over 8 KiB)".into()));
         }
-        let mut left = metadata.clone();
-        left.remove(field::FORMAT);
-        let mut fields = Fields { left, garbled: None, ignored: Vec::new() };
+        let mut remaining = metadata.clone();
+        remaining.remove(field::FORMAT);
+        let mut fields = Fields { remaining, malformed: None, ignored: Vec::new() };
         let slot = fields.instant(field::SLOT);
         let attempt = fields.number(field::ATTEMPT);
         let finished = fields.instant(field::FINISHED);
@@ -205,32 +205,32 @@ impl Record {
             earlier: fields.optional(field::TRIGGERS, Triggers::parse_earlier).unwrap_or_default(),
         };
         let term = fields.required(field::TERM, |text| text.parse().ok());
-        if fields.left.get(field::LEADER).is_none() {
-            fields.garble(field::LEADER, " (missing)");
+        if fields.remaining.get(field::LEADER).is_none() {
+            fields.mark_malformed(field::LEADER, " (missing)");
         }
         let mut history = fields.optional(field::HISTORY, History::parse).unwrap_or_default();
-        if !history.keep_fit() {
+        if !history.retain_valid() {
             fields.ignored.push(field::HISTORY);
         }
-        let failure = fields.told(field::FAILURE, Ended::parse);
-        let failure_detail = fields.told(field::FAILURE_DETAIL, FailureDetail::parse);
-        let delay = fields.told(field::DELAY, |text| text.parse::<u32>().ok());
+        let failure = fields.informational(field::FAILURE, Ended::parse);
+        let failure_detail = fields.informational(field::FAILURE_DETAIL, FailureDetail::parse);
+        let delay = fields.informational(field::DELAY, |text| text.parse::<u32>().ok());
         let record = Self {
             term,
-            leader: fields.fit(field::LEADER, LONGEST_NAME).unwrap_or_else(|| UNNAMED.into()),
+            leader: fields.bounded_text(field::LEADER, LONGEST_NAME).unwrap_or_else(|| UNNAMED.into()),
             nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok()),
             since: fields.required(field::SINCE, Timestamp::parse),
-            address: fields.fit(field::ADDRESS, LONGEST_ADDRESS),
-            schedule: fields.fit(field::SCHEDULE, LONGEST_SCHEDULE),
+            address: fields.bounded_text(field::ADDRESS, LONGEST_ADDRESS),
+            schedule: fields.bounded_text(field::SCHEDULE, LONGEST_SCHEDULE),
             delay: Duration::from_millis(delay.unwrap_or(0).into()),
-            last: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
+            last_slot: slot.map(|slot| LastSlot { slot, attempt: attempt.unwrap_or(1) }),
             delivery: fields.delivery(field::MAX_ATTEMPTS),
             finished: finished.zip(outcome).map(|(slot, outcome)| Finished { slot, outcome }),
-            success: fields.told(field::SUCCESS, Ended::parse),
+            success: fields.informational(field::SUCCESS, Ended::parse),
             failure,
             failure_detail: failure_detail
                 .filter(|detail| failure.is_some_and(|failure| failure.end.at == detail.at)),
-            missed: fields.told(field::MISSED, MissedSlots::parse),
+            missed: fields.informational(field::MISSED, MissedSlots::parse),
             triggers,
             successor: fields.successor(term),
             refusal: fields.refusal(),
@@ -239,19 +239,19 @@ impl Record {
             coordinator_term: fields.optional(field::COORDINATOR_TERM, |text| text.parse().ok()),
             changes: fields.optional(field::CHANGES, |text| text.parse().ok()).unwrap_or(0),
             history,
-            unknown: printable(fields.left),
+            unknown: retain_printable(fields.remaining),
         };
-        match fields.garbled {
-            Some(field) => Err(RecordError::Garbled(field)),
+        match fields.malformed {
+            Some(field) => Err(RecordError::Malformed(field)),
             None => Ok((Some(record), fields.ignored)),
         }
     }
 
     /// The metadata that tells this record.
-    pub fn write(&self) -> Metadata {
+    pub fn to_metadata(&self) -> Metadata {
         let mut metadata = self.unknown.clone();
         let mut put = |name: &str, value: &str| {
-            metadata.insert(name.into(), encoded(value));
+            metadata.insert(name.into(), encode(value));
         };
         put(field::FORMAT, &FORMAT.to_string());
         put(field::TERM, &self.term.to_string());
@@ -267,7 +267,7 @@ impl Record {
         if !self.delay.is_zero() {
             put(field::DELAY, &self.delay.as_millis().to_string());
         }
-        if let Some(last) = &self.last {
+        if let Some(last) = &self.last_slot {
             put(field::SLOT, &last.slot.to_rfc3339());
             put(field::ATTEMPT, &last.attempt.to_string());
             if let Delivery::AtLeastOnce { max_attempts } = self.delivery {
@@ -280,14 +280,14 @@ impl Record {
         }
         for (name, ended) in [(field::SUCCESS, &self.success), (field::FAILURE, &self.failure)] {
             if let Some(ended) = ended {
-                put(name, &ended.write());
+                put(name, &ended.to_text());
             }
         }
         if let Some(detail) = &self.failure_detail {
-            put(field::FAILURE_DETAIL, &detail.write());
+            put(field::FAILURE_DETAIL, &detail.to_text());
         }
         if let Some(missed) = &self.missed {
-            put(field::MISSED, &missed.write());
+            put(field::MISSED, &missed.to_text());
         }
         if let Some(newest) = &self.triggers.newest {
             put(field::TRIGGER, &newest.id);
@@ -308,9 +308,9 @@ impl Record {
             put(field::SUCCESSOR, successor);
             put(field::SUCCESSOR_TERM, &self.term.to_string());
         }
-        if let Some(Refusal { id, begun, reason }) = &self.refusal {
+        if let Some(Refusal { id, has_begun, reason }) = &self.refusal {
             put(field::TRANSFER, id);
-            put(field::TRANSFER_OUTCOME, if *begun { FAILED } else { REFUSED });
+            put(field::TRANSFER_OUTCOME, if *has_begun { FAILED } else { REFUSED });
             put(field::TRANSFER_REASON, reason);
         }
         if let Some(term) = self.orders_term {
@@ -328,14 +328,14 @@ impl Record {
             put(field::CHANGES, &self.changes.to_string());
         }
         if !self.history.is_empty() {
-            put(field::HISTORY, &self.history.write());
+            put(field::HISTORY, &self.history.to_text());
         }
         metadata
     }
 
     /// Whether the rule under which the newest slot was claimed is done with it.
     pub(super) fn is_done(&self) -> bool {
-        let Some(last) = self.last.filter(|last| last.attempt > 0) else { return true };
+        let Some(last) = self.last_slot.filter(|last| last.attempt > 0) else { return true };
         let finished = self.finished.filter(|finished| finished.slot == last.slot);
         self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
     }
@@ -351,14 +351,14 @@ impl Record {
     /// Its claim, or that of the newest slot.
     pub(super) fn claim(&self, kind: Kind) -> Option<LastSlot> {
         match kind {
-            Kind::Slot => self.last,
+            Kind::Slot => self.last_slot,
             _ => self.newest(kind).map(Started::claim),
         }
     }
 
     /// Returns true if the ends of the newest turns, of the schedule and for a trigger, are on record.
     pub(super) fn is_ended(&self) -> bool {
-        let last = self.last.is_none_or(|last| {
+        let last = self.last_slot.is_none_or(|last| {
             last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
         });
         let triggered = self.triggers.newest.as_ref();
@@ -367,22 +367,22 @@ impl Record {
 
     /// Begins with a leadership that has one turn, whatever was claimed before. Its slot is later than
     /// any before, unless that is one of the future.
-    pub(super) fn begin_anew(&mut self, begin: LastSlot) {
-        let before = self.last.unwrap_or(begin);
-        let end = End { outcome: Outcome::Abandoned, at: begin.slot, took: None };
+    pub(super) fn restart_slots(&mut self, first_slot: LastSlot) {
+        let previous = self.last_slot.unwrap_or(first_slot);
+        let end = End { outcome: Outcome::Abandoned, at: first_slot.slot, took: None };
         if !self.is_done() {
             self.put_outcome(Kind::Slot, end);
         }
         // Nobody makes another attempt at it as long as it has none for others.
-        let unfinished = |newest: &Started| {
+        let is_unfinished = |newest: &Started| {
             newest.delivery != Delivery::AtMostOnce
                 && !newest.outcome.is_some_and(Outcome::is_final)
         };
-        if self.triggers.newest.as_ref().is_some_and(unfinished) {
+        if self.triggers.newest.as_ref().is_some_and(is_unfinished) {
             self.put_outcome(Kind::Trigger, end);
         }
-        let earliest = if is_ahead(before.slot, begin.slot) { begin.slot } else { before.slot };
-        self.last = Some(LastSlot { slot: earliest.max(begin.slot), attempt: 0 });
+        let earliest_slot = if is_ahead(previous.slot, first_slot.slot) { first_slot.slot } else { previous.slot };
+        self.last_slot = Some(LastSlot { slot: earliest_slot.max(first_slot.slot), attempt: 0 });
     }
 
     /// Forgets how a turn of this slot ended: it is claimed again. The newest failure stays on record.
@@ -403,7 +403,7 @@ impl Record {
             Kind::Slot => None,
             Kind::Trigger => self.triggers.newest.as_mut(),
         };
-        let slot = match (newest, self.last) {
+        let slot = match (newest, self.last_slot) {
             (Some(newest), _) => {
                 newest.outcome = Some(outcome);
                 newest.slot
@@ -425,7 +425,7 @@ impl Record {
                     .failure
                     .is_some_and(|last| (last.slot, last.triggered) == (slot, triggered)) => {}
             // Work that was to last as long as the leadership, and did.
-            Outcome::CutOff if kind == Kind::Slot && self.lasts() => {}
+            Outcome::CutOff if kind == Kind::Slot && self.is_while_leading() => {}
             _ => {
                 self.failure = ended;
                 // The end of an abandoned turn is unknown.
@@ -447,7 +447,7 @@ impl Record {
     }
 
     /// Whether its work is one turn, which lasts as long as the leadership.
-    fn lasts(&self) -> bool {
+    fn is_while_leading(&self) -> bool {
         self.schedule.as_deref() == Some(WHILE_LEADING)
     }
 
@@ -459,9 +459,9 @@ impl Record {
     }
 
     /// Whether `self`, read from the blob, is what `written` was to put there.
-    pub fn shows(&self, written: &Self) -> bool {
+    pub fn is_result_of(&self, written: &Self) -> bool {
         self.is_same_beat(written)
-            && self.has_turns_of(written)
+            && self.has_same_turns(written)
             && self.successor == written.successor
             && self.refusal == written.refusal
     }
@@ -474,9 +474,9 @@ impl Record {
     /// Whether both tell the same of turns: what of the record changes within a term, beside beats and
     /// the successor.
     #[inline(never)]
-    pub(super) fn has_turns_of(&self, other: &Self) -> bool {
-        let ends = |record: &Self| (record.last, record.finished, record.success, record.failure);
-        ends(self) == ends(other) && self.triggers.newest == other.triggers.newest
+    pub(super) fn has_same_turns(&self, other: &Self) -> bool {
+        let turn_fields = |record: &Self| (record.last_slot, record.finished, record.success, record.failure);
+        turn_fields(self) == turn_fields(other) && self.triggers.newest == other.triggers.newest
     }
 
     /// The leader of this record makes way for another one.
@@ -487,7 +487,7 @@ impl Record {
     }
 
     /// The leaders before, the last one first.
-    pub fn earlier(&self) -> Vec<Incumbent> {
+    pub fn earlier_leaders(&self) -> Vec<Incumbent> {
         self.history.leaders().to_vec()
     }
 

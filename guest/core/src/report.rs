@@ -120,7 +120,7 @@ pub struct Turn {
 
 impl Turn {
     pub(super) fn kind(&self) -> Kind {
-        Kind::of(self.trigger.as_ref())
+        Kind::from_trigger(self.trigger.as_ref())
     }
 }
 
@@ -146,7 +146,7 @@ pub enum Event {
     /// A hint: the leader may have changed, or orders may wait.
     Hint,
     /// The request that went out beside the steps was answered, or failed.
-    Answered(Told),
+    BackgroundReply(BackgroundReply),
 }
 
 /// The end of a turn.
@@ -166,11 +166,11 @@ impl From<Outcome> for TurnResult {
 
 /// What came of a request that the host sent beside the steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct BackgroundReply {
     /// The answer, or why there is none.
-    pub reply: Result<Response, Failure>,
+    pub result: Result<Response, Failure>,
     /// When, by this machine's clock.
-    pub at: Timestamp,
+    pub received_at: Timestamp,
 }
 
 /// An answer as it came. `Debug` does not print it: the body may be a token.
@@ -220,7 +220,7 @@ pub enum ExchangeResult {
 
 impl ExchangeResult {
     /// What an answer comes to.
-    pub(super) fn of(class: Class) -> Self {
+    pub(super) fn from_class(class: Class) -> Self {
         match class {
             Class::Done => Self::Done,
             Class::MissingBlob
@@ -292,7 +292,7 @@ pub struct Request {
 impl Request {
     /// A request that may take so long.
     #[must_use]
-    pub fn of(request: request::Request, timeout: Duration) -> Self {
+    pub fn new(request: request::Request, timeout: Duration) -> Self {
         Self {
             method: request.method.as_str().into(),
             url: request.origin + &request.path_and_query,
@@ -363,29 +363,29 @@ pub struct Report {
 impl Report {
     /// Of a step after which nothing is to be done but the next one.
     #[must_use]
-    pub fn of(role: Role, again_in: Duration) -> Self {
+    pub fn new(role: Role, again_in: Duration) -> Self {
         Self { role, again_in, ..Self::default() }
     }
 
     /// Counts what it counts from the instant of its step from one that was `by` earlier.
-    pub fn count_from_earlier(&mut self, by: Duration) {
-        let later = |span: &mut Duration| *span = span.saturating_add(by);
+    pub fn shift_to_earlier(&mut self, offset: Duration) {
+        let add = |span: &mut Duration| *span = span.saturating_add(offset);
         if let Role::Leading(leadership) = &mut self.role {
-            later(&mut leadership.valid_for);
+            add(&mut leadership.valid_for);
         }
         if let Some(turn) = &mut self.run {
-            later(&mut turn.valid_for);
+            add(&mut turn.valid_for);
         }
         if let Some(will) = &mut self.last_will {
-            later(&mut will.timeout);
+            add(&mut will.timeout);
         }
         if let Some(limit) = &mut self.wind_down_limit {
-            later(limit);
+            add(limit);
         }
-        later(&mut self.again_in);
+        add(&mut self.again_in);
         // It is the time at that instant.
         if let Some(time) = &mut self.service_time {
-            *time = time.minus(by);
+            *time = time.minus(offset);
         }
     }
 }
@@ -401,9 +401,9 @@ mod tests {
         let mut report = Report {
             wind_down_limit: Some(seconds(5)),
             service_time: Some(Timestamp(1_795_000_003_000_000_000)),
-            ..Report::of(leading, seconds(4))
+            ..Report::new(leading, seconds(4))
         };
-        report.count_from_earlier(seconds(3));
+        report.shift_to_earlier(seconds(3));
         assert_eq!(report.role, Role::Leading(Leadership { term: 7, valid_for: seconds(15) }));
         assert_eq!(report.wind_down_limit, Some(seconds(8)));
         // The clock showed this 3 s before the step began.

@@ -11,7 +11,7 @@ use tenure_base::prelude::*;
 
 /// How far ahead a recorded slot may lie before it is a problem: more than the
 /// readings of two candidates can differ.
-const AHEAD: Duration = Duration::from_secs(10);
+const MAX_SLOT_LEAD: Duration = Duration::from_secs(10);
 
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,56 +106,56 @@ pub struct ServiceClock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Reading {
     time: Timestamp,
-    at: Moment,
+    read_at: Moment,
 }
 
 impl Reading {
     /// What the time at `at` is at least.
-    fn least(self, at: Moment) -> Timestamp {
-        let passed = nanos(at.saturating_sub(self.at));
+    fn least_time(self, at: Moment) -> Timestamp {
+        let passed = nanos(at.saturating_sub(self.read_at));
         let trusted = passed - passed / 100 * DRIFT_PERCENT;
         self.time.plus(Duration::from_nanos(trusted))
     }
 
     /// The sharper of this reading and one that was `told` at `at`; none when they do not agree.
-    fn agreed(self, told: Timestamp, at: Moment) -> Option<Self> {
-        let kept = self.least(at);
-        let differ = kept.since(told).max(told.since(kept));
-        let time = if kept > told { kept.min(told.plus(SECOND)) } else { told };
-        (differ <= JUMP).then_some(Self { time, at })
+    fn merge(self, reported: Timestamp, at: Moment) -> Option<Self> {
+        let expected = self.least_time(at);
+        let difference = expected.since(reported).max(reported.since(expected));
+        let time = if expected > reported { expected.min(reported.plus(SECOND)) } else { reported };
+        (difference <= JUMP).then_some(Self { time, read_at: at })
     }
 }
 
 impl ServiceClock {
     /// Learns from the `Date` of an answer that arrived at `at`.
     pub fn learn(&mut self, date: DateTime<Utc>, at: Moment) {
-        let told = Timestamp::from_date(date);
-        let agreed = [self.confirmed, self.unconfirmed]
+        let reported = Timestamp::from_date(date);
+        let merged = [self.confirmed, self.unconfirmed]
             .into_iter()
             .flatten()
-            .find_map(|reading| reading.agreed(told, at));
-        match agreed {
-            Some(_) => *self = Self { confirmed: agreed, unconfirmed: None },
-            None => self.unconfirmed = Some(Reading { time: told, at }),
+            .find_map(|reading| reading.merge(reported, at));
+        match merged {
+            Some(_) => *self = Self { confirmed: merged, unconfirmed: None },
+            None => self.unconfirmed = Some(Reading { time: reported, read_at: at }),
         }
     }
 
     /// What the service's time most likely is: for signing, where minutes matter, and where an error
     /// is found by the next answer. Already from the first one on.
     pub fn estimate(&self, at: Moment) -> Option<Timestamp> {
-        let Reading { time, at: read } = self.confirmed.or(self.unconfirmed)?;
-        Some(time.plus(at.saturating_sub(read)))
+        let Reading { time, read_at } = self.confirmed.or(self.unconfirmed)?;
+        Some(time.plus(at.saturating_sub(read_at)))
     }
 
     /// What the service's time at `at` is at least; none before two answers agreed.
     pub fn now(&self, at: Moment) -> Option<Timestamp> {
-        Some(self.confirmed?.least(at))
+        Some(self.confirmed?.least_time(at))
     }
 }
 
 /// Whether a slot lies further in the future than the readings of two candidates can differ.
 pub(super) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
-    slot > now.plus(AHEAD)
+    slot > now.plus(MAX_SLOT_LEAD)
 }
 
 #[cfg(test)]
@@ -198,12 +198,12 @@ mod tests {
         let mut clock = ServiceClock::default();
         for true_ms in (7..400_000).step_by(3_571) {
             let truth = origin.plus(ms(true_ms));
-            let here = ms(true_ms) + ms(true_ms) / 100;
-            if let Some(read) = clock.now(here) {
+            let local_time = ms(true_ms) + ms(true_ms) / 100;
+            if let Some(read) = clock.now(local_time) {
                 assert!(read <= truth, "{read:?} is ahead of {truth:?}");
             }
             let whole = DateTime::from_timestamp(i64::try_from(truth.seconds()).unwrap(), 0);
-            clock.learn(whole.unwrap(), here);
+            clock.learn(whole.unwrap(), local_time);
         }
     }
 

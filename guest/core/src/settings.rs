@@ -19,14 +19,14 @@ use super::slots::Schedule;
 use super::text::is_plain;
 use super::timings::Timings;
 use super::variable;
-use account::Chosen;
+use account::ChosenAccount;
 
 use tenure_azure::account::Account;
 use tenure_azure::credential::Credential;
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-use tenure_base::secret::shown;
+use tenure_base::secret::redact;
 use tenure_base::text::{QUOTED, is_quoted};
 
 /// The lease of a single invocation, which does not renew beside its turn.
@@ -94,7 +94,7 @@ impl Settings {
     /// # Errors
     /// All complaints.
     pub fn read_from(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
-        Reader::judge(environment, false)
+        SettingsReader::read(environment, false)
     }
 
     /// The files that the variables name. They are to be opened before anything else.
@@ -109,7 +109,7 @@ impl Settings {
     /// # Errors
     /// As [`Settings::read`].
     pub fn one_shot(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
-        Reader::judge(&environment, true)
+        SettingsReader::read(&environment, true)
     }
 
     /// Returns true if a leader with these settings reads orders.
@@ -126,7 +126,7 @@ impl Settings {
         };
         match self.account.credential() {
             Credential::Identity(identity) => needs.origins.push(identity.origin().to_string()),
-            Credential::Sas(sas) => needs.notes.extend(sas.times(now)),
+            Credential::Sas(sas) => needs.notes.extend(sas.validity_note(now)),
             Credential::SharedKey(..) | Credential::Token(_) => {}
         }
         needs
@@ -137,24 +137,24 @@ impl Options {
     /// Returns the periods of the candidate. None if they are invalid.
     #[must_use]
     pub fn timings(&self) -> Option<Timings> {
-        self.judged(|reader| reader.timings())
+        self.read_part(|reader| reader.timings())
     }
 
     /// Returns the timer as the record of the leader has it. None if there is none, or it is invalid.
     #[must_use]
     pub fn schedule(&self) -> Option<String> {
-        self.judged(|reader| reader.schedule()).as_ref().map(Schedule::description)
+        self.read_part(|reader| reader.schedule()).as_ref().map(Schedule::description)
     }
 
     /// Judges a part of the options alone.
-    fn judged<T>(&self, part: fn(&mut Reader<'_>) -> Option<T>) -> Option<T> {
-        let mut reader = Reader::new(self, &|_: &str| None, false);
+    fn read_part<T>(&self, part: fn(&mut SettingsReader<'_>) -> Option<T>) -> Option<T> {
+        let mut reader = SettingsReader::new(self, &|_: &str| None, false);
         let before = reader.complaints.len();
         part(&mut reader).filter(|_| reader.complaints.len() == before)
     }
 }
 
-struct Reader<'e> {
+struct SettingsReader<'e> {
     options: &'e Options,
     /// The credential, and the files with its secrets.
     environment: &'e dyn Environment,
@@ -164,28 +164,28 @@ struct Reader<'e> {
     file: Option<SecretFile>,
 }
 
-impl<'e> Reader<'e> {
+impl<'e> SettingsReader<'e> {
     fn new(options: &'e Options, environment: &'e dyn Environment, one_shot: bool) -> Self {
         Self { options, environment, one_shot, complaints: options.invalid.clone(), file: None }
     }
 
     /// Judges the options of the host, or those that it has in variables.
-    fn judge(environment: &'e dyn Environment, one_shot: bool) -> Result<Settings, Vec<Complaint>> {
-        let read;
+    fn read(environment: &'e dyn Environment, one_shot: bool) -> Result<Settings, Vec<Complaint>> {
+        let from_variables;
         let options = match environment.options() {
             Some(options) => options,
             None => {
-                read = Options::read(&|name| environment.variable(name));
-                &read
+                from_variables = Options::read(&|name| environment.variable(name));
+                &from_variables
             }
         };
-        Reader::new(options, environment, one_shot).settings()
+        SettingsReader::new(options, environment, one_shot).settings()
     }
 
     /// Complains of what a single invocation needs, and of what makes no sense for one.
-    fn of_one_turn(&mut self) {
+    fn check_one_turn(&mut self) {
         let Options { every, cron, max_tenure, .. } = self.options;
-        if every.is_none() && cron.is_none() && !self.is_complained_of(&[variable::EVERY]) {
+        if every.is_none() && cron.is_none() && !self.has_complaint(&[variable::EVERY]) {
             let problem = "no timer is set, so no turn would ever run";
             let advice = "set how often a turn runs, like 10m or 24h, or set TENURE_CRON; calls may come more often \
                           than that";
@@ -201,21 +201,21 @@ impl<'e> Reader<'e> {
     fn settings(self) -> Result<Settings, Vec<Complaint>> {
         let mut reader = self;
         if reader.one_shot {
-            reader.of_one_turn();
+            reader.check_one_turn();
         }
         let election = reader.election();
         let account = reader.account();
-        let name = said(&reader.options.name);
+        let name = non_blank(&reader.options.name);
         let name = reader.text(variable::NAME, name, limits::LONGEST_NAME);
-        let address = said(&reader.options.address);
+        let address = non_blank(&reader.options.address);
         let address = reader.text(variable::ADDRESS, address, limits::LONGEST_ADDRESS);
         let timings = reader.timings();
         let agenda = reader.agenda(election.as_ref(), timings.as_ref());
         let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
         let max_tenure = reader.max_tenure(timings.as_ref());
         match (election, account, timings) {
-            (Some(election), Some(chosen), Some(timings)) if reader.complaints.is_empty() => {
-                let Chosen { account, why: credential } = chosen;
+            (Some(election), Some(chosen_account), Some(timings)) if reader.complaints.is_empty() => {
+                let ChosenAccount { account, explanation: credential } = chosen_account;
                 let Self { options, one_shot, file, .. } = reader;
                 let orders = match options.orders {
                     Some(Orders::Never) => None,
@@ -246,8 +246,8 @@ impl<'e> Reader<'e> {
     }
 
     /// Returns the name of a setting for a text about the setting `about`.
-    fn called(&self, setting: &'static str, about: &'static str) -> String {
-        self.environment.called(SettingId::of(setting), SettingId::of(about))
+    fn setting_name(&self, setting: &'static str, about: &'static str) -> String {
+        self.environment.setting_name(SettingId::new(setting), SettingId::new(about))
     }
 
     /// Returns a variable of the credential.
@@ -255,7 +255,7 @@ impl<'e> Reader<'e> {
         self.environment.variable(name).filter(|value| !is_blank(value))
     }
 
-    fn is_complained_of(&self, settings: &[&str]) -> bool {
+    fn has_complaint(&self, settings: &[&str]) -> bool {
         self.complaints.iter().any(|complaint| settings.contains(&complaint.setting.variable()))
     }
 
@@ -266,7 +266,7 @@ impl<'e> Reader<'e> {
     /// The same of a value, which the problem follows.
     #[inline(never)]
     fn complain_of(&mut self, setting: &'static str, value: &str, problem: &str, advice: &str) {
-        self.note(setting, &format!("\"{}\"{problem}", shown(value)), advice);
+        self.note(setting, &format!("\"{}\"{problem}", redact(value)), advice);
     }
 
     // In one place: there are very many complaints.
@@ -278,13 +278,13 @@ impl<'e> Reader<'e> {
 
     /// Complains of quotation marks around a value that has none in itself.
     fn complain_of_quotes(&mut self, setting: &'static str, advice: String) {
-        let (setting, problem) = (SettingId::of(setting), QUOTED.into());
+        let (setting, problem) = (SettingId::new(setting), QUOTED.into());
         self.complaints.push(Complaint { setting, problem, advice });
     }
 
     fn election(&mut self) -> Option<BlobName> {
         const ADVICE: &str = "name a container and a blob, like jobs/nightly";
-        let Some(value) = said(&self.options.election) else {
+        let Some(value) = non_blank(&self.options.election) else {
             self.complain(variable::ELECTION, "no election is named", ADVICE);
             return None;
         };
@@ -382,7 +382,7 @@ impl<'e> Reader<'e> {
 }
 
 /// Returns a text that is set and not blank.
-fn said(text: &Option<String>) -> Option<&str> {
+fn non_blank(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !is_blank(text))
 }
 

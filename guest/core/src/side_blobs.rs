@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::listing::Page;
 use tenure_azure::name::BlobName;
-use tenure_azure::operation::{ETag, Operation, Over};
+use tenure_azure::operation::{ETag, Operation, WriteCondition};
 use tenure_base::prelude::*;
 
 /// The format of a session.
@@ -22,35 +22,35 @@ pub struct Session {
     /// A token, if the credential needs one.
     pub credential: CredentialState,
     /// How far the service's clock is ahead of this machine's, in seconds, where a request was refused for that.
-    ahead: i64,
+    clock_skew: i64,
 }
 
 impl Session {
     /// One from before; bytes that are none are as good as none.
-    pub fn read(bytes: Option<&[u8]>) -> Self {
+    pub fn from_bytes(bytes: Option<&[u8]>) -> Self {
         let session =
             bytes.and_then(<[u8]>::split_first).filter(|(version, _)| **version == VERSION);
-        session.and_then(|(_, rest)| state::read(rest)).unwrap_or_default()
+        session.and_then(|(_, rest)| state::decode(rest)).unwrap_or_default()
     }
 
     /// The first one, with a credential that has been used.
-    pub fn of(credential: CredentialState) -> Self {
-        Self { credential, ahead: 0 }
+    pub fn new(credential: CredentialState) -> Self {
+        Self { credential, clock_skew: 0 }
     }
 
     /// For the next request.
-    pub fn written(&self) -> Vec<u8> {
-        state::written(VERSION, self)
+    pub fn to_bytes(&self) -> Vec<u8> {
+        state::encode(VERSION, self)
     }
 
     /// How far the service's clock is ahead.
-    pub fn ahead(&self) -> TimeDelta {
-        TimeDelta::try_seconds(self.ahead).unwrap_or_default()
+    pub fn clock_skew(&self) -> TimeDelta {
+        TimeDelta::try_seconds(self.clock_skew).unwrap_or_default()
     }
 
     /// It is so far ahead.
-    pub fn set_ahead(&mut self, ahead: TimeDelta) {
-        self.ahead = ahead.num_seconds();
+    pub fn set_clock_skew(&mut self, ahead: TimeDelta) {
+        self.clock_skew = ahead.num_seconds();
     }
 }
 
@@ -62,7 +62,7 @@ pub enum SideRequest {
         /// Its suffix.
         suffix: String,
         /// Unless it is still this version.
-        unless: Option<ETag>,
+        if_none_match: Option<ETag>,
     },
     /// Writes a blob.
     Write(SideWrite),
@@ -87,7 +87,7 @@ pub struct SideWrite {
     /// Names of lower-case letters only; values of printable ASCII. 8 KiB at most, all in all.
     pub metadata: Vec<(String, String)>,
     /// What may be there.
-    pub over: Over,
+    pub over: WriteCondition,
 }
 
 /// A blob in a list.
@@ -128,20 +128,20 @@ pub enum SideAnswer {
 ///
 /// # Errors
 /// No blob can have that name.
-pub fn beside(mut settings: Settings, suffix: &str) -> Result<Settings, Problem> {
-    settings.election = settings.election.beside(suffix).map_err(|broken| Problem {
+pub fn side_blob_settings(mut settings: Settings, suffix: &str) -> Result<Settings, Problem> {
+    settings.election = settings.election.side_blob(suffix).map_err(|broken_rules| Problem {
         class: ProblemClass::Configuration,
         detail: format!(
             "no blob can be named {}.{suffix}: {}",
             settings.election,
-            broken.join("; ")
+            broken_rules.join("; ")
         ),
     })?;
     Ok(settings)
 }
 
 /// What the names of all blobs beside an election begin with.
-pub fn beside_prefix(election: &BlobName) -> String {
+pub fn side_blob_prefix(election: &BlobName) -> String {
     format!("{}.", election.blob())
 }
 
@@ -149,18 +149,18 @@ pub fn beside_prefix(election: &BlobName) -> String {
 ///
 /// # Errors
 /// Whether it was done is not known (classes `Unavailable` and `Nonsense`), or it is refused.
-pub fn judged(
+pub fn side_answer(
     operation: &Operation,
     answer: &Answer,
     body: Vec<u8>,
     settings: &Settings,
 ) -> Result<SideAnswer, Problem> {
-    let nonsense = |what: &str| nonsense(operation, settings, what);
+    let nonsense = |problem: &str| nonsense(operation, settings, problem);
     match (answer.class, operation) {
         (Class::Done, Operation::ReadContent { .. }) => {
-            let whole = answer.properties.as_ref().map(|seen| seen.content_length);
-            let read = u64::try_from(body.len()).ok();
-            let (Some(tag), true) = (answer.etag.clone(), whole == read) else {
+            let content_length = answer.properties.as_ref().map(|properties| properties.content_length);
+            let read_length = u64::try_from(body.len()).ok();
+            let (Some(tag), true) = (answer.etag.clone(), content_length == read_length) else {
                 return Err(nonsense("the answer is incomplete; the request is retried"));
             };
             let text = String::from_utf8(body);
@@ -180,7 +180,7 @@ pub fn judged(
         (Class::Conflict, _) if answer.code.as_deref() == Some("BlobAlreadyExists") => {
             Ok(SideAnswer::Declined)
         }
-        _ => Err(Problem::of_answer(answer, operation, settings)),
+        _ => Err(Problem::from_answer(answer, operation, settings)),
     }
 }
 
@@ -199,13 +199,13 @@ pub fn page(
             Err(nonsense(operation, settings, "the answer is not a list, or is incomplete"))
         }
         (Class::MissingBlob | Class::MissingContainer, _) => Ok(None),
-        _ => Err(Problem::of_answer(answer, operation, settings)),
+        _ => Err(Problem::from_answer(answer, operation, settings)),
     }
 }
 
-fn nonsense(operation: &Operation, settings: &Settings, what: &str) -> Problem {
+fn nonsense(operation: &Operation, settings: &Settings, problem: &str) -> Problem {
     let (name, blob) = (operation.name(), &settings.election);
-    Problem { class: ProblemClass::Nonsense, detail: format!("{name} on {blob}: {what}") }
+    Problem { class: ProblemClass::Nonsense, detail: format!("{name} on {blob}: {problem}") }
 }
 
 #[cfg(test)]

@@ -72,76 +72,76 @@ pub struct Snapshot {
     /// A problem that keeps every candidate with these settings from leading, although the read succeeded.
     pub problem: Option<Problem>,
     /// When the service answered.
-    pub asked_at: Timestamp,
+    pub answered_at: Timestamp,
 }
 
 impl Snapshot {
     /// The leader: the newest one on record, while a candidate holds the lease.
     #[must_use]
     pub fn leader(&self) -> Option<&Incumbent> {
-        let held = matches!(self.lease, LeaseState::Leased | LeaseState::Breaking);
-        self.incumbent.as_ref().filter(|_| held)
+        let is_held = matches!(self.lease, LeaseState::Leased | LeaseState::Breaking);
+        self.incumbent.as_ref().filter(|_| is_held)
     }
 }
 
 /// What one read showed, and what it means for a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Inspection {
     /// What it showed.
     pub snapshot: Snapshot,
     /// When a leader with these settings would run the next turn; none also while one seems to run.
     pub next_turn: Option<Timestamp>,
 }
 
-impl Look {
+impl Inspection {
     /// Reads the answer to a read of the blob. `wall` stands in where the answer tells no time.
     ///
     /// # Errors
     /// The blob could not be read, or the blob is no election.
-    pub fn read(
+    pub fn from_answer(
         answer: &Answer,
         settings: &Settings,
         wall: DateTime<Utc>,
     ) -> Result<Self, Problem> {
-        let asked_at = Timestamp::from_date(answer.date.unwrap_or(wall));
+        let answered_at = Timestamp::from_date(answer.date.unwrap_or(wall));
         let (lease, record) = match (answer.class, &answer.properties) {
             (Class::Done, Some(properties)) => {
-                let found = Record::judge(&settings.election, properties, Some(asked_at))
-                    .map_err(Problem::of_unusable)?;
-                (state(properties.lease), found.record)
+                let validated = Record::validate(&settings.election, properties, Some(answered_at))
+                    .map_err(Problem::from_unusable)?;
+                (lease_state(properties.lease), validated.record)
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
             _ => {
-                return Err(Problem::of_answer(answer, &Operation::Read { lease: None }, settings));
+                return Err(Problem::from_answer(answer, &Operation::Read { lease: None }, settings));
             }
         };
-        let held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
-        let runs = record.as_ref().is_some_and(|record| held && !record.is_ended());
+        let is_held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
+        let is_running = record.as_ref().is_some_and(|record| is_held && !record.is_ended());
         let turns =
-            record.as_ref().map(|record| Turns::of(record, runs, asked_at, &settings.agenda));
+            record.as_ref().map(|record| Turns::from_record(record, is_running, answered_at, &settings.agenda));
         let problem = match lease {
-            LeaseState::Infinite => Some(Problem::of_infinite_lease(settings)),
+            LeaseState::Infinite => Some(Problem::infinite_lease(settings)),
             LeaseState::Absent if answer.class == Class::MissingContainer => {
-                Problem::of_missing_container(settings)
+                Problem::container_missing(settings)
             }
             _ => None,
         };
         let next_turn =
-            record.as_ref().and_then(|record| match settings.agenda.due(asked_at, record) {
-                Due::Now(Task { attempt: 2.., .. }) if runs => None,
-                _ => settings.agenda.next(asked_at, record),
+            record.as_ref().and_then(|record| match settings.agenda.due(answered_at, record) {
+                Due::Now(Task { attempt: 2.., .. }) if is_running => None,
+                _ => settings.agenda.next(answered_at, record),
             });
         let snapshot = Snapshot {
             lease,
             incumbent: record.as_ref().map(Record::incumbent),
             turns: turns.unwrap_or_default(),
-            ahead: record.as_ref().and_then(|record| settings.agenda.ahead(asked_at, record)),
-            history: record.as_ref().map(Record::earlier).unwrap_or_default(),
+            ahead: record.as_ref().and_then(|record| settings.agenda.slot_ahead(answered_at, record)),
+            history: record.as_ref().map(Record::earlier_leaders).unwrap_or_default(),
             changes: record.as_ref().map_or(0, |record| record.changes),
             successor: record.as_ref().and_then(|record| record.successor.clone()),
             promise: record.and_then(|record| record.beat).map(|beat| beat.promise),
             problem,
-            asked_at,
+            answered_at,
         };
         Ok(Self { snapshot, next_turn })
     }
@@ -151,7 +151,7 @@ impl Look {
 ///
 /// # Errors
 /// The lease was not broken. One that nobody holds counts as broken.
-pub fn broken(
+pub fn break_remaining(
     answer: &Answer,
     operation: &Operation,
     settings: &Settings,
@@ -159,11 +159,11 @@ pub fn broken(
     match answer.class {
         Class::Done => Ok(Duration::from_secs(answer.lease_time.unwrap_or(0).into())),
         Class::Conflict | Class::MissingBlob | Class::MissingContainer => Ok(Duration::ZERO),
-        _ => Err(Problem::of_answer(answer, operation, settings)),
+        _ => Err(Problem::from_answer(answer, operation, settings)),
     }
 }
 
-fn state(lease: answer::LeaseState) -> LeaseState {
+fn lease_state(lease: answer::LeaseState) -> LeaseState {
     match lease {
         answer::LeaseState::Available => LeaseState::Available,
         answer::LeaseState::Leased => LeaseState::Leased,

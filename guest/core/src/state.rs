@@ -12,13 +12,13 @@ use tenure_base::prelude::*;
 const POSTPONED: u8 = u8::MAX;
 
 /// A value behind the number of its format.
-pub fn written<T: Serialize>(format: u8, value: &T) -> Vec<u8> {
+pub fn encode<T: Serialize>(format: u8, value: &T) -> Vec<u8> {
     // It fails for types of unknown length alone, which no state has; an empty one is as good as none.
     postcard::to_extend(value, vec![format]).unwrap_or_default()
 }
 
 /// The value that all of the bytes are; none if they are damaged.
-pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let (value, rest) = postcard::take_from_bytes(bytes).ok()?;
     rest.is_empty().then_some(value)
 }
@@ -31,13 +31,13 @@ pub(super) struct Postponed {
 }
 
 impl Postponed {
-    pub fn written(&self) -> Vec<u8> {
-        written(POSTPONED, self)
+    pub fn to_bytes(&self) -> Vec<u8> {
+        encode(POSTPONED, self)
     }
 
-    pub fn read(state: &[u8]) -> Self {
+    pub fn from_bytes(state: &[u8]) -> Self {
         match state.split_first() {
-            Some((&POSTPONED, rest)) => read(rest).unwrap_or_default(),
+            Some((&POSTPONED, rest)) => decode(rest).unwrap_or_default(),
             _ => Self { events: Vec::new(), state: state.into() },
         }
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Moment;
-use super::announcement::{QUICK, just_seen, lease_given, time_to_come, work_ends};
+use super::announcement::{QUICK_POLL, freshness, lease_change_time, successor_time, work_end_time};
 use super::phase::Hold;
 use super::record::Refusal;
 use super::timings::Timings;
@@ -43,109 +43,109 @@ pub(super) enum GivingUp {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct HandOver {
     /// The name of the successor.
-    pub to: String,
+    pub successor_name: String,
     /// The id of the transfer, if it came from the account.
     pub id: Option<String>,
     /// The lease id that the successor announced, as far as is known.
-    pub successor: Option<LeaseId>,
+    pub successor_lease: Option<LeaseId>,
     /// Its announcement was read: the lease may be given to it until then.
-    pub fresh_until: Moment,
+    pub announced_until: Moment,
     /// The record names it, so that it can know.
-    pub named: bool,
+    pub is_named: bool,
     /// The last read was answered.
-    pub asked: bool,
+    pub read_answered: bool,
     /// The announcement is not read before.
     pub read_at: Moment,
     /// How often it was read. The first reads come soon: the successor may hear at once that it is named.
-    pub reads: u32,
+    pub read_count: u32,
     /// When the successor was seen first.
-    pub seen: Option<Moment>,
+    pub first_seen: Option<Moment>,
     /// Until then the work has to end.
     pub work_until: Moment,
     /// Then it has failed.
-    pub until: Moment,
+    pub fails_at: Moment,
 }
 
 impl HandOver {
     /// When to read for the announcement. The successor has to learn first that it is named.
-    pub fn reads_at(&self, hold: &Hold) -> Option<Moment> {
-        hold.names(Some(&self.to)).then_some(self.read_at)
+    pub fn next_read_at(&self, hold: &Hold) -> Option<Moment> {
+        hold.names_successor(Some(&self.successor_name)).then_some(self.read_at)
     }
 
     /// The record names this successor since a write that `took` so long was answered: its time to announce
     /// itself begins now.
-    pub fn named(
+    pub fn on_record_written(
         &mut self,
-        on_record: Option<&str>,
+        recorded_name: Option<&str>,
         took: Duration,
         now: Moment,
         timings: &Timings,
     ) {
-        if !self.named && on_record == Some(&self.to) {
-            self.named = true;
-            self.until = self.until.max(now + time_to_come(timings, took));
+        if !self.is_named && recorded_name == Some(&self.successor_name) {
+            self.is_named = true;
+            self.fails_at = self.fails_at.max(now + successor_time(timings, took));
         }
     }
 
     /// Takes what a read has shown: the announced lease id, if there is one; none, when it was not
     /// answered.
-    pub fn announcement_read(
+    pub fn on_announcement_read(
         &mut self,
-        here: Option<Option<LeaseId>>,
+        announced: Option<Option<LeaseId>>,
         took: Duration,
         now: Moment,
         timings: &Timings,
     ) {
-        self.read_at = now + QUICK.min(FIRST_READ.saturating_mul(1 << self.reads.min(8)));
-        self.asked = here.is_some();
-        self.reads = self.reads.saturating_add(1);
-        let Some(successor) = here else { return };
-        if successor.is_some() {
-            self.read_at = now + QUICK;
-            if self.successor.is_none() {
-                self.comes(took, now, timings);
+        self.read_at = now + QUICK_POLL.min(FIRST_READ.saturating_mul(1 << self.read_count.min(8)));
+        self.read_answered = announced.is_some();
+        self.read_count = self.read_count.saturating_add(1);
+        let Some(announced_lease) = announced else { return };
+        if announced_lease.is_some() {
+            self.read_at = now + QUICK_POLL;
+            if self.successor_lease.is_none() {
+                self.on_successor_seen(took, now, timings);
             }
-            self.fresh_until = now + just_seen(took);
+            self.announced_until = now + freshness(took);
         }
-        self.successor = successor;
+        self.successor_lease = announced_lease;
     }
 
     /// Sets the limits when the successor appears. While it was missing, an application may have got an answer that
     /// lets it act for up to a lease. So each return of the successor gives the work that time again.
-    fn comes(&mut self, took: Duration, now: Moment, timings: &Timings) {
-        let first = *self.seen.get_or_insert(now);
-        let ends = first + work_ends(timings);
-        self.work_until = self.work_until.max(ends).max(now + timings.lease);
-        let last = first + 2 * work_ends(timings);
-        self.until = self.work_until.min(last) + lease_given(took);
+    fn on_successor_seen(&mut self, took: Duration, now: Moment, timings: &Timings) {
+        let first_seen = *self.first_seen.get_or_insert(now);
+        let work_deadline = first_seen + work_end_time(timings);
+        self.work_until = self.work_until.max(work_deadline).max(now + timings.lease);
+        let latest = first_seen + 2 * work_end_time(timings);
+        self.fails_at = self.work_until.min(latest) + lease_change_time(took);
     }
 
     /// Returns how long the work may still go on.
     pub fn time_for_work(&self, now: Moment) -> Option<Duration> {
-        self.successor.map(|_| self.work_until.saturating_sub(now))
+        self.successor_lease.map(|_| self.work_until.saturating_sub(now))
     }
 
     /// Why nothing came of it, if it ends now.
-    pub fn failure(&self, works: bool) -> &'static str {
-        match self.successor {
-            _ if !self.named => {
+    pub fn failure(&self, is_working: bool) -> &'static str {
+        match self.successor_lease {
+            _ if !self.is_named => {
                 "the successor's name could not be recorded, so it was not told; find out why record writes fail"
             }
-            _ if !self.asked => {
+            _ if !self.read_answered => {
                 "the successor's announcement could not be read in time; try again when the service answers faster"
             }
-            None if self.seen.is_none() => {
+            None if self.first_seen.is_none() => {
                 "no candidate of that name announced itself: it is not running, is not ready, or may not write beside \
                  the blob"
             }
-            Some(_) if works => "the work did not end in time",
+            Some(_) if is_working => "the work did not end in time",
             _ => "the candidate of that name announced itself, but has left since",
         }
     }
 
     /// Whether the lease may be given to the successor.
     fn is_ready(&self, now: Moment) -> bool {
-        self.successor.is_some() && now <= self.fresh_until
+        self.successor_lease.is_some() && now <= self.announced_until
     }
 }
 
@@ -165,9 +165,9 @@ impl Steering {
     }
 
     /// Notes for the record that a transfer came to nothing.
-    pub fn refuse(&mut self, id: Option<String>, begun: bool, reason: &str) {
+    pub fn refuse(&mut self, id: Option<String>, has_begun: bool, reason: &str) {
         if let Some(id) = id.filter(|_| !mutant!(TransferWithoutOutcome)) {
-            self.refusal = Some(Refusal { id, begun, reason: reason.into() });
+            self.refusal = Some(Refusal { id, has_begun, reason: reason.into() });
         }
     }
 
@@ -177,7 +177,7 @@ impl Steering {
     }
 
     /// The leadership is over.
-    pub fn settle(&mut self) {
+    pub fn clear(&mut self) {
         (self.giving_up, self.refusal) = (None, None);
     }
 
@@ -186,7 +186,7 @@ impl Steering {
         match &self.giving_up {
             None => false,
             Some(GivingUp::Resign | GivingUp::Rotate) => true,
-            Some(GivingUp::HandOver(order)) => order.successor.is_some(),
+            Some(GivingUp::HandOver(order)) => order.successor_lease.is_some(),
         }
     }
 

@@ -36,29 +36,29 @@ pub(super) fn fingerprint(text: &str) -> u64 {
 }
 
 /// A value as metadata holds it.
-pub(super) fn encoded(value: &str) -> String {
+pub(super) fn encode(value: &str) -> String {
     percent::encode(value, ENCODED)
 }
 
 /// A value of metadata, unless it is none of text.
-pub(super) fn decoded(value: &str) -> Option<String> {
+pub(super) fn decode(value: &str) -> Option<String> {
     String::from_utf8(percent::decode(value)).ok()
 }
 
 /// Whether a text has no characters that change the text around them: control characters, line
 /// separators, and those that turn the direction of writing (Unicode Standard Annex 9).
 pub(super) fn is_plain(text: &str) -> bool {
-    !text.chars().any(disturbs)
+    !text.chars().any(is_disruptive)
 }
 
-fn disturbs(c: char) -> bool {
+fn is_disruptive(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The beginning of a text in one line: at most so many bytes, cut between two characters.
 pub(super) fn one_line(text: &str, longest: usize) -> String {
     let mut line = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || disturbs(c)).filter(|w| !w.is_empty()) {
+    for word in text.split(|c: char| c.is_whitespace() || is_disruptive(c)).filter(|w| !w.is_empty()) {
         let space = usize::from(!line.is_empty());
         if line.len() + space >= longest {
             break;
@@ -75,18 +75,18 @@ pub(super) fn one_line(text: &str, longest: usize) -> String {
 }
 
 /// Whether settings allow a text of at most so many bytes.
-pub(super) fn is_fit(text: &str, longest: usize) -> bool {
+pub(super) fn is_allowed_text(text: &str, longest: usize) -> bool {
     text.len() <= longest && !text.trim().is_empty() && is_plain(text)
 }
 
 /// The text of a metadata value that settings allow. Each byte of it is encoded as three at most.
-pub(super) fn fit(value: &str, longest: usize) -> Option<String> {
-    let short = value.len() <= 3 * longest;
-    decoded(value).filter(|text| short && is_fit(text, longest))
+pub(super) fn decode_allowed(value: &str, longest: usize) -> Option<String> {
+    let is_short = value.len() <= 3 * longest;
+    decode(value).filter(|text| is_short && is_allowed_text(text, longest))
 }
 
 /// Returns true if an order may have this id.
 pub fn is_order_id(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(plain)
+    let is_plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(is_plain_byte)
 }

@@ -35,24 +35,24 @@ pub struct Timings {
 impl Timings {
     /// Returns the lease less the margin: a leader without beats may act so long after a renewal. On an account that keeps
     /// versions, a leader with failover may too.
-    pub fn by_lease(&self) -> Duration {
+    pub fn lease_validity(&self) -> Duration {
         self.lease.saturating_sub(self.margin)
     }
 
     /// Returns the time for which a leader may act after a renewal, or with failover after a beat.
     pub fn validity(&self) -> Duration {
-        self.failover.map_or(self.by_lease(), |failover| self.by_lease().min(failover.acts()))
+        self.failover.map_or(self.lease_validity(), |failover| self.lease_validity().min(failover.validity()))
     }
 
     /// Returns the time from one renewal to the next, or with failover from one beat to the next.
-    pub fn renewal(&self) -> Duration {
-        self.failover.map_or(self.renew, Failover::beat)
+    pub fn renewal_interval(&self) -> Duration {
+        self.failover.map_or(self.renew, Failover::beat_interval)
     }
 
     /// Until when a lease may be acted upon whose acquire or renewal was `sent` then, and answered `now`.
     pub(super) fn valid_until(&self, sent: Moment, now: Moment) -> Moment {
-        let since = if mutant!(ValidityFromAnswer) { now } else { sent };
-        since + self.lease - self.margin
+        let counts_from = if mutant!(ValidityFromAnswer) { now } else { sent };
+        counts_from + self.lease - self.margin
     }
 
     /// The longest wait of a follower between two tries of one request.
@@ -68,7 +68,7 @@ impl Timings {
     /// out then is given `lease − margin − r − 2 × time-out`. That is enough for its own round trip as
     /// long as `r ≤ (lease − margin − 2 × time-out) / 2`: with the defaults (15 − 3 − 6) / 2 = 3 s, the
     /// whole time-out.
-    pub(super) fn beside_renewals(&self, now: Moment, valid_until: Moment) -> Duration {
+    pub(super) fn background_timeout(&self, now: Moment, valid_until: Moment) -> Duration {
         let left = valid_until.saturating_sub(now);
         left.saturating_sub(2 * self.request_timeout).min(self.request_timeout)
     }
@@ -76,7 +76,7 @@ impl Timings {
     /// How long a record write, or the read that tells what became of it, may take at `now`: what
     /// [`Timings::beside_renewals`] leaves, the time until `renewal` is due, or a second, whichever is
     /// longest.
-    pub(super) fn for_a_write(
+    pub(super) fn write_timeout(
         &self,
         now: Moment,
         renewal: Moment,
@@ -84,7 +84,7 @@ impl Timings {
     ) -> Duration {
         let least = LEAST_WRITE.max(renewal.saturating_sub(now));
         let left = valid_until.saturating_sub(now);
-        self.beside_renewals(now, valid_until).max(least).min(self.request_timeout).min(left)
+        self.background_timeout(now, valid_until).max(least).min(self.request_timeout).min(left)
     }
 
     /// The longest time-out of a request that fits with the other periods.
@@ -109,17 +109,17 @@ mod tests {
             failover: None,
         };
         // Sent at 0, so valid until 12 s; the next renewal is due at 4 s.
-        let given = |now| timings.for_a_write(at(now), at(4_000), at(12_000));
+        let timeout_at = |now| timings.write_timeout(at(now), at(4_000), at(12_000));
         for round_trip in [0, 1_000, 1_700, 2_500, 3_000] {
-            assert_eq!(given(round_trip), at(3_000), "{round_trip}");
+            assert_eq!(timeout_at(round_trip), at(3_000), "{round_trip}");
         }
-        assert_eq!(given(3_500), at(2_500), "as long as leaves time for both tries");
-        assert_eq!(given(5_500), at(1_000), "at least a second");
-        assert_eq!(given(11_500), at(500), "and never longer than the validity");
+        assert_eq!(timeout_at(3_500), at(2_500), "as long as leaves time for both tries");
+        assert_eq!(timeout_at(5_500), at(1_000), "at least a second");
+        assert_eq!(timeout_at(11_500), at(500), "and never longer than the validity");
         // Settings with which no more fits: the time until the next renewal, as ever.
         let close = Timings { request_timeout: at(3_500), ..timings };
-        assert_eq!(close.for_a_write(at(2_000), at(4_000), at(12_000)), at(3_000));
-        assert_eq!(close.for_a_write(at(3_400), at(4_000), at(12_000)), at(1_600));
-        assert_eq!(close.beside_renewals(at(6_000), at(12_000)), Duration::ZERO);
+        assert_eq!(close.write_timeout(at(2_000), at(4_000), at(12_000)), at(3_000));
+        assert_eq!(close.write_timeout(at(3_400), at(4_000), at(12_000)), at(1_600));
+        assert_eq!(close.background_timeout(at(6_000), at(12_000)), Duration::ZERO);
     }
 }

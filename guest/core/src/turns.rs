@@ -55,11 +55,11 @@ pub struct NextTurn {
 impl Turns {
     /// What `record` tells at `now`, while a turn `runs` or not, where missed slots are dealt with as `own` says.
     #[inline(never)]
-    pub(super) fn of(record: &Record, runs: bool, now: Timestamp, own: &Agenda) -> Self {
+    pub(super) fn from_record(record: &Record, is_running: bool, now: Timestamp, agenda: &Agenda) -> Self {
         Self {
             schedule: record.schedule.clone(),
             // Attempt 0 is where the count began; nothing ran then.
-            last_slot: record.last.filter(|last| last.attempt > 0),
+            last_slot: record.last_slot.filter(|last| last.attempt > 0),
             finished: record.finished,
             triggered: record.triggers.newest.as_ref().map(|newest| Triggered {
                 id: newest.id.clone(),
@@ -71,20 +71,20 @@ impl Turns {
             last_failure: record.failure,
             failure_detail: record.failure_detail.clone(),
             missed: record.missed,
-            next: next(record, runs, now, own),
+            next: next(record, is_running, now, agenda),
         }
     }
 }
 
-fn next(record: &Record, runs: bool, now: Timestamp, own: &Agenda) -> Option<NextTurn> {
-    let (schedule, _) = Schedule::described(record.schedule.as_deref()?)?;
+fn next(record: &Record, is_running: bool, now: Timestamp, own_agenda: &Agenda) -> Option<NextTurn> {
+    let (schedule, _) = Schedule::from_description(record.schedule.as_deref()?)?;
     let agenda = Agenda {
         schedule: Some(schedule),
         delivery: record.delivery,
-        missed: own.missed,
-        tolerance: own.tolerance,
+        missed: own_agenda.missed,
+        tolerance: own_agenda.tolerance,
         delay: record.delay,
     };
-    let slot = agenda.next_slot(now, record, runs)?;
+    let slot = agenda.next_slot(now, record, is_running)?;
     Some(NextTurn { slot, at: slot.plus(record.delay) })
 }

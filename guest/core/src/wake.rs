@@ -23,103 +23,103 @@ const UNINTERRUPTED: Duration = Duration::from_secs(1);
 const STOPPING: Duration = Duration::from_secs(1);
 
 /// How often to see to a schedule that cannot be followed now.
-const STUCK: Duration = Duration::from_secs(30);
+const STUCK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// With its secret in a file, a candidate is called so often at least, and reads it again.
 const READ_AGAIN: Duration = Duration::from_secs(4);
 
 /// Whether the host comes first before this candidate goes on.
-pub(super) fn yields(phase: &Phase, context: &Context<'_>) -> bool {
+pub(super) fn yields_to_host(phase: &Phase, context: &Context<'_>) -> bool {
     let holds_nothing = match phase {
         Phase::Watching(_) => true,
-        Phase::Acquiring(attempt) => !attempt.unsure,
+        Phase::Acquiring(attempt) => !attempt.may_be_granted,
         _ => false,
     };
-    let lasts = context.now >= context.started + UNINTERRUPTED;
-    holds_nothing && context.effects.requests > 0 && lasts
+    let is_overdue = context.now >= context.started + UNINTERRUPTED;
+    holds_nothing && context.effects.requests_sent > 0 && is_overdue
 }
 
 /// How long nothing is due but what is sent in the background.
 pub(super) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
     match phase {
         Phase::Holding(hold) if hold.is_renewed() => {
-            of_leader(hold, context).saturating_sub(context.now)
+            leader_due(hold, context).saturating_sub(context.now)
         }
-        Phase::Watching(watch) => watch.pace.next.saturating_sub(context.now),
+        Phase::Watching(watch) => watch.pace.next_at.saturating_sub(context.now),
         _ => Duration::ZERO,
     }
 }
 
 /// When to make the next step at the latest.
 pub(super) fn wake_up(phase: &Phase, context: &Context<'_>) -> Moment {
-    let next = with_background(of_phase(phase, context), phase, context);
-    let over = matches!(phase, Phase::Left) || context.settings.file.is_none();
-    if over { next } else { next.min(context.now + READ_AGAIN) }
+    let next = with_background(phase_due(phase, context), phase, context);
+    let is_final = matches!(phase, Phase::Left) || context.settings.file.is_none();
+    if is_final { next } else { next.min(context.now + READ_AGAIN) }
 }
 
 /// When the phase itself has something to do.
-fn of_phase(phase: &Phase, context: &Context<'_>) -> Moment {
+fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, follower) = (context.now, &context.state.follower);
     match phase {
-        _ if context.effects.requests == MOST_REQUESTS => now + BACK_OFF,
-        Phase::Watching(_) if follower.has_request() && yields(phase, context) => now,
-        Phase::Watching(watch) => watch.pace.next,
-        Phase::Acquiring(attempt) => attempt.pace.next,
-        Phase::Raising(raise) => raise.write.pace.next.min(raise.valid_until),
-        Phase::Holding(hold) => of_leader(hold, context),
+        _ if context.effects.requests_sent == MOST_REQUESTS => now + BACK_OFF,
+        Phase::Watching(_) if follower.has_request() && yields_to_host(phase, context) => now,
+        Phase::Watching(watch) => watch.pace.next_at,
+        Phase::Acquiring(attempt) => attempt.pace.next_at,
+        Phase::Raising(raise) => raise.write.pace.next_at.min(raise.valid_until),
+        Phase::Holding(hold) => leader_due(hold, context),
         Phase::Stopping { .. } if context.effects.ending.is_some() => now,
         Phase::Stopping { .. } => now + STOPPING,
-        Phase::Releasing(release) => release.pace.next,
+        Phase::Releasing(release) => release.pace.next_at,
         Phase::Left => now + context.settings.timings.lease,
     }
 }
 
 /// When a leader renews, writes, claims, or gives up.
-fn of_leader(hold: &Hold, context: &Context<'_>) -> Moment {
+fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     let now = context.now;
-    let works = context.state.turn.is_some() || context.state.steering.is_final();
-    let due = holding::due(hold, context).filter(|_| !works);
+    let is_busy = context.state.turn.is_some() || context.state.steering.is_final();
+    let due = holding::due(hold, context).filter(|_| !is_busy);
     let work = match (&hold.write, due) {
         _ if !hold.is_renewed() && hold.beats.is_none() => None,
-        (Some(write), _) => Some(write.pace.next),
-        (None, _) if holding::wanted(hold, context).is_some() => Some(now),
+        (Some(write), _) => Some(write.pace.next_at),
+        (None, _) if holding::plan_record(hold, context).is_some() => Some(now),
         (None, Some(Due::In(wait))) => Some(now + wait),
-        (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK)),
+        (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK_INTERVAL)),
         (None, _) => None,
     };
-    let next = hold.renew.next.min(hold.valid_until);
-    let gives_up = handing_over::due(hold, context);
+    let next = hold.renew.next_at.min(hold.valid_until);
+    let give_up_at = handing_over::due_at(hold, context);
     // One that is in doubt is tried again when its write is.
     let beat = hold.beats.filter(|_| hold.write.is_none()).map(|beats| beats.next);
-    [work, gives_up, beat].into_iter().flatten().fold(next, Moment::min)
+    [work, give_up_at, beat].into_iter().flatten().fold(next, Moment::min)
 }
 
 /// Background requests included: not before there can be a token, where everything waits for one, but for a leader
 /// as soon as it can be asked for; in good time, for a leader that is not called otherwise.
 fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, credential) = (context.now, context.settings.account.credential());
-    let credentials = &context.state.credential_state;
-    let under_way = background::under_way_until(context).unwrap_or(now);
-    let missing =
-        credentials.due(credential).filter(|_| credentials.pass(credential, now).is_none());
-    let missing = missing.map(|due| due.max(under_way));
-    match (phase, missing) {
+    let credential_state = &context.state.credential_state;
+    let in_flight_until = background::in_flight_until(context).unwrap_or(now);
+    let token_due =
+        credential_state.due_at(credential).filter(|_| credential_state.auth_source(credential, now).is_none());
+    let token_due = token_due.map(|due| due.max(in_flight_until));
+    match (phase, token_due) {
         (Phase::Stopping { .. } | Phase::Left, _) => next,
         (Phase::Holding(hold), Some(due)) => {
             let due = if hold.is_renewed() { due } else { next.max(due) };
-            in_time(due, hold.valid_until, now)
+            fetch_before(due, hold.valid_until, now)
         }
-        (Phase::Raising(raise), Some(due)) => in_time(next.max(due), raise.valid_until, now),
-        (Phase::Releasing(release), Some(due)) => next.max(due).min(release.until),
+        (Phase::Raising(raise), Some(due)) => fetch_before(next.max(due), raise.valid_until, now),
+        (Phase::Releasing(release), Some(due)) => next.max(due).min(release.gives_up_at),
         (_, Some(due)) => next.max(due),
         (Phase::Holding(_), None) if context.settings.timings.failover.is_some() => {
-            let waiting = background::queue(phase, context).into_iter();
-            waiting.map(|waiting| waiting.due.max(under_way)).fold(next, Moment::min)
+            let queued = background::queue(phase, context).into_iter();
+            queued.map(|request| request.due.max(in_flight_until)).fold(next, Moment::min)
         }
         (Phase::Holding(hold), None) if hold.is_renewed() => {
-            let fitting = background::queue(phase, context).into_iter().filter_map(|waiting| {
-                let due = waiting.due.max(now);
-                (next.saturating_sub(due) >= waiting.least).then_some(due)
+            let fitting = background::queue(phase, context).into_iter().filter_map(|request| {
+                let due = request.due.max(now);
+                (next.saturating_sub(due) >= request.least_timeout).then_some(due)
             });
             fitting.min().unwrap_or(next)
         }
@@ -129,7 +129,7 @@ fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment
 
 /// When to ask for a token without which nothing can be done, up to `end`; the end itself, where there is
 /// no time for that any more.
-fn in_time(at: Moment, end: Moment, now: Moment) -> Moment {
+fn fetch_before(at: Moment, end: Moment, now: Moment) -> Moment {
     let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
     if fits { at } else { end }
 }

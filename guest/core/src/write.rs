@@ -2,7 +2,7 @@
 //! protocol.md §4.3 and §5.
 
 use super::Moment;
-use super::pace::Pace;
+use super::pace::RetrySchedule;
 use super::record::Record;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
@@ -17,8 +17,8 @@ pub(super) struct Write {
     /// The blob as it was when this write was decided.
     pub etag: ETag,
     /// When the newest try was sent, if it may have succeeded unseen: read back before the next.
-    pub doubt: Option<Moment>,
-    pub pace: Pace,
+    pub uncertain_since: Option<Moment>,
+    pub pace: RetrySchedule,
 }
 
 /// What an answer means for a write.
@@ -29,36 +29,36 @@ pub(super) enum Progress {
     /// It is not on the blob, which holds this and has this tag: nothing of it is in doubt any more.
     NotApplied(Option<Box<Record>>, ETag),
     /// The outcome is unknown, or the service refuses: read back after a pause.
-    Again,
+    Retry,
     /// The lease is gone.
     LeaseLost,
     /// The lease is ours, but a newer term is on the blob.
-    Outdone,
+    Superseded,
 }
 
 impl Write {
-    pub fn new(record: Record, etag: ETag, pace: Pace) -> Self {
-        Self { record, etag, doubt: None, pace }
+    pub fn new(record: Record, etag: ETag, pace: RetrySchedule) -> Self {
+        Self { record, etag, uncertain_since: None, pace }
     }
 
     /// The next request: a read while in doubt, else the write. The read carries the lease
     /// id, so that it succeeds only while the lease is ours.
     pub fn operation(&self, lease: LeaseId) -> Operation {
-        if self.doubt.is_some() {
+        if self.uncertain_since.is_some() {
             return Operation::Read { lease: Some(lease) };
         }
         Operation::WriteMetadata {
             lease,
             if_match: self.etag.clone(),
-            metadata: self.record.write(),
+            metadata: self.record.to_metadata(),
         }
     }
 
     /// Takes the answer to that request, which was `sent` then; none when there was none.
-    pub fn answered(&mut self, answer: Option<&Answer>, sent: Moment) -> Progress {
-        let Some(answer) = answer else { return self.in_doubt(sent) };
-        match (answer.class, &answer.etag, self.doubt) {
-            (Class::Done, Some(etag), Some(tried)) => self.read_back(answer, etag, tried),
+    pub fn on_answer(&mut self, answer: Option<&Answer>, sent: Moment) -> Progress {
+        let Some(answer) = answer else { return self.mark_uncertain(sent) };
+        match (answer.class, &answer.etag, self.uncertain_since) {
+            (Class::Done, Some(etag), Some(sent_at)) => self.read_back(answer, etag, sent_at),
             (Class::Done, Some(etag), None) => Progress::Done(etag.clone(), sent),
             (Class::LeaseMismatch | Class::MissingBlob | Class::MissingContainer, ..) => {
                 Progress::LeaseLost
@@ -69,12 +69,12 @@ impl Write {
             {
                 Progress::LeaseLost
             }
-            _ => self.in_doubt(sent),
+            _ => self.mark_uncertain(sent),
         }
     }
 
     /// Begins again with what a read found on the blob.
-    pub fn begin_again(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
+    pub fn restart(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
         self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
         self.try_again(etag, now);
         if let Some(beat) = &mut self.record.beat {
@@ -86,29 +86,29 @@ impl Write {
     /// Tries again on the blob that has this tag now.
     pub fn try_again(&mut self, etag: ETag, now: Moment) {
         self.etag = etag;
-        self.doubt = None;
-        self.pace.next = now;
+        self.uncertain_since = None;
+        self.pace.next_at = now;
     }
 
-    fn in_doubt(&mut self, sent: Moment) -> Progress {
-        self.doubt.get_or_insert(sent);
-        Progress::Again
+    fn mark_uncertain(&mut self, sent: Moment) -> Progress {
+        self.uncertain_since.get_or_insert(sent);
+        Progress::Retry
     }
 
-    fn read_back(&mut self, answer: &Answer, etag: &ETag, tried: Moment) -> Progress {
+    fn read_back(&mut self, answer: &Answer, etag: &ETag, sent_at: Moment) -> Progress {
         let metadata = answer.properties.as_ref().map(|properties| &properties.metadata);
-        let Some(metadata) = metadata else { return self.in_doubt(tried) };
-        match Record::read(metadata) {
-            Ok(Some(found)) if found.shows(&self.record) => Progress::Done(etag.clone(), tried),
-            Ok(Some(found)) if self.is_outdone_by(&found) => Progress::Outdone,
+        let Some(metadata) = metadata else { return self.mark_uncertain(sent_at) };
+        match Record::from_metadata(metadata) {
+            Ok(Some(found)) if found.is_result_of(&self.record) => Progress::Done(etag.clone(), sent_at),
+            Ok(Some(found)) if self.is_superseded_by(&found) => Progress::Superseded,
             // Foreign or garbled: somebody wrote over it, and is not to be written over.
-            Err(_) => Progress::Outdone,
+            Err(_) => Progress::Superseded,
             Ok(found) => Progress::NotApplied(found.map(Box::new), etag.clone()),
         }
     }
 
-    fn is_outdone_by(&self, found: &Record) -> bool {
-        let ours = found.term == self.record.term && found.nonce == self.record.nonce;
-        found.term >= self.record.term && !ours
+    fn is_superseded_by(&self, found: &Record) -> bool {
+        let is_own = found.term == self.record.term && found.nonce == self.record.nonce;
+        found.term >= self.record.term && !is_own
     }
 }

@@ -8,19 +8,19 @@
 #![cfg_attr(target_family = "wasm", no_std, allow(unsafe_code, reason = "generated bindings"))]
 
 /// Storage credentials, the token endpoints of managed identities, and the election's settings.
-pub const KEPT_BACK: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
+pub const HIDDEN_PREFIXES: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
 
 /// What is the handler's although it begins so.
-pub const PASSED: &str = "TENURE_HANDLER_";
+pub const VISIBLE_PREFIX: &str = "TENURE_HANDLER_";
 
 /// Whether a handler may see the variable `name`, in whatever case it is written.
 #[must_use]
-pub fn passes(name: &str) -> bool {
-    let begins = |prefix: &str| {
+pub fn is_visible(name: &str) -> bool {
+    let has_prefix = |prefix: &str| {
         let start = name.as_bytes().get(..prefix.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
-    !KEPT_BACK.iter().any(|prefix| begins(prefix)) || begins(PASSED)
+    !HIDDEN_PREFIXES.iter().any(|prefix| has_prefix(prefix)) || has_prefix(VISIBLE_PREFIX)
 }
 
 #[cfg(target_family = "wasm")]
@@ -67,10 +67,10 @@ mod component {
 
 #[cfg(test)]
 mod tests {
-    use super::passes;
+    use super::is_visible;
 
     #[test]
-    fn secrets_are_kept_back() {
+    fn secrets_are_hidden() {
         for name in [
             "AZURE_STORAGE_CONNECTION_STRING",
             "azure_client_secret",
@@ -80,14 +80,14 @@ mod tests {
             "TENURE_TICK_TOKEN",
             "TENURE_HANDLER",
         ] {
-            assert!(!passes(name), "{name}");
+            assert!(!is_visible(name), "{name}");
         }
     }
 
     #[test]
-    fn the_rest_is_the_handlers() {
+    fn other_variables_are_visible() {
         for name in ["", "PATH", "REPORT_URL", "AZUR", "TENURE_HANDLER_URL"] {
-            assert!(passes(name), "{name}");
+            assert!(is_visible(name), "{name}");
         }
     }
 }

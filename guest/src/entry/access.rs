@@ -37,11 +37,11 @@ pub enum Admission {
 
 impl Access {
     /// Reads both variables. A variable that is set but empty counts as not set.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name| variable(name).filter(|value| !value.trim().is_empty());
         let complaint = |setting: &'static str, problem: &str, advice: &str| {
             Self::Closed(Complaint {
-                setting: SettingId::of(setting),
+                setting: SettingId::new(setting),
                 problem: problem.into(),
                 advice: advice.into(),
             })
@@ -71,15 +71,15 @@ impl Access {
 
     /// Judges the `authorization` header of a call.
     #[must_use]
-    pub fn admits(&self, authorization: Option<&[u8]>) -> Admission {
-        let granted = match self {
+    pub fn check(&self, authorization: Option<&[u8]>) -> Admission {
+        let is_granted = match self {
             Self::Open => true,
             Self::Closed(_) => return Admission::Closed,
             Self::Token(token) => authorization
                 .and_then(bearer)
-                .is_some_and(|shown| is_same(token.as_bytes(), shown.trim_ascii())),
+                .is_some_and(|presented| is_same_token(token.as_bytes(), presented.trim_ascii())),
         };
-        if granted { Admission::Granted } else { Admission::Denied }
+        if is_granted { Admission::Granted } else { Admission::Denied }
     }
 }
 
@@ -92,14 +92,14 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
 
 /// Compares in a time that depends on nothing but lengths: what is compared are signatures, and the
 /// library does that.
-fn is_same(token: &[u8], shown: &[u8]) -> bool {
-    let sign = |bytes: &[u8]| {
+fn is_same_token(token: &[u8], presented: &[u8]) -> bool {
+    let mac = |bytes: &[u8]| {
         let mut signature = <Hmac<Sha256> as KeyInit>::new_from_slice(b"tenure").ok()?;
         signature.update(bytes);
         Some(signature)
     };
-    match (sign(token), sign(shown)) {
-        (Some(token), Some(shown)) => shown.verify(&token.finalize().into_bytes()).is_ok(),
+    match (mac(token), mac(presented)) {
+        (Some(token), Some(presented)) => presented.verify(&token.finalize().into_bytes()).is_ok(),
         _ => false,
     }
 }
@@ -109,30 +109,30 @@ mod tests {
     use super::*;
 
     fn access(token: &str, open: &str) -> Access {
-        Access::read(|name| Some(if name == variable::TOKEN { token } else { open }.to_string()))
+        Access::from_variables(|name| Some(if name == variable::TOKEN { token } else { open }.to_string()))
     }
 
     #[test]
     fn only_the_token_is_admitted() {
         let access = access(" s3cret ", "");
-        let judge = |header: &str| access.admits(Some(header.as_bytes()));
-        assert_eq!(judge("Bearer s3cret"), Admission::Granted);
-        assert_eq!(judge("bearer  s3cret"), Admission::Granted);
+        let check = |header: &str| access.check(Some(header.as_bytes()));
+        assert_eq!(check("Bearer s3cret"), Admission::Granted);
+        assert_eq!(check("bearer  s3cret"), Admission::Granted);
         for wrong in
             ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cret2", "s3cret", "Basic s3cret"]
         {
-            assert_eq!(judge(wrong), Admission::Denied, "{wrong}");
+            assert_eq!(check(wrong), Admission::Denied, "{wrong}");
         }
-        assert_eq!(access.admits(None), Admission::Denied);
+        assert_eq!(access.check(None), Admission::Denied);
     }
 
     #[test]
-    fn without_a_token_nobody_is_admitted_unless_that_is_said() {
-        assert_eq!(access("", "").admits(Some(b"Bearer ")), Admission::Closed);
-        assert_eq!(access(" ", "false").admits(None), Admission::Closed);
-        assert_eq!(access("", "yes").admits(None), Admission::Closed);
-        assert_eq!(access("a", "true").admits(Some(b"Bearer a")), Admission::Closed);
-        assert_eq!(access("", "true").admits(None), Admission::Granted);
-        assert_eq!(access("a", "false").admits(Some(b"Bearer a")), Admission::Granted);
+    fn without_a_token_access_is_closed_unless_open_is_set() {
+        assert_eq!(access("", "").check(Some(b"Bearer ")), Admission::Closed);
+        assert_eq!(access(" ", "false").check(None), Admission::Closed);
+        assert_eq!(access("", "yes").check(None), Admission::Closed);
+        assert_eq!(access("a", "true").check(Some(b"Bearer a")), Admission::Closed);
+        assert_eq!(access("", "true").check(None), Admission::Granted);
+        assert_eq!(access("a", "false").check(Some(b"Bearer a")), Admission::Granted);
     }
 }

@@ -3,7 +3,7 @@
 use tenure_base::json::{Object, Value, array};
 
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, Course, Incumbent, Look, Problem, Turned};
+use tenure_core::{Complaint, OneTurnOutcome, Incumbent, Inspection, Problem, OneTurnResult};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,61 +16,61 @@ pub struct Answer {
 
 impl Answer {
     fn new(status: u16, object: Object) -> Self {
-        Self { status, body: object.end() }
+        Self { status, body: object.finish() }
     }
 }
 
 /// What became of a turn.
 #[must_use]
-pub fn turned(turned: &Turned) -> Answer {
-    let (status, outcome) = match turned.course {
-        Course::Succeeded => (200, "succeeded"),
-        Course::NothingDue => (200, "nothing-due"),
-        Course::Followed => (200, "followed"),
-        Course::Failed => (500, "failed"),
-        Course::Overran => (500, "overran"),
-        Course::Undecided => (503, "undecided"),
-        Course::Unanswered => (503, "unanswered"),
+pub fn turn_answer(result: &OneTurnResult) -> Answer {
+    let (status, outcome) = match result.outcome {
+        OneTurnOutcome::Succeeded => (200, "succeeded"),
+        OneTurnOutcome::NothingDue => (200, "nothing-due"),
+        OneTurnOutcome::Followed => (200, "followed"),
+        OneTurnOutcome::Failed => (500, "failed"),
+        OneTurnOutcome::Overran => (500, "overran"),
+        OneTurnOutcome::Undecided => (503, "undecided"),
+        OneTurnOutcome::Unanswered => (503, "unanswered"),
     };
-    let slot = turned.turn.as_ref().map(|turn| turn.slot.to_rfc3339());
-    let leading = turned.term.is_some();
-    let term = turned.term.or(turned.leader.as_ref().map(|leader| leader.term));
+    let slot = result.turn.as_ref().map(|turn| turn.slot.to_rfc3339());
+    let leading = result.term.is_some();
+    let term = result.term.or(result.leader.as_ref().map(|leader| leader.term));
     let mut object = Object::new()
         .with("leading", leading)
         .with("term", term)
         .with("slot", slot.as_ref())
-        .with("ran", turned.ran)
+        .with("ran", result.handler_called)
         .with("outcome", outcome)
-        .with("next", turned.next.map(|next| next.to_rfc3339()).as_ref());
-    if let Some(turn) = &turned.turn {
+        .with("next", result.next.map(|next| next.to_rfc3339()).as_ref());
+    if let Some(turn) = &result.turn {
         object = object
             .with("trigger", turn.trigger.as_ref())
             .with("attempt", u64::from(turn.attempt))
             .with("past_due", turn.past_due)
             .with("missed", u64::from(turn.missed));
     }
-    if let Some(recorded) = turned.recorded {
+    if let Some(recorded) = result.outcome_recorded {
         object = object.with("recorded", recorded);
     }
-    if let Some(leader) = &turned.leader {
+    if let Some(leader) = &result.leader {
         object = object.with("leader", &leader.name);
     }
-    if let Some(error) = &turned.error {
+    if let Some(error) = &result.error {
         object = object.with("error", error);
     }
-    Answer::new(status, with_problems(object, &turned.problems))
+    Answer::new(status, with_problems(object, &result.problems))
 }
 
 /// Who leads.
 #[must_use]
-pub fn leader(Look { snapshot, next_turn }: &Look) -> Answer {
+pub fn leader_answer(Inspection { snapshot, next_turn }: &Inspection) -> Answer {
     let leader = snapshot.leader().map(incumbent);
     let object = Object::new()
         .with("lease", snapshot.lease.name())
         .with("leader", json(leader.as_ref()))
         .with("last_leader", json(snapshot.incumbent.as_ref().map(incumbent).as_ref()))
         .with("next", next_turn.map(|next| next.to_rfc3339()).as_ref())
-        .with("asked_at", &snapshot.asked_at.to_rfc3339());
+        .with("asked_at", &snapshot.answered_at.to_rfc3339());
     Answer::new(200, object)
 }
 
@@ -80,43 +80,43 @@ fn incumbent(incumbent: &Incumbent) -> String {
         .with("term", incumbent.term)
         .with("since", &incumbent.since.to_rfc3339())
         .with("address", incumbent.address.as_ref())
-        .end()
+        .finish()
 }
 
 /// A look that failed.
 #[must_use]
-pub fn could_not_look(problem: &Problem) -> Answer {
+pub fn unreachable_answer(problem: &Problem) -> Answer {
     let object = Object::new().with("error", "the storage service could not be reached");
     Answer::new(503, with_problems(object, core::slice::from_ref(problem)))
 }
 
 /// The settings are fine.
 #[must_use]
-pub fn healthy() -> Answer {
+pub fn healthy_answer() -> Answer {
     Answer::new(200, Object::new().with("healthy", true))
 }
 
 /// Settings that cannot be used: all complaints.
 #[must_use]
-pub fn complained(complaints: &[Complaint]) -> Answer {
+pub fn invalid_settings_answer(complaints: &[Complaint]) -> Answer {
     with_complaints(complaints, true)
 }
 
 /// The same for anybody: only which settings they are, and in full what keeps everybody from calling.
 #[must_use]
-pub fn named(complaints: &[Complaint]) -> Answer {
+pub fn public_settings_answer(complaints: &[Complaint]) -> Answer {
     with_complaints(complaints, false)
 }
 
-fn with_complaints(complaints: &[Complaint], to_operator: bool) -> Answer {
+fn with_complaints(complaints: &[Complaint], for_operator: bool) -> Answer {
     let complaints = array(complaints.iter().map(|complaint| {
         let setting = complaint.setting.variable();
         let object = Object::new().with("setting", setting);
-        let object = match to_operator || setting.starts_with("TENURE_TICK_") {
+        let object = match for_operator || setting.starts_with("TENURE_TICK_") {
             true => object.with("problem", &complaint.problem).with("advice", &complaint.advice),
             false => object,
         };
-        object.end()
+        object.finish()
     }));
     let object = Object::new()
         .with("error", "settings are wrong; nothing was sent")
@@ -126,7 +126,7 @@ fn with_complaints(complaints: &[Complaint], to_operator: bool) -> Answer {
 
 /// A request that is not served.
 #[must_use]
-pub fn refused(status: u16, error: &str) -> Answer {
+pub fn refusal_answer(status: u16, error: &str) -> Answer {
     Answer::new(status, Object::new().with("error", error))
 }
 
@@ -135,7 +135,7 @@ fn with_problems(object: Object, problems: &[Problem]) -> Object {
         return object;
     }
     let problems = array(problems.iter().map(|problem| {
-        Object::new().with("class", problem.class.name()).with("detail", &problem.detail).end()
+        Object::new().with("class", problem.class.name()).with("detail", &problem.detail).finish()
     }));
     object.with("problems", Value::Json(&problems))
 }
@@ -153,21 +153,21 @@ mod tests {
 
     const SEVEN: Timestamp = Timestamp(1_795_158_000_000_000_000);
 
-    fn result(course: Course) -> Turned {
-        Turned {
-            course,
+    fn result(outcome: OneTurnOutcome) -> OneTurnResult {
+        OneTurnResult {
+            outcome,
             term: None,
             leader: None,
             turn: None,
-            ran: false,
+            handler_called: false,
             error: None,
-            recorded: None,
+            outcome_recorded: None,
             next: None,
             problems: Vec::new(),
         }
     }
 
-    fn there() -> Incumbent {
+    fn sample_incumbent() -> Incumbent {
         Incumbent { name: "there".into(), term: 7, since: SEVEN, address: None, coordinates: false }
     }
 
@@ -190,41 +190,41 @@ mod tests {
             time_limit: None,
             share: None,
         };
-        let turned = super::turned(&Turned {
+        let answer = super::turn_answer(&OneTurnResult {
             term: Some(9),
             turn: Some(turn),
-            ran: true,
+            handler_called: true,
             error: Some("\"no\"".into()),
-            recorded: Some(true),
+            outcome_recorded: Some(true),
             next: Some(SEVEN.plus(Duration::from_secs(600))),
             problems: vec![Problem { class: ProblemClass::Clock, detail: "late".into() }],
-            ..result(Course::Failed)
+            ..result(OneTurnOutcome::Failed)
         });
-        assert_eq!(turned.status, 500);
+        assert_eq!(answer.status, 500);
         let expected = json!({
             "leading": true, "term": 9, "slot": "2026-11-20T07:00:00Z", "ran": true,
             "outcome": "failed", "next": "2026-11-20T07:10:00Z", "trigger": null,
             "attempt": 2, "past_due": true, "missed": 3, "recorded": true, "error": "\"no\"",
             "problems": [{ "class": "clock", "detail": "late" }],
         });
-        assert_eq!(read(&turned), expected);
+        assert_eq!(read(&answer), expected);
     }
 
     #[test]
     fn a_turn_of_another() {
-        let turned = super::turned(&Turned { leader: Some(there()), ..result(Course::Followed) });
+        let answer = super::turn_answer(&OneTurnResult { leader: Some(sample_incumbent()), ..result(OneTurnOutcome::Followed) });
         let expected = json!({
             "leading": false, "term": 7, "slot": null, "ran": false, "outcome": "followed",
             "next": null, "leader": "there",
         });
-        assert_eq!((turned.status, read(&turned)), (200, expected));
+        assert_eq!((answer.status, read(&answer)), (200, expected));
     }
 
     #[test]
     fn a_leader_is_one_who_holds_the_lease() {
         let snapshot = Snapshot {
             lease: LeaseState::Leased,
-            incumbent: Some(there()),
+            incumbent: Some(sample_incumbent()),
             turns: Turns::default(),
             ahead: None,
             history: Vec::new(),
@@ -232,34 +232,34 @@ mod tests {
             successor: None,
             promise: None,
             problem: None,
-            asked_at: SEVEN,
+            answered_at: SEVEN,
         };
-        let there = json!({
+        let expected = json!({
             "name": "there", "term": 7, "since": "2026-11-20T07:00:00Z", "address": null
         });
-        let mut look = Look { snapshot, next_turn: None };
-        assert_eq!(read(&leader(&look))["leader"], there);
-        look.snapshot.lease = LeaseState::Expired;
-        let answer = read(&leader(&look));
-        assert_eq!((&answer["leader"], &answer["last_leader"]), (&json!(null), &there));
+        let mut inspection = Inspection { snapshot, next_turn: None };
+        assert_eq!(read(&leader_answer(&inspection))["leader"], expected);
+        inspection.snapshot.lease = LeaseState::Expired;
+        let answer = read(&leader_answer(&inspection));
+        assert_eq!((&answer["leader"], &answer["last_leader"]), (&json!(null), &expected));
     }
 
     #[test]
     fn complaints_come_all_at_once() {
         let complaint = |setting: &'static str| Complaint {
-            setting: SettingId::of(setting),
+            setting: SettingId::new(setting),
             problem: "p".into(),
             advice: "a".into(),
         };
-        let answer = complained(&[complaint("A"), complaint("B")]);
+        let answer = invalid_settings_answer(&[complaint("A"), complaint("B")]);
         assert_eq!(answer.status, 503);
         let complaints = &read(&answer)["complaints"];
         assert_eq!(complaints[1], json!({ "setting": "B", "problem": "p", "advice": "a" }));
-        let named = named(&[complaint("A"), complaint("B")]);
-        assert_eq!(read(&named)["complaints"], json!([{ "setting": "A" }, { "setting": "B" }]));
-        let access = super::named(&[complaint("A"), complaint("TENURE_TICK_TOKEN")]);
+        let public_answer = public_settings_answer(&[complaint("A"), complaint("B")]);
+        assert_eq!(read(&public_answer)["complaints"], json!([{ "setting": "A" }, { "setting": "B" }]));
+        let access_answer = super::public_settings_answer(&[complaint("A"), complaint("TENURE_TICK_TOKEN")]);
         assert_eq!(
-            read(&access)["complaints"],
+            read(&access_answer)["complaints"],
             json!([{ "setting": "A" }, { "setting": "TENURE_TICK_TOKEN", "problem": "p", "advice": "a" }])
         );
     }

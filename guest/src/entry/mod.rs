@@ -23,5 +23,5 @@ mod answer;
 mod route;
 
 pub use access::{Access, Admission, variable};
-pub use answer::{Answer, complained, could_not_look, healthy, leader, named, refused, turned};
+pub use answer::{Answer, invalid_settings_answer, unreachable_answer, healthy_answer, leader_answer, public_settings_answer, refusal_answer, turn_answer};
 pub use route::{Refusal, Route};

@@ -28,7 +28,7 @@ impl Route {
     ///
     /// # Errors
     /// There is nothing there, or not for this method.
-    pub fn of(method: &str, target: &str) -> Result<Self, Refusal> {
+    pub fn parse(method: &str, target: &str) -> Result<Self, Refusal> {
         let path = target.split('?').next().unwrap_or(target);
         let (route, methods) = match path {
             "/tick" => (Self::Tick, WRITE),
@@ -48,16 +48,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_lead_to_what_they_ask_for() {
-        assert_eq!(Route::of("POST", "/tick"), Ok(Route::Tick));
-        assert_eq!(Route::of("POST", "/tick?now"), Ok(Route::Tick));
-        assert_eq!(Route::of("HEAD", "/leader"), Ok(Route::Leader));
-        assert_eq!(Route::of("GET", "/healthz"), Ok(Route::Health));
-        assert_eq!(Route::of("GET", "/tick"), Err(Refusal::Method("POST")));
-        assert_eq!(Route::of("POST", "/leader"), Err(Refusal::Method("GET, HEAD")));
-        assert_eq!(Route::of("post", "/tick"), Err(Refusal::Method("POST")));
+    fn requests_map_to_routes() {
+        assert_eq!(Route::parse("POST", "/tick"), Ok(Route::Tick));
+        assert_eq!(Route::parse("POST", "/tick?now"), Ok(Route::Tick));
+        assert_eq!(Route::parse("HEAD", "/leader"), Ok(Route::Leader));
+        assert_eq!(Route::parse("GET", "/healthz"), Ok(Route::Health));
+        assert_eq!(Route::parse("GET", "/tick"), Err(Refusal::Method("POST")));
+        assert_eq!(Route::parse("POST", "/leader"), Err(Refusal::Method("GET, HEAD")));
+        assert_eq!(Route::parse("post", "/tick"), Err(Refusal::Method("POST")));
         for path in ["", "/", "/tick/", "//tick", "/TICK", "/leader/x"] {
-            assert_eq!(Route::of("GET", path), Err(Refusal::Path), "{path}");
+            assert_eq!(Route::parse("GET", path), Err(Refusal::Path), "{path}");
         }
     }
 }

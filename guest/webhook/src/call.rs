@@ -15,22 +15,22 @@ use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Share, Turn};
 
 /// What is called. Not the variable: in the runner an option or a file may have named it.
-const WHO: &str = "the webhook";
+const WEBHOOK: &str = "the webhook";
 
 /// Of an answer that is an error, so many bytes are shown at most.
-const MOST_SHOWN: usize = 300;
+const MAX_SHOWN: usize = 300;
 
 /// What a header's value shows of an election's name as percent and two digits.
-const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/').remove(b'$');
+const HEADER_ESCAPES: &AsciiSet = &percent::UNRESERVED.remove(b'/').remove(b'$');
 
 /// So long a part of a URL, or of a token, may be a secret.
-const SECRET: usize = 8;
+const SECRET_PART_LENGTH: usize = 8;
 
 /// What a key may have that readers of CloudEvents decode (HTTP binding, 3.1.3.2).
-const OF_AN_EVENT: &AsciiSet = &AsciiSet::EMPTY.add(b'%');
+const EVENT_ID_ESCAPES: &AsciiSet = &AsciiSet::EMPTY.add(b'%');
 
 /// What a key may have that would be taken for the end of a message's id (Standard Webhooks, *Signature scheme*).
-const OF_A_MESSAGE: &AsciiSet = &AsciiSet::EMPTY.add(b'.');
+const MESSAGE_ID_ESCAPES: &AsciiSet = &AsciiSet::EMPTY.add(b'.');
 
 /// One POST request. There is no `Debug`: the path may be the permission to call it.
 pub struct Call {
@@ -45,12 +45,12 @@ pub struct Call {
 impl Call {
     /// The call for a turn, sent at `now`, in seconds since 1970.
     #[must_use]
-    pub fn of(turn: &Turn, target: &Target, credentials: &Credentials, now: i64) -> Self {
+    pub fn new(turn: &Turn, target: &Target, credentials: &Credentials, now: i64) -> Self {
         let valid_for = turn.time_limit.unwrap_or(turn.valid_for).min(turn.valid_for);
         let body = body(turn, valid_for);
         let header = |name: &str, value: String| (name.to_string(), value);
         let slot = turn.slot.to_rfc3339();
-        let event = percent::encode(&turn.key, OF_AN_EVENT);
+        let event = percent::encode(&turn.key, EVENT_ID_ESCAPES);
         // The key, but for its slot and what follows.
         let source = cut(&event, &format!("/{slot}")).map_or("", |(source, _)| source);
         let mut headers = vec![
@@ -71,7 +71,7 @@ impl Call {
         if let Some(token) = &credentials.token {
             headers.push(header("authorization", token.reveal().into()));
         }
-        let (message, now) = (percent::encode(&turn.key, OF_A_MESSAGE), now.to_string());
+        let (message, now) = (percent::encode(&turn.key, MESSAGE_ID_ESCAPES), now.to_string());
         if let Some(signature) = credentials.sign(&message, &now, &body) {
             headers.push(header("webhook-id", message));
             headers.push(header("webhook-timestamp", now));
@@ -90,10 +90,10 @@ impl Call {
 
     /// Why a call got no answer.
     #[must_use]
-    pub fn failed(&self, failure: &Failure) -> String {
-        let what = match failure.kind {
+    pub fn failure_text(&self, failure: &Failure) -> String {
+        let description = match failure.kind {
             FailureKind::Timeout => {
-                return format!("{WHO} did not answer within {} ms", self.timeout.as_millis());
+                return format!("{WEBHOOK} did not answer within {} ms", self.timeout.as_millis());
             }
             FailureKind::Name => "cannot be resolved",
             FailureKind::Connect => "does not accept a connection",
@@ -103,10 +103,10 @@ impl Call {
             FailureKind::Other => "could not be called",
         };
         match failure.detail.as_str() {
-            detail if !detail.is_empty() && self.quoted_by(detail).is_none() => {
-                format!("{WHO} {what} ({detail})")
+            detail if !detail.is_empty() && self.quoted_secret(detail).is_none() => {
+                format!("{WEBHOOK} {description} ({detail})")
             }
-            _ => format!("{WHO} {what}"),
+            _ => format!("{WEBHOOK} {description}"),
         }
     }
 
@@ -114,24 +114,24 @@ impl Call {
     ///
     /// # Errors
     /// It is none of those that mean success.
-    pub fn judge(&self, status: u16, beginning: &[u8]) -> Result<(), String> {
+    pub fn check_response(&self, status: u16, beginning: &[u8]) -> Result<(), String> {
         if is_success(status) {
             return Ok(());
         }
-        let text = String::from_utf8_lossy(beginning.get(..MOST_SHOWN).unwrap_or(beginning));
+        let text = String::from_utf8_lossy(beginning.get(..MAX_SHOWN).unwrap_or(beginning));
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let said = match (text.trim(), self.quoted_by(&text)) {
+        let detail = match (text.trim(), self.quoted_secret(&text)) {
             ("", _) => String::new(),
-            (_, Some(what)) => {
-                format!(", with a text that is not shown, since it repeats the {what}")
+            (_, Some(secret_kind)) => {
+                format!(", with a text that is not shown, since it repeats the {secret_kind}")
             }
             (text, None) => format!(": {text}"),
         };
-        Err(format!("{WHO} answered {status}{said}"))
+        Err(format!("{WEBHOOK} answered {status}{detail}"))
     }
 
     /// Names the secret that a text may show.
-    fn quoted_by(&self, text: &str) -> Option<&'static str> {
+    fn quoted_secret(&self, text: &str) -> Option<&'static str> {
         if self.token.as_ref().is_some_and(|token| is_token_in(token.reveal(), text)) {
             return Some("token");
         }
@@ -142,33 +142,33 @@ impl Call {
 /// Returns true if a text shows a token, whose kind stands before it. The text may be cut, so the beginning counts.
 fn is_token_in(token: &str, text: &str) -> bool {
     let token = cut(token, " ").map_or(token, |(_, token)| token);
-    let beginning = token.get(..SECRET).unwrap_or(token);
-    (beginning.len() > 1 && holds(text, beginning)) || is_part_in(token, text)
+    let beginning = token.get(..SECRET_PART_LENGTH).unwrap_or(token);
+    (beginning.len() > 1 && text_contains(text, beginning)) || is_part_in(token, text)
 }
 
 /// Returns true if a text shows a path or its query: a path is often repeated without its query.
 fn is_path_in(path: &str, text: &str) -> bool {
-    path.split('?').any(|part| part.len() > 1 && holds(text, part)) || is_part_in(path, text)
+    path.split('?').any(|part| part.len() > 1 && text_contains(text, part)) || is_part_in(path, text)
 }
 
 /// Returns true if a text shows a longer part of a secret, in whatever way it is escaped. The text may be cut, so the
 /// beginning of the part counts.
 fn is_part_in(secret: &str, text: &str) -> bool {
-    let (shown, parts) = (percent::decode_text(text), percent::decode_text(secret));
+    let (decoded_text, parts) = (percent::decode_text(text), percent::decode_text(secret));
     let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
-    parts.any(|part| part.get(..SECRET).is_some_and(|part| holds(&shown, part)))
+    parts.any(|part| part.get(..SECRET_PART_LENGTH).is_some_and(|part| text_contains(&decoded_text, part)))
 }
 
 /// As `str::contains`, which would be 2 KB of component for a search that is quick in texts of any length. `part` is
 /// not empty.
-fn holds(text: &str, part: &str) -> bool {
+fn text_contains(text: &str, part: &str) -> bool {
     text.as_bytes().windows(part.len()).any(|window| window == part.as_bytes())
 }
 
 /// How many bytes of an answer's body are worth waiting for: those of an error that are shown.
 #[must_use]
-pub fn wanted(status: u16) -> usize {
-    if is_success(status) { 0 } else { MOST_SHOWN }
+pub fn body_limit(status: u16) -> usize {
+    if is_success(status) { 0 } else { MAX_SHOWN }
 }
 
 fn is_success(status: u16) -> bool {
@@ -178,12 +178,12 @@ fn is_success(status: u16) -> bool {
 /// The name of an election as [`ELECTION_HEADER`] carries it.
 #[must_use]
 pub fn election_value(election: &str) -> String {
-    percent::encode(election, ENCODED)
+    percent::encode(election, HEADER_ESCAPES)
 }
 
 fn body(turn: &Turn, valid_for: Duration) -> String {
     let share = turn.share.map(|Share { index, count }| {
-        Object::new().with("index", u64::from(index)).with("count", u64::from(count)).end()
+        Object::new().with("index", u64::from(index)).with("count", u64::from(count)).finish()
     });
     Object::new()
         .with("election", &turn.election)
@@ -195,7 +195,7 @@ fn body(turn: &Turn, valid_for: Duration) -> String {
         .with("missed", u64::from(turn.missed))
         .with("valid_for_ms", u64::try_from(valid_for.as_millis()).unwrap_or(u64::MAX))
         .with("share", share.as_deref().map(Value::Json))
-        .end()
+        .finish()
 }
 
 #[cfg(test)]
@@ -232,13 +232,13 @@ mod tests {
         read.unwrap().0
     }
 
-    fn credentials(given: &[(&str, &str)]) -> Credentials {
-        let value = |name: &str| given.iter().find(|(known, _)| *known == name);
+    fn credentials(variables: &[(&str, &str)]) -> Credentials {
+        let value = |name: &str| variables.iter().find(|(known, _)| *known == name);
         Credentials::read(&|name: &str| value(name).map(|(_, value)| value.to_string())).unwrap()
     }
 
-    fn call_of(turn: &Turn, timeout: &'static str) -> Call {
-        Call::of(turn, &target(timeout), &Credentials::default(), 1_795_158_001)
+    fn new_call(turn: &Turn, timeout: &'static str) -> Call {
+        Call::new(turn, &target(timeout), &Credentials::default(), 1_795_158_001)
     }
 
     fn value<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_a_post() {
-        let call = call_of(&turn(), "");
+        let call = new_call(&turn(), "");
         let Request { method, origin, path_and_query, headers, body } = call.request;
         assert_eq!((method, origin.as_str()), (Method::Post, "https://example.com:8443"));
         assert_eq!(path_and_query, "/a?b=S3CRET");
@@ -278,23 +278,23 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_somebody_asked_for_says_so() {
-        let call = call_of(&Turn { trigger: Some("rerun-7".into()), ..turn() }, "");
+    fn triggered_turn_names_its_trigger() {
+        let call = new_call(&Turn { trigger: Some("rerun-7".into()), ..turn() }, "");
         assert_eq!(value(&call, TRIGGER_HEADER), Some("rerun-7"));
         let json: serde_json::Value = serde_json::from_str(call.request.body.reveal()).unwrap();
         assert_eq!(json["trigger"], "rerun-7");
-        assert_eq!(value(&call_of(&turn(), ""), TRIGGER_HEADER), None);
+        assert_eq!(value(&new_call(&turn(), ""), TRIGGER_HEADER), None);
     }
 
     #[test]
     fn a_call_is_authorised_and_signed() {
         const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-        let given = [("TENURE_HANDLER_TOKEN", "Abc.d"), ("TENURE_HANDLER_SECRET", SECRET)];
-        let credentials = credentials(&given);
+        let variables = [("TENURE_HANDLER_TOKEN", "Abc.d"), ("TENURE_HANDLER_SECRET", SECRET)];
+        let credentials = credentials(&variables);
         let key = "acme/jobs/a.b%20c/2026-11-20T07:00:00Z/v%2E1".into();
         let share = Some(Share { index: 3, count: 8 });
         let turn = Turn { election: "jobs/a.b c".into(), key, share, ..turn() };
-        let call = Call::of(&turn, &target(""), &credentials, 1_795_158_001);
+        let call = Call::new(&turn, &target(""), &credentials, 1_795_158_001);
         for (name, expected) in [
             ("idempotency-key", turn.key.as_str()),
             ("ce-id", "acme/jobs/a.b%2520c/2026-11-20T07:00:00Z/v%252E1"),
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(json["share"], json!({ "index": 3, "count": 8 }));
         let signed = credentials.sign(message, "1795158001", body);
         assert_eq!(value(&call, "webhook-signature"), signed.as_deref());
-        let bare = call_of(&self::turn(), "");
+        let bare = new_call(&self::turn(), "");
         for name in ["authorization", "webhook-id", "webhook-timestamp", "webhook-signature"] {
             assert_eq!(value(&bare, name), None, "{name}");
         }
@@ -319,29 +319,29 @@ mod tests {
     #[test]
     fn an_answer_that_repeats_the_token_is_not_shown() {
         let credentials = credentials(&[("TENURE_HANDLER_TOKEN", "S3CRETS3CRET.b")]);
-        let call = Call::of(&turn(), &target(""), &credentials, 0);
+        let call = Call::new(&turn(), &target(""), &credentials, 0);
         for quotes in ["no S3CRETS3CRET.b", "Bearer S3CRETS3CRET.b", "cut: S3CRETS3"] {
-            let told = call.judge(401, quotes.as_bytes()).unwrap_err();
+            let error = call.check_response(401, quotes.as_bytes()).unwrap_err();
             assert_eq!(
-                told,
+                error,
                 "the webhook answered 401, with a text that is not shown, since it repeats the token",
                 "{quotes}"
             );
         }
-        assert_eq!(call.judge(401, b"no").unwrap_err(), "the webhook answered 401: no");
+        assert_eq!(call.check_response(401, b"no").unwrap_err(), "the webhook answered 401: no");
         // Nothing in it looks like a secret.
         let call = Call { token: Some("Bearer ??????????.??".into()), ..call };
         for quotes in ["no ??????????.??", "cut: ????????"] {
-            let told = call.judge(401, quotes.as_bytes()).unwrap_err();
-            assert!(told.ends_with("repeats the token"), "{told}");
+            let error = call.check_response(401, quotes.as_bytes()).unwrap_err();
+            assert!(error.ends_with("repeats the token"), "{error}");
         }
         let call = Call { token: Some("Bearer short".into()), ..call };
-        for (text, said) in [
+        for (text, detail) in [
             ("short", ", with a text that is not shown, since it repeats the token"),
             ("Bearer?", ": Bearer?"),
         ] {
-            let told = call.judge(401, text.as_bytes()).unwrap_err();
-            assert_eq!(told, format!("the webhook answered 401{said}"));
+            let error = call.check_response(401, text.as_bytes()).unwrap_err();
+            assert_eq!(error, format!("the webhook answered 401{detail}"));
         }
     }
 
@@ -354,31 +354,31 @@ mod tests {
     #[test]
     fn the_shortest_time_counts() {
         let timeout =
-            |timeout, time_limit| call_of(&Turn { time_limit, ..turn() }, timeout).timeout;
+            |timeout, time_limit| new_call(&Turn { time_limit, ..turn() }, timeout).timeout;
         let seconds = Duration::from_secs;
         assert_eq!(timeout("5s", None), seconds(5));
         assert_eq!(timeout("5m", None), turn().valid_for);
         assert_eq!(timeout("", Some(seconds(6))), seconds(6));
         assert_eq!(timeout("", Some(seconds(60))), turn().valid_for);
-        let limited = call_of(&Turn { time_limit: Some(seconds(6)), ..turn() }, "");
+        let limited = new_call(&Turn { time_limit: Some(seconds(6)), ..turn() }, "");
         assert!(limited.request.body.reveal().contains("\"valid_for_ms\":6000"));
     }
 
     #[test]
     fn only_2xx_is_success() {
-        let call = call_of(&turn(), "");
-        let judge = |status, beginning: &[u8]| call.judge(status, beginning);
-        assert!(judge(204, b"").is_ok());
-        assert_eq!(judge(302, b"").unwrap_err(), "the webhook answered 302");
-        let error = judge(500, &[b'x'; 4096]).unwrap_err();
-        assert!(error.len() < MOST_SHOWN + 50, "{error}");
-        assert_eq!(judge(503, b"a\nb").unwrap_err(), "the webhook answered 503: a b");
-        assert_eq!([200, 299, 199, 300].map(wanted), [0, 0, MOST_SHOWN, MOST_SHOWN]);
+        let call = new_call(&turn(), "");
+        let check_response = |status, beginning: &[u8]| call.check_response(status, beginning);
+        assert!(check_response(204, b"").is_ok());
+        assert_eq!(check_response(302, b"").unwrap_err(), "the webhook answered 302");
+        let error = check_response(500, &[b'x'; 4096]).unwrap_err();
+        assert!(error.len() < MAX_SHOWN + 50, "{error}");
+        assert_eq!(check_response(503, b"a\nb").unwrap_err(), "the webhook answered 503: a b");
+        assert_eq!([200, 299, 199, 300].map(body_limit), [0, 0, MAX_SHOWN, MAX_SHOWN]);
     }
 
     #[test]
     fn an_answer_that_repeats_the_url_is_not_shown() {
-        let mut call = call_of(&turn(), "");
+        let mut call = new_call(&turn(), "");
         call.request.path_and_query = "/hooks/a?sig=Ab%2BSecretSecret&b=1".into();
         for quotes in [
             "Cannot POST /hooks/a?sig=Ab%2BSecretSecret&b=1",
@@ -387,26 +387,26 @@ mod tests {
             "wrong sig: SecretSec",
             "sig%3DAb%252BSecretSecret",
         ] {
-            let told = call.judge(404, quotes.as_bytes()).unwrap_err();
+            let error = call.check_response(404, quotes.as_bytes()).unwrap_err();
             let hidden =
                 "the webhook answered 404, with a text that is not shown, since it repeats the URL";
-            assert_eq!(told, hidden, "{quotes}");
+            assert_eq!(error, hidden, "{quotes}");
         }
-        let told = call.judge(404, b"no hooks of a today").unwrap_err();
-        assert_eq!(told, "the webhook answered 404: no hooks of a today");
+        let error = call.check_response(404, b"no hooks of a today").unwrap_err();
+        assert_eq!(error, "the webhook answered 404: no hooks of a today");
     }
 
     #[test]
-    fn what_failed_is_told_without_the_url() {
-        let call = call_of(&turn(), "20ms");
-        let told = |kind, detail: &str| call.failed(&Failure { kind, detail: detail.into() });
+    fn failure_text_never_shows_the_url() {
+        let call = new_call(&turn(), "20ms");
+        let failure_text = |kind, detail: &str| call.failure_text(&Failure { kind, detail: detail.into() });
         for (kind, detail, text) in [
             (FailureKind::Timeout, "", "the webhook did not answer within 20 ms"),
             (FailureKind::Connect, "", "the webhook does not accept a connection"),
             (FailureKind::Other, "no luck", "the webhook could not be called (no luck)"),
             (FailureKind::Other, "GET /a?b=S3CRET", "the webhook could not be called"),
         ] {
-            assert_eq!(told(kind, detail), text);
+            assert_eq!(failure_text(kind, detail), text);
         }
     }
 }

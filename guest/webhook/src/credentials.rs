@@ -9,10 +9,10 @@ use tenure_base::prelude::*;
 use tenure_core::{Complaint, Environment, SettingId, read_secret};
 
 /// How a secret begins.
-const SECRET: &str = "whsec_";
+const SECRET_PREFIX: &str = "whsec_";
 
 /// How many bytes a secret may have (Standard Webhooks, *Signature scheme*).
-const LENGTH: core::ops::RangeInclusive<usize> = 24..=64;
+const SECRET_LENGTH: core::ops::RangeInclusive<usize> = 24..=64;
 
 /// With what calls are authorised and signed. `Debug` prints nothing of it.
 #[derive(Clone, Debug, Default)]
@@ -65,28 +65,28 @@ impl Reader<'_> {
 
     fn complain(&mut self, setting: &'static str, problem: impl Into<String>, advice: &str) {
         let (problem, advice) = (problem.into(), advice.into());
-        self.complaints.push(Complaint { setting: SettingId::of(setting), problem, advice });
+        self.complaints.push(Complaint { setting: SettingId::new(setting), problem, advice });
     }
 
     /// The value of `authorization`.
     fn token(&mut self) -> Option<Secret> {
-        let (from, token) = self.secret(variable::TOKEN, variable::TOKEN_FILE)?;
+        let (setting, token) = self.secret(variable::TOKEN, variable::TOKEN_FILE)?;
         if !is_token(token.reveal()) {
             let problem = "holds more than one word, or characters that a header cannot carry";
-            self.complain(from, problem, "let it hold the token alone, in one line");
+            self.complain(setting, problem, "let it hold the token alone, in one line");
         }
         Some(format!("Bearer {}", token.reveal()).into())
     }
 
     fn keys(&mut self) -> Vec<Key> {
-        let Some((from, text)) = self.secret(variable::SECRET, variable::SECRET_FILE) else {
+        let Some((setting, text)) = self.secret(variable::SECRET, variable::SECRET_FILE) else {
             return Vec::new();
         };
         let keys: Option<Vec<_>> = text.reveal().split_ascii_whitespace().map(key).collect();
         keys.unwrap_or_else(|| {
             let problem = "is not whsec_ and 24 to 64 bytes in Base64";
             let advice = "make a secret with: echo whsec_$(openssl rand -base64 32). Put several on separate lines";
-            self.complain(from, problem, advice);
+            self.complain(setting, problem, advice);
             Vec::new()
         })
     }
@@ -112,48 +112,48 @@ impl Reader<'_> {
 }
 
 fn key(text: &str) -> Option<Key> {
-    let text = text.strip_prefix(SECRET)?;
+    let text = text.strip_prefix(SECRET_PREFIX)?;
     let bytes = text.bytes().filter(|letter| *letter != b'=').count() * 3 / 4;
-    Key::from_base64(text).filter(|_| LENGTH.contains(&bytes))
+    Key::from_base64(text).filter(|_| SECRET_LENGTH.contains(&bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::variable::{SECRET, SECRET_FILE, TOKEN, TOKEN_FILE};
     use super::*;
-    use tenure_core::Unreadable;
+    use tenure_core::FileError;
 
     /// That of the examples of Standard Webhooks' libraries.
     const KNOWN: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const LONGER: &str = "whsec_VmVyeVNlY3JldFNlY3JldFNlY3JldFNlY3JldFM=";
 
-    struct Given<'a>(&'a [(&'a str, &'a str)]);
+    struct TestEnvironment<'a>(&'a [(&'a str, &'a str)]);
 
-    impl Environment for Given<'_> {
+    impl Environment for TestEnvironment<'_> {
         fn variable(&self, name: &str) -> Option<String> {
             self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
         }
 
-        fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-            self.variable(path).map(Secret::from).ok_or(Unreadable::Missing)
+        fn file(&self, path: &str) -> Result<Secret, FileError> {
+            self.variable(path).map(Secret::from).ok_or(FileError::Missing)
         }
     }
 
-    fn read(given: &[(&str, &str)]) -> Result<Credentials, Vec<Complaint>> {
-        Credentials::read(&Given(given))
+    fn read(variables: &[(&str, &str)]) -> Result<Credentials, Vec<Complaint>> {
+        Credentials::read(&TestEnvironment(variables))
     }
 
-    fn refused(given: &[(&str, &str)]) -> Vec<String> {
-        let complaints = read(given).unwrap_err();
-        let told = Complaint::sentences(&complaints);
-        assert!(!told.contains("S3CRET") && !told.contains("whsec_M"), "{told}");
+    fn refused(variables: &[(&str, &str)]) -> Vec<String> {
+        let complaints = read(variables).unwrap_err();
+        let text = Complaint::join_all(&complaints);
+        assert!(!text.contains("S3CRET") && !text.contains("whsec_M"), "{text}");
         complaints.into_iter().map(|complaint| complaint.setting.variable().to_string()).collect()
     }
 
     #[test]
     fn a_token_is_that_of_a_bearer() {
         let token =
-            |given: &[_]| read(given).unwrap().token.map(|value| value.reveal().to_string());
+            |variables: &[_]| read(variables).unwrap().token.map(|value| value.reveal().to_string());
         assert_eq!(token(&[(TOKEN, " a.b ")]).as_deref(), Some("Bearer a.b"));
         let file = [(TOKEN_FILE, "/f"), ("/f", "\u{feff}a\n")];
         assert_eq!(token(&file).as_deref(), Some("Bearer a"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_and_no_token_is_refused_without_its_value() {
+    fn invalid_secrets_are_refused_without_their_value() {
         for wrong in [
             "S3CRETS3CRETS3CRETS3CRETS3CRETS3",
             "whsec_S3CRET!!",
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn nothing_is_printed() {
         let credentials = read(&[(TOKEN, "S3CRET"), (SECRET, KNOWN)]).unwrap();
-        let told = format!("{credentials:?}");
-        assert!(!told.contains("S3CRET") && !told.contains("MfKQ"), "{told}");
+        let printed = format!("{credentials:?}");
+        assert!(!printed.contains("S3CRET") && !printed.contains("MfKQ"), "{printed}");
     }
 }

@@ -27,7 +27,7 @@ mod header;
 mod target;
 pub mod variable;
 
-pub use call::{Call, election_value, wanted};
+pub use call::{Call, election_value, body_limit};
 pub use credentials::Credentials;
 pub use header::{ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER};
 pub use target::Target;

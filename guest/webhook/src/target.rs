@@ -36,7 +36,7 @@ impl Target {
         let mut complaints = Vec::new();
         let mut complain = |setting: &'static str, problem: &str, advice: &str| {
             complaints.push(Complaint {
-                setting: SettingId::of(setting),
+                setting: SettingId::new(setting),
                 problem: problem.into(),
                 advice: advice.into(),
             });
@@ -45,10 +45,10 @@ impl Target {
             .map_err(|(problem, advice)| complain(variable::URL, problem, advice))
             .ok();
         let timeout = get(variable::TIMEOUT).map(|value| parse_duration(&value));
-        const LIKE: &str = "write it like 30s or 1m";
+        const TIMEOUT_EXAMPLE: &str = "write it like 30s or 1m";
         match timeout {
-            Some(None) => complain(variable::TIMEOUT, "is not a duration", LIKE),
-            Some(Some(Duration::ZERO)) => complain(variable::TIMEOUT, "leaves no time", LIKE),
+            Some(None) => complain(variable::TIMEOUT, "is not a duration", TIMEOUT_EXAMPLE),
+            Some(Some(Duration::ZERO)) => complain(variable::TIMEOUT, "leaves no time", TIMEOUT_EXAMPLE),
             _ => {}
         }
         let credentials = Credentials::read(environment)
@@ -78,25 +78,25 @@ impl Target {
 
 /// Origin, and path with query. Otherwise what is wrong, and what to do.
 fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static str)> {
-    const LIKE: &str = "set it like https://example.com/tick";
+    const URL_EXAMPLE: &str = "set it like https://example.com/tick";
     const CHARACTERS: &str = "has characters that need percent-encoding";
     let url = url.ok_or((
         "is not set, so there is nothing to call",
         "set it like https://example.com/tick, or plug a handler in with tenure compose",
     ))?;
-    let begin = ["https://", "http://"].into_iter().find(|begin| url.starts_with(begin));
-    let begin = begin.ok_or(("does not begin with http:// or https://", LIKE))?.len();
+    let scheme_prefix = ["https://", "http://"].into_iter().find(|begin| url.starts_with(begin));
+    let scheme_length = scheme_prefix.ok_or(("does not begin with http:// or https://", URL_EXAMPLE))?.len();
     let url = url.split('#').next().unwrap_or(url);
-    let (scheme, rest) = url.split_at_checked(begin).unwrap_or_default();
+    let (scheme, rest) = url.split_at_checked(scheme_length).unwrap_or_default();
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
     if authority.as_bytes().contains(&b'@') {
-        return Err(("has a user or password (a part before @)", LIKE));
+        return Err(("has a user or password (a part before @)", URL_EXAMPLE));
     }
-    check_authority(authority).map_err(|problem| (problem, LIKE))?;
+    check_authority(authority).map_err(|problem| (problem, URL_EXAMPLE))?;
     // Those are no part of any URL, and hosts refuse them.
     if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>`".contains(&byte)) {
-        return Err((CHARACTERS, LIKE));
+        return Err((CHARACTERS, URL_EXAMPLE));
     }
     let slash = if path.starts_with('/') { "" } else { "/" };
     Ok((format!("{scheme}{authority}"), format!("{slash}{path}").into()))
@@ -134,24 +134,24 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once_and_without_values() {
+    fn all_problems_are_reported_without_values() {
         let complaints = read(&[(URL, "S3CRET"), (TIMEOUT, "S3CRET")]).unwrap_err();
         assert_eq!(settings(&complaints), [URL, TIMEOUT]);
-        assert!(!Complaint::sentences(&complaints).contains("S3CRET"), "{complaints:?}");
+        assert!(!Complaint::join_all(&complaints).contains("S3CRET"), "{complaints:?}");
         assert!(complaints.iter().all(|c| !c.problem.is_empty() && !c.advice.is_empty()));
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_url_is_reported() {
         for variables in [&[][..], &[(URL, " ")]] {
             let complaints = read(variables).unwrap_err();
             assert_eq!(settings(&complaints), [URL]);
-            assert!(Complaint::sentences(&complaints).contains("is not set"), "{complaints:?}");
+            assert!(Complaint::join_all(&complaints).contains("is not set"), "{complaints:?}");
         }
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn invalid_urls_are_refused() {
         for url in [
             "example.com",
             "ftp://a",

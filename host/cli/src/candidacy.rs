@@ -1,14 +1,14 @@
 //! One election of `tenure run`, judged and ready to begin.
 
 use super::configuration::{Configuration, expiry};
-use super::handler::{self, Found};
-use super::log::{Log, Whose};
+use super::handler::{self, WorkDescription};
+use super::log::{Log, LogContext};
 use super::ready;
-use super::settings::Given;
+use super::settings::ResolvedSettings;
 use super::settings::table::{GRACE, READY_CMD};
 use super::supervisor::Link;
-use super::telemetry::Witness;
-use super::times::zone_in;
+use super::telemetry::CandidateTelemetry;
+use super::times::schedule_zone;
 use super::version::VERSION;
 use chrono::Utc;
 use std::ffi::OsString;
@@ -17,13 +17,13 @@ use std::time::Duration;
 use tenure::Event;
 use tenure::engine::{Election, Elector as _, Order, Runner};
 use tenure::handler::{Handler, from_fn};
-use tenure::status::Replacement;
+use tenure::status::TakeoverTime;
 use tenure_base::duration::format_duration;
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Needs, Role, Settings};
-use tenure_members::{LEAVE_WITHIN, Membership, OfShare, Place, make_way};
+use tenure_members::{LEAVE_WITHIN, MemberSettings, ShareHandler, CandidateContext, resign_for_shares};
 use tenure_server::{Board, Watcher};
-use tenure_shares::{Pace, Sign};
+use tenure_shares::{SignTiming, Sign};
 use tenure_wasmtime::{CheckError, ElectionComponent, Engine};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
@@ -50,7 +50,7 @@ pub(super) struct Candidacy {
     /// Whom a supervisor trusts that sends the last will.
     ca_file: Option<OsString>,
     pub settings: Settings,
-    pub work: Found,
+    pub work: WorkDescription,
     /// Which kind of credential is used, and why this one.
     pub credential: String,
     /// Where requests of the election go.
@@ -59,7 +59,7 @@ pub(super) struct Candidacy {
     pub notes: Vec<String>,
     log: Log,
     /// It watches the leader: it has an address itself, or observes.
-    watches: bool,
+    watches_leader: bool,
     pub board: Arc<Board>,
     /// By which it is given orders.
     pub order: mpsc::Sender<Order>,
@@ -74,10 +74,10 @@ pub(super) struct Candidacy {
 /// What the coordinating candidate needs for the shares that the work is split into.
 pub(super) struct Coordination {
     /// The settings that each share is made of.
-    pub given: Given,
+    pub resolved: ResolvedSettings,
     /// Sends requests beside the election.
     pub election: Arc<Election>,
-    pub membership: Membership,
+    pub membership: MemberSettings,
     /// True if a supervisor deletes the sign of life when this process has died.
     pub leaves_wills: bool,
 }
@@ -87,13 +87,13 @@ pub(super) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
     orders: mpsc::Receiver<Order>,
     /// Asks whether this process can work, and watches the leader.
-    beside: JoinSet<()>,
+    background: JoinSet<()>,
 }
 
 impl Front {
     pub(super) fn new(configuration: &Configuration, clock: &BootClock) -> Self {
-        let board = Arc::new(board(configuration, clock));
-        board.waits();
+        let board = Arc::new(new_board(configuration, clock));
+        board.delay_start();
         let (order, orders) = mpsc::channel(ORDERS);
         Self { board, order, orders }
     }
@@ -106,7 +106,7 @@ impl Candidacy {
     /// # Errors
     ///
     /// Why there can be no candidate, whatever the settings are.
-    pub(super) async fn judge(
+    pub(super) async fn prepare(
         engine: &Engine,
         (component, election): (&ElectionComponent, &Election),
         clock: &BootClock,
@@ -117,33 +117,33 @@ impl Candidacy {
         let grace = configuration.duration(&GRACE);
         // The member that begins the candidate of a share is ready.
         let ready_cmd =
-            configuration.given.text(&READY_CMD).filter(|_| configuration.part.is_none());
-        let ca_file = configuration.given.ca_file();
+            configuration.resolved.text(&READY_CMD).filter(|_| configuration.part.is_none());
+        let ca_file = configuration.resolved.ca_file();
         let settings = configuration.settings.clone();
         let authorities = configuration.authorities.clone();
-        let of = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
-        let reach = |settings| {
-            let election = election.with_settings(settings).trusting(authorities.clone());
+        let elector_for = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
+        let election_for = |settings| {
+            let election = election.with_settings(settings).with_root_certificates(authorities.clone());
             let checked = election.check();
             checked.map_err(|invalid| invalid.to_string()).map(|_| election)
         };
-        let mut elector = of(settings.clone());
-        let (_, mut read) = configuration.reach(election);
+        let mut elector = elector_for(settings.clone());
+        let (_, mut read) = configuration.resolve_election(election);
         if read.is_some() {
             match elector.check().await {
                 Ok(_) => {}
                 Err(CheckError::Settings(complaints)) => {
-                    configuration.refused(&complaints);
+                    configuration.add_component_complaints(&complaints);
                     read = None;
                 }
                 Err(CheckError::Component(error)) => return Err(error.to_string()),
             }
         }
         // A component may have to be compiled, which takes long.
-        let work = handler::of_run(engine, clock, configuration, &log, &front.board).await;
+        let work = handler::from_configuration(engine, clock, configuration, &log, &front.board).await;
         let observes = configuration.observes();
         // An observer is nobody's concern when it dies.
-        let replacement = configuration.settings.replacement().filter(|_| !observes);
+        let replacement = configuration.settings.takeover_time().filter(|_| !observes);
         let watches = observes || configuration.settings.options.address.is_some();
         let Front { board, order, orders } = front;
         let Some((work, read)) = work.zip(read) else { return Ok(None) };
@@ -153,45 +153,45 @@ impl Candidacy {
                           no orders (tenure transfer, tenure trigger); use a shorter name";
             notes.push(detail.to_owned());
         }
-        notes.extend(configuration.exposed());
-        notes.extend(replacement.map(|told| told_of(told, configuration)));
-        notes.extend(work.found.notes());
+        notes.extend(configuration.file_permission_warnings());
+        notes.extend(replacement.map(|value| replacement_note(value, configuration)));
+        notes.extend(work.description.notes());
         let (mut handler, mut coordination) = (work.handler, None);
         if let Some(split) = configuration.split {
-            let settings = configuration.of_coordination();
-            elector = of(settings.clone());
+            let settings = configuration.coordination_settings();
+            elector = elector_for(settings.clone());
             // It is granted what it needs.
             elector.check().await.map_err(|error| error.to_string())?;
-            let election = reach(settings.clone())?;
+            let election = election_for(settings.clone())?;
             notes.push(split.note(&read.name));
             handler = no_work(split.count);
             let timings = &read.timings;
-            let pace = Pace::of(timings.failover.map_or(timings.lease, |failover| failover.within));
+            let pace = SignTiming::from_failover(timings.failover.map_or(timings.lease, |failover| failover.within));
             let sign =
-                Sign { member: read.name.clone(), weight: split.capacity, most: split.most, pace };
-            let membership = Membership {
+                Sign { member: read.name.clone(), weight: split.capacity, max_shares: split.max_shares, timing: pace };
+            let membership = MemberSettings {
                 sign,
                 count: split.count,
-                patience: 2 * timings.lease + grace.or(work.grace).unwrap_or_default(),
+                break_after: 2 * timings.lease + grace.or(work.grace).unwrap_or_default(),
                 leave_within: LEAVE_WITHIN,
             };
             coordination = Some(Coordination {
-                given: configuration.given.clone(),
+                resolved: configuration.resolved.clone(),
                 election: Arc::new(election),
                 membership,
                 leaves_wills: settings.options.last_will == Some(true),
             });
         }
         if let Some((part, settings)) = &configuration.part {
-            let coordinating = reach(settings.clone())?;
-            handler = Box::new(OfShare::new(*part, handler, Arc::new(coordinating)));
+            let coordinating = election_for(settings.clone())?;
+            handler = Box::new(ShareHandler::new(*part, handler, Arc::new(coordinating)));
         }
         let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
-        let lists_members = if runs_all { Some(reach(settings)?) } else { None };
-        let log = log.in_zone(zone_in(read.agenda.schedule.as_ref()));
+        let lists_members = if runs_all { Some(election_for(settings)?) } else { None };
+        let log = log.in_zone(schedule_zone(read.agenda.schedule.as_ref()));
         Ok(Some(Self {
             settings: read,
-            work: work.found,
+            work: work.description,
             credential,
             origins,
             elector,
@@ -202,7 +202,7 @@ impl Candidacy {
             ca_file,
             notes,
             log,
-            watches,
+            watches_leader: watches,
             board,
             order,
             orders,
@@ -222,7 +222,7 @@ impl Candidacy {
     }
 
     /// Tells of itself, and what concerns all.
-    pub(super) fn begin(&self, also: &[String]) {
+    pub(super) fn log_start(&self, shared_notes: &[String]) {
         let Settings { election, name, agenda, timings, .. } = &self.settings;
         self.log.event(&Event::Starting {
             version: VERSION.to_owned(),
@@ -230,13 +230,13 @@ impl Candidacy {
             election: election.to_string(),
             elector: self.elector.kind(),
             schedule: agenda.description(),
-            work: (!matches!(self.work, Found::Nothing)).then(|| self.work.to_string()),
+            work: (!matches!(self.work, WorkDescription::Nothing)).then(|| self.work.to_string()),
             lease: timings.lease,
             failover: timings.failover.map(|failover| failover.within),
             account: self.account(),
             credential: self.credential.clone(),
         });
-        for detail in self.notes.iter().chain(also) {
+        for detail in self.notes.iter().chain(shared_notes) {
             self.log.note_once(detail);
         }
     }
@@ -244,80 +244,80 @@ impl Candidacy {
     /// Gets ready to contend. `changed` hears of everything that becomes different, and the supervisor, by
     /// the number that it knows the candidate by, of last wills. `watcher` watches the leader, if this candidate
     /// is to. `witness` sees what happens, for a collector, and so does a place among shares.
-    pub(super) fn contender(
+    pub(super) fn into_contender(
         self,
         clock: BootClock,
         changed: &Arc<Notify>,
         watcher: &Arc<Watcher>,
         supervisor: Option<(Arc<Link>, usize)>,
-        witness: Witness,
-        place: Option<&Place>,
+        telemetry: CandidateTelemetry,
+        place: Option<&CandidateContext>,
     ) -> Contender {
-        let shows = place.map(Place::shows);
-        let (log, noted) = (self.log.clone(), self.log);
-        let (reading, told_at) = (clock.reading(), clock.reading());
+        let report_to_member = place.map(CandidateContext::report_observer);
+        let (log, note_log) = (self.log.clone(), self.log);
+        let (step_clock, event_clock) = (clock.handle(), clock.handle());
         let ca_file = self.ca_file;
-        let (stepped, happened) = (self.board.clone(), self.board.clone());
-        let (reported, told) = (changed.clone(), changed.clone());
-        let handler = witness.around(self.handler);
-        let mut beside = JoinSet::new();
+        let (step_board, event_board) = (self.board.clone(), self.board.clone());
+        let (step_notify, event_notify) = (changed.clone(), changed.clone());
+        let handler = telemetry.wrap(self.handler);
+        let mut background = JoinSet::new();
         let leads = watch::Sender::new(None);
         if let Some(election) = self.lists_members {
             let election = Arc::new(election);
-            let (tell, order) = (noted.clone(), self.order.clone());
+            let (event_log, order) = (note_log.clone(), self.order.clone());
             let poll = self.settings.timings.poll;
-            let events = move |event| tell.event(&event);
-            beside.spawn(make_way(election, poll, leads.subscribe(), order, events));
+            let events = move |event| event_log.event(&event);
+            background.spawn(resign_for_shares(election, poll, leads.subscribe(), order, events));
         }
-        let seen = witness.clone();
+        let step_telemetry = telemetry.clone();
         let mut runner = Runner::new(self.elector, handler, clock)
-            .turns_on(Handle::current())
+            .run_turns_on(Handle::current())
             .on_report(move |report, taken_at| {
-                let now = reading.now();
+                let now = step_clock.now();
                 if let Some((link, number)) = &supervisor {
                     let ago = now.saturating_sub(taken_at);
-                    link.stepped(*number, report, ago, ca_file.as_ref());
+                    link.on_step(*number, report, ago, ca_file.as_ref());
                 }
-                stepped.stepped(report, taken_at, now);
-                seen.stepped(report);
+                step_board.on_step(report, taken_at, now);
+                step_telemetry.on_report(report);
                 let term = match &report.role {
-                    Role::Leading(now) => Some(now.term),
+                    Role::Leading(leading) => Some(leading.term),
                     _ => None,
                 };
                 leads.send_if_modified(|known| std::mem::replace(known, term) != term);
-                if let Some(shows) = &shows {
-                    shows(report, taken_at);
+                if let Some(report_to_member) = &report_to_member {
+                    report_to_member(report, taken_at);
                 }
-                reported.notify_one();
+                step_notify.notify_one();
             })
             .on_event(move |event| {
-                happened.happened(&event, told_at.now());
-                witness.happened(&event);
+                event_board.on_event(&event, event_clock.now());
+                telemetry.on_event(&event);
                 log.event(&event);
-                told.notify_one();
+                event_notify.notify_one();
             });
         if let Some(grace) = self.grace {
             runner = runner.grace(grace);
         }
         if let Some(place) = place {
-            runner = runner.keeping(place.kept());
+            runner = runner.hold_until_stopped(place.work_guard());
         }
         let hints = self.board.hints();
         runner = runner.with_hints(hints.clone());
         if self.ready_cmd.is_some() {
             self.board.when_ready(self.ready.subscribe());
         }
-        if self.watches {
-            let (watcher, board, log) = (watcher.clone(), self.board, noted.clone());
-            let tell = move |detail| log.event(&Event::Note { detail });
-            beside.spawn(async move { watcher.run(board, hints, tell).await });
+        if self.watches_leader {
+            let (watcher, board, log) = (watcher.clone(), self.board, note_log.clone());
+            let log_note = move |detail| log.event(&Event::Note { detail });
+            background.spawn(async move { watcher.run(board, hints, log_note).await });
         }
         if let Some(command) = self.ready_cmd {
             runner = runner.when_ready(self.ready.subscribe());
-            let asking = ready::wait(command, self.ready, move |event| noted.event(&event));
-            beside.spawn(asking);
+            let readiness_check = ready::wait(command, self.ready, move |event| note_log.event(&event));
+            background.spawn(readiness_check);
         }
-        Contender { runner, orders: self.orders, beside }
+        Contender { runner, orders: self.orders, background }
     }
 }
 
@@ -329,27 +329,27 @@ impl Contender {
 
     /// Lets go of the log.
     pub(super) async fn end(mut self) {
-        self.beside.shutdown().await;
+        self.background.shutdown().await;
     }
 }
 
 /// The handler of the coordinating election, which has no turns.
 fn no_work(shares: u32) -> Box<dyn Handler> {
-    let told = format!(
+    let message = format!(
         "nothing was run: the work is split into {shares} shares; trigger the election of one, \
          BLOB.share.SPLIT.INDEX-of-COUNT"
     );
-    Box::new(from_fn(move |_, _| std::future::ready(Err(told.clone().into()))))
+    Box::new(from_fn(move |_, _| std::future::ready(Err(message.clone().into()))))
 }
 
 /// How soon this candidate is replaced if it dies as leader, and why.
-fn told_of(replacement: Replacement, configuration: &Configuration) -> String {
+fn replacement_note(replacement: TakeoverTime, configuration: &Configuration) -> String {
     let timings =
         configuration.settings.options.timings().filter(|_| replacement.promise.is_some());
     let beats = timings.map(|timings| {
         format!(
             ". As leader it writes a beat every {}, and stops its work {} after the last successful one",
-            format_duration(timings.renewal()),
+            format_duration(timings.renewal_interval()),
             format_duration(timings.validity()),
         )
     });
@@ -357,8 +357,8 @@ fn told_of(replacement: Replacement, configuration: &Configuration) -> String {
 }
 
 /// What this candidate shows of itself.
-fn board(configuration: &Configuration, clock: &BootClock) -> Board {
-    let Whose { election, candidate } = configuration.whose();
+fn new_board(configuration: &Configuration, clock: &BootClock) -> Board {
+    let LogContext { election, candidate } = configuration.log_context();
     let board = Board::new(&election, &candidate, clock.now());
     let settings = configuration.settings.clone();
     // The file that holds it may be replaced.
@@ -366,8 +366,8 @@ fn board(configuration: &Configuration, clock: &BootClock) -> Board {
         Some(_) => board.with_expiry(move || expiry(&settings)),
         None => board,
     };
-    match configuration.settings.replacement() {
-        _ if configuration.observes() => board.of_observer(),
+    match configuration.settings.takeover_time() {
+        _ if configuration.observes() => board.for_observer(),
         Some(replacement) => board.with_replacement(replacement),
         None => board,
     }

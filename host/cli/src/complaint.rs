@@ -31,14 +31,14 @@ impl fmt::Display for Complaint {
 }
 
 /// So many complaints in a row with the same advice are shown. Each name of a list may have one.
-const SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 
 /// A missing blob, to those who would change something in its election.
 pub(super) const NO_ELECTION: &str =
     "there is no such election: no candidate ever ran, or its blob was deleted";
 
 /// Advice for a command line on which a command is taken for something else.
-pub(super) const BEFORE_A_COMMAND: &str = "put -- before a command";
+pub(super) const DOUBLE_DASH_ADVICE: &str = "put -- before a command";
 
 /// All complaints, for people.
 pub(super) fn report(complaints: &[Complaint]) -> String {
@@ -46,12 +46,12 @@ pub(super) fn report(complaints: &[Complaint]) -> String {
         1 => "tenure: a setting is wrong; nothing was sent\n",
         _ => "tenure: settings are wrong; nothing was sent\n",
     });
-    for alike in complaints.chunk_by(|one, next| one.advice == next.advice) {
-        for Complaint { source, problem, advice } in alike.iter().take(SHOWN) {
+    for group in complaints.chunk_by(|one, next| one.advice == next.advice) {
+        for Complaint { source, problem, advice } in group.iter().take(MAX_SHOWN) {
             let _ = write!(text, "\n  {source}\n    {problem}\n    {advice}\n");
         }
-        if alike.len() > SHOWN {
-            let _ = writeln!(text, "\n  and {} more with the same advice", alike.len() - SHOWN);
+        if group.len() > MAX_SHOWN {
+            let _ = writeln!(text, "\n  and {} more with the same advice", group.len() - MAX_SHOWN);
         }
     }
     text
@@ -59,28 +59,28 @@ pub(super) fn report(complaints: &[Complaint]) -> String {
 
 /// Returns a value as it may be shown: without a secret in the wrong place, without control characters, and not endless.
 /// In a URL, and in what may be `user:password@host`, everything before the last `@` is hidden.
-pub(super) fn shown(value: &str) -> String {
+pub(super) fn redacted(value: &str) -> String {
     let has_password = value.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'));
     match has_password || value.contains("://") {
-        true => shown_address(value),
-        false => shown_whole(value),
+        true => redacted_address(value),
+        false => redacted_text(value),
     }
 }
 
 /// Returns an address or a host as it may be shown. Everything before the last `@` is hidden: it may be a token, or a
 /// password with any character in it.
-pub(super) fn shown_address(value: &str) -> String {
+pub(super) fn redacted_address(value: &str) -> String {
     match value.rsplit_once('@') {
         Some((before, host)) if !looks_secret(value) => {
             let scheme =
                 ["http://", "https://"].into_iter().find(|scheme| before.starts_with(scheme));
-            shown_whole(&format!("{}…@{host}", scheme.unwrap_or_default()))
+            redacted_text(&format!("{}…@{host}", scheme.unwrap_or_default()))
         }
-        _ => shown_whole(value),
+        _ => redacted_text(value),
     }
 }
 
-fn shown_whole(value: &str) -> String {
+fn redacted_text(value: &str) -> String {
     const LONGEST: usize = 200;
     if looks_secret(value) {
         return "…".to_owned();
@@ -91,11 +91,11 @@ fn shown_whole(value: &str) -> String {
 /// A text of somebody else's for a terminal: control characters are spelt out, and what would
 /// end the line or turn its order around.
 pub(super) fn printable(text: &str) -> String {
-    let spelt = |c: char| match is_deceptive(c) {
-        true => spelt_out(c),
+    let escape = |c: char| match is_deceptive(c) {
+        true => escaped(c),
         false => c.to_string(),
     };
-    text.chars().map(spelt).collect()
+    text.chars().map(escape).collect()
 }
 
 /// What a terminal obeys, or what makes a line look like another one: control characters, other ends
@@ -107,7 +107,7 @@ pub(super) fn is_deceptive(c: char) -> bool {
 }
 
 /// `\n` for the end of a line, `\u{…}` for most others.
-fn spelt_out(c: char) -> String {
+fn escaped(c: char) -> String {
     match c.is_ascii_control() {
         true => c.escape_default().collect(),
         false => c.escape_unicode().collect(),
@@ -119,16 +119,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_a_secret_is_not_shown() {
-        assert_eq!(shown("AccountName=a;accountkey=c2VjcmV0"), "…");
-        assert_eq!(shown("https://user:secret@host:1"), "https://…@host:1");
-        assert_eq!(shown("https://secret@host/a"), "https://…@host/a");
-        assert_eq!(shown("user:secret@host:1"), "…@host:1");
+    fn likely_secrets_are_redacted() {
+        assert_eq!(redacted("AccountName=a;accountkey=c2VjcmV0"), "…");
+        assert_eq!(redacted("https://user:secret@host:1"), "https://…@host:1");
+        assert_eq!(redacted("https://secret@host/a"), "https://…@host/a");
+        assert_eq!(redacted("user:secret@host:1"), "…@host:1");
         for whole in ["@daily", "jobs/a@b", "ops@example.com", "https://host:1/a", "command@"] {
-            assert_eq!(shown(whole), whole);
+            assert_eq!(redacted(whole), whole);
         }
-        assert_eq!(shown("14s"), "14s");
-        assert_eq!(shown(&"x".repeat(1000)).len(), 200);
+        assert_eq!(redacted("14s"), "14s");
+        assert_eq!(redacted(&"x".repeat(1000)).len(), 200);
     }
 
     #[test]
@@ -144,13 +144,13 @@ mod tests {
             ("secret@https://host", "…@https://host"),
             ("user:pa/ss@host", "…@host"),
         ] {
-            assert_eq!(shown(value), expected, "{value}");
-            assert_eq!(shown_address(value), expected, "{value}");
+            assert_eq!(redacted(value), expected, "{value}");
+            assert_eq!(redacted_address(value), expected, "{value}");
         }
-        assert_eq!(shown_address("secret@host:1"), "…@host:1");
-        assert_eq!(shown_address("https://host:1/a"), "https://host:1/a");
-        assert_eq!(shown_address("AccountName=a;accountkey=c2VjcmV0@a"), "…");
-        assert_eq!(shown_address(&format!("a@{}", "x".repeat(1000))).chars().count(), 200);
+        assert_eq!(redacted_address("secret@host:1"), "…@host:1");
+        assert_eq!(redacted_address("https://host:1/a"), "https://host:1/a");
+        assert_eq!(redacted_address("AccountName=a;accountkey=c2VjcmV0@a"), "…");
+        assert_eq!(redacted_address(&format!("a@{}", "x".repeat(1000))).chars().count(), 200);
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn write(output: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
     let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut part = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
     part.write_all(bytes)?;
-    readable(part.as_file())?;
+    make_readable(part.as_file())?;
     match force {
         true => part.persist(output)?,
         false => part.persist_noclobber(output)?,
@@ -38,7 +38,7 @@ fn write(output: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
 
 /// As other files are: temporary ones are for their owner alone.
 #[cfg(unix)]
-fn readable(file: &std::fs::File) -> io::Result<()> {
+fn make_readable(file: &std::fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
@@ -56,11 +56,11 @@ fn summary(output: &Path, composed: &Composed) -> String {
     let size = bytesize::ByteSize(composed.bytes.len() as u64).display().si().to_string();
     row("composed", &format!("{} ({size})", output.display()));
     row("exports", &composed.exports.join(", "));
-    let reaches = match composed.reaches.as_slice() {
+    let imports = match composed.handler_imports.as_slice() {
         [] => "nothing".to_owned(),
         names => names.join(", "),
     };
-    row("handler", &format!("imports {reaches}; the platform decides what it is granted"));
+    row("handler", &format!("imports {imports}; the platform decides what it is granted"));
     if composed.filtered {
         row(
             "filter",
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_there_is_kept_unless_that_is_said() {
+    fn existing_file_is_kept_without_force() {
         let directory = tempfile::tempdir().unwrap();
         let output = directory.path().join("app.wasm");
         write(&output, b"one", false).unwrap();

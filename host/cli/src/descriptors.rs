@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const BASE: u64 = 512;
 
 /// What an election may have open at a time: timers, and the pipes or connections of its turn.
-const OF_ONE: u64 = 12;
+const PER_ELECTION: u64 = 12;
 
 /// Makes room for so many elections, as far as the system lets it. What there is too little of is
 /// told.
@@ -16,13 +16,13 @@ const OF_ONE: u64 = 12;
 /// The limit is not raised higher than that: what a turn starts inherits it, and some programs go
 /// through all descriptors that they might have.
 #[cfg(unix)]
-pub(super) fn make_room(elections: usize) -> Option<String> {
+pub(super) fn raise_limit(elections: usize) -> Option<String> {
     let needed = needed(elections);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = raised(current, maximum, needed)?;
-    let current = Some(raised);
-    let set = setrlimit(Resource::Nofile, Rlimit { current, maximum });
-    (set.is_err() || raised < needed).then(|| {
+    let limit = new_limit(current, maximum, needed)?;
+    let current = Some(limit);
+    let result = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    (result.is_err() || limit < needed).then(|| {
         format!(
             "{elections} elections may need {needed} file descriptors at a time, more than this process may open; \
              raise its limit (ulimit -n, LimitNOFILE=)"
@@ -37,11 +37,11 @@ pub(super) fn make_room(_: usize) -> Option<String> {
 
 fn needed(elections: usize) -> u64 {
     let elections = u64::try_from(elections).unwrap_or(u64::MAX);
-    elections.saturating_mul(OF_ONE).saturating_add(BASE)
+    elections.saturating_mul(PER_ELECTION).saturating_add(BASE)
 }
 
 /// The limit to be set, if it is to be another than the current one. None is no limit.
-fn raised(current: Option<u64>, maximum: Option<u64>, needed: u64) -> Option<u64> {
+fn new_limit(current: Option<u64>, maximum: Option<u64>, needed: u64) -> Option<u64> {
     let current = current.filter(|current| *current < needed)?;
     Some(maximum.map_or(needed, |maximum| needed.min(maximum)).max(current))
 }
@@ -52,11 +52,11 @@ mod tests {
 
     #[test]
     fn the_limit_is_raised_as_far_as_needed_and_allowed() {
-        assert_eq!(raised(Some(1024), Some(500_000), needed(1)), None);
-        assert_eq!(raised(Some(1024), Some(500_000), needed(1000)), Some(needed(1000)));
-        assert_eq!(raised(Some(1024), Some(4096), needed(1000)), Some(4096));
-        assert_eq!(raised(Some(1024), Some(1024), needed(1000)), Some(1024));
-        assert_eq!(raised(Some(1024), None, needed(1000)), Some(needed(1000)));
-        assert_eq!(raised(None, None, needed(1000)), None);
+        assert_eq!(new_limit(Some(1024), Some(500_000), needed(1)), None);
+        assert_eq!(new_limit(Some(1024), Some(500_000), needed(1000)), Some(needed(1000)));
+        assert_eq!(new_limit(Some(1024), Some(4096), needed(1000)), Some(4096));
+        assert_eq!(new_limit(Some(1024), Some(1024), needed(1000)), Some(1024));
+        assert_eq!(new_limit(Some(1024), None, needed(1000)), Some(needed(1000)));
+        assert_eq!(new_limit(None, None, needed(1000)), None);
     }
 }

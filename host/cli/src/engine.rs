@@ -14,17 +14,17 @@ use tokio::time::{Instant, timeout};
 /// # Errors
 ///
 /// Why there is none, for people.
-pub(super) fn unlogged() -> Result<Engine, String> {
-    static TOLD: Once = Once::new();
+pub(super) fn new_without_log() -> Result<Engine, String> {
+    static WARNED: Once = Once::new();
     let engine = Engine::new().map_err(|error| error.to_string())?;
-    if let Some(why) = engine.uncached() {
-        TOLD.call_once(|| eprint(format_args!("tenure: warning: {why}\n")));
+    if let Some(why) = engine.cache_problem() {
+        WARNED.call_once(|| eprint(format_args!("tenure: warning: {why}\n")));
     }
     Ok(engine)
 }
 
 /// A component from the cache is loaded sooner.
-const FROM_CACHE: Duration = Duration::from_secs(1);
+const CACHE_LOAD_LIMIT: Duration = Duration::from_secs(1);
 
 /// Loads a component on a thread of its own, and logs when it has to be compiled.
 pub(super) async fn load<T: Send + 'static>(
@@ -32,18 +32,18 @@ pub(super) async fn load<T: Send + 'static>(
     component: &str,
     load: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    let loaded = told(log, component, spawn_blocking(load), FROM_CACHE).await;
+    let loaded = log_if_slow(log, component, spawn_blocking(load), CACHE_LOAD_LIMIT).await;
     loaded.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-async fn told<T>(
+async fn log_if_slow<T>(
     log: &Log,
     component: &str,
     mut loading: impl Future<Output = T> + Unpin,
-    patience: Duration,
+    threshold: Duration,
 ) -> T {
     let began = Instant::now();
-    if let Ok(loaded) = timeout(patience, &mut loading).await {
+    if let Ok(loaded) = timeout(threshold, &mut loading).await {
         return loaded;
     }
     log.event(&Event::Compiling { component: component.to_owned() });
@@ -61,27 +61,27 @@ mod tests {
     use tracing::Level;
 
     #[tokio::test]
-    async fn compiling_is_told_before_it_ends_and_after() {
+    async fn compilation_is_logged_before_and_after() {
         let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
         let (log, lines) = Log::new(style, false);
         let lines = || lines.try_iter().map(|line| line.text().to_owned()).collect::<Vec<_>>();
-        assert_eq!(told(&log, "a.wasm", ready(7), FROM_CACHE).await, 7);
+        assert_eq!(log_if_slow(&log, "a.wasm", ready(7), CACHE_LOAD_LIMIT).await, 7);
         assert_eq!(lines().len(), 0);
         let (done, loading) = oneshot::channel();
-        let whole = tokio::spawn({
+        let task = tokio::spawn({
             let log = log.clone();
-            async move { told(&log, "a.wasm", loading, Duration::ZERO).await }
+            async move { log_if_slow(&log, "a.wasm", loading, Duration::ZERO).await }
         });
-        let begun = loop {
+        let first_line = loop {
             tokio::task::yield_now().await;
             if let [line] = &lines()[..] {
                 break line.clone();
             }
         };
-        assert!(begun.contains("compiling   a.wasm"), "{begun}");
+        assert!(first_line.contains("compiling   a.wasm"), "{first_line}");
         done.send(7).unwrap();
-        assert_eq!(whole.await.unwrap(), Ok(7));
-        let [ended] = &lines()[..] else { panic!("one line") };
-        assert!(ended.contains("compiled    a.wasm after "), "{ended}");
+        assert_eq!(task.await.unwrap(), Ok(7));
+        let [last_line] = &lines()[..] else { panic!("one line") };
+        assert!(last_line.contains("compiled    a.wasm after "), "{last_line}");
     }
 }

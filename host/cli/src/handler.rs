@@ -1,6 +1,6 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
-use super::complaint::shown_address;
+use super::complaint::redacted_address;
 use super::configuration::Configuration;
 use super::engine;
 use super::log::Log;
@@ -35,13 +35,13 @@ pub(super) struct Work {
     pub handler: Box<dyn Handler>,
     /// How long a running turn may go on when the candidate leaves, unless that is set.
     pub grace: Option<Duration>,
-    pub found: Found,
+    pub description: WorkDescription,
 }
 
 /// What was found as the work. Nothing in it is a secret. Serialized as `work` in `tenure check --json`.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub(super) enum Found {
+pub(super) enum WorkDescription {
     Component {
         file: PathBuf,
         /// The interfaces that it asks for.
@@ -60,7 +60,7 @@ pub(super) enum Found {
         arguments: usize,
         /// Those that only a shell understands.
         #[serde(skip)]
-        of_a_shell: Vec<String>,
+        shell_operators: Vec<String>,
     },
     /// That of an application, which asks.
     Application,
@@ -69,42 +69,42 @@ pub(super) enum Found {
 }
 
 /// What people have to know of an application that asks.
-const NOBODY_PREEMPTS: &str = "nobody preempts the application that asks /leader: it must stop itself when the time \
+const APPLICATION_NOTE: &str = "nobody preempts the application that asks /leader: it must stop itself when the time \
                                that it was given is over, and pass the term on to whatever it writes to. If this \
                                process dies while it leads, the others wait until its lease expires, since the \
                                application may go on";
 
 /// What a shell understands where it stands alone, and a program hardly ever.
-const OF_A_SHELL: [&str; 9] = ["|", "||", "&&", "&", ">", ">>", "<", "2>&1", "2>"];
+const SHELL_OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ">", ">>", "<", "2>&1", "2>"];
 
-impl Found {
+impl WorkDescription {
     /// What people should know of it.
     pub(super) fn notes(&self) -> Vec<String> {
         let note = match self {
-            Self::Component { hosts, .. } if self.asks() && hosts.is_empty() => {
+            Self::Component { hosts, .. } if self.sends_requests() && hosts.is_empty() => {
                 "the handler can send requests (it imports wasi:http), but each will be refused: allow its targets \
                  with --allow-host HOST"
                     .to_owned()
             }
-            Self::Command { of_a_shell, .. } if !of_a_shell.is_empty() => format!(
+            Self::Command { shell_operators: of_a_shell, .. } if !of_a_shell.is_empty() => format!(
                 "{} reaches the command unchanged, since no shell reads this; for a shell line, write -- /bin/sh -c \
                  'LINE'",
                 of_a_shell.join(", ")
             ),
-            Self::Application => NOBODY_PREEMPTS.to_owned(),
+            Self::Application => APPLICATION_NOTE.to_owned(),
             _ => return Vec::new(),
         };
         vec![note]
     }
 
     /// Whether it can send requests at all, if it is a component.
-    pub(super) fn asks(&self) -> bool {
+    pub(super) fn sends_requests(&self) -> bool {
         let http = |name: &String| name.starts_with("wasi:http/outgoing-handler");
         matches!(self, Self::Component { imports, .. } if imports.iter().any(http))
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for WorkDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Component { file, .. } => write!(f, "component {}", file.display()),
@@ -117,7 +117,7 @@ impl fmt::Display for Found {
 }
 
 /// The handler that is set; none when there is something to complain about.
-pub(super) async fn of_run(
+pub(super) async fn from_configuration(
     engine: &Engine,
     clock: &BootClock,
     configuration: &mut Configuration,
@@ -126,49 +126,49 @@ pub(super) async fn of_run(
 ) -> Option<Work> {
     if configuration.observes() {
         let handler = Box::new(from_fn(async |_, _| Ok(())));
-        return Some(Work { handler, grace: Some(Duration::ZERO), found: Found::Nothing });
+        return Some(Work { handler, grace: Some(Duration::ZERO), description: WorkDescription::Nothing });
     }
-    let written = log.clone();
+    let output_log = log.clone();
     let output: LineSink =
-        Arc::new(move |stream, line| written.event(&Event::Handler { line, stream }));
+        Arc::new(move |stream, line| output_log.event(&Event::Handler { line, stream }));
     let kinds = [
         (&HANDLER, Kind::Component),
         (&WEBHOOK, Kind::Webhook),
         (&COMMAND, Kind::Command),
         (&NO_WORK, Kind::Application),
     ];
-    let given: Vec<_> =
-        kinds.into_iter().filter(|(setting, _)| configuration.given.is_on(setting)).collect();
-    match given.as_slice() {
+    let configured: Vec<_> =
+        kinds.into_iter().filter(|(setting, _)| configuration.resolved.is_on(setting)).collect();
+    match configured.as_slice() {
         [(_, kind)] => {
-            refuse_others(configuration, *kind);
+            complain_about_others(configuration, *kind);
             match kind {
                 Kind::Component => component(engine, clock, configuration, output, log).await,
-                Kind::Webhook => post(clock, configuration, output),
+                Kind::Webhook => webhook(clock, configuration, output),
                 Kind::Command => command(configuration, output),
                 Kind::Application => Some(application(clock, configuration, board)),
             }
         }
         [] if !configuration.needs_work => {
             let handler = Box::new(from_fn(async |_, _| Ok(())));
-            Some(Work { handler, grace: None, found: Found::Nothing })
+            Some(Work { handler, grace: None, description: WorkDescription::Nothing })
         }
         [] => {
-            judge_all(configuration);
+            check_all(configuration);
             let problem = "no handler is given, so a leader would have no work";
             configuration.complain(&HANDLER, problem, ADVICE);
             None
         }
         several => {
             // What else is wrong is told all the same.
-            judge_all(configuration);
-            let kinds: Vec<_> = several.iter().map(|(_, kind)| named(*kind)).collect();
+            check_all(configuration);
+            let kinds: Vec<_> = several.iter().map(|(_, kind)| kind_name(*kind)).collect();
             let problem = format!("{} are given, but a leader runs only one", kinds.join(" and "));
             let sources = several.iter().filter_map(|(setting, kind)| match kind {
-                Kind::Command if configuration.given.is_by_option(setting) => {
+                Kind::Command if configuration.resolved.is_from_option(setting) => {
                     Some("-- COMMAND".to_owned())
                 }
-                _ => Some(configuration.given.get(setting)?.told_bare()),
+                _ => Some(configuration.resolved.get(setting)?.describe_without_value()),
             });
             let sources = sources.collect::<Vec<_>>().join(", ");
             configuration.complain_at(sources, &problem, "leave out all but one of them");
@@ -177,7 +177,7 @@ pub(super) async fn of_run(
     }
 }
 
-fn named(kind: Kind) -> &'static str {
+fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Component => "a component",
         Kind::Webhook => "a webhook",
@@ -189,38 +189,38 @@ fn named(kind: Kind) -> &'static str {
 /// Nothing runs here. The grace is as long as the application can have been told that it may act: beats may turn out to be
 /// impossible.
 fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Board>) -> Work {
-    let grace = configuration.settings.options.timings().map(|timings| timings.by_lease());
+    let grace = configuration.settings.options.timings().map(|timings| timings.lease_validity());
     let handler = Box::new(Application::new(board.clone(), clock.clone()));
-    Work { handler, grace, found: Found::Application }
+    Work { handler, grace, description: WorkDescription::Application }
 }
 
-fn judge_all(configuration: &mut Configuration) {
+fn check_all(configuration: &mut Configuration) {
     configuration.handler_env();
-    let _ = of_component(configuration);
+    let _ = component_options(configuration);
     #[cfg(unix)]
     configuration.stop_time();
-    match configuration.given.is_on(&WEBHOOK) {
+    match configuration.resolved.is_on(&WEBHOOK) {
         true => {
-            if let Err(complaints) = Target::read(&variables_of_webhook(configuration)) {
-                configuration.add(complaints);
+            if let Err(complaints) = Target::read(&webhook_variables(configuration)) {
+                configuration.add_complaints(complaints);
             }
         }
         false => {
-            let table = configuration.given.table.iter().copied();
+            let table = configuration.resolved.table.iter().copied();
             let webhook = table.filter(|setting| setting.works == [Kind::Webhook]);
-            refuse(configuration, Kind::Component, &webhook.collect::<Vec<_>>());
+            complain_about_settings(configuration, Kind::Component, &webhook.collect::<Vec<_>>());
         }
     }
 }
 
 /// Complains about what is given, although it is not for this kind of work.
-fn refuse_others(configuration: &mut Configuration, kind: Kind) {
-    let others = configuration.given.table.iter().copied();
+fn complain_about_others(configuration: &mut Configuration, kind: Kind) {
+    let others = configuration.resolved.table.iter().copied();
     let others = others.filter(|s| !s.works.is_empty() && !s.works.contains(&kind));
-    refuse(configuration, kind, &others.collect::<Vec<_>>());
+    complain_about_settings(configuration, kind, &others.collect::<Vec<_>>());
 }
 
-fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Setting]) {
+fn complain_about_settings(configuration: &mut Configuration, kind: Kind, settings: &[&'static Setting]) {
     let why = match kind {
         Kind::Component => "a component is stopped at once when its time is over",
         Kind::Webhook => "a webhook is one request, and its work is elsewhere",
@@ -229,33 +229,33 @@ fn refuse(configuration: &mut Configuration, kind: Kind, settings: &[&'static Se
     };
     for setting in settings {
         // A variable may be set for others.
-        if !configuration.given.is_written(setting) {
+        if !configuration.resolved.is_written(setting) {
             continue;
         }
         let works = setting.works;
-        let for_what = works.iter().map(|work| named(*work)).collect::<Vec<_>>().join(" or ");
+        let intended = works.iter().map(|work| kind_name(*work)).collect::<Vec<_>>().join(" or ");
         let problem = match works {
-            [Kind::Webhook] => format!("this is for {for_what}"),
-            _ => format!("this is for {for_what}; {why}"),
+            [Kind::Webhook] => format!("this is for {intended}"),
+            _ => format!("this is for {intended}; {why}"),
         };
-        let give = works.iter().map(|work| match work {
-            Kind::Component => format!("a component with {}", configuration.called(&HANDLER)),
-            Kind::Webhook => format!("a URL with {}", configuration.called(&WEBHOOK)),
-            Kind::Command => format!("a command ({})", configuration.called(&COMMAND)),
-            Kind::Application => configuration.called(&NO_WORK),
+        let alternatives = works.iter().map(|work| match work {
+            Kind::Component => format!("a component with {}", configuration.display_name(&HANDLER)),
+            Kind::Webhook => format!("a URL with {}", configuration.display_name(&WEBHOOK)),
+            Kind::Command => format!("a command ({})", configuration.display_name(&COMMAND)),
+            Kind::Application => configuration.display_name(&NO_WORK),
         });
         let advice = match setting.is(&WEBHOOK_TIMEOUT) {
-            true => format!("leave it out, or use {}", configuration.called(&TURN_TIMEOUT)),
-            false => format!("leave it out, or give {}", give.collect::<Vec<_>>().join(", or ")),
+            true => format!("leave it out, or use {}", configuration.display_name(&TURN_TIMEOUT)),
+            false => format!("leave it out, or give {}", alternatives.collect::<Vec<_>>().join(", or ")),
         };
         configuration.complain_of_use(setting, &problem, &advice);
     }
 }
 
 /// Each turn is one POST.
-fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
+fn webhook(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     if configuration.while_leading() {
-        let [every, command] = [&EVERY, &COMMAND].map(|setting| configuration.called(setting));
+        let [every, command] = [&EVERY, &COMMAND].map(|setting| configuration.display_name(setting));
         configuration.complain_of_use(
             &WHILE_LEADING,
             "a webhook is one call for each turn, and does not last as long as the leadership",
@@ -265,24 +265,24 @@ fn post(clock: &BootClock, configuration: &mut Configuration, output: LineSink) 
         );
     }
     let authorities = configuration.authorities_of(&WEBHOOK_CA_FILE);
-    let unusable = authorities.is_none() && configuration.given.text(&WEBHOOK_CA_FILE).is_some();
+    let unusable = authorities.is_none() && configuration.resolved.text(&WEBHOOK_CA_FILE).is_some();
     let authorities = authorities.unwrap_or_default();
-    let repeats = configuration.settings.options.retries == Some(Retries::UntilSuccess);
-    let variables = variables_of_webhook(configuration);
-    let handler = WebhookHandler::new(variables, authorities, repeats, Some(output), clock);
-    let handler = handler.map_err(|complaints| configuration.add(complaints)).ok();
+    let allows_retries = configuration.settings.options.retries == Some(Retries::UntilSuccess);
+    let variables = webhook_variables(configuration);
+    let handler = WebhookHandler::new(variables, authorities, allows_retries, Some(output), clock);
+    let handler = handler.map_err(|complaints| configuration.add_complaints(complaints)).ok();
     let handler = handler.filter(|_| !unusable)?;
-    let found = Found::Webhook { origin: handler.origin().to_owned() };
-    Some(Work { handler: Box::new(handler), grace: None, found })
+    let description = WorkDescription::Webhook { origin: handler.origin().to_owned() };
+    Some(Work { handler: Box::new(handler), grace: None, description })
 }
 
 /// Where to, how, and what it is trusted by; by the same rules as in `tenure.wasm`.
-fn variables_of_webhook(configuration: &Configuration) -> Variables {
+fn webhook_variables(configuration: &Configuration) -> Variables {
     let mut variables = Variables::new();
-    let given = &configuration.given;
-    for setting in given.table.iter().filter(|setting| is_of_webhook(setting)) {
-        let Some(value) = given.get(setting).filter(|value| !value.is_blank()) else { continue };
-        match value.words.is_empty() {
+    let resolved = &configuration.resolved;
+    for setting in resolved.table.iter().filter(|setting| is_webhook_setting(setting)) {
+        let Some(value) = resolved.get(setting).filter(|value| !value.is_blank()) else { continue };
+        match value.items.is_empty() {
             // Its variable is what the file would hold.
             true => variables.set(setting.content, env::var(setting.content).unwrap_or_default()),
             false => variables.set(setting.variable, value.text()),
@@ -292,13 +292,13 @@ fn variables_of_webhook(configuration: &Configuration) -> Variables {
 }
 
 /// Whether `tenure-webhook` reads it.
-fn is_of_webhook(setting: &Setting) -> bool {
+fn is_webhook_setting(setting: &Setting) -> bool {
     setting.is(&WEBHOOK)
         || (setting.works.contains(&Kind::Webhook) && !setting.is(&WEBHOOK_CA_FILE))
 }
 
 /// What only a component is given.
-fn of_component(configuration: &mut Configuration) -> Options {
+fn component_options(configuration: &mut Configuration) -> Options {
     let allow = configuration.allow_list();
     let memory_limit = configuration.size(&MEMORY_LIMIT);
     let memory_limit = memory_limit.and_then(|bytes| usize::try_from(bytes).ok());
@@ -313,26 +313,26 @@ async fn component(
     output: LineSink,
     log: &Log,
 ) -> Option<Work> {
-    let options = of_component(configuration);
+    let options = component_options(configuration);
     let env = configuration.handler_env();
     let variables = env.iter().map(|(name, _)| name.clone()).collect();
     let options = Options { env, output: Some(output), ..options };
-    let hosts = configuration.given.words(&ALLOW_HOST).map(|(_, word)| word.text.to_string_lossy());
-    let hosts = hosts.map(|host| shown_address(&host)).collect();
-    let file = configuration.given.get(&HANDLER).filter(|value| !value.is_blank())?.path();
+    let hosts = configuration.resolved.items(&ALLOW_HOST).map(|(_, item)| item.text.to_string_lossy());
+    let hosts = hosts.map(|host| redacted_address(&host)).collect();
+    let file = configuration.resolved.get(&HANDLER).filter(|value| !value.is_blank())?.path();
     // Complaints are shown at once, and not after a compilation. A file that cannot be opened is one more.
-    let is_sound = configuration.compiles && configuration.complaints.is_empty();
-    if !is_sound && File::open(&file).is_ok() {
+    let is_valid = configuration.compiles && configuration.complaints.is_empty();
+    if !is_valid && File::open(&file).is_ok() {
         return None;
     }
     let name = file.display().to_string();
-    let (engine, clock, from) = (engine.clone(), clock.clone(), file.clone());
-    let load = move || ComponentHandler::from_file(&engine, &from, options, &clock);
+    let (engine, clock, path) = (engine.clone(), clock.clone(), file.clone());
+    let load = move || ComponentHandler::from_file(&engine, &path, options, &clock);
     match engine::load(log, &name, load).await {
         Ok(handler) => {
             let imports = handler.imports().to_vec();
-            let found = Found::Component { file, imports, hosts, variables };
-            Some(Work { handler: Box::new(handler), grace: None, found })
+            let description = WorkDescription::Component { file, imports, hosts, variables };
+            Some(Work { handler: Box::new(handler), grace: None, description })
         }
         Err(error) => {
             configuration.complain(&HANDLER, &format!("the file {error}"), ADVICE);
@@ -343,7 +343,7 @@ async fn component(
 
 /// What to say of a whole line in the place of a program, and what to write instead.
 #[cfg(unix)]
-fn a_line(program: &str) -> Option<(String, &'static str)> {
+fn shell_line_problem(program: &str) -> Option<(String, &'static str)> {
     let is_line = program.trim().contains(char::is_whitespace);
     is_line.then(|| {
         (
@@ -366,23 +366,23 @@ fn command(configuration: &mut Configuration, output: LineSink) -> Option<Work> 
     let attached = configuration.attached.clone();
     let supervisor = configuration.supervisor.clone();
     let settings = CommandSettings { env, stop_time, output, attached, supervisor };
-    let words = configuration.given.words(&COMMAND).map(|(_, word)| word.text.clone());
+    let words = configuration.resolved.items(&COMMAND).map(|(_, item)| item.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings) {
         // It is told to end at once then, and has the time for it that it always has.
         Ok(handler) => {
-            let of_a_shell = words.iter().filter_map(|word| word.to_str());
-            let of_a_shell = of_a_shell.filter(|word| OF_A_SHELL.contains(word));
-            let found = Found::Command {
+            let operators = words.iter().filter_map(|word| word.to_str());
+            let operators = operators.filter(|word| SHELL_OPERATORS.contains(word));
+            let description = WorkDescription::Command {
                 file: handler.file().to_owned(),
                 arguments: words.len().saturating_sub(1),
-                of_a_shell: of_a_shell.map(str::to_owned).collect(),
+                shell_operators: operators.map(str::to_owned).collect(),
             };
-            Some(Work { handler: Box::new(handler), grace: Some(grace), found })
+            Some(Work { handler: Box::new(handler), grace: Some(grace), description })
         }
         Err(error) => {
             let advice = "give a program by its path, or by a name that is on the PATH";
-            match words.first().and_then(|word| a_line(&word.to_string_lossy())) {
+            match words.first().and_then(|word| shell_line_problem(&word.to_string_lossy())) {
                 Some((problem, advice)) => configuration.complain(&COMMAND, &problem, advice),
                 None => configuration.complain(&COMMAND, &error.to_string(), advice),
             }

@@ -1,16 +1,16 @@
 //! Functions for fuzzing what the program reads. They panic when a property does not hold.
 
-use crate::settings::complaints_of;
+use crate::settings::complaints_in;
 #[cfg(unix)]
-use tenure_supervisor::reread;
+use tenure_supervisor::round_trips;
 
 /// A settings file. Each complaint names its place.
 pub fn settings_file(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    for complaint in complaints_of(text) {
+    for complaint in complaints_in(text) {
         assert!(complaint.source.starts_with("t.toml:"), "{complaint}");
-        let shown = complaint.to_string();
-        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+        let message = complaint.to_string();
+        assert!(!message.contains(|c: char| c.is_control() && c != '\n'), "{message:?}");
     }
 }
 
@@ -20,8 +20,8 @@ pub fn messages(data: &[u8]) {
     let _ = tenure_server::watch::accepts_stream(data);
     #[cfg(unix)]
     for line in String::from_utf8_lossy(data).lines() {
-        for written in reread(line) {
-            let again = reread(written.trim_end());
+        for written in round_trips(line) {
+            let again = round_trips(written.trim_end());
             assert!(again.contains(&written), "{line:?}: {written:?} is {again:?}");
         }
     }

@@ -10,7 +10,7 @@ use super::supervisor::Link;
 use super::variables;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tenure::Authorities;
+use tenure::RootCertificates;
 use tenure::engine::{CandidateSettings, Election, Variables};
 use tenure_clock::BootClock;
 use tenure_server::Hosts;
@@ -19,10 +19,10 @@ use tokio::net::TcpListener;
 
 /// What a process is to the outside, before its elections are judged: that takes its time where components have
 /// to be compiled.
-pub(super) struct Outside {
+pub(super) struct ProcessSetup {
     pub listener: Option<TcpListener>,
     pub hosts: Hosts,
-    pub authorities: Authorities,
+    pub authorities: RootCertificates,
     /// What people should know that concerns the whole process.
     pub notes: Vec<String>,
     /// One for each election.
@@ -42,29 +42,29 @@ pub(super) struct Shared {
 
 /// Binds the listener. With `beside`, a candidate with these settings may be running: what that would use already
 /// is told there.
-pub(super) async fn outside(
+pub(super) async fn set_up_process(
     engine: &Engine,
     clock: &BootClock,
     configurations: &mut [Configuration],
-    beside: Option<&mut Vec<String>>,
-) -> Outside {
+    in_use_notes: Option<&mut Vec<String>>,
+) -> ProcessSetup {
     let mut listener = None;
-    let (mut hosts, mut authorities) = (Hosts::default(), Authorities::default());
-    let mut notes: Vec<String> = engine.uncached().map(str::to_owned).into_iter().collect();
+    let (mut hosts, mut authorities) = (Hosts::default(), RootCertificates::default());
+    let mut notes: Vec<String> = engine.cache_problem().map(str::to_owned).into_iter().collect();
     if let Some(first) = configurations.first_mut() {
-        listener = first.listener(beside).await;
+        listener = first.listener(in_use_notes).await;
         hosts = first.hosts();
-        if first.given.text(&LISTEN).is_none() {
-            first.judge_unheard();
+        if first.resolved.text(&LISTEN).is_none() {
+            first.check_unused_options();
         }
         authorities = first.authorities.clone();
-        notes.extend(variables::unread(&first.given.table));
+        notes.extend(variables::unread(&first.resolved.table));
     }
-    configurations.iter().filter_map(Configuration::host_on_record).for_each(|h| hosts.add(&h));
+    configurations.iter().filter_map(Configuration::recorded_host).for_each(|h| hosts.add(&h));
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     configurations.iter_mut().for_each(|c| c.default_address(address));
     let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
-    Outside { listener, hosts, authorities, notes, fronts, address }
+    ProcessSetup { listener, hosts, authorities, notes, fronts, address }
 }
 
 impl Shared {
@@ -75,16 +75,16 @@ impl Shared {
     /// Why there can be no candidate, whatever the settings are.
     pub(super) async fn load(
         (engine, clock): (Engine, BootClock),
-        authorities: Authorities,
+        authorities: RootCertificates,
         log: &Log,
     ) -> Result<Self, String> {
-        let (of, at) = (engine.clone(), clock.clone());
-        let load = move || ElectionComponent::new(&of, Variables::new(), &at);
+        let (component_engine, component_clock) = (engine.clone(), clock.clone());
+        let load = move || ElectionComponent::new(&component_engine, Variables::new(), &component_clock);
         let component = engine::load(log, "the election component", load).await;
         // Those who trust the same servers share their connections too.
         let component = component.map_err(|error| error.to_string())?;
         let component = component.trusting(authorities.clone());
-        let election = Election::new(CandidateSettings::default(), &clock).trusting(authorities);
+        let election = Election::new(CandidateSettings::default(), &clock).with_root_certificates(authorities);
         Ok(Self { engine, clock, component, election })
     }
 
@@ -93,14 +93,14 @@ impl Shared {
     /// # Errors
     ///
     /// As [`load`](Self::load).
-    pub(super) async fn judge(
+    pub(super) async fn prepare(
         &self,
         configuration: &mut Configuration,
         log: Log,
         front: Front,
     ) -> Result<Option<Candidacy>, String> {
         let Self { engine, clock, component, election } = self;
-        Candidacy::judge(engine, (component, election), clock, configuration, log, front).await
+        Candidacy::prepare(engine, (component, election), clock, configuration, log, front).await
     }
 
     /// Judges those of all; none when there is something to complain about, which is added to `elections`.
@@ -108,7 +108,7 @@ impl Shared {
     /// # Errors
     ///
     /// As [`load`](Self::load).
-    pub(super) async fn judge_all(
+    pub(super) async fn prepare_all(
         &self,
         elections: &mut Elections,
         configurations: &mut [Configuration],
@@ -117,11 +117,11 @@ impl Shared {
     ) -> Result<Option<Vec<Candidacy>>, String> {
         let count = configurations.len();
         let mut candidacies = Vec::new();
-        if !self.are_sound(configurations) {
+        if !self.are_valid(configurations) {
             configurations.iter_mut().for_each(|configuration| configuration.compiles = false);
         }
         for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
-            candidacies.extend(self.judge(configuration, log, front).await?);
+            candidacies.extend(self.prepare(configuration, log, front).await?);
             elections.complain(std::mem::take(&mut configuration.complaints));
         }
         // One that cannot begin means that none does.
@@ -130,8 +130,8 @@ impl Shared {
     }
 
     /// Returns false if an election has a mistake that can be found before a handler of another one is compiled.
-    fn are_sound(&self, configurations: &[Configuration]) -> bool {
-        if !configurations.iter().any(|configuration| configuration.given.is_on(&HANDLER)) {
+    fn are_valid(&self, configurations: &[Configuration]) -> bool {
+        if !configurations.iter().any(|configuration| configuration.resolved.is_on(&HANDLER)) {
             return true;
         }
         for Configuration { complaints, settings, .. } in configurations {
@@ -150,13 +150,13 @@ pub(super) fn leave_wills(
     configurations: &mut [Configuration],
     supervisor: Option<&Arc<Link>>,
 ) -> Option<String> {
-    let commands = configurations.iter().any(|c| c.given.is_on(&COMMAND));
+    let commands = configurations.iter().any(|c| c.resolved.is_on(&COMMAND));
     if commands && !cfg!(target_os = "linux") {
         return Some(
             "on this system processes that a command leaves behind cannot be seen".to_owned(),
         );
     }
-    for configuration in configurations.iter_mut().filter(|c| !c.given.is_on(&NO_WORK)) {
+    for configuration in configurations.iter_mut().filter(|c| !c.resolved.is_on(&NO_WORK)) {
         configuration.settings.options.last_will = Some(true);
         configuration.supervisor = supervisor.cloned();
     }

@@ -52,67 +52,67 @@ mod version;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
-use output::{CommandResult, exit_code, fail_for_now};
+use output::{CommandResult, exit_code, fail_with_os_error};
 use settings::CommandLine;
 use settings::table::TABLE;
 use std::process::ExitCode;
-use supervisor::Part;
+use supervisor::ProcessRole;
 use tokio::runtime::Builder;
 
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
-    exit_code(obey())
+    exit_code(run_command())
 }
 
-fn obey() -> ExitCode {
+fn run_command() -> ExitCode {
     // First of all, while this process is small.
     #[cfg(unix)]
     tenure::supervisor_main();
-    let mut words: Vec<_> = std::env::args_os().collect();
+    let mut argv: Vec<_> = std::env::args_os().collect();
     // One that was started by the number of its file would be called `exe` in lists of processes.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"tenure");
-    let supervised = match Part::of(&mut words) {
-        Part::Supervisor(code) => return code,
-        Part::Runner(supervised) => supervised,
-        Part::Other => Err(String::new()),
+    let supervised = match ProcessRole::detect(&mut argv) {
+        ProcessRole::Supervisor(code) => return code,
+        ProcessRole::Runner(supervised) => supervised,
+        ProcessRole::Other => Err(String::new()),
     };
     // Whoever started this may have left files and sockets open, which are nothing to the commands
     // that are started here.
     #[cfg(unix)]
     close_fds::set_fds_cloexec(3, &[]);
-    let is_lock = words.get(1).is_some_and(|command| command == "lock");
-    let given = match args::program(TABLE).try_get_matches_from(&words) {
-        Ok(given) => given,
-        Err(error) => return misused(args::advised(error, &words), is_lock),
+    let is_lock = argv.get(1).is_some_and(|command| command == "lock");
+    let matches = match args::program(TABLE).try_get_matches_from(&argv) {
+        Ok(matches) => matches,
+        Err(error) => return usage_error(args::with_advice(error, &argv), is_lock),
     };
-    let command = Arguments::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command;
-    let line = given.subcommand().map(|(name, options)| CommandLine::of(TABLE, name, options));
+    let command = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command;
+    let line = matches.subcommand().map(|(name, options)| CommandLine::from_matches(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
-        Command::Run => on_runtime(2, fail_for_now, run::run(line, supervised)),
-        Command::Observe => on_runtime(2, fail_for_now, run::observe(line)),
+        Command::Run => on_runtime(2, fail_with_os_error, run::run(line, supervised)),
+        Command::Observe => on_runtime(2, fail_with_os_error, run::observe(line)),
         #[cfg(unix)]
-        Command::Lock => on_runtime(2, lock::failed, lock::lock(line, supervised)),
-        Command::Check => on_runtime(2, fail_for_now, check::check(line)),
-        Command::Status => on_runtime(1, fail_for_now, status::status(line)),
-        Command::Reshare => on_runtime(1, fail_for_now, repair::reshare(line)),
-        Command::ResetSlot => on_runtime(1, fail_for_now, repair::reset_slot(line)),
-        Command::Transfer => on_runtime(1, fail_for_now, orders::transfer(line)),
-        Command::Trigger => on_runtime(1, fail_for_now, orders::trigger(line)),
-        Command::Break => on_runtime(1, fail_for_now, repair::break_lease(line)),
-        Command::Store(arguments) => on_runtime(2, fail_for_now, store::store(&arguments)),
+        Command::Lock => on_runtime(2, lock::report_failure, lock::lock(line, supervised)),
+        Command::Check => on_runtime(2, fail_with_os_error, check::check(line)),
+        Command::Status => on_runtime(1, fail_with_os_error, status::status(line)),
+        Command::Reshare => on_runtime(1, fail_with_os_error, repair::reshare(line)),
+        Command::ResetSlot => on_runtime(1, fail_with_os_error, repair::reset_slot(line)),
+        Command::Transfer => on_runtime(1, fail_with_os_error, orders::transfer(line)),
+        Command::Trigger => on_runtime(1, fail_with_os_error, orders::trigger(line)),
+        Command::Break => on_runtime(1, fail_with_os_error, repair::break_lease(line)),
+        Command::Store(arguments) => on_runtime(2, fail_with_os_error, store::store(&arguments)),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
         Command::Compose(arguments) => compose::compose(&arguments),
         #[cfg(feature = "demo")]
-        Command::Demo(arguments) => on_runtime(2, fail_for_now, demo::demo(&arguments)),
+        Command::Demo(arguments) => on_runtime(2, fail_with_os_error, demo::demo(&arguments)),
     }
     .unwrap_or_else(|code| code)
 }
 
 /// What was typed was not understood, or asked for help.
-fn misused(error: clap::Error, is_lock: bool) -> ExitCode {
+fn usage_error(error: clap::Error, is_lock: bool) -> ExitCode {
     #[cfg(unix)]
     if is_lock && error.use_stderr() {
         let _ = error.print();
@@ -126,14 +126,14 @@ fn misused(error: clap::Error, is_lock: bool) -> ExitCode {
 /// Runs a command on so many threads, or tells `failed` why there are none.
 fn on_runtime(
     workers: usize,
-    failed: fn(String) -> ExitCode,
+    on_failure: fn(String) -> ExitCode,
     command: impl Future<Output = CommandResult>,
 ) -> CommandResult {
     let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime =
-        runtime.map_err(|error| failed(format!("the program could not be started: {error}")))?;
-    let ended = runtime.block_on(command);
+        runtime.map_err(|error| on_failure(format!("the program could not be started: {error}")))?;
+    let result = runtime.block_on(command);
     // Name resolution under way must not hold up the end.
     runtime.shutdown_background();
-    ended
+    result
 }

@@ -16,4 +16,4 @@ pub(super) const NOT_EXECUTABLE: u8 = 126;
 pub(super) const NOT_FOUND: u8 = 127;
 
 /// What shells add to the number of the signal that ended a command.
-pub(super) const BY_SIGNAL: i32 = 128;
+pub(super) const SIGNAL_BASE: i32 = 128;

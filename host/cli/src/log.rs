@@ -16,19 +16,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use tenure::{Class, Event};
+use tenure::{ProblemKind, Event};
 use tenure_core::Zone;
 use tracing::Level;
 
 /// Lines of the election that wait for a slow reader. More are left out, and counted.
-const OF_ELECTION: usize = 3072;
+const ELECTION_CAPACITY: usize = 3072;
 
 /// The same for lines of the handler. They have a room of their own: a handler that writes
 /// without end must not push the election out of the log.
-const OF_HANDLER: usize = 1024;
+const HANDLER_CAPACITY: usize = 1024;
 
 /// How long the end of the program waits for a slow reader.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How events are told.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub(super) struct Style {
 
 /// Whose log it is, as lines tell it.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(super) struct Whose {
+pub(super) struct LogContext {
     /// Empty, as the other: it is that of the process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub election: String,
@@ -70,104 +70,104 @@ pub(super) struct Whose {
 #[derive(Clone)]
 pub(super) struct Log {
     problems_only: bool,
-    lines: Sender<Waiting>,
-    of_election: Arc<Room>,
-    of_handler: Arc<Room>,
+    lines: Sender<QueuedLine>,
+    election_lines: Arc<LineQuota>,
+    handler_lines: Arc<LineQuota>,
     style: Style,
     /// People read it as it is written.
     terminal: bool,
     colour: bool,
     /// The zone of the election's schedule, or none for the zone of this machine.
     zone: Option<Zone>,
-    whose: Arc<Whose>,
-    named: Arc<Named>,
+    context: Arc<LogContext>,
+    registry: Arc<LogRegistry>,
 }
 
 /// Elections that have a log. Where one process has several candidates, lines for people name the election too.
 #[derive(Default)]
-struct Named {
+struct LogRegistry {
     count: AtomicUsize,
     /// How much room the longest name takes.
-    width: AtomicUsize,
+    name_width: AtomicUsize,
     /// Notes that were written once.
-    noted: Mutex<HashSet<String>>,
+    written_notes: Mutex<HashSet<String>>,
 }
 
 /// Where lines of one origin wait to be written.
-struct Room {
+struct LineQuota {
     /// Whose lines these are, for people.
-    whose: &'static str,
-    size: usize,
-    waiting: AtomicUsize,
-    left_out: AtomicU64,
+    label: &'static str,
+    capacity: usize,
+    queued: AtomicUsize,
+    dropped: AtomicU64,
 }
 
 /// A line, and the room that it takes up until it is written.
-pub(super) struct Waiting {
+pub(super) struct QueuedLine {
     line: String,
-    room: Arc<Room>,
+    quota: Arc<LineQuota>,
 }
 
 /// Waits for the last lines.
-pub(super) struct Written(Receiver<()>);
+pub(super) struct WriterHandle(Receiver<()>);
 
 impl Log {
     /// Starts the log, of which each candidate gets a [share](Self::of).
-    pub(super) fn start(style: Style) -> io::Result<(Self, Written)> {
+    pub(super) fn start(style: Style) -> io::Result<(Self, WriterHandle)> {
         let output = style.output;
         let terminal = match output {
             Output::Stdout => io::stdout().is_terminal(),
             Output::Stderr => io::stderr().is_terminal(),
         };
-        let (log, waiting) = Self::new(style, terminal);
+        let (log, queue) = Self::new(style, terminal);
         let (done, written) = channel::<()>();
         let write = move || {
             let _done = done;
             match output {
-                Output::Stdout => write_all(&waiting, io::stdout()),
-                Output::Stderr => write_all(&waiting, io::stderr()),
+                Output::Stdout => write_all(&queue, io::stdout()),
+                Output::Stderr => write_all(&queue, io::stderr()),
             }
         };
         thread::Builder::new().name("tenure-log".to_owned()).spawn(write)?;
-        Ok((log, Written(written)))
+        Ok((log, WriterHandle(written)))
     }
 
     /// One that nobody reads.
-    pub(super) fn nowhere() -> Self {
+    pub(super) fn discard() -> Self {
         let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
         Self::new(style, false).0
     }
 
     /// A log whose lines are left to whoever asks for them.
-    pub(super) fn new(style: Style, terminal: bool) -> (Self, Receiver<Waiting>) {
+    pub(super) fn new(style: Style, terminal: bool) -> (Self, Receiver<QueuedLine>) {
         // Bounded by the two rooms.
-        let (lines, waiting) = channel();
-        let of_election = Room::new("events", OF_ELECTION);
-        let of_handler = Room::new("lines of the handler", OF_HANDLER);
-        let colour = terminal && terminal::colour_wanted();
+        let (lines, queue) = channel();
+        let election_lines = LineQuota::new("events", ELECTION_CAPACITY);
+        let handler_lines = LineQuota::new("lines of the handler", HANDLER_CAPACITY);
+        let colour = terminal && terminal::wants_colour();
         let log = Self {
             problems_only: false,
             lines,
-            of_election,
-            of_handler,
+            election_lines,
+            handler_lines,
             style,
             terminal,
             colour,
             zone: None,
-            whose: Arc::default(),
-            named: Arc::default(),
+            context: Arc::default(),
+            registry: Arc::default(),
         };
-        (log, waiting)
+        (log, queue)
     }
 
     /// That of a candidate of this process, on the same output with room of its own.
-    pub(super) fn of(&self, whose: &Whose) -> Self {
-        self.named.count.fetch_add(1, Ordering::Relaxed);
-        self.named.width.fetch_max(whose.election.chars().count(), Ordering::Relaxed);
+    pub(super) fn for_candidate(&self, context: &LogContext) -> Self {
+        self.registry.count.fetch_add(1, Ordering::Relaxed);
+        self.registry.name_width.fetch_max(context.election.chars().count(), Ordering::Relaxed);
         Self {
-            of_election: Room::new("events", OF_ELECTION),
-            of_handler: Room::new("lines of the handler", OF_HANDLER),
-            whose: Arc::new(whose.clone()),
+            election_lines: LineQuota::new("events", ELECTION_CAPACITY),
+            handler_lines: LineQuota::new("lines of the handler", HANDLER_CAPACITY),
+            context: Arc::new(context.clone()),
             ..self.clone()
         }
     }
@@ -179,9 +179,9 @@ impl Log {
 
     /// Writes a note that may apply to several elections of the process. The same note is written only once.
     pub(super) fn note_once(&self, detail: &str) {
-        let mut noted = self.named.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted.insert(detail.to_owned()) {
-            drop(noted);
+        let mut written_notes = self.registry.written_notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if written_notes.insert(detail.to_owned()) {
+            drop(written_notes);
             self.event(&Event::Note { detail: detail.to_owned() });
         }
     }
@@ -197,29 +197,29 @@ impl Log {
             return;
         }
         let now = Utc::now();
-        for room in [&self.of_election, &self.of_handler] {
-            if let Some(missing) = room.missing() {
+        for quota in [&self.election_lines, &self.handler_lines] {
+            if let Some(missing) = quota.take_dropped() {
                 let detail = format!(
                     "{missing} {} were dropped from the log: its reader was too slow",
-                    room.whose
+                    quota.label
                 );
-                self.send(now, &Event::Problem { class: Class::Log, detail }, room);
+                self.send(now, &Event::Problem { class: ProblemKind::Log, detail }, quota);
             }
         }
-        let room = match event {
-            Event::Handler { .. } => &self.of_handler,
-            _ => &self.of_election,
+        let quota = match event {
+            Event::Handler { .. } => &self.handler_lines,
+            _ => &self.election_lines,
         };
-        self.send(now, event, room);
+        self.send(now, event, quota);
     }
 
-    fn send(&self, now: DateTime<Utc>, event: &Event, room: &Arc<Room>) {
+    fn send(&self, now: DateTime<Utc>, event: &Event, quota: &Arc<LineQuota>) {
         // The most verbose level is the greatest.
-        if event.level() > self.style.level || !room.enter() {
+        if event.level() > self.style.level || !quota.try_reserve() {
             return;
         }
         let line = match self.style.format {
-            Format::Json => json(now, Some(event.level()), &self.whose, event),
+            Format::Json => json(now, Some(event.level()), &self.context, event),
             Format::Text => {
                 let time = match (self.zone, self.terminal) {
                     (Some(zone), true) => time_of_day(now, zone),
@@ -231,10 +231,10 @@ impl Log {
                         now.with_timezone(&Local).format(text::DATE_AND_TIME).to_string()
                     }
                 };
-                let width = self.named.width.load(Ordering::Relaxed);
-                let several = self.named.count.load(Ordering::Relaxed) > 1;
+                let width = self.registry.name_width.load(Ordering::Relaxed);
+                let has_several = self.registry.count.load(Ordering::Relaxed) > 1;
                 let layout = text::Layout {
-                    election: several.then_some((self.whose.election.as_str(), width)),
+                    election: has_several.then_some((self.context.election.as_str(), width)),
                     zone: self.zone.unwrap_or(Zone::UTC),
                     colour: self.colour,
                     width: self.columns(),
@@ -243,10 +243,10 @@ impl Log {
             }
         };
         // A line that is not shown gives its place back at once.
-        let waiting = Waiting { line: line.unwrap_or_default(), room: room.clone() };
-        if !waiting.line.is_empty() {
+        let queued_line = QueuedLine { line: line.unwrap_or_default(), quota: quota.clone() };
+        if !queued_line.line.is_empty() {
             // The writer ends only with its last sender.
-            let _ = self.lines.send(waiting);
+            let _ = self.lines.send(queued_line);
         }
     }
 }
@@ -262,63 +262,63 @@ impl Log {
     }
 }
 
-impl Room {
-    fn new(whose: &'static str, size: usize) -> Arc<Self> {
-        Arc::new(Self { whose, size, waiting: AtomicUsize::new(0), left_out: AtomicU64::new(0) })
+impl LineQuota {
+    fn new(label: &'static str, capacity: usize) -> Arc<Self> {
+        Arc::new(Self { label, capacity, queued: AtomicUsize::new(0), dropped: AtomicU64::new(0) })
     }
 
     /// Takes a place, or counts one line more that found none.
-    fn enter(&self) -> bool {
-        let taken = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
-            (waiting < self.size).then_some(waiting + 1)
+    fn try_reserve(&self) -> bool {
+        let reserved = self.queued.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
+            (waiting < self.capacity).then_some(waiting + 1)
         });
-        if taken.is_err() {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
+        if reserved.is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        taken.is_ok()
+        reserved.is_ok()
     }
 
     /// How many lines were left out since it was last asked, once half of the room is free: one
     /// line tells of many.
-    fn missing(&self) -> Option<u64> {
-        if self.left_out.load(Ordering::Relaxed) == 0
-            || self.waiting.load(Ordering::Relaxed) > self.size / 2
+    fn take_dropped(&self) -> Option<u64> {
+        if self.dropped.load(Ordering::Relaxed) == 0
+            || self.queued.load(Ordering::Relaxed) > self.capacity / 2
         {
             return None;
         }
-        Some(self.left_out.swap(0, Ordering::Relaxed)).filter(|&missing| missing > 0)
+        Some(self.dropped.swap(0, Ordering::Relaxed)).filter(|&missing| missing > 0)
     }
 }
 
 #[cfg(test)]
-impl Waiting {
+impl QueuedLine {
     pub(super) fn text(&self) -> &str {
         &self.line
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedLine {
     fn drop(&mut self) {
-        self.room.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.quota.queued.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Written {
+impl WriterHandle {
     /// Call it when all clones of the log are gone.
     pub(super) fn wait(self) {
         // Nothing is ever sent: the writer's end is what is waited for.
         let Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) =
-            self.0.recv_timeout(LAST_LINES)
+            self.0.recv_timeout(FLUSH_TIMEOUT)
         else {
             return;
         };
     }
 }
 
-fn write_all(lines: &Receiver<Waiting>, mut out: impl Write) {
-    for waiting in lines {
+fn write_all(lines: &Receiver<QueuedLine>, mut out: impl Write) {
+    for queued in lines {
         // Nobody may be reading any more, which does not concern the election.
-        let _ = writeln!(out, "{}", waiting.line).and_then(|()| out.flush());
+        let _ = writeln!(out, "{}", queued.line).and_then(|()| out.flush());
     }
 }
 
@@ -326,7 +326,7 @@ fn write_all(lines: &Receiver<Waiting>, mut out: impl Write) {
 pub(super) fn json<E: Serialize>(
     now: DateTime<Utc>,
     level: Option<Level>,
-    whose: &Whose,
+    context: &LogContext,
     event: &E,
 ) -> Option<String> {
     #[derive(Serialize)]
@@ -335,13 +335,13 @@ pub(super) fn json<E: Serialize>(
         #[serde(skip_serializing_if = "Option::is_none")]
         level: Option<String>,
         #[serde(flatten)]
-        whose: &'a Whose,
+        context: &'a LogContext,
         #[serde(flatten)]
         event: &'a E,
     }
     let timestamp = now.to_rfc3339_opts(SecondsFormat::Millis, true);
     let level = level.map(|level| level.as_str().to_ascii_lowercase());
-    json_line(&Line { timestamp, level, whose, event })
+    json_line(&Line { timestamp, level, context, event })
 }
 
 /// A value as one line that holds nothing that a terminal obeys.
@@ -380,65 +380,65 @@ mod tests {
     const JSON: Style = Style { format: Format::Json, level: Level::DEBUG, output: Output::Stdout };
     const TEXT: Style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
 
-    fn whose(election: &str, candidate: &str) -> Whose {
-        Whose { election: election.to_owned(), candidate: candidate.to_owned() }
+    fn context(election: &str, candidate: &str) -> LogContext {
+        LogContext { election: election.to_owned(), candidate: candidate.to_owned() }
     }
 
     /// Lines that wait, by a word that they hold.
-    fn read(waiting: &Receiver<Waiting>, word: &str) -> Vec<String> {
-        let lines = waiting.try_iter().map(|waiting| waiting.line.clone());
-        lines.filter(|line| line.contains(word)).collect()
+    fn read(queue: &Receiver<QueuedLine>, text: &str) -> Vec<String> {
+        let lines = queue.try_iter().map(|queued| queued.line.clone());
+        lines.filter(|line| line.contains(text)).collect()
     }
 
     #[test]
     fn a_json_line_begins_with_when_and_how_grave_and_who() {
         let now = DateTime::from_timestamp_millis(1_500).unwrap();
         assert_eq!(
-            json(now, Some(Level::INFO), &whose("jobs/a", "ada"), &Event::Stopped).unwrap(),
+            json(now, Some(Level::INFO), &context("jobs/a", "ada"), &Event::Stopped).unwrap(),
             r#"{"timestamp":"1970-01-01T00:00:01.500Z","level":"info","election":"jobs/a","candidate":"ada","event":"stopped"}"#
         );
     }
 
     #[test]
-    fn what_matters_less_than_the_level_is_left_out() {
-        let problem = Event::Problem { class: Class::Component, detail: "x".to_owned() };
-        let told = |level| {
-            let (log, waiting) = Log::new(Style { level, ..JSON }, false);
+    fn events_below_the_level_are_left_out() {
+        let problem = Event::Problem { class: ProblemKind::Component, detail: "x".to_owned() };
+        let line_count = |level| {
+            let (log, queue) = Log::new(Style { level, ..JSON }, false);
             for event in [renewed(), Event::Stopped, problem.clone()] {
                 log.event(&event);
             }
-            read(&waiting, "").len()
+            read(&queue, "").len()
         };
-        assert_eq!([Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR].map(told), [3, 2, 1, 1]);
+        assert_eq!([Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR].map(line_count), [3, 2, 1, 1]);
     }
 
     #[test]
-    fn a_line_has_its_date_unless_somebody_watches() {
+    fn line_has_its_date_unless_on_a_terminal() {
         for (terminal, time) in [(true, "00:00:00.000"), (false, "2026-11-23T00:00:00.000+00:00")] {
-            let (log, waiting) = Log::new(TEXT, terminal);
+            let (log, queue) = Log::new(TEXT, terminal);
             log.event(&Event::Stopped);
-            let [line] = &read(&waiting, "stopped")[..] else { panic!("one line") };
-            let told = line.split_whitespace().next().unwrap().trim_start_matches("\u{1b}[2m");
-            assert_eq!(told.trim_end_matches("\u{1b}[0m").len(), time.len(), "{line}");
+            let [line] = &read(&queue, "stopped")[..] else { panic!("one line") };
+            let timestamp = line.split_whitespace().next().unwrap().trim_start_matches("\u{1b}[2m");
+            assert_eq!(timestamp.trim_end_matches("\u{1b}[0m").len(), time.len(), "{line}");
         }
     }
 
     #[test]
     fn a_line_has_the_time_of_the_zone_of_its_schedule() {
-        let (log, waiting) = Log::new(TEXT, false);
-        let zone = Zone::named("Asia/Kolkata").unwrap();
-        log.of(&whose("jobs/a", "ada")).in_zone(zone).event(&Event::Stopped);
-        let [line] = &read(&waiting, "stopped")[..] else { panic!("one line") };
+        let (log, queue) = Log::new(TEXT, false);
+        let zone = Zone::from_name("Asia/Kolkata").unwrap();
+        log.for_candidate(&context("jobs/a", "ada")).in_zone(zone).event(&Event::Stopped);
+        let [line] = &read(&queue, "stopped")[..] else { panic!("one line") };
         assert!(line.contains("+05:30  stopped"), "{line}");
     }
 
     #[test]
     fn a_note_for_several_elections_is_written_once() {
-        let (log, waiting) = Log::new(TEXT, false);
-        let logs = [whose("jobs/a", "ada"), whose("jobs/b", "ben")].map(|whose| log.of(&whose));
+        let (log, queue) = Log::new(TEXT, false);
+        let logs = [context("jobs/a", "ada"), context("jobs/b", "ben")].map(|context| log.for_candidate(&context));
         logs.iter().for_each(|log| log.note_once("a machine that dies"));
         logs[1].note_once("another one");
-        let lines = read(&waiting, "");
+        let lines = read(&queue, "");
         let count = |words| lines.iter().filter(|line| line.contains(words)).count();
         assert_eq!((count("a machine that dies"), count("another one")), (1, 1), "{lines:?}");
     }
@@ -448,12 +448,12 @@ mod tests {
         let now = DateTime::from_timestamp_millis(0).unwrap();
         let event =
             Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
-        let line = json(now, Some(event.level()), &whose("a/b", "a"), &event).unwrap();
+        let line = json(now, Some(event.level()), &context("a/b", "a"), &event).unwrap();
         assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
         // These would show the rest of the line in another order, or as another line.
         for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
             let event = Event::Handler { line: format!("a{c}b"), stream: Stream::Stdout };
-            let line = json(now, Some(event.level()), &whose("a/b", "a"), &event).unwrap();
+            let line = json(now, Some(event.level()), &context("a/b", "a"), &event).unwrap();
             assert!(line.contains(&format!("a\\u{:04x}b", u32::from(c))), "{line}");
             assert!(!line.contains(c), "{line}");
         }
@@ -461,70 +461,70 @@ mod tests {
 
     #[test]
     fn a_handler_that_writes_without_end_leaves_room_for_the_election() {
-        let (log, waiting) = Log::new(JSON, false);
-        for _ in 0..2 * OF_HANDLER {
+        let (log, queue) = Log::new(JSON, false);
+        for _ in 0..2 * HANDLER_CAPACITY {
             log.event(&shout());
         }
-        for _ in 0..OF_ELECTION {
+        for _ in 0..ELECTION_CAPACITY {
             log.event(&renewed());
         }
-        assert_eq!(read(&waiting, "renewed").len(), OF_ELECTION);
+        assert_eq!(read(&queue, "renewed").len(), ELECTION_CAPACITY);
     }
 
     #[test]
-    fn what_was_left_out_is_told_once_there_is_room() {
-        let (log, waiting) = Log::new(JSON, false);
-        for _ in 0..OF_HANDLER + 5 {
+    fn dropped_lines_are_reported_once_there_is_room() {
+        let (log, queue) = Log::new(JSON, false);
+        for _ in 0..HANDLER_CAPACITY + 5 {
             log.event(&shout());
         }
         // Nothing was read yet.
         log.event(&renewed());
-        assert_eq!(read(&waiting, "dropped"), [""; 0]);
+        assert_eq!(read(&queue, "dropped"), [""; 0]);
         log.event(&renewed());
         log.event(&renewed());
-        let told = read(&waiting, "dropped");
-        assert_eq!(told.len(), 1);
-        assert!(told[0].contains("5 lines of the handler were dropped"), "{told:?}");
+        let notices = read(&queue, "dropped");
+        assert_eq!(notices.len(), 1);
+        assert!(notices[0].contains("5 lines of the handler were dropped"), "{notices:?}");
     }
 
     #[test]
-    fn of_several_candidates_each_line_says_which() {
-        let (log, waiting) = Log::new(JSON, false);
-        let names = [whose("jobs/a", "ada"), whose("jobs/longer", "ben")];
-        let logs = names.each_ref().map(|whose| log.of(whose));
+    fn with_several_candidates_each_line_names_its_own() {
+        let (log, queue) = Log::new(JSON, false);
+        let names = [context("jobs/a", "ada"), context("jobs/longer", "ben")];
+        let logs = names.each_ref().map(|context| log.for_candidate(context));
         logs[1].event(&Event::Stopped);
-        let [line] = &read(&waiting, "")[..] else { panic!("one line") };
+        let [line] = &read(&queue, "")[..] else { panic!("one line") };
         let expected = r#""election":"jobs/longer","candidate":"ben","event":"stopped"}"#;
         assert!(line.ends_with(expected), "{line}");
-        let (log, waiting) = Log::new(TEXT, true);
-        let first = log.of(&names[0]);
+        let (log, queue) = Log::new(TEXT, true);
+        let first = log.for_candidate(&names[0]);
         first.event(&Event::Stopped);
         // From here on it has to be told from another one.
-        log.of(&names[1]);
+        log.for_candidate(&names[1]);
         first.event(&Event::Stopped);
-        let lines = read(&waiting, "");
+        let lines = read(&queue, "");
         assert!(!lines[0].contains("jobs/a"), "{lines:?}");
         assert!(lines[1].contains("  jobs/a       ") && lines[1].contains("stopped"), "{lines:?}");
     }
 
     #[test]
-    fn a_candidate_that_tells_much_leaves_room_for_the_others() {
-        let (log, waiting) = Log::new(JSON, false);
-        let logs = [whose("jobs/a", "ada"), whose("jobs/b", "ben")].map(|whose| log.of(&whose));
-        for _ in 0..2 * OF_ELECTION {
+    fn verbose_candidate_leaves_room_for_others() {
+        let (log, queue) = Log::new(JSON, false);
+        let logs = [context("jobs/a", "ada"), context("jobs/b", "ben")].map(|context| log.for_candidate(&context));
+        for _ in 0..2 * ELECTION_CAPACITY {
             logs[0].event(&renewed());
         }
         logs[1].event(&Event::Stopped);
-        assert_eq!(read(&waiting, "stopped").len(), 1);
+        assert_eq!(read(&queue, "stopped").len(), 1);
     }
 
     #[test]
-    fn what_is_not_shown_takes_no_room() {
-        let (log, waiting) = Log::new(TEXT, true);
-        for _ in 0..=OF_ELECTION {
+    fn events_below_the_level_take_no_room() {
+        let (log, queue) = Log::new(TEXT, true);
+        for _ in 0..=ELECTION_CAPACITY {
             log.event(&renewed());
         }
         log.event(&Event::Stopped);
-        assert_eq!(read(&waiting, "").len(), 1);
+        assert_eq!(read(&queue, "").len(), 1);
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn completions(arguments: &CompletionsArguments) -> CommandResult {
 
 pub(super) fn man(arguments: &ManArguments) -> CommandResult {
     match &arguments.directory {
-        None => print(&page(&visible(TABLE))),
+        None => print(&page(&visible_program(TABLE))),
         Some(directory) => write_all(directory).map_err(|error| {
             let directory = directory.display();
             fail(format_args!("the pages cannot be written to {directory}: {error}"))
@@ -31,13 +31,13 @@ pub(super) fn man(arguments: &ManArguments) -> CommandResult {
 
 pub(super) fn script(shell: Shell, table: &[&'static Setting]) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut hinted(table), "tenure", &mut script);
+    clap_complete::generate(shell, &mut with_hints(table), "tenure", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
 /// The program with what a shell can know of values: a shell that knows nothing offers files.
-fn hinted(table: &[&'static Setting]) -> Command {
-    visible(table).mut_subcommands(|command| command.mut_args(|argument| hint(argument, table)))
+fn with_hints(table: &[&'static Setting]) -> Command {
+    visible_program(table).mut_subcommands(|command| command.mut_args(|argument| hint(argument, table)))
 }
 
 fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
@@ -49,8 +49,8 @@ fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
     if let Some(Kind::OneOf(words) | Kind::Rule(words)) = setting.map(|setting| setting.kind) {
         return argument.value_parser(PossibleValuesParser::new(words));
     }
-    let takes = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-    let hint = match takes.as_deref().unwrap_or_default() {
+    let value_name = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let hint = match value_name.as_deref().unwrap_or_default() {
         name if name.starts_with("FILE") || name.ends_with(".wasm") => ValueHint::FilePath,
         "DIRECTORY" => ValueHint::DirPath,
         "COMMAND" if argument.is_positional() => ValueHint::CommandWithArguments,
@@ -64,7 +64,7 @@ fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
 
 fn write_all(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    let mut program = visible(TABLE);
+    let mut program = visible_program(TABLE);
     // Gives the commands the names that their pages have.
     program.build();
     for command in std::iter::once(&program).chain(program.get_subcommands()) {
@@ -103,11 +103,11 @@ fn with_notes(page: &str) -> String {
         text.push_str(if line == ".SH EXTRA" { ".SH NOTES" } else { line });
         text.push('\n');
     }
-    text.chars().map(character).collect()
+    text.chars().map(roff_character).collect()
 }
 
 /// Not every formatter reads UTF-8.
-fn character(c: char) -> String {
+fn roff_character(c: char) -> String {
     match c.is_ascii() {
         true => c.to_string(),
         false => format!("\\[u{:04X}]", u32::from(c)),
@@ -115,7 +115,7 @@ fn character(c: char) -> String {
 }
 
 /// The program without what is not for people.
-fn visible(table: &[&'static Setting]) -> Command {
+fn visible_program(table: &[&'static Setting]) -> Command {
     let all = args::program(table);
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     Command::new("tenure")
@@ -133,7 +133,7 @@ mod tests {
     use clap::ValueEnum as _;
 
     #[test]
-    fn every_shell_is_served_and_hears_of_nothing_hidden() {
+    fn completions_exist_for_every_shell_without_hidden_options() {
         for shell in Shell::value_variants() {
             let script = script(*shell, TABLE);
             assert!(script.contains("connection-string-file"), "{shell}");

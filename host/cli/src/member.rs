@@ -2,7 +2,7 @@
 
 use super::candidacy::{Candidacy, Coordination};
 use super::configuration::Configuration;
-use super::log::Whose;
+use super::log::LogContext;
 use super::process::{Handle, Process};
 use std::future::pending;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tenure::Event;
 use tenure_base::duration::format_duration;
 use tenure_clock::Clock as _;
-use tenure_members::{AGAIN, Candidate, LEAVE_WITHIN, Place, Running, Task, Wills};
+use tenure_members::{RECHECK_INTERVAL, ShareCandidate, LEAVE_WITHIN, CandidateContext, CandidateFuture, Task, LastWillSink};
 use tokio::select;
 use tokio::time::timeout;
 
@@ -20,42 +20,42 @@ pub(super) async fn take_part(
     coordination: Coordination,
     process: Arc<Process>,
     candidacy: Candidacy,
-    whose: Whose,
+    context: LogContext,
 ) {
-    let wills = wills(&coordination, &process, &whose);
-    let own_log = process.log.of(&whose);
+    let wills = wills(&coordination, &process, &context);
+    let member_log = process.log.for_candidate(&context);
     let mut ready = candidacy.ready();
     let (log, board, clock) =
-        (own_log.clone(), candidacy.board.clone(), process.shared.clock.clone());
+        (member_log.clone(), candidacy.board.clone(), process.shared.clock.clone());
     let events = Arc::new(move |event| {
-        board.happened(&event, clock.now());
+        board.on_event(&event, clock.now());
         log.event(&event);
     });
-    let there =
+    let resources =
         (coordination.election, process.shared.clock.clone(), process.tasks.runtime.clone());
-    let coordinating = |place: Place| -> Running {
-        let handle = process.begin(candidacy, whose, Duration::ZERO, Some(&place));
-        Box::pin(obey(handle, place))
+    let run_coordinator = |place: CandidateContext| -> CandidateFuture {
+        let handle = process.start(candidacy, context, Duration::ZERO, Some(&place));
+        Box::pin(follow_orders(handle, place))
     };
     let member = coordination.membership.sign.member.clone();
-    let of_share = |candidate: Candidate, place: Place| -> Running {
-        let (process, given) = (process.clone(), coordination.given.clone());
+    let run_share = |candidate: ShareCandidate, place: CandidateContext| -> CandidateFuture {
+        let (process, resolved) = (process.clone(), coordination.resolved.clone());
         let member = member.clone();
         // Files may be read for it: the member does not wait for that.
         Box::pin(async move {
-            let configuration = Configuration::of_share(given, &candidate, &member);
+            let configuration = Configuration::for_share(resolved, &candidate, &member);
             add(process, configuration, place).await;
         })
     };
-    let task = Task::begin(coordination.membership, there, events, coordinating, &of_share)
-        .leaving_wills(wills);
+    let task = Task::new(coordination.membership, resources, events, run_coordinator, &run_share)
+        .with_last_will_sink(wills);
     let leave = async {
-        process.tasks.asked().await;
+        process.tasks.leave_requested().await;
         let within = format_duration(LEAVE_WITHIN);
         let detail = format!(
             "this process hands over its shares for {within} at most, and then releases those that are left"
         );
-        own_log.event(&Event::Note { detail });
+        member_log.event(&Event::Note { detail });
     };
     let ready = async {
         if ready.wait_for(|ready| *ready).await.is_err() {
@@ -67,26 +67,26 @@ pub(super) async fn take_part(
 }
 
 /// What leaves the deletion of the sign with the supervisor.
-fn wills(coordination: &Coordination, process: &Process, whose: &Whose) -> Option<Wills> {
+fn wills(coordination: &Coordination, process: &Process, context: &LogContext) -> Option<LastWillSink> {
     let link = process.link.clone().filter(|_| coordination.leaves_wills)?;
-    let (election, ca_file) = (whose.election.clone(), coordination.given.ca_file());
-    Some(Box::new(move |will| link.signed(&election, will.as_ref(), ca_file.as_ref())))
+    let (election, ca_file) = (context.election.clone(), coordination.resolved.ca_file());
+    Some(Box::new(move |will| link.set_sign_will(&election, will.as_ref(), ca_file.as_ref())))
 }
 
 /// Adds the election of a share.
-async fn add(process: Arc<Process>, configuration: Configuration, mut place: Place) {
+async fn add(process: Arc<Process>, configuration: Configuration, mut place: CandidateContext) {
     match process.add(configuration, Some(&place)).await {
-        Some(handle) => obey(handle, place).await,
+        Some(handle) => follow_orders(handle, place).await,
         // Why was told. When it ends, the member begins another one.
-        None => drop(timeout(AGAIN, async { while place.next().await.is_some() {} }).await),
+        None => drop(timeout(RECHECK_INTERVAL, async { while place.next_order().await.is_some() {} }).await),
     }
 }
 
 /// Has a candidate do what the member wants of it, until it has left.
-async fn obey(mut handle: Handle, mut place: Place) {
+async fn follow_orders(mut handle: Handle, mut place: CandidateContext) {
     loop {
         let order = select! {
-            order = place.next() => order,
+            order = place.next_order() => order,
             () = handle.ended() => return,
         };
         match order {

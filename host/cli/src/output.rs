@@ -3,7 +3,7 @@
 
 use super::complaint::{Complaint, report};
 use super::log::json_text;
-use super::terminal::{columns, wrapped};
+use super::terminal::{columns, wrap_lines};
 use serde_json::json;
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -15,19 +15,19 @@ pub(super) const UNUSABLE: u8 = 2;
 
 /// The system did not give the program what it begins with: threads, memory, descriptors. It may later. The number is
 /// that of `EX_OSERR` in sysexits.h.
-const NOT_NOW: u8 = 71;
+const OS_ERROR: u8 = 71;
 
 /// The exit code of a command, also of one that failed and said why.
 pub(super) type CommandResult = Result<ExitCode, ExitCode>;
 
 /// Something that should be on standard output could not be written.
-static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+static WRITE_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// The exit code of the program, whose command ended with this one.
-pub(super) fn exit_code(of_command: ExitCode) -> ExitCode {
-    match UNWRITTEN.load(Ordering::Relaxed) {
+pub(super) fn exit_code(command_code: ExitCode) -> ExitCode {
+    match WRITE_FAILED.load(Ordering::Relaxed) {
         true => ExitCode::from(UNUSABLE),
-        false => of_command,
+        false => command_code,
     }
 }
 
@@ -36,19 +36,19 @@ pub(super) fn exit_code(of_command: ExitCode) -> ExitCode {
 pub(super) fn print(text: &str) {
     let mut out = io::stdout();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        unwritten(&error);
+        report_write_error(&error);
     }
 }
 
 /// The same for sentences: on a terminal, lines end at a word.
-pub(super) fn say(text: &str) {
-    print(&wrapped(text, columns(io::stdout())));
+pub(super) fn print_wrapped(text: &str) {
+    print(&wrap_lines(text, columns(io::stdout())));
 }
 
 /// Tells once that standard output cannot be written.
-pub(super) fn unwritten(error: &io::Error) {
-    let nobody_reads = error.kind() == io::ErrorKind::BrokenPipe;
-    if !nobody_reads && !UNWRITTEN.swap(true, Ordering::Relaxed) {
+pub(super) fn report_write_error(error: &io::Error) {
+    let is_broken_pipe = error.kind() == io::ErrorKind::BrokenPipe;
+    if !is_broken_pipe && !WRITE_FAILED.swap(true, Ordering::Relaxed) {
         fail(format_args!("standard output cannot be written: {error}"));
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn unwritten(error: &io::Error) {
 /// fail.
 pub(super) fn eprint(text: impl Display) {
     let mut out = io::stderr();
-    let _ = write!(out, "{}", wrapped(&text.to_string(), columns(&out)));
+    let _ = write!(out, "{}", wrap_lines(&text.to_string(), columns(&out)));
 }
 
 /// Says why, and ends with the exit code for it.
@@ -72,13 +72,13 @@ pub(super) fn fail_with(code: u8, problem: impl Display) -> ExitCode {
 }
 
 /// Says why the system does not let the program begin, and ends with the exit code for it.
-pub(super) fn fail_for_now(problem: impl Display) -> ExitCode {
+pub(super) fn fail_with_os_error(problem: impl Display) -> ExitCode {
     let _ = fail(problem);
-    ExitCode::from(NOT_NOW)
+    ExitCode::from(OS_ERROR)
 }
 
 /// Says what is wrong with the settings, and ends with the exit code for it.
-pub(super) fn refuse(complaints: &[Complaint]) -> ExitCode {
+pub(super) fn fail_with_complaints(complaints: &[Complaint]) -> ExitCode {
     eprint(report(complaints));
     ExitCode::from(UNUSABLE)
 }
@@ -88,5 +88,5 @@ pub(super) fn complain(complaints: &[Complaint], json: bool) -> ExitCode {
     if json {
         print(&json_text(&json!({ "complaints": complaints })));
     }
-    refuse(complaints)
+    fail_with_complaints(complaints)
 }

@@ -4,7 +4,7 @@ use super::candidacy::{Candidacy, Front};
 use super::configuration::Configuration;
 use super::descriptors;
 use super::judged::{Shared, leave_wills};
-use super::log::{Log, Whose};
+use super::log::{Log, LogContext};
 use super::supervisor::{self, Link};
 use super::telemetry::Telemetry;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenure::engine::{Leave, Order, Task, Tasks};
-use tenure::{Class, Event};
+use tenure::engine::{LeaveSignal, Order, Task, Tasks};
+use tenure::{ProblemKind, Event};
 use tenure_clock::Clock as _;
 use tenure_core::ProblemClass;
-use tenure_members::Place;
+use tenure_members::CandidateContext;
 use tenure_server::{Hosts, Roster, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
@@ -38,7 +38,7 @@ pub(super) struct Process {
     pub address: Option<SocketAddr>,
     pub log: Log,
     /// It was told that there are too few descriptors.
-    pub short: AtomicBool,
+    pub has_warned_of_descriptors: AtomicBool,
 }
 
 /// An election that was added. It goes on when this is dropped.
@@ -53,79 +53,79 @@ impl Process {
     pub(super) async fn add(
         &self,
         mut configuration: Configuration,
-        place: Option<&Place>,
+        place: Option<&CandidateContext>,
     ) -> Option<Handle> {
-        if let Some(detail) = descriptors::make_room(self.roster.count() + 1)
-            && !self.short.swap(true, Ordering::Relaxed)
+        if let Some(detail) = descriptors::raise_limit(self.roster.count() + 1)
+            && !self.has_warned_of_descriptors.swap(true, Ordering::Relaxed)
         {
             self.log.event(&Event::Note { detail });
         }
         configuration.default_address(self.address);
-        configuration.host_on_record().iter().for_each(|host| self.hosts.add(host));
+        configuration.recorded_host().iter().for_each(|host| self.hosts.add(host));
         if let Some(link) = &self.link {
             leave_wills(std::slice::from_mut(&mut configuration), Some(link));
         }
-        let whose = configuration.whose();
-        let log = self.log.of(&whose);
+        let context = configuration.log_context();
+        let log = self.log.for_candidate(&context);
         let front = Front::new(&configuration, &self.shared.clock);
         let board = front.board.clone();
-        let judged = self.shared.judge(&mut configuration, log.clone(), front).await;
-        let why = match judged {
+        let prepared = self.shared.prepare(&mut configuration, log.clone(), front).await;
+        let reasons = match prepared {
             Ok(Some(candidacy)) if configuration.complaints.is_empty() => {
                 self.roster.add(board);
-                candidacy.begin(&[]);
-                return Some(self.begin(candidacy, whose, Duration::ZERO, place));
+                candidacy.log_start(&[]);
+                return Some(self.start(candidacy, context, Duration::ZERO, place));
             }
             Ok(_) => configuration.complaints.iter().map(ToString::to_string).collect(),
             Err(problem) => vec![problem],
         };
-        let class = Class::Election(ProblemClass::Configuration);
-        for why in why {
-            let detail = format!("this election was not added: {why}");
+        let class = ProblemKind::Election(ProblemClass::Configuration);
+        for reason in reasons {
+            let detail = format!("this election was not added: {reason}");
             log.event(&Event::Problem { class, detail });
         }
         None
     }
 
     /// Has a candidate contend after `wait`. It is on the roster. One with a place leaves only when its handle says so.
-    pub(super) fn begin(
+    pub(super) fn start(
         &self,
         candidacy: Candidacy,
-        whose: Whose,
+        context: LogContext,
         wait: Duration,
-        place: Option<&Place>,
+        place: Option<&CandidateContext>,
     ) -> Handle {
-        candidacy.board.begins(self.shared.clock.now());
-        let witness = self.telemetry.witness(&whose);
+        candidacy.board.start(self.shared.clock.now());
+        let telemetry = self.telemetry.for_candidate(&context);
         let supervisor = self.link.clone().map(|link| {
-            let of = supervisor::add(&link, &whose);
-            (link, of)
+            let number = supervisor::add(&link, &context);
+            (link, number)
         });
         let (roster, board, changed) =
             (self.roster.clone(), candidacy.board.clone(), self.changed.clone());
         let (orders, is_placed) = (candidacy.order.clone(), place.is_some());
-        let mut contender = candidacy.contender(
+        let mut contender = candidacy.into_contender(
             self.shared.clock.clone(),
             &self.changed,
             &self.watcher,
             supervisor.clone(),
-            witness,
+            telemetry,
             place,
         );
         // A task of its own, so that what happens in one election is no work for the others.
         let task = self.tasks.add(|leave| async move {
-            let asked = async |leave: Leave| match is_placed {
-                true => leave.asked_itself().await,
-                false => leave.asked().await,
+            let leave_requested = async |leave: LeaveSignal| match is_placed {
+                true => leave.requested_for_task().await,
+                false => leave.requested().await,
             };
-            let _ = timeout(wait, asked(leave.clone())).await;
-            contender.run(pin!(asked(leave.clone()))).await;
+            let _ = timeout(wait, leave_requested(leave.clone())).await;
+            contender.run(pin!(leave_requested(leave.clone()))).await;
             contender.end().await;
             // At the end of the process it is shown that all have left.
-            if leave.is_alone() {
+            if leave.is_for_task_only() {
                 roster.remove(&board);
-                if let Some((link, of)) = supervisor {
-                    link.remove(of);
+                if let Some((link, number)) = supervisor {
+                    link.remove_candidate(number);
                 }
                 changed.notify_one();
             }
@@ -134,9 +134,9 @@ impl Process {
     }
 
     /// Ends what still runs, and sends what a collector is to have, if it takes it within `patience`.
-    pub(super) async fn end(&self, patience: Duration) {
+    pub(super) async fn shut_down(&self, patience: Duration) {
         self.tasks.abort().await;
-        self.telemetry.end(patience).await;
+        self.telemetry.shut_down(patience).await;
     }
 }
 
@@ -150,7 +150,7 @@ impl Handle {
 
     /// Completes when it has left.
     pub(super) async fn ended(&mut self) {
-        self.task.ended().await;
+        self.task.join().await;
     }
 
     /// Gives its candidate an order.

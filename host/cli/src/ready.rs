@@ -16,19 +16,19 @@ use tokio::sync::watch;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Asks until the answer is yes, then lets the candidate contend.
-pub(super) async fn wait(command: String, ready: watch::Sender<bool>, tell: impl Fn(Event)) {
-    let mut told = None;
+pub(super) async fn wait(command: String, ready: watch::Sender<bool>, on_event: impl Fn(Event)) {
+    let mut last_reason = None;
     loop {
-        let Some(why) = refusal(&command, PATIENCE).await else { break };
+        let Some(why) = not_ready_reason(&command, CHECK_TIMEOUT).await else { break };
         // Once for each reason.
-        if told.as_ref() != Some(&why) {
+        if last_reason.as_ref() != Some(&why) {
             let detail =
                 format!("not ready yet, so this candidate does not contend: the command {why}");
-            tell(Event::Note { detail });
-            told = Some(why);
+            on_event(Event::Note { detail });
+            last_reason = Some(why);
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -36,7 +36,7 @@ pub(super) async fn wait(command: String, ready: watch::Sender<bool>, tell: impl
 }
 
 /// Why the answer is not yes.
-async fn refusal(command: &str, patience: Duration) -> Option<String> {
+async fn not_ready_reason(command: &str, patience: Duration) -> Option<String> {
     let mut shell = shell(command);
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     // It is no business of the command's what the candidate may do.
@@ -52,10 +52,10 @@ async fn refusal(command: &str, patience: Duration) -> Option<String> {
 
 /// Runs it to its end. When this future is dropped before, it is killed, and what it started too.
 async fn run(mut shell: Command) -> io::Result<ExitStatus> {
-    let mut running = shell.spawn()?;
+    let mut child = shell.spawn()?;
     #[cfg(unix)]
-    let group = Group::of(&running);
-    let status = running.wait().await;
+    let group = Group::from_leader(&child);
+    let status = child.wait().await;
     // Its number may be another's from here on.
     #[cfg(unix)]
     std::mem::forget(group);
@@ -68,7 +68,7 @@ struct Group(Option<Pid>);
 
 #[cfg(unix)]
 impl Group {
-    fn of(leader: &Child) -> Self {
+    fn from_leader(leader: &Child) -> Self {
         Self(leader.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)))
     }
 }
@@ -113,18 +113,18 @@ mod tests {
         });
         let mut pipe = tokio::select! {
             pipe = reading => pipe.unwrap(),
-            why = refusal(&command, PATIENCE) => panic!("{why:?}"),
+            why = not_ready_reason(&command, CHECK_TIMEOUT) => panic!("{why:?}"),
         };
         // Open as long as something of it runs.
         let ended = tokio::task::spawn_blocking(move || pipe.read(&mut [0]).unwrap());
-        let ended = tokio::time::timeout(PATIENCE, ended).await;
+        let ended = tokio::time::timeout(CHECK_TIMEOUT, ended).await;
         assert_eq!(ended.expect("it was killed").unwrap(), 0);
     }
 
     #[tokio::test]
     async fn its_exit_code_is_the_answer() {
-        assert_eq!(refusal("true", PATIENCE).await, None);
-        let why = refusal("exit 3", PATIENCE).await;
+        assert_eq!(not_ready_reason("true", CHECK_TIMEOUT).await, None);
+        let why = not_ready_reason("exit 3", CHECK_TIMEOUT).await;
         assert_eq!(why.as_deref(), Some("ended with exit status: 3"));
     }
 }

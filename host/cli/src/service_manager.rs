@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a service manager may take to make room for a message.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Who started this program, and waits for its messages. Another thread sends them, so that nobody waits for one that
 /// does not read.
@@ -23,34 +23,34 @@ pub(super) struct ServiceManager {
 }
 
 impl ServiceManager {
-    pub(super) fn is_there() -> bool {
-        socket().is_some()
+    pub(super) fn is_present() -> bool {
+        socket_address().is_some()
     }
 
     pub(super) fn from_env() -> Option<Self> {
-        Self::at(socket()?)
+        Self::connect(socket_address()?)
     }
 
-    fn at(address: SocketAddr) -> Option<Self> {
+    fn connect(address: SocketAddr) -> Option<Self> {
         let socket = UnixDatagram::unbound().ok()?;
         // One that does not read for a while is waited for: what it is told once, like READY=1, would be lost.
-        socket.set_write_timeout(Some(PATIENCE)).ok()?;
+        socket.set_write_timeout(Some(SEND_TIMEOUT)).ok()?;
         let (messages, waiting) = channel::<String>();
         let (sending, sent) = channel::<()>();
         let send = move || {
             let _sending = sending;
-            let mut untold = BTreeMap::new();
+            let mut unsent = BTreeMap::new();
             while let Ok(first) = waiting.recv() {
                 // Of what waits, the newest of each kind.
                 for message in std::iter::once(first).chain(waiting.try_iter()) {
                     let assignments = message.lines().filter_map(|line| line.split_once('='));
-                    untold.extend(assignments.map(|(name, to)| (name.to_owned(), to.to_owned())));
+                    unsent.extend(assignments.map(|(name, to)| (name.to_owned(), to.to_owned())));
                 }
                 let lines: Vec<_> =
-                    untold.iter().map(|(name, to)| format!("{name}={to}")).collect();
+                    unsent.iter().map(|(name, to)| format!("{name}={to}")).collect();
                 // What could not be sent comes with the next.
                 if socket.send_to_addr(lines.join("\n").as_bytes(), &address).is_ok() {
-                    untold.clear();
+                    unsent.clear();
                 }
             }
         };
@@ -58,7 +58,7 @@ impl ServiceManager {
         Some(Self { messages: Some(messages), sent })
     }
 
-    pub(super) fn tell(&self, message: String) {
+    pub(super) fn send(&self, message: String) {
         let _ = self.messages.as_ref().map(|messages| messages.send(message));
     }
 }
@@ -67,16 +67,16 @@ impl ServiceManager {
 impl Drop for ServiceManager {
     fn drop(&mut self) {
         self.messages = None;
-        let _ = self.sent.recv_timeout(PATIENCE);
+        let _ = self.sent.recv_timeout(SEND_TIMEOUT);
     }
 }
 
-fn socket() -> Option<SocketAddr> {
-    address(&std::env::var_os("NOTIFY_SOCKET")?)
+fn socket_address() -> Option<SocketAddr> {
+    parse_address(&std::env::var_os("NOTIFY_SOCKET")?)
 }
 
 /// A path, or a name that begins with `@` where no file is.
-fn address(name: &OsStr) -> Option<SocketAddr> {
+fn parse_address(name: &OsStr) -> Option<SocketAddr> {
     match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
         [b'/', ..] => SocketAddr::from_pathname(name).ok(),
@@ -86,14 +86,14 @@ fn address(name: &OsStr) -> Option<SocketAddr> {
 
 /// How long it waits for a sign of life of the process of that number, which must be the one that is
 /// meant.
-pub(super) fn watchdog(main: u32) -> Option<Duration> {
+pub(super) fn watchdog_limit(main_pid: u32) -> Option<Duration> {
     let variable = |name| std::env::var_os(name).map(OsString::into_string)?.ok();
     let (limit, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
-    limit_for(main, limit.as_deref(), process.as_deref())
+    limit_for(main_pid, limit.as_deref(), process.as_deref())
 }
 
-fn limit_for(main: u32, microseconds: Option<&str>, process: Option<&str>) -> Option<Duration> {
-    let process = process.map(|process| process.parse() == Ok(main));
+fn limit_for(main_pid: u32, microseconds: Option<&str>, process: Option<&str>) -> Option<Duration> {
+    let process = process.map(|process| process.parse() == Ok(main_pid));
     let limit = Duration::from_micros(microseconds?.parse().ok()?);
     (process.unwrap_or(true) && !limit.is_zero()).then_some(limit)
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_process_that_is_meant_is_watched() {
+    fn only_the_intended_process_is_watched() {
         let second = Some(Duration::from_secs(1));
         assert_eq!(limit_for(4711, Some("1000000"), None), second);
         assert_eq!(limit_for(4711, Some("1000000"), Some("4711")), second);
@@ -122,21 +122,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let name = format!("tenure-test-{}", std::process::id());
-        let there = SocketAddr::from_abstract_name(&name).unwrap();
+        let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
         let listeners = [
             (path.as_os_str().to_owned(), UnixDatagram::bind(&path).unwrap()),
-            (format!("@{name}").into(), UnixDatagram::bind_addr(&there).unwrap()),
+            (format!("@{name}").into(), UnixDatagram::bind_addr(&abstract_address).unwrap()),
         ];
         for (name, listener) in listeners {
-            let manager = ServiceManager::at(address(&name).unwrap()).unwrap();
-            manager.tell("READY=1".to_owned());
+            let manager = ServiceManager::connect(parse_address(&name).unwrap()).unwrap();
+            manager.send("READY=1".to_owned());
             drop(manager);
             listener.set_nonblocking(true).unwrap();
             let mut buffer = [0; 64];
             let length = listener.recv(&mut buffer).unwrap();
             assert_eq!(&buffer[..length], b"READY=1");
         }
-        assert!(address("vsock:2:1234".as_ref()).is_none());
+        assert!(parse_address("vsock:2:1234".as_ref()).is_none());
     }
 
     #[test]
@@ -147,17 +147,17 @@ mod tests {
         let others = UnixDatagram::unbound().unwrap();
         others.set_nonblocking(true).unwrap();
         while others.send_to(b"STATUS=busy", &path).is_ok() {}
-        let manager = ServiceManager::at(address(path.as_os_str()).unwrap()).unwrap();
+        let manager = ServiceManager::connect(parse_address(path.as_os_str()).unwrap()).unwrap();
         // Nobody waits for it, whatever is told.
-        manager.tell("READY=1".to_owned());
+        manager.send("READY=1".to_owned());
         for number in 0..=1_000 {
-            manager.tell(format!("STATUS={number}"));
+            manager.send(format!("STATUS={number}"));
         }
         listener.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let (mut told, mut buffer) = (String::new(), [0; 64]);
-        while !(told.contains("READY=1") && told.contains("STATUS=1000")) {
+        let (mut received, mut buffer) = (String::new(), [0; 64]);
+        while !(received.contains("READY=1") && received.contains("STATUS=1000")) {
             let length = listener.recv(&mut buffer).unwrap();
-            told += std::str::from_utf8(&buffer[..length]).unwrap();
+            received += std::str::from_utf8(&buffer[..length]).unwrap();
         }
     }
 }

@@ -9,8 +9,8 @@ mod wills;
 
 pub(super) use tenure_supervisor::{Candidate, Link, Supervised};
 
-use super::lock_codes::{BY_SIGNAL, FAILED, LOST};
-use super::log::{Style, Whose};
+use super::lock_codes::{SIGNAL_BASE, FAILED, LOST};
+use super::log::{Style, LogContext};
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use rustix::process::Signal;
@@ -19,22 +19,22 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_supervisor::{Ended, RunnerEnd, reclaim_terminal, supervise_runner};
+use tenure_supervisor::{ProcessEnd, RunnerEnd, reclaim_terminal, supervise_runner};
 use tokio::runtime::Builder;
 use tokio::signal::unix::SignalKind;
 use tokio::time::sleep;
 
 /// The first argument of a runner that has a supervisor.
-const SUPERVISED: &str = "--supervised-by=";
+const SUPERVISED_FLAG: &str = "--supervised-by=";
 
 /// The exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
 /// A signal that comes while wills are sent leaves them so much time.
-const HURRY: Duration = Duration::from_secs(1);
+const SIGNAL_DELAY: Duration = Duration::from_secs(1);
 
 /// How this process came about, by its arguments; the runner's own are taken out of them.
-pub(super) enum Part {
+pub(super) enum ProcessRole {
     /// It runs no election.
     Other,
     /// It was to run elections, and is their supervisor: all is over.
@@ -43,19 +43,19 @@ pub(super) enum Part {
     Runner(Result<Supervised, String>),
 }
 
-impl Part {
+impl ProcessRole {
     /// Of the process with these arguments. As the supervisor it returns when the runner has ended.
-    pub(super) fn of(words: &mut Vec<OsString>) -> Self {
-        if !words.get(1).is_some_and(|command| command == "run" || command == "lock") {
+    pub(super) fn detect(arguments: &mut Vec<OsString>) -> Self {
+        if !arguments.get(1).is_some_and(|command| command == "run" || command == "lock") {
             return Self::Other;
         }
-        let first = words.get(2).and_then(|word| word.to_str());
-        if let Some(word) = first.and_then(|word| word.strip_prefix(SUPERVISED)) {
-            let supervised = Supervised::connect(word);
-            words.remove(2);
+        let first = arguments.get(2).and_then(|word| word.to_str());
+        if let Some(connection) = first.and_then(|text| text.strip_prefix(SUPERVISED_FLAG)) {
+            let supervised = Supervised::connect(connection);
+            arguments.remove(2);
             return Self::Runner(supervised);
         }
-        match supervise(words) {
+        match supervise(arguments) {
             Ok(code) => Self::Supervisor(code),
             Err(error) => Self::Runner(Err(format!("it could not be supervised: {error}"))),
         }
@@ -68,64 +68,64 @@ pub(super) fn link(supervised: &Supervised, style: Style) -> Result<Arc<Link>, S
 }
 
 /// Makes a candidate known to the supervisor, and returns its number there.
-pub(super) fn add(link: &Link, whose: &Whose) -> usize {
-    link.add(Candidate { election: whose.election.clone(), name: whose.candidate.clone() })
+pub(super) fn add(link: &Link, context: &LogContext) -> usize {
+    link.add_candidate(Candidate { election: context.election.clone(), name: context.candidate.clone() })
 }
 
 /// Fails before the runner is started, and never afterwards.
-fn supervise(words: &[OsString]) -> io::Result<ExitCode> {
+fn supervise(arguments: &[OsString]) -> io::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let code = runtime.block_on(run_supervised(words));
+    let code = runtime.block_on(run_supervised(arguments));
     // A name that is looked up must not hold up the end.
     runtime.shutdown_background();
     code
 }
 
-async fn run_supervised(words: &[OsString]) -> io::Result<ExitCode> {
-    let lock = words.get(1).is_some_and(|command| command == "lock");
-    let mut signals = signals(lock)?;
+async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
+    let is_lock = arguments.get(1).is_some_and(|command| command == "lock");
+    let mut signals = signals(is_lock)?;
     let manager = ServiceManager::from_env();
-    let notify = manager.as_ref().map(|manager| |message| manager.tell(message));
+    let notify = manager.as_ref().map(|manager| |message| manager.send(message));
     let notify = notify.as_ref().map(|notify| notify as &dyn Fn(String));
-    let end = supervise_runner(words, SUPERVISED, async || signals.next().await, notify).await?;
-    let code = code(&end, lock);
+    let end = supervise_runner(arguments, SUPERVISED_FLAG, async || signals.next().await, notify).await?;
+    let code = exit_code(&end, is_lock);
     // A signal from the keyboard is heard while wills are sent.
-    if lock {
+    if is_lock {
         reclaim_terminal();
     }
-    if end.ended != Ended::Exit(0) {
+    if end.ended != ProcessEnd::Exit(0) {
         let hurry = async {
             signals.next().await;
-            sleep(HURRY).await;
+            sleep(SIGNAL_DELAY).await;
         };
-        wills::settle(end, hurry).await;
+        wills::send_and_report(end, hurry).await;
     }
     Ok(code)
 }
 
 /// The code that the runner told, or else its own; of one that was killed what shells make of it, unless that would be
 /// taken for the end of the command of a lock.
-fn code(end: &RunnerEnd, lock: bool) -> ExitCode {
+fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
     if let Some(code) = end.code {
         return ExitCode::from(code);
     }
     let code = match end.ended {
         // It ends so on purpose only before anything began, and a panic is no end of a command.
-        Ended::Exit(code) if !lock || code != PANICKED => code,
-        _ if lock && !end.wills.is_empty() => i32::from(LOST),
+        ProcessEnd::Exit(code) if !is_lock || code != PANICKED => code,
+        _ if is_lock && !end.wills.is_empty() => i32::from(LOST),
         // From a terminal, before it listened.
-        Ended::Signal(number @ (1..=3 | 15)) if lock && end.begun.is_none() => BY_SIGNAL + number,
-        _ if lock => i32::from(FAILED),
-        Ended::Exit(code) => code,
-        Ended::Signal(number) => BY_SIGNAL + number,
+        ProcessEnd::Signal(number @ (1..=3 | 15)) if is_lock && end.begin_message.is_none() => SIGNAL_BASE + number,
+        _ if is_lock => i32::from(FAILED),
+        ProcessEnd::Exit(code) => code,
+        ProcessEnd::Signal(number) => SIGNAL_BASE + number,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
 /// What is handed on to the runner. A terminal sends to both of them: the runner takes what comes twice within
 /// a second for once.
-fn signals(lock: bool) -> io::Result<Signals> {
-    let handed_on = [
+fn signals(is_lock: bool) -> io::Result<Signals> {
+    let forwarded = [
         SignalKind::terminate(),
         SignalKind::interrupt(),
         SignalKind::quit(),
@@ -135,7 +135,7 @@ fn signals(lock: bool) -> io::Result<Signals> {
         SignalKind::from_raw(Signal::ABORT.as_raw()),
     ];
     // A lock is a part of the script that it is in, and ignores what that has its jobs ignore.
-    if lock { Signals::unless_ignored(&handed_on) } else { Signals::all(&handed_on) }
+    if is_lock { Signals::unless_ignored(&forwarded) } else { Signals::all(&forwarded) }
 }
 
 #[cfg(test)]
@@ -143,15 +143,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_supervisor_adds_is_no_argument_of_the_runner() {
+    fn supervisor_flag_is_removed_from_the_arguments() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let mut given = words("tenure status --supervised-by=1");
-        assert!(matches!(Part::of(&mut given), Part::Other));
-        assert_eq!(given.len(), 3);
+        let mut arguments = words("tenure status --supervised-by=1");
+        assert!(matches!(ProcessRole::detect(&mut arguments), ProcessRole::Other));
+        assert_eq!(arguments.len(), 3);
         for wrong in ["x", "1:3", "0", "-1", ""] {
-            let mut given = words(&format!("tenure run --supervised-by={wrong} --every 5s"));
-            assert!(matches!(Part::of(&mut given), Part::Runner(Err(_))), "{wrong}");
-            assert_eq!(given, words("tenure run --every 5s"));
+            let mut arguments = words(&format!("tenure run --supervised-by={wrong} --every 5s"));
+            assert!(matches!(ProcessRole::detect(&mut arguments), ProcessRole::Runner(Err(_))), "{wrong}");
+            assert_eq!(arguments, words("tenure run --every 5s"));
         }
     }
 
@@ -161,25 +161,25 @@ mod tests {
             ended,
             is_work_over: true,
             code,
-            begun: begun.map(str::to_owned),
+            begin_message: begun.map(str::to_owned),
             candidates: Default::default(),
-            split: Default::default(),
+            split_elections: Default::default(),
             wills: Default::default(),
         };
         for (ended, lock, expected) in [
-            (Ended::Exit(0), false, 0),
-            (Ended::Exit(101), false, 101),
-            (Ended::Signal(9), false, 137),
-            (Ended::Exit(127), true, 127),
-            (Ended::Exit(101), true, 125),
-            (Ended::Signal(2), true, 130),
-            (Ended::Signal(9), true, 125),
+            (ProcessEnd::Exit(0), false, 0),
+            (ProcessEnd::Exit(101), false, 101),
+            (ProcessEnd::Signal(9), false, 137),
+            (ProcessEnd::Exit(127), true, 127),
+            (ProcessEnd::Exit(101), true, 125),
+            (ProcessEnd::Signal(2), true, 130),
+            (ProcessEnd::Signal(9), true, 125),
         ] {
-            assert_eq!(code(&end(ended, None, None), lock), ExitCode::from(expected));
+            assert_eq!(exit_code(&end(ended, None, None), lock), ExitCode::from(expected));
         }
-        assert_eq!(code(&end(Ended::Signal(2), Some(""), None), true), ExitCode::from(125));
-        for ended in [Ended::Exit(0), Ended::Exit(101), Ended::Signal(9)] {
-            assert_eq!(code(&end(ended, Some(""), Some(3)), true), ExitCode::from(3));
+        assert_eq!(exit_code(&end(ProcessEnd::Signal(2), Some(""), None), true), ExitCode::from(125));
+        for ended in [ProcessEnd::Exit(0), ProcessEnd::Exit(101), ProcessEnd::Signal(9)] {
+            assert_eq!(exit_code(&end(ended, Some(""), Some(3)), true), ExitCode::from(3));
         }
     }
 }

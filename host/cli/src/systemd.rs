@@ -11,7 +11,7 @@
 //! nobody is told anything.
 
 use super::complaint::printable;
-use super::service_manager::{ServiceManager, watchdog};
+use super::service_manager::{ServiceManager, watchdog_limit};
 use super::supervisor::Link;
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _};
@@ -25,64 +25,64 @@ use tokio::time::sleep;
 const LONGEST: usize = 400;
 
 /// With more candidates than so many, nobody is told more often than that.
-const FEW: usize = 16;
-const LOOK: Duration = Duration::from_millis(500);
+const FEW_CANDIDATES: usize = 16;
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Has whoever started the supervisor told what the boards of `roster` say, or told it by this process where it has none,
 /// each time that `changed` is notified. Never ends.
-pub(super) async fn keep_informed(
+pub(super) async fn notify_service_manager(
     roster: &Roster,
     clock: &BootClock,
     changed: &Notify,
     leaving: impl Fn() -> bool,
     supervisor: Option<(u32, &Link)>,
 ) {
-    if !ServiceManager::is_there() {
+    if !ServiceManager::is_present() {
         return std::future::pending().await;
     }
     let main = supervisor.map_or_else(std::process::id, |(supervisor, _)| supervisor);
-    let own = supervisor.is_none().then(ServiceManager::from_env).flatten();
-    let tell = |message| match (supervisor, &own) {
+    let direct_manager = supervisor.is_none().then(ServiceManager::from_env).flatten();
+    let send = |message| match (supervisor, &direct_manager) {
         (Some((_, link)), _) => link.notify(message),
-        (None, Some(manager)) => manager.tell(message),
+        (None, Some(manager)) => manager.send(message),
         (None, None) => {}
     };
-    let mut bulletin =
-        Bulletin { feed: watchdog(main).map(|limit| limit / 2), ..Bulletin::default() };
+    let mut state =
+        NotifyState { watchdog_interval: watchdog_limit(main).map(|limit| limit / 2), ..NotifyState::default() };
     loop {
         let now = clock.now();
         let summaries: Vec<_> = roster.boards().iter().map(|board| board.summary(now)).collect();
-        if let Some(message) = bulletin.next(&summaries, leaving(), now) {
-            tell(message);
+        if let Some(message) = state.next_message(&summaries, leaving(), now) {
+            send(message);
         }
-        let wake = bulletin.wake_at(now);
+        let wake = state.wake_at(now);
         select! {
             () = changed.notified() => {}
             () = clock.sleep_until(wake) => {}
         }
         // Of thousands there is news all the time, and each look is at all of them.
-        if summaries.len() > FEW {
-            sleep(LOOK).await;
+        if summaries.len() > FEW_CANDIDATES {
+            sleep(MIN_INTERVAL).await;
         }
     }
 }
 
 /// What was told, so that it is not told again.
 #[derive(Debug, Default)]
-struct Bulletin {
+struct NotifyState {
     /// How often to tell that all is well; none when nobody waits for it.
-    feed: Option<Duration>,
+    watchdog_interval: Option<Duration>,
     ready: bool,
     stopping: bool,
     status: String,
-    fed: Option<Duration>,
+    last_watchdog: Option<Duration>,
 }
 
-impl Bulletin {
+impl NotifyState {
     /// What is to be told at `now`, one assignment in each line.
-    fn next(&mut self, summaries: &[Summary], leaving: bool, now: Duration) -> Option<String> {
+    fn next_message(&mut self, summaries: &[Summary], leaving: bool, now: Duration) -> Option<String> {
         let mut lines = Vec::new();
-        if !self.ready && summaries.iter().all(|summary| summary.begun) {
+        if !self.ready && summaries.iter().all(|summary| summary.has_stepped) {
             self.ready = true;
             lines.push("READY=1".to_owned());
         }
@@ -95,34 +95,34 @@ impl Bulletin {
             lines.push(format!("STATUS={status}"));
             self.status = status;
         }
-        if self.is_hungry(now) && summaries.iter().all(|summary| summary.running) {
-            self.fed = Some(now);
+        if self.is_watchdog_due(now) && summaries.iter().all(|summary| summary.running) {
+            self.last_watchdog = Some(now);
             lines.push("WATCHDOG=1".to_owned());
         }
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    fn is_hungry(&self, now: Duration) -> bool {
-        match (self.feed, self.fed) {
-            (Some(feed), Some(fed)) => now.saturating_sub(fed) >= feed,
-            (feed, None) => feed.is_some(),
+    fn is_watchdog_due(&self, now: Duration) -> bool {
+        match (self.watchdog_interval, self.last_watchdog) {
+            (Some(interval), Some(last)) => now.saturating_sub(last) >= interval,
+            (interval, None) => interval.is_some(),
             (None, _) => false,
         }
     }
 
     /// When to look again although nothing has changed.
     fn wake_at(&self, now: Duration) -> Duration {
-        match self.feed {
+        match self.watchdog_interval {
             // A loop that stands still may go on.
-            Some(feed) if self.is_hungry(now) => now + feed,
-            Some(feed) => self.fed.unwrap_or(now) + feed,
+            Some(interval) if self.is_watchdog_due(now) => now + interval,
+            Some(interval) => self.last_watchdog.unwrap_or(now) + interval,
             None => now + Duration::from_secs(3600),
         }
     }
 }
 
 /// The role of a candidate, in few words.
-fn words(summary: &Summary) -> String {
+fn describe_role(summary: &Summary) -> String {
     let term = |term: u64| format!("term {term}");
     match (summary.role, &summary.leader) {
         ("leading", Some(leader)) => format!("leading, {}", term(leader.term)),
@@ -137,18 +137,18 @@ fn words(summary: &Summary) -> String {
 
 /// One line.
 fn status(summaries: &[Summary]) -> String {
-    let one = |summary: &Summary| {
-        let words = words(summary);
+    let describe = |summary: &Summary| {
+        let role = describe_role(summary);
         match &summary.problem {
-            Some(told) => format!("{words}; {}: {}", told.class, printable(&told.detail)),
-            None => words,
+            Some(problem) => format!("{role}; {}: {}", problem.class, printable(&problem.detail)),
+            None => role,
         }
     };
     let text = match summaries {
-        [only] => one(only),
+        [only] => describe(only),
         several => {
-            let of = several.iter().map(|s| format!("{}: {}", printable(&s.election), one(s)));
-            of.collect::<Vec<_>>().join(" | ")
+            let entries = several.iter().map(|s| format!("{}: {}", printable(&s.election), describe(s)));
+            entries.collect::<Vec<_>>().join(" | ")
         }
     };
     text.chars().take(LONGEST).collect()
@@ -168,42 +168,42 @@ mod tests {
             problem: None,
             blocked: None,
             running: true,
-            begun,
+            has_stepped: begun,
             failing: false,
         }
     }
 
     #[test]
-    fn it_is_ready_when_every_loop_has_made_a_step() {
-        let mut bulletin = Bulletin::default();
+    fn ready_when_every_loop_has_made_a_step() {
+        let mut state = NotifyState::default();
         let mut both = [summary("a/a", "", true), summary("b/b", "", false)];
-        let first = bulletin.next(&both, false, SECOND).unwrap();
-        let nobody = "no known leader";
-        assert_eq!(first, format!("STATUS=a/a: {nobody} | b/b: {nobody}"));
-        both[1].begun = true;
-        assert_eq!(bulletin.next(&both, false, SECOND).as_deref(), Some("READY=1"));
+        let first = state.next_message(&both, false, SECOND).unwrap();
+        let no_leader = "no known leader";
+        assert_eq!(first, format!("STATUS=a/a: {no_leader} | b/b: {no_leader}"));
+        both[1].has_stepped = true;
+        assert_eq!(state.next_message(&both, false, SECOND).as_deref(), Some("READY=1"));
         both[1].role = "following";
-        let changed = bulletin.next(&both, true, SECOND).unwrap();
+        let changed = state.next_message(&both, true, SECOND).unwrap();
         let status =
-            format!("STATUS=a/a: {nobody} | b/b: following, the leader's name is not known");
+            format!("STATUS=a/a: {no_leader} | b/b: following, the leader's name is not known");
         assert_eq!(changed, format!("STOPPING=1\n{status}"));
-        assert_eq!(bulletin.next(&both, true, SECOND), None);
+        assert_eq!(state.next_message(&both, true, SECOND), None);
     }
 
     #[test]
     fn the_watchdog_is_fed_at_half_its_time_and_only_while_all_loops_run() {
-        let feed = 5 * SECOND;
-        let mut bulletin = Bulletin { feed: Some(feed), ..Bulletin::default() };
+        let interval = 5 * SECOND;
+        let mut state = NotifyState { watchdog_interval: Some(interval), ..NotifyState::default() };
         let mut both = [summary("a/a", "", false), summary("b/b", "", false)];
-        assert!(bulletin.next(&both, false, SECOND).unwrap().ends_with("\nWATCHDOG=1"));
-        assert_eq!(bulletin.wake_at(SECOND), 6 * SECOND);
-        assert_eq!(bulletin.next(&both, false, 5 * SECOND), None);
-        assert_eq!(bulletin.next(&both, false, 6 * SECOND).as_deref(), Some("WATCHDOG=1"));
+        assert!(state.next_message(&both, false, SECOND).unwrap().ends_with("\nWATCHDOG=1"));
+        assert_eq!(state.wake_at(SECOND), 6 * SECOND);
+        assert_eq!(state.next_message(&both, false, 5 * SECOND), None);
+        assert_eq!(state.next_message(&both, false, 6 * SECOND).as_deref(), Some("WATCHDOG=1"));
         both[1].running = false;
-        assert_eq!(bulletin.next(&both, false, 11 * SECOND), None);
-        assert_eq!(bulletin.wake_at(11 * SECOND), 16 * SECOND);
+        assert_eq!(state.next_message(&both, false, 11 * SECOND), None);
+        assert_eq!(state.wake_at(11 * SECOND), 16 * SECOND);
         both[1].running = true;
-        assert_eq!(bulletin.next(&both, false, 12 * SECOND).as_deref(), Some("WATCHDOG=1"));
+        assert_eq!(state.next_message(&both, false, 12 * SECOND).as_deref(), Some("WATCHDOG=1"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// The convention of <https://no-color.org>, and terminals that know no colours.
-pub(super) fn colour_wanted() -> bool {
+pub(super) fn wants_colour() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
@@ -21,11 +21,11 @@ pub(super) fn columns<T>(_: T) -> Option<usize> {
 }
 
 /// A terminal that has less room for words breaks the lines by itself.
-const NARROWEST: usize = 30;
+const MIN_WIDTH: usize = 30;
 
 /// A text that stands behind `indent` columns, in lines that end before the terminal does.
-pub(super) fn broken(text: &str, indent: usize, width: Option<usize>) -> String {
-    let Some(width) = width.filter(|width| *width >= indent + NARROWEST) else {
+pub(super) fn wrap_words(text: &str, indent: usize, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| *width >= indent + MIN_WIDTH) else {
         return text.to_owned();
     };
     let mut lines = String::new();
@@ -46,7 +46,7 @@ pub(super) fn broken(text: &str, indent: usize, width: Option<usize>) -> String 
 }
 
 /// Rows of a table: each column as wide as its longest cell.
-pub(super) fn aligned<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub(super) fn align_columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
     let rows: Vec<_> = rows.into_iter().collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
@@ -60,10 +60,10 @@ pub(super) fn aligned<const N: usize>(rows: impl IntoIterator<Item = [String; N]
 }
 
 /// Several lines, each of them broken as far in as it begins.
-pub(super) fn wrapped(text: &str, width: Option<usize>) -> String {
+pub(super) fn wrap_lines(text: &str, width: Option<usize>) -> String {
     let line = |line: &str| {
         let indent = line.len() - line.trim_start_matches(' ').len();
-        format!("{}{}", &line[..indent], broken(&line[indent..], indent, width))
+        format!("{}{}", &line[..indent], wrap_words(&line[indent..], indent, width))
     };
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_cells() {
         let rows = [["a", "bb", "c"], ["äää", "b", ""]].map(|row| row.map(str::to_owned));
-        assert_eq!(aligned(rows), "a    bb  c\näää  b\n");
+        assert_eq!(align_columns(rows), "a    bb  c\näää  b\n");
     }
 
     #[test]
@@ -83,11 +83,11 @@ mod tests {
         let words = "ten chars ".repeat(4);
         let text = format!("first\n  {}\n", words.trim());
         let expected = "first\n  ten chars ten chars ten chars\n  ten chars\n";
-        assert_eq!(wrapped(&text, Some(32)), expected);
+        assert_eq!(wrap_lines(&text, Some(32)), expected);
         // There is no room, and no terminal.
         for width in [Some(31), None] {
-            assert_eq!(wrapped(&text, width), text);
+            assert_eq!(wrap_lines(&text, width), text);
         }
-        assert_eq!(broken("one  two", 0, Some(80)), "one  two");
+        assert_eq!(wrap_words("one  two", 0, Some(80)), "one  two");
     }
 }

@@ -1,13 +1,13 @@
 //! Events as lines for people.
 
 use super::complaint::printable;
-use super::terminal::broken;
-use super::times::{again, last_success, whole};
+use super::terminal::wrap_words;
+use super::times::{attempt_clause, last_success_clause, whole_seconds};
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
 use tenure::Event;
 use tenure::handler::{Stream, TurnEnd};
-use tenure::status::{ComingTurn, local_time};
+use tenure::status::{UpcomingTurn, local_time};
 use tenure_base::duration::format_duration;
 use tenure_core::Zone;
 
@@ -21,7 +21,7 @@ const PLAIN: Style = Style::new();
 const NAME: usize = 10;
 
 /// In milliseconds.
-const CLOSE: u64 = 10_000;
+const SOON_MS: u64 = 10_000;
 
 /// How a time is written for who watches.
 pub(super) const TIME: &str = "%H:%M:%S%.3f";
@@ -44,13 +44,13 @@ pub(super) struct Layout<'a> {
 /// Formats an event for people. Returns none if the event has no text.
 pub(super) fn line(time: &str, event: &Event, layout: Layout<'_>) -> Option<String> {
     let (style, name, text) = describe(event, layout.zone)?;
-    Some(arranged(time, (style, name, NAME), &text, layout))
+    Some(format_line(time, (style, name, NAME), &text, layout))
 }
 
 /// Arranges a line for people, broken at words on a terminal. The name has its style and the columns that it takes.
-pub(super) fn arranged(
+pub(super) fn format_line(
     time: &str,
-    (style, name, room): (Style, &str, usize),
+    (style, name, name_width): (Style, &str, usize),
     text: &str,
     layout: Layout<'_>,
 ) -> String {
@@ -58,10 +58,10 @@ pub(super) fn arranged(
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
     let election = election.map(|(name, width)| format!("{:<width$}  ", printable(name)));
     let election = election.unwrap_or_default();
-    let indent = time.chars().count() + 2 + election.chars().count() + name.len().max(room) + 2;
+    let indent = time.chars().count() + 2 + election.chars().count() + name.len().max(name_width) + 2;
     // Names, errors and the handler's lines come from elsewhere.
-    let text = broken(&printable(text), indent, width);
-    format!("{dim}{time}{dim:#}  {election}{style}{name:<room$}{style:#}  {text}")
+    let text = wrap_words(&printable(text), indent, width);
+    format!("{dim}{time}{dim:#}  {election}{style}{name:<name_width$}{style:#}  {text}")
         .trim_end()
         .to_owned()
 }
@@ -84,14 +84,14 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             let lease = format_duration(*lease);
             let failover = failover.map(|time| format!(", failover {}", format_duration(time)));
             let failover = failover.unwrap_or_default();
-            let does = match work {
+            let summary = match work {
                 Some(work) => {
                     format!("contends for {election}; {schedule}: {work}; lease {lease}{failover}")
                 }
                 None => format!("observes {election}"),
             };
             let text = format!(
-                "{version}: {candidate} {does}; elector: {elector}; account {account}; credential: {credential}"
+                "{version}: {candidate} {summary}; elector: {elector}; account {account}; credential: {credential}"
             );
             (PLAIN, "tenure", text)
         }
@@ -102,33 +102,33 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             (PLAIN, "following", format!("{leader}{term}"))
         }
         Event::Elected { term, valid_for, next_turn } => {
-            let (valid_for, next) = (time(*valid_for), coming(next_turn.as_ref()));
+            let (valid_for, next) = (format_elapsed(*valid_for), next_turn_clause(next_turn.as_ref()));
             (GREEN, "elected", format!("term {term}, to be renewed within {valid_for}{next}"))
         }
         Event::Renewed { term, valid_for } => {
-            (DIM, "renewed", format!("term {term}, to be renewed within {}", time(*valid_for)))
+            (DIM, "renewed", format!("term {term}, to be renewed within {}", format_elapsed(*valid_for)))
         }
         Event::TurnStarted { turn } => {
             let trigger =
                 turn.trigger.as_ref().map_or_else(String::new, |id| format!(", trigger {id}"));
-            let attempt = again(turn.attempt);
+            let attempt = attempt_clause(turn.attempt);
             let late = if turn.past_due { ", past due" } else { "" };
             let missed = match turn.missed {
                 0 => String::new(),
                 1 => ", after 1 slot without a turn".to_owned(),
-                some => format!(", after {some} slots without a turn"),
+                count => format!(", after {count} slots without a turn"),
             };
             let slot = local_time(turn.slot, zone);
             (PLAIN, "turn", format!("{slot}{trigger}{attempt}{late}{missed}"))
         }
-        Event::TurnEnded { turn, end, elapsed, before } => {
+        Event::TurnEnded { turn, end, elapsed, other_turns: before } => {
             let (style, success) = match end {
                 TurnEnd::Succeeded => (PLAIN, String::new()),
-                _ => (YELLOW, last_success(before, zone)),
+                _ => (YELLOW, last_success_clause(before, zone)),
             };
             let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
-            let (slot, elapsed) = (local_time(turn.slot, zone), time(*elapsed));
-            let next = coming(before.next_turn.as_ref());
+            let (slot, elapsed) = (local_time(turn.slot, zone), format_elapsed(*elapsed));
+            let next = next_turn_clause(before.next_turn.as_ref());
             let trigger = turn.trigger.as_ref().map(|id| format!(", trigger {id},"));
             let trigger = trigger.unwrap_or_default();
             (style, "turn", format!("{slot}{trigger} {end} after {elapsed}{detail}{success}{next}"))
@@ -148,7 +148,7 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             (DIM, "compiling", format!("{component}, unless it is cached; this may take a minute"))
         }
         Event::Compiled { component, elapsed } => {
-            (DIM, "compiled", format!("{component} after {}", time(*elapsed)))
+            (DIM, "compiled", format!("{component} after {}", format_elapsed(*elapsed)))
         }
         Event::Problem { class, detail } => (RED, "problem", format!("{class}: {detail}")),
         Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
@@ -160,13 +160,13 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
 }
 
 /// The next turn. Of those that are close together it need not be told each time.
-fn coming(next: Option<&ComingTurn>) -> String {
-    let next = next.filter(|next| next.in_ms >= CLOSE);
-    next.map(|next| format!("; next turn {} (in {})", next.local, whole(next.in_ms)))
+fn next_turn_clause(next: Option<&UpcomingTurn>) -> String {
+    let next = next.filter(|next| next.in_ms >= SOON_MS);
+    next.map(|next| format!("; next turn {} (in {})", next.local, whole_seconds(next.in_ms)))
         .unwrap_or_default()
 }
 
-fn time(time: Duration) -> String {
+fn format_elapsed(time: Duration) -> String {
     match time.as_millis() {
         milliseconds @ 0..1000 => format!("{milliseconds} ms"),
         _ => format!("{:.1} s", time.as_secs_f64()),
@@ -176,7 +176,7 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::status::{EndedTurn, Outlook};
+    use tenure::status::{EndedTurn, TurnSummary};
     use tenure_core::{Timestamp, Turn};
 
     const LAYOUT: Layout<'_> =
@@ -195,7 +195,7 @@ mod tests {
             "00:00:00.000  elected     term 7, to be renewed within 12.0 s"
         );
         let local = "1970-01-02T03:00:00+01:00[Europe/Berlin]".to_owned();
-        let next_turn = Some(ComingTurn { slot: "y".into(), local, in_ms: 93_600_000 });
+        let next_turn = Some(UpcomingTurn { slot: "y".into(), local, in_ms: 93_600_000 });
         let valid_for = Duration::from_secs(12);
         assert_eq!(
             plain(&Event::Elected { term: 7, valid_for, next_turn }),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_says_what_runs() {
+    fn first_line_describes_the_candidate() {
         let starting = Event::Starting {
             version: "1.2.3 (0123456789ab, 2026-11-23)".to_owned(),
             candidate: "ada".to_owned(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_turn_tells_what_went_well_before_and_what_comes_next() {
+    fn turn_end_shows_last_success_and_next_turn() {
         let ended = |in_ms, end: TurnEnd| {
             let turn = Turn {
                 election: String::new(),
@@ -269,11 +269,11 @@ mod tests {
                 reason: None,
             };
             let local = "1970-01-02T04:00:00+01:00[Europe/Berlin]".to_owned();
-            let next = ComingTurn { slot: "y".into(), local, in_ms };
+            let next = UpcomingTurn { slot: "y".into(), local, in_ms };
             let (last_success, next_turn) = (Some(success), Some(next));
-            let before = Box::new(Outlook { last_success, next_turn, ..Outlook::default() });
+            let before = Box::new(TurnSummary { last_success, next_turn, ..TurnSummary::default() });
             let elapsed = Duration::from_millis(12);
-            plain(&Event::TurnEnded { turn, end, elapsed, before })
+            plain(&Event::TurnEnded { turn, end, elapsed, other_turns: before })
         };
         let turn = "00:00:00.000  turn        1970-01-01T00:00:00Z";
         assert_eq!(ended(9_999, TurnEnd::Succeeded), format!("{turn} succeeded after 12 ms"));
@@ -326,13 +326,13 @@ mod tests {
             candidate: None,
             reason: None,
         };
-        let before = Box::new(Outlook { last_success: Some(success), ..Outlook::default() });
+        let before = Box::new(TurnSummary { last_success: Some(success), ..TurnSummary::default() });
         let elapsed = Duration::from_millis(12);
-        let zone = Zone::named("Europe/Berlin").unwrap();
+        let zone = Zone::from_name("Europe/Berlin").unwrap();
         let layout = Layout { zone, ..LAYOUT };
         let started = line("t", &Event::TurnStarted { turn: turn.clone() }, layout).unwrap();
         assert_eq!(started, "t  turn        1970-01-01T01:00:00+01:00[Europe/Berlin]");
-        let ended = Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed, before };
+        let ended = Event::TurnEnded { turn, end: TurnEnd::CutOff, elapsed, other_turns: before };
         let ended = line("t", &ended, layout).unwrap();
         assert!(ended.contains("1970-01-01T01:00:00+01:00[Europe/Berlin] cut-off"), "{ended}");
         assert!(!ended.contains('Z'), "{ended}");

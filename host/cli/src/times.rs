@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Local, Offset as _, Utc};
 use std::time::Duration;
-use tenure::status::{Outlook, local_time};
+use tenure::status::{TurnSummary, local_time};
 use tenure_base::duration::format_duration;
 use tenure_core::{Schedule, Timestamp, Zone};
 
@@ -12,57 +12,57 @@ pub(super) fn now() -> Timestamp {
 }
 
 /// In whole seconds.
-pub(super) fn whole(milliseconds: u64) -> String {
+pub(super) fn whole_seconds(milliseconds: u64) -> String {
     format_duration(Duration::from_secs(milliseconds / 1_000))
 }
 
 /// How long a turn ran.
-pub(super) fn took(milliseconds: u64) -> String {
+pub(super) fn turn_duration(milliseconds: u64) -> String {
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),
         1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
-        _ => whole(milliseconds),
+        _ => whole_seconds(milliseconds),
     }
 }
 
 /// Names an attempt after the first, as a clause.
-pub(super) fn again(attempt: u32) -> String {
+pub(super) fn attempt_clause(attempt: u32) -> String {
     match attempt {
         0 | 1 => String::new(),
-        again => format!(", attempt {again}"),
+        number => format!(", attempt {number}"),
     }
 }
 
 /// Says when a turn last succeeded, as a clause.
-pub(super) fn last_success(outlook: &Outlook, zone: Zone) -> String {
+pub(super) fn last_success_clause(outlook: &TurnSummary, zone: Zone) -> String {
     let ended = outlook.last_success.as_ref().and_then(|last| last.ended.as_ref());
     ended.map(|at| format!("; last success {}", in_zone(at, zone))).unwrap_or_default()
 }
 
 /// In whole seconds.
-pub(super) fn span(from: Timestamp, to: Timestamp) -> String {
+pub(super) fn elapsed(from: Timestamp, to: Timestamp) -> String {
     format_duration(Duration::from_secs(to.since(from).as_secs()))
 }
 
 /// How long ago it was, in whole seconds.
-pub(super) fn ago(then: Timestamp, now: Timestamp) -> String {
-    format!("{} ago", span(then, now))
+pub(super) fn ago(instant: Timestamp, now: Timestamp) -> String {
+    format!("{} ago", elapsed(instant, now))
 }
 
 /// How long it is until an instant; none when that is past.
-pub(super) fn ahead(then: Timestamp, now: Timestamp) -> Option<String> {
-    let wait = then.since(now);
+pub(super) fn until(instant: Timestamp, now: Timestamp) -> Option<String> {
+    let wait = instant.since(now);
     let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
     (!wait.is_zero()).then(|| format!("in {}", format_duration(wait)))
 }
 
 /// The time zone of a schedule as the record describes it: that of a cron expression, else UTC.
-pub(super) fn zone_of(schedule: Option<&str>) -> Zone {
-    schedule.and_then(Schedule::described).map_or(Zone::UTC, |(_, zone)| zone)
+pub(super) fn described_zone(schedule: Option<&str>) -> Zone {
+    schedule.and_then(Schedule::from_description).map_or(Zone::UTC, |(_, zone)| zone)
 }
 
 /// Returns the time zone of a schedule: that of a cron expression, else UTC.
-pub(super) fn zone_in(schedule: Option<&Schedule>) -> Zone {
+pub(super) fn schedule_zone(schedule: Option<&Schedule>) -> Zone {
     match schedule {
         Some(Schedule::Cron(_, zone)) => *zone,
         _ => Zone::UTC,
@@ -71,9 +71,9 @@ pub(super) fn zone_in(schedule: Option<&Schedule>) -> Zone {
 
 /// The time of day in a time zone, for terminals. The offset is left out where it is also that of this machine.
 pub(super) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
-    let (there, here) = (now.with_timezone(&zone), now.with_timezone(&Local));
-    let same = there.offset().fix() == here.offset().fix();
-    there.format(if same { "%H:%M:%S%.3f" } else { "%H:%M:%S%.3f%:z" }).to_string()
+    let (zoned, local) = (now.with_timezone(&zone), now.with_timezone(&Local));
+    let same = zoned.offset().fix() == local.offset().fix();
+    zoned.format(if same { "%H:%M:%S%.3f" } else { "%H:%M:%S%.3f%:z" }).to_string()
 }
 
 /// An RFC 3339 instant in a time zone. Any other text is returned as it is.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_a_turn_ran_is_told_by_what_matters() {
+    fn turn_duration_uses_the_largest_units() {
         for (ms, words) in [
             (0, "0 ms"),
             (999, "999 ms"),
@@ -95,25 +95,25 @@ mod tests {
             (59_999, "59.9 s"),
             (3_661_000, "1h 1m 1s"),
         ] {
-            assert_eq!(took(ms), words);
+            assert_eq!(turn_duration(ms), words);
         }
     }
 
     #[test]
     fn an_instant_is_written_in_the_zone_of_the_schedule() {
-        let zone = zone_of(Some("cron 0 3 * * * Europe/Berlin"));
+        let zone = described_zone(Some("cron 0 3 * * * Europe/Berlin"));
         assert_eq!(zone.name(), "Europe/Berlin");
         let local = in_zone("2026-07-01T01:00:00Z", zone);
         assert_eq!(local, "2026-07-01T03:00:00+02:00[Europe/Berlin]");
-        assert_eq!(in_zone("2026-07-01T01:00:00Z", zone_of(None)), "2026-07-01T01:00:00Z");
+        assert_eq!(in_zone("2026-07-01T01:00:00Z", described_zone(None)), "2026-07-01T01:00:00Z");
         assert_eq!(in_zone("soon", zone), "soon");
     }
 
     #[test]
-    fn a_time_of_day_has_its_offset_unless_it_is_also_this_machines() {
+    fn time_of_day_omits_the_offset_of_this_machine() {
         let now = DateTime::UNIX_EPOCH;
         // No two zones have the same offset, so at most one is this machine's.
-        let zones = ["Asia/Kolkata", "Asia/Kathmandu"].map(|name| Zone::named(name).unwrap());
+        let zones = ["Asia/Kolkata", "Asia/Kathmandu"].map(|name| Zone::from_name(name).unwrap());
         let times = zones.map(|zone| time_of_day(now, zone));
         let local = now.with_timezone(&Local).offset().fix().local_minus_utc();
         for (shown, (time, offset, seconds)) in times

@@ -7,10 +7,10 @@ use super::settings::setting::Setting;
 const PREFIX: &str = "TENURE_";
 
 /// Those of this project's own tests.
-const OF_TESTS: &str = "TENURE_TEST_";
+const TEST_PREFIX: &str = "TENURE_TEST_";
 
 /// What commands are told of their turn. A command may start this program.
-const TOLD: [&str; 11] = [
+const TURN_VARIABLES: [&str; 11] = [
     "TENURE_TERM",
     "TENURE_SLOT",
     "TENURE_ATTEMPT",
@@ -27,7 +27,7 @@ const TOLD: [&str; 11] = [
 const NO_SUCH_VARIABLE: &str = "there is no such variable, so it has no effect";
 
 /// What is wrong with the variables of this process.
-pub(super) fn misspelt(table: &[&'static Setting]) -> Vec<Complaint> {
+pub(super) fn misspelled(table: &[&'static Setting]) -> Vec<Complaint> {
     let known = known(table);
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut wrong: Vec<_> = names.filter_map(|name| complaint(&name, &known, table)).collect();
@@ -41,18 +41,18 @@ pub(super) fn unread(table: &[&'static Setting]) -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut unread: Vec<_> = names.filter(|name| is_unread(name, &known)).collect();
     unread.sort_unstable();
-    let told = |name| format!("the variable {name} has no effect: no setting has this name");
-    unread.into_iter().map(told).collect()
+    let note = |name| format!("the variable {name} has no effect: no setting has this name");
+    unread.into_iter().map(note).collect()
 }
 
 fn is_unread(name: &str, known: &[&str]) -> bool {
-    let ours = name.strip_prefix(PREFIX).is_some_and(|rest| !is_of_a_cluster(rest));
-    ours && !name.starts_with(OF_TESTS) && !known.contains(&name)
+    let has_prefix = name.strip_prefix(PREFIX).is_some_and(|suffix| !is_kubernetes_variable(suffix));
+    has_prefix && !name.starts_with(TEST_PREFIX) && !known.contains(&name)
 }
 
 /// Whether Kubernetes sets it for a service that is called tenure, or so: `SERVICE_HOST`, `PORT_80_TCP_ADDR`.
-fn is_of_a_cluster(rest: &str) -> bool {
-    let words: Vec<_> = rest.split('_').collect();
+fn is_kubernetes_variable(suffix: &str) -> bool {
+    let words: Vec<_> = suffix.split('_').collect();
     words.ends_with(&["PORT"])
         || words.windows(2).any(|pair| matches!(pair, ["SERVICE", "HOST" | "PORT"]))
         || words.windows(2).any(|pair| pair[0] == "PORT" && pair[1].parse::<u16>().is_ok())
@@ -60,7 +60,7 @@ fn is_of_a_cluster(rest: &str) -> bool {
 
 /// The variables that something is read from.
 pub(super) fn known(table: &[&'static Setting]) -> Vec<&'static str> {
-    table.iter().flat_map(|setting| setting.variables()).chain(TOLD).collect()
+    table.iter().flat_map(|setting| setting.variables()).chain(TURN_VARIABLES).collect()
 }
 
 /// One that is close to a known one is meant to be that. Others may be anybody's: a cluster sets
@@ -71,13 +71,13 @@ pub(super) fn complaint(
     table: &[&'static Setting],
 ) -> Option<Complaint> {
     let letters = name.to_ascii_uppercase();
-    let rest = letters.strip_prefix(PREFIX)?;
-    if known.contains(&name) || is_of_a_cluster(rest) {
+    let suffix = letters.strip_prefix(PREFIX)?;
+    if known.contains(&name) || is_kubernetes_variable(suffix) {
         return None;
     }
-    let name_of_option = rest.to_lowercase().replace('_', "-");
+    let option_name = suffix.to_lowercase().replace('_', "-");
     let is_meant =
-        |setting: &&&Setting| setting.name == name_of_option && setting.is_option_of("run");
+        |setting: &&&Setting| setting.name == option_name && setting.is_option_of("run");
     match table.iter().find(is_meant) {
         Some(setting) if setting.variable.is_empty() => {
             let in_file = match setting.is_key() {
@@ -94,13 +94,13 @@ pub(super) fn complaint(
         }
         _ => {}
     }
-    let most = match rest.len() {
+    let max_distance = match suffix.len() {
         0..=4 => 1,
         5..=11 => 2,
         _ => 3,
     };
     let distance = |known: &&&str| strsim::damerau_levenshtein(known, &letters);
-    let nearest = known.iter().min_by_key(distance).filter(|known| distance(known) <= most)?;
+    let nearest = known.iter().min_by_key(distance).filter(|known| distance(known) <= max_distance)?;
     let advice = format!("did you mean {nearest}?");
     Some(Complaint::new(name, NO_SUCH_VARIABLE, advice))
 }
@@ -111,9 +111,9 @@ mod tests {
     use crate::settings::table::TABLE;
 
     #[test]
-    fn a_variable_that_is_misspelt_is_told_which_is_meant() {
+    fn misspelled_variable_gets_a_suggestion() {
         let known = known(TABLE);
-        for (name, meant) in [
+        for (name, expected) in [
             ("TENURE_POL", Some("TENURE_POLL")),
             ("TENURE_LAESE", Some("TENURE_LEASE")),
             ("TENURE_REQUEST_TIME_OUT", Some("TENURE_REQUEST_TIMEOUT")),
@@ -130,13 +130,13 @@ mod tests {
             ("TENURE_TEST_TRANSFERS", None),
             ("ENURE_POLL", None),
         ] {
-            let told = complaint(name, &known, TABLE).map(|complaint| complaint.advice);
-            assert_eq!(told, meant.map(|meant| format!("did you mean {meant}?")), "{name}");
+            let actual = complaint(name, &known, TABLE).map(|complaint| complaint.advice);
+            assert_eq!(actual, expected.map(|meant| format!("did you mean {meant}?")), "{name}");
         }
     }
 
     #[test]
-    fn a_variable_for_an_option_without_one_is_told_what_to_do() {
+    fn variable_for_an_option_without_one_gets_advice() {
         let known = known(TABLE);
         for (name, advice) in [
             ("TENURE_HANDLER", "give --handler, or handler in a file for --config"),
@@ -144,15 +144,15 @@ mod tests {
             ("TENURE_ALLOW_HOST", "give --allow-host, or allow-host in a file for --config"),
             ("tenure_log", "give --log, or log in a file for --config"),
         ] {
-            let told = complaint(name, &known, TABLE).map(|complaint| complaint.advice);
-            assert_eq!(told.as_deref(), Some(advice), "{name}");
+            let actual = complaint(name, &known, TABLE).map(|complaint| complaint.advice);
+            assert_eq!(actual.as_deref(), Some(advice), "{name}");
         }
     }
 
     #[test]
-    fn what_nobody_reads_is_told_unless_a_cluster_set_it() {
+    fn unread_variables_are_reported_unless_set_by_a_cluster() {
         let known = known(TABLE);
-        for (name, told) in [
+        for (name, expected) in [
             ("TENURE_SCHEDULE", true),
             ("TENURE_INTERVAL_SECONDS", true),
             ("TENURE_EVERY", false),
@@ -164,7 +164,7 @@ mod tests {
             ("TENURE_TEST_TRANSFERS", false),
             ("OTHER", false),
         ] {
-            assert_eq!(is_unread(name, &known), told, "{name}");
+            assert_eq!(is_unread(name, &known), expected, "{name}");
         }
     }
 }

@@ -27,20 +27,20 @@ pub trait Clock: Clone + Send + Sync + 'static {
     }
 
     /// This clock for those who only read it.
-    fn reading(&self) -> Reading {
+    fn handle(&self) -> ClockHandle {
         let clock = self.clone();
-        Reading(Arc::new(move || clock.read()))
+        ClockHandle(Arc::new(move || clock.read()))
     }
 }
 
 /// The reading half of a [`Clock`], whatever its type.
 #[derive(Clone)]
-pub struct Reading(Arc<dyn Fn() -> (Duration, Duration) + Send + Sync>);
+pub struct ClockHandle(Arc<dyn Fn() -> (Duration, Duration) + Send + Sync>);
 
-impl Reading {
+impl ClockHandle {
     /// A clock of a test's own.
     #[cfg(any(test, feature = "test-util"))]
-    pub fn of(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+    pub fn from_fn(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || (now(), Duration::ZERO)))
     }
 
@@ -56,7 +56,7 @@ impl Reading {
 
     /// This clock, whose next reading is what stands in `first`, in nanoseconds, unless that is 0: for a reading that was
     /// taken in the name of whoever reads next. A freeze in between counts then.
-    pub fn beginning(&self, first: &Arc<AtomicU64>) -> Self {
+    pub fn with_first_read(&self, first: &Arc<AtomicU64>) -> Self {
         let (clock, first) = (self.clone(), first.clone());
         Self(Arc::new(move || match first.swap(0, Ordering::Relaxed) {
             0 => clock.read(),
@@ -66,16 +66,16 @@ impl Reading {
 
     /// This clock as one that never runs ahead. Within a step, where only differences count, that is right for
     /// leaders and followers: every span of a leader counts from before it asked.
-    pub fn steady(&self) -> Self {
+    pub fn without_lead(&self) -> Self {
         let clock = self.clone();
         Self(Arc::new(move || {
-            let (now, ahead) = clock.read();
-            (now.saturating_sub(ahead), Duration::ZERO)
+            let (now, clock_lead) = clock.read();
+            (now.saturating_sub(clock_lead), Duration::ZERO)
         }))
     }
 }
 
-impl fmt::Debug for Reading {
+impl fmt::Debug for ClockHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Reading({:?})", self.now())
     }
@@ -147,8 +147,8 @@ mod system {
 
         pub(super) async fn sleep(&self, at: Duration) {
             if self.timer.sleep(ORIGIN.saturating_add(at)).await.is_err() {
-                let left = at.saturating_sub(self.read().0);
-                tokio::time::sleep(left.min(Duration::from_millis(10))).await;
+                let remaining = at.saturating_sub(self.read().0);
+                tokio::time::sleep(remaining.min(Duration::from_millis(10))).await;
             }
         }
     }
@@ -207,15 +207,15 @@ pub mod virtual_time;
 
 #[cfg(test)]
 mod tests {
-    use super::{BootClock, Clock, Reading};
+    use super::{BootClock, Clock, ClockHandle};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     #[test]
-    fn a_reading_that_was_taken_for_somebody_is_read_once() {
-        let (clock, first) = (Reading::of(|| Duration::from_secs(9)), Arc::new(AtomicU64::new(0)));
-        let clock = clock.beginning(&first);
+    fn a_preset_first_read_is_returned_once() {
+        let (clock, first) = (ClockHandle::from_fn(|| Duration::from_secs(9)), Arc::new(AtomicU64::new(0)));
+        let clock = clock.with_first_read(&first);
         assert_eq!(clock.now(), Duration::from_secs(9));
         // A freeze came in between.
         first.store(4_000_000_000, Ordering::Relaxed);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_machines_clock_wakes_at_the_instant_and_not_before() {
+    async fn sleep_until_wakes_at_the_instant_and_not_before() {
         let clock = BootClock::new();
         let at = clock.now() + Duration::from_millis(1);
         clock.sleep_until(at).await;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn all_clocks_of_a_process_tell_the_same() {
+    fn all_clocks_of_a_process_agree() {
         let old = BootClock::new();
         // As while a component is compiled.
         std::thread::sleep(Duration::from_millis(2));

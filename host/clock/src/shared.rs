@@ -22,10 +22,10 @@ pub fn now() -> Duration {
 pub async fn sleep_until(at: Duration) {
     let clock = BootClock::new();
     loop {
-        let left = at.saturating_sub(now());
-        if left.is_zero() {
+        let remaining = at.saturating_sub(now());
+        if remaining.is_zero() {
             return;
         }
-        clock.sleep_until(clock.now().saturating_add(left)).await;
+        clock.sleep_until(clock.now().saturating_add(remaining)).await;
     }
 }

@@ -21,10 +21,10 @@ use tokio::task::AbortHandle;
 
 /// The alarms of all runtimes in which somebody sleeps.
 #[derive(Default)]
-pub(super) struct Timer(Mutex<HashMap<Id, Kept>>);
+pub(super) struct Timer(Mutex<HashMap<Id, TimerEntry>>);
 
 /// An alarm, and the task that waits for it.
-struct Kept {
+struct TimerEntry {
     alarm: Arc<Alarm>,
     task: AbortHandle,
 }
@@ -41,9 +41,9 @@ struct State {
     sleepers: BTreeMap<Key, Waker>,
     arrivals: u64,
     /// When it goes off. It may be earlier than need be.
-    set_for: Option<Duration>,
+    armed_for: Option<Duration>,
     /// The runtime ends: nobody would be woken.
-    over: bool,
+    is_closed: bool,
 }
 
 type Key = (Duration, u64);
@@ -65,18 +65,18 @@ impl Timer {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let mut alarms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A runtime may have the number of one that has ended.
-        alarms.retain(|_, kept| !kept.task.is_finished());
-        if let Some(known) = alarms.get(&runtime.id()) {
-            return Ok(known.alarm.clone());
+        alarms.retain(|_, entry| !entry.task.is_finished());
+        if let Some(existing) = alarms.get(&runtime.id()) {
+            return Ok(existing.alarm.clone());
         }
         let alarm = Arc::new(Alarm::new()?);
-        let task = runtime.spawn(Waits(alarm.clone()).run()).abort_handle();
-        alarms.insert(runtime.id(), Kept { alarm: alarm.clone(), task });
+        let task = runtime.spawn(AlarmTask(alarm.clone()).run()).abort_handle();
+        alarms.insert(runtime.id(), TimerEntry { alarm: alarm.clone(), task });
         Ok(alarm)
     }
 }
 
-impl Drop for Kept {
+impl Drop for TimerEntry {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -97,12 +97,12 @@ impl Alarm {
     }
 
     /// Puts somebody into the queue who is to be woken at `at`.
-    fn enter(&self, at: Duration, waker: &Waker) -> io::Result<Key> {
+    fn register(&self, at: Duration, waker: &Waker) -> io::Result<Key> {
         let mut state = self.state();
-        if state.over {
+        if state.is_closed {
             return Err(io::Error::other("the runtime ends"));
         }
-        self.set(&mut state, at)?;
+        self.arm(&mut state, at)?;
         let key = (at, state.arrivals);
         state.arrivals += 1;
         state.sleepers.insert(key, waker.clone());
@@ -110,30 +110,30 @@ impl Alarm {
     }
 
     /// Has it go off at `at`, if it would later.
-    fn set(&self, state: &mut State, at: Duration) -> io::Result<()> {
-        if state.set_for.is_some_and(|set_for| set_for <= at) {
+    fn arm(&self, state: &mut State, at: Duration) -> io::Result<()> {
+        if state.armed_for.is_some_and(|armed_for| armed_for <= at) {
             return Ok(());
         }
-        let once = Itimerspec {
+        let expiry = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
             it_value: Timespec {
                 tv_sec: i64::try_from(at.as_secs()).unwrap_or(i64::MAX),
                 tv_nsec: at.subsec_nanos().into(),
             },
         };
-        timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::ABSTIME, &once)?;
-        state.set_for = Some(at);
+        timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::ABSTIME, &expiry)?;
+        state.armed_for = Some(at);
         Ok(())
     }
 
     /// Wakes all who are due, and sets the alarm for the next one.
     fn wake(&self, now: Duration) {
         let mut state = self.state();
-        state.set_for = None;
+        state.armed_for = None;
         let later = state.sleepers.split_off(&(now, u64::MAX));
         let mut due = std::mem::replace(&mut state.sleepers, later);
         let next = state.sleepers.keys().next().map(|(at, _)| *at);
-        if next.is_some_and(|next| self.set(&mut state, next).is_err()) {
+        if next.is_some_and(|next| self.arm(&mut state, next).is_err()) {
             // They find out by themselves that there is none.
             due.append(&mut state.sleepers);
         }
@@ -142,19 +142,19 @@ impl Alarm {
     }
 
     /// Nobody waits for the kernel's timer any more: who still sleeps is woken, and looks for another alarm.
-    fn end(&self) {
+    fn close(&self) {
         let mut state = self.state();
-        state.over = true;
-        let all = std::mem::take(&mut state.sleepers);
+        state.is_closed = true;
+        let sleepers = std::mem::take(&mut state.sleepers);
         drop(state);
-        all.into_values().for_each(Waker::wake);
+        sleepers.into_values().for_each(Waker::wake);
     }
 }
 
 /// The task of an alarm. It is dropped with its runtime, too.
-struct Waits(Arc<Alarm>);
+struct AlarmTask(Arc<Alarm>);
 
-impl Waits {
+impl AlarmTask {
     async fn run(self) {
         while let Ok(mut ready) = self.0.timer.readable().await {
             // Before anybody sets it again, so that nothing is missed.
@@ -164,9 +164,9 @@ impl Waits {
     }
 }
 
-impl Drop for Waits {
+impl Drop for AlarmTask {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.close();
     }
 }
 
@@ -180,19 +180,19 @@ struct Sleep<'a> {
 impl Sleep<'_> {
     fn poll(&mut self, at: Duration, waker: &Waker) -> Poll<io::Result<()>> {
         match self.key {
-            Some(key) => self.still(key, waker),
+            Some(key) => self.poll_registered(key, waker),
             None => {
-                self.key = Some(self.alarm.enter(at, waker)?);
+                self.key = Some(self.alarm.register(at, waker)?);
                 Poll::Pending
             }
         }
     }
 
-    fn still(&self, key: Key, waker: &Waker) -> Poll<io::Result<()>> {
+    fn poll_registered(&self, key: Key, waker: &Waker) -> Poll<io::Result<()>> {
         let mut state = self.alarm.state();
-        let Some(known) = state.sleepers.get_mut(&key) else { return Poll::Ready(Ok(())) };
-        if !known.will_wake(waker) {
-            let old = std::mem::replace(known, waker.clone());
+        let Some(registered) = state.sleepers.get_mut(&key) else { return Poll::Ready(Ok(())) };
+        if !registered.will_wake(waker) {
+            let old = std::mem::replace(registered, waker.clone());
             // With it a task may go, and others who sleep.
             drop(state);
             drop(old);
@@ -228,21 +228,21 @@ mod tests {
     /// For a test that fails to come to its end.
     const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
-    fn nobody_sleeps(timer: &Timer) -> bool {
+    fn has_no_sleepers(timer: &Timer) -> bool {
         timer.alarm().unwrap().state().sleepers.is_empty()
     }
 
     #[test]
-    fn all_are_woken_when_they_are_due_and_in_that_order() {
+    fn sleepers_wake_in_order_of_their_deadlines() {
         runtime().block_on(async {
             let timer = Arc::new(Timer::default());
-            let (order, began) = (Arc::new(Mutex::new(Vec::new())), boottime());
+            let (order, started_at) = (Arc::new(Mutex::new(Vec::new())), boottime());
             // Each of them a task, so that they go on in the order in which they are woken.
             let sleepers = [3, 1, 2, 1].map(|number| {
                 let (timer, order) = (timer.clone(), order.clone());
                 tokio::spawn(async move {
-                    timer.sleep(began + number * SHORT).await.unwrap();
-                    assert!(boottime() >= began + number * SHORT);
+                    timer.sleep(started_at + number * SHORT).await.unwrap();
+                    assert!(boottime() >= started_at + number * SHORT);
                     order.lock().unwrap().push(number);
                 })
             });
@@ -250,12 +250,12 @@ mod tests {
                 sleeper.await.unwrap();
             }
             assert_eq!(*order.lock().unwrap(), [1, 1, 2, 3]);
-            assert!(nobody_sleeps(&timer));
+            assert!(has_no_sleepers(&timer));
         });
     }
 
     #[test]
-    fn who_comes_later_and_is_due_earlier_is_woken_earlier() {
+    fn a_later_sleeper_with_an_earlier_deadline_wakes_first() {
         runtime().block_on(async {
             let timer = Arc::new(Timer::default());
             let soon = boottime() + SHORT;
@@ -265,30 +265,30 @@ mod tests {
                 slept = timer.sleep(soon) => slept.unwrap(),
             }
             // Nobody is left behind.
-            assert!(nobody_sleeps(&timer));
+            assert!(has_no_sleepers(&timer));
         });
     }
 
     #[test]
-    fn a_runtime_that_stands_still_holds_up_nobody_elsewhere() {
+    fn a_blocked_runtime_does_not_delay_other_runtimes() {
         let timer = Arc::new(Timer::default());
-        let (still, goes_on) = (runtime(), runtime());
-        still.block_on(timer.sleep(boottime() + SHORT)).unwrap();
+        let (blocked, running) = (runtime(), runtime());
+        blocked.block_on(timer.sleep(boottime() + SHORT)).unwrap();
         // From here on nothing happens in that one.
-        goes_on.block_on(async {
+        running.block_on(async {
             let sleep = timer.sleep(boottime() + SHORT);
             timeout(LONG_ENOUGH, sleep).await.expect("it is woken").unwrap();
         });
     }
 
     #[test]
-    fn who_sleeps_is_woken_when_the_runtime_ends() {
+    fn sleepers_are_woken_when_the_runtime_ends() {
         let timer = Timer::default();
-        let (ends, goes_on) = (runtime(), runtime());
+        let (ending, running) = (runtime(), runtime());
         let mut sleep = Box::pin(timer.sleep(boottime() + LONG));
-        assert!(ends.block_on(async { (&mut sleep).now_or_never() }).is_none());
-        drop(ends);
-        let woken = goes_on.block_on(async { timeout(LONG_ENOUGH, sleep).await });
+        assert!(ending.block_on(async { (&mut sleep).now_or_never() }).is_none());
+        drop(ending);
+        let woken = running.block_on(async { timeout(LONG_ENOUGH, sleep).await });
         woken.expect("it is woken").unwrap();
     }
 

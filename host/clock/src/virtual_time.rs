@@ -28,20 +28,20 @@ impl VirtualClock {
             tokio::select! {
                 biased;
                 result = test(clock.clone()) => result,
-                () = clock.jump() => unreachable!(),
+                () = clock.advance_to_next_sleeper() => unreachable!(),
             }
         })
     }
 
     /// So much time passes while nobody runs, as on a machine that sleeps.
-    pub fn pass(&self, time: Duration) {
+    pub fn advance(&self, time: Duration) {
         let mut state = self.0.lock().unwrap();
         state.now += time;
         let now = state.now;
         state.sleepers.extract_if(.., |(at, _)| *at <= now).for_each(|(_, waker)| waker.wake());
     }
 
-    async fn jump(&self) {
+    async fn advance_to_next_sleeper(&self) {
         loop {
             for _ in 0..ROUNDS {
                 tokio::task::yield_now().await;
@@ -50,7 +50,7 @@ impl VirtualClock {
             let next = state.sleepers.iter().map(|(at, _)| *at).min();
             let time = next.expect("everybody waits for ever").saturating_sub(state.now);
             drop(state);
-            self.pass(time);
+            self.advance(time);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Faults and orders that the demo, or its user on the page, gives to a candidate.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Action {
     /// A new process of that name.
     Start,
     /// SIGKILL of all its processes, as when its machine dies.
@@ -21,7 +21,7 @@ pub(super) enum Act {
     Resign,
 }
 
-impl Act {
+impl Action {
     /// Returns its name in the page's requests.
     pub(super) fn name(self) -> &'static str {
         match self {

@@ -17,12 +17,12 @@ mod summary;
 mod tests;
 mod view;
 
-use act::Act;
+use act::Action;
 use screen::Screen;
 use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use story::{Lane, Shared, State, Story, Term};
+use story::{Lane, SharedStory, State, Story, Term};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -41,7 +41,7 @@ const TURNS: usize = 3;
 const LATER_TURNS: usize = 2;
 
 /// How far a turn is when its leader is killed: at work, with the sink.
-const MIDDLE: Duration = Duration::from_millis(300);
+const MID_TURN: Duration = Duration::from_millis(300);
 
 /// What is shown, and how.
 #[derive(Clone, Copy, Debug)]
@@ -56,53 +56,53 @@ pub struct Options {
 
 /// The end of a demo.
 #[derive(Debug)]
-pub enum End {
+pub enum DemoEnd {
     /// It showed what it should, or the reader of standard output is gone.
-    Played,
+    Completed,
     /// It was interrupted before its end.
     Interrupted,
     /// It did not show what it should, and why.
     Failed(String),
     /// Nothing was shown: a port or a process is missing.
-    NotSetUp(io::Error),
+    SetupFailed(io::Error),
     /// It broke off: a process or standard output is missing.
-    BrokeOff(io::Error),
+    Aborted(io::Error),
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for DemoEnd {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::Played,
-            _ => Self::BrokeOff(error),
+            io::ErrorKind::BrokenPipe => Self::Completed,
+            _ => Self::Aborted(error),
         }
     }
 }
 
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
 /// program, which takes the arguments of `tenure run`; none of them is left behind.
-pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> End {
+pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> DemoEnd {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let mut tasks = JoinSet::new();
     let story = match stage::open(names, &mut tasks).await {
         Ok(story) => story,
-        Err(error) => return End::NotSetUp(error),
+        Err(error) => return DemoEnd::SetupFailed(error),
     };
     let screen = Screen::new(options.colour, options.page);
     let (changed, interrupt) = (watch::Sender::new(()), pin!(interrupt));
     let mut demo = Demo { story, screen, changed, interrupt };
-    let played = match options.page {
+    let result = match options.page {
         true => demo.serve(&mut tasks).await,
-        false => timeout(LIMIT, demo.script()).await.unwrap_or_else(|_| {
-            Err(End::Failed(format!("the demo has not ended after {} s", LIMIT.as_secs())))
+        false => timeout(LIMIT, demo.run_script()).await.unwrap_or_else(|_| {
+            Err(DemoEnd::Failed(format!("the demo has not ended after {} s", LIMIT.as_secs())))
         }),
     };
     tasks.shutdown().await;
-    demo.close(played).err().unwrap_or(End::Played)
+    demo.finish(result).err().unwrap_or(DemoEnd::Completed)
 }
 
 /// A demo under way.
 struct Demo<'a> {
-    story: Shared,
+    story: SharedStory,
     screen: Screen,
     /// Tells the page.
     changed: watch::Sender<()>,
@@ -111,7 +111,7 @@ struct Demo<'a> {
 
 impl Demo<'_> {
     /// Lets people play on the page, until the interrupt.
-    async fn serve(&mut self, tasks: &mut JoinSet<()>) -> Result<(), End> {
+    async fn serve(&mut self, tasks: &mut JoinSet<()>) -> Result<(), DemoEnd> {
         let url = page::open(&self.story, self.changed.subscribe(), tasks).await?;
         self.screen
             .print(&format!("Open {url}\nin a browser on this machine. Ctrl-C ends it.\n\n"))?;
@@ -120,58 +120,58 @@ impl Demo<'_> {
     }
 
     /// Plays the script. It waits for what must happen, never for time to pass.
-    async fn script(&mut self) -> Result<(), End> {
-        let first = self.until(at_work).await?;
-        self.kill(Act::KillMachine, first).await?;
+    async fn run_script(&mut self) -> Result<(), DemoEnd> {
+        let first = self.show_until(working_leader).await?;
+        self.kill(Action::KillMachine, first).await?;
         // Without supervisors, the death of a process is that of a machine.
-        if self.story.with(|story, _| story.replacement.supervised) {
-            let second = self.until(at_work).await?;
-            self.kill(Act::KillProcess, second).await?;
+        if self.story.with(|story, _| story.replacement.is_supervised) {
+            let second = self.show_until(working_leader).await?;
+            self.kill(Action::KillProcess, second).await?;
         }
-        let third = self.until(rests).await?;
-        self.act(Act::Stop, third);
-        let last = self.until(rests).await?;
+        let third = self.show_until(resting_leader).await?;
+        self.apply(Action::Stop, third);
+        let last = self.show_until(resting_leader).await?;
         // The leader last, so that no other candidate takes over.
         let all = self.story.with(|story, _| 0..story.lanes.len());
-        let followers = all.filter(|who| ![third, last].contains(who));
-        for who in followers.chain([last]) {
-            self.act(Act::Stop, who);
-            let ended = |story: &Story, _| story.lanes[who].ended.then_some(());
-            self.until(ended).await?;
+        let followers = all.filter(|index| ![third, last].contains(index));
+        for index in followers.chain([last]) {
+            self.apply(Action::Stop, index);
+            let ended = |story: &Story, _| story.lanes[index].ended.then_some(());
+            self.show_until(ended).await?;
         }
         Ok(())
     }
 
-    fn act(&self, act: Act, who: usize) {
-        self.story.with(|story, now| story.act(now, who, act));
+    fn apply(&self, action: Action, index: usize) {
+        self.story.with(|story, now| story.apply(now, index, action));
     }
 
     /// Kills a leader, waits for the next one, and starts it again.
-    async fn kill(&mut self, act: Act, who: usize) -> Result<(), End> {
-        self.act(act, who);
-        let taken = |story: &Story, _| story.leader().filter(|_| story.lanes[who].ended);
-        self.until(taken).await?;
-        self.act(Act::Start, who);
+    async fn kill(&mut self, action: Action, index: usize) -> Result<(), DemoEnd> {
+        self.apply(action, index);
+        let taken_over = |story: &Story, _| story.leader().filter(|_| story.lanes[index].ended);
+        self.show_until(taken_over).await?;
+        self.apply(Action::Start, index);
         Ok(())
     }
 
     /// Shows what goes on until `happened` returns something.
-    async fn until<T>(
+    async fn show_until<T>(
         &mut self,
-        happened: impl Fn(&Story, Duration) -> Option<T>,
-    ) -> Result<T, End> {
+        condition: impl Fn(&Story, Duration) -> Option<T>,
+    ) -> Result<T, DemoEnd> {
         while self.frame().await? {
-            if let Some(result) = self.story.with(|story, now| happened(story, now)) {
+            if let Some(result) = self.story.with(|story, now| condition(story, now)) {
                 return Ok(result);
             }
             let is_lost = |lane: &&Lane| lane.state == State::Lost;
             let lost =
                 |story: &mut Story, _| story.lanes.iter().find(is_lost).map(|lane| lane.name);
             if let Some(name) = self.story.with(lost) {
-                return Err(End::Failed(format!("{name} has ended unasked")));
+                return Err(DemoEnd::Failed(format!("{name} has ended unasked")));
             }
         }
-        Err(End::Interrupted)
+        Err(DemoEnd::Interrupted)
     }
 
     /// Shows what happens until the next frame. Returns false at the interrupt.
@@ -187,36 +187,36 @@ impl Demo<'_> {
     }
 
     /// Says how it went, and what to do next.
-    fn close(mut self, played: Result<(), End>) -> Result<(), End> {
+    fn finish(mut self, result: Result<(), DemoEnd>) -> Result<(), DemoEnd> {
         self.screen.freeze(&self.story)?;
-        if matches!(played, Err(End::Interrupted)) {
-            return played;
+        if matches!(result, Err(DemoEnd::Interrupted)) {
+            return result;
         }
         let table = self.story.with(|story, _| summary::table(story));
         self.screen.print(&table)?;
-        played?;
+        result?;
         match self.story.with(|story, _| story.sink.overlapping()) {
             0 => Ok(self.screen.print(summary::FAREWELL)?),
-            turns => Err(End::Failed(format!("turns that overlapped: {turns}"))),
+            turns => Err(DemoEnd::Failed(format!("turns that overlapped: {turns}"))),
         }
     }
 }
 
 /// The term of the leader, if no candidate is still starting.
-fn settled(story: &Story) -> Option<&Term> {
+fn settled_term(story: &Story) -> Option<&Term> {
     let started = story.lanes.iter().all(|lane| lane.state != State::Starting);
-    story.terms.last().filter(|term| started && story.leader() == Some(term.who))
+    story.terms.last().filter(|term| started && story.leader() == Some(term.candidate))
 }
 
 /// The leader, if it is in the middle of its third turn, or a later one.
-fn at_work(story: &Story, now: Duration) -> Option<usize> {
-    let term = settled(story).filter(|term| term.turns >= TURNS)?;
-    let turn = story.running(term.who)?;
-    (now >= turn.began + MIDDLE).then_some(term.who)
+fn working_leader(story: &Story, now: Duration) -> Option<usize> {
+    let term = settled_term(story).filter(|term| term.turns >= TURNS)?;
+    let turn = story.running(term.candidate)?;
+    (now >= turn.started_at + MID_TURN).then_some(term.candidate)
 }
 
 /// The leader, if it has run enough turns, and runs none.
-fn rests(story: &Story, _: Duration) -> Option<usize> {
-    let term = settled(story).filter(|term| term.turns >= LATER_TURNS)?;
-    story.running(term.who).is_none().then_some(term.who)
+fn resting_leader(story: &Story, _: Duration) -> Option<usize> {
+    let term = settled_term(story).filter(|term| term.turns >= LATER_TURNS)?;
+    story.running(term.candidate).is_none().then_some(term.candidate)
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// After a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How each request's first line ends.
 const REQUEST: &[u8] = b" HTTP/1.1\r\n";
@@ -18,7 +18,7 @@ const REQUEST: &[u8] = b" HTTP/1.1\r\n";
 /// Opens a path in a task of `tasks`, and returns its address. Connections lead `to` where that is known, unless they
 /// are `cut`. `count` takes the number of requests in each piece of data.
 pub(super) async fn open(
-    to: watch::Receiver<Option<SocketAddr>>,
+    target: watch::Receiver<Option<SocketAddr>>,
     cut: watch::Receiver<bool>,
     count: impl Fn(usize) + Clone + Send + Sync + 'static,
     tasks: &mut JoinSet<()>,
@@ -30,10 +30,10 @@ pub(super) async fn open(
         loop {
             match listener.accept().await {
                 Ok((client, _)) => {
-                    let to = *to.borrow();
-                    connections.spawn(carry(client, to, cut.clone(), count.clone()));
+                    let target = *target.borrow();
+                    connections.spawn(serve_connection(client, target, cut.clone(), count.clone()));
                 }
-                Err(_) => sleep(PAUSE).await,
+                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
             }
             while connections.try_join_next().is_some() {}
         }
@@ -42,33 +42,33 @@ pub(super) async fn open(
 }
 
 /// Serves a connection for its whole life.
-async fn carry(
+async fn serve_connection(
     mut client: TcpStream,
-    to: Option<SocketAddr>,
+    target: Option<SocketAddr>,
     mut cut: watch::Receiver<bool>,
     count: impl Fn(usize),
 ) {
     tokio::select! {
         biased;
         _ = cut.wait_for(|cut| *cut) => {}
-        _ = pass(&mut client, to, count) => return,
+        _ = forward(&mut client, target, count) => return,
     }
-    let mut nowhere = sink();
+    let mut discard = sink();
     // What is sent now is lost without a word. A healed path needs new connections: neither side knows what the other
     // one has received.
     tokio::select! {
         _ = cut.wait_for(|cut| !*cut) => {}
-        _ = copy(&mut client, &mut nowhere) => {}
+        _ = copy(&mut client, &mut discard) => {}
     }
 }
 
 /// Passes everything on, both ways, until one side has ended.
-async fn pass(
+async fn forward(
     client: &mut TcpStream,
-    to: Option<SocketAddr>,
+    target: Option<SocketAddr>,
     count: impl Fn(usize),
 ) -> io::Result<()> {
-    let mut server = TcpStream::connect(to.ok_or(io::ErrorKind::NotFound)?).await?;
+    let mut server = TcpStream::connect(target.ok_or(io::ErrorKind::NotFound)?).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut from_client, mut to_client) = client.split();
@@ -117,7 +117,7 @@ mod tests {
         address
     }
 
-    async fn hear(stream: &mut TcpStream, length: usize) -> io::Result<String> {
+    async fn read_text(stream: &mut TcpStream, length: usize) -> io::Result<String> {
         let mut bytes = vec![0; length];
         timeout(Duration::from_secs(10), stream.read_exact(&mut bytes)).await.unwrap()?;
         Ok(String::from_utf8(bytes).unwrap())
@@ -133,13 +133,13 @@ mod tests {
         let (target, cut) = (watch::Sender::new(None), watch::Sender::new(false));
         let (to, cuts) = (target.subscribe(), cut.subscribe());
         let address = open(to, cuts, count, &mut tasks).await.unwrap();
-        let mut nobody = TcpStream::connect(address).await.unwrap();
-        let gone = hear(&mut nobody, 1).await.unwrap_err();
+        let mut refused = TcpStream::connect(address).await.unwrap();
+        let gone = read_text(&mut refused, 1).await.unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::UnexpectedEof, "nobody is there yet");
         target.send_replace(Some(echoes));
         let mut old = TcpStream::connect(address).await.unwrap();
         old.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-        assert_eq!(hear(&mut old, 18).await.unwrap(), "GET / HTTP/1.1\r\n\r\n");
+        assert_eq!(read_text(&mut old, 18).await.unwrap(), "GET / HTTP/1.1\r\n\r\n");
         assert_eq!(requests.load(Ordering::Relaxed), 1);
 
         cut.send_replace(true);
@@ -152,12 +152,12 @@ mod tests {
 
         cut.send_replace(false);
         for stream in [&mut old, &mut new] {
-            let error = hear(stream, 1).await.unwrap_err();
+            let error = read_text(stream, 1).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         }
         let mut next = TcpStream::connect(address).await.unwrap();
         next.write_all(b"back").await.unwrap();
-        assert_eq!(hear(&mut next, 4).await.unwrap(), "back");
+        assert_eq!(read_text(&mut next, 4).await.unwrap(), "back");
         assert_eq!(requests.load(Ordering::Relaxed), 1, "the lost ones did not arrive");
     }
 }

@@ -5,7 +5,7 @@
 //! page: other pages of the same browser reach this machine too, under other names (`Host`) or under their own
 //! (`Origin`).
 
-use super::story::{ELECTION, Shared};
+use super::story::{ELECTION, SharedStory};
 use super::view::view;
 use axum::Router;
 use axum::body::Body;
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use tenure_server::page::{Source, answer, router};
+use tenure_server::page::{Source, json_response, router};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,12 +26,12 @@ pub(super) struct Control {
     /// The address of the page.
     pub address: SocketAddr,
     pub token: String,
-    pub story: Shared,
+    pub story: SharedStory,
 }
 
 /// Serves the page in one of the tasks. Returns the address to open.
 pub(super) async fn open(
-    story: &Shared,
+    story: &SharedStory,
     changed: watch::Receiver<()>,
     tasks: &mut JoinSet<()>,
 ) -> io::Result<String> {
@@ -64,18 +64,18 @@ async fn click(
     Path((name, act)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let refuse = |status, why: &str| answer(status, &json!({ "error": why }));
-    if let Err(why) = control.admits(&headers) {
-        return refuse(StatusCode::FORBIDDEN, why);
+    let refuse = |status, reason: &str| json_response(status, &json!({ "error": reason }));
+    if let Err(reason) = control.authorize(&headers) {
+        return refuse(StatusCode::FORBIDDEN, reason);
     }
     control.story.with(|story, now| {
-        let Some(who) = story.lanes.iter().position(|lane| lane.name == name) else {
+        let Some(index) = story.lanes.iter().position(|lane| lane.name == name) else {
             return refuse(StatusCode::NOT_FOUND, "there is no such candidate");
         };
-        match story.possible(who, now).into_iter().find(|possible| possible.name() == act) {
+        match story.possible_actions(index, now).into_iter().find(|possible| possible.name() == act) {
             Some(possible) => {
-                story.act(now, who, possible);
-                answer(StatusCode::OK, &json!({ "done": act }))
+                story.apply(now, index, possible);
+                json_response(StatusCode::OK, &json!({ "done": act }))
             }
             None => refuse(StatusCode::CONFLICT, "that is not possible at the moment"),
         }
@@ -84,28 +84,28 @@ async fn click(
 
 impl Control {
     /// Admits the requests of the page itself.
-    pub(super) fn admits(&self, headers: &HeaderMap) -> Result<(), &'static str> {
-        let only = |name| {
+    pub(super) fn authorize(&self, headers: &HeaderMap) -> Result<(), &'static str> {
+        let single_value = |name| {
             let mut values = headers.get_all(name).iter();
             values.next().filter(|_| values.next().is_none())
         };
-        let is = |name, expected: String| only(name).is_some_and(|value| *value == *expected);
-        if !is(header::HOST, self.address.to_string()) {
+        let has_value = |name, expected: String| single_value(name).is_some_and(|value| *value == *expected);
+        if !has_value(header::HOST, self.address.to_string()) {
             return Err("this was sent to another name than this page's address");
         }
-        if !is(header::ORIGIN, format!("http://{}", self.address)) {
+        if !has_value(header::ORIGIN, format!("http://{}", self.address)) {
             return Err("this was not sent by this page");
         }
-        let given = only(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        match given.and_then(|value| value.strip_prefix("Bearer ")) {
-            Some(given) if is_same(given, &self.token) => Ok(()),
+        let authorization = single_value(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        match authorization.and_then(|value| value.strip_prefix("Bearer ")) {
+            Some(presented) if is_same(presented, &self.token) => Ok(()),
             _ => Err("the token is wrong: open the address that `tenure demo --page` printed"),
         }
     }
 }
 
 /// Returns true if the texts are the same. Takes as long wherever they differ.
-fn is_same(given: &str, token: &str) -> bool {
-    let pairs = given.bytes().zip(token.bytes());
-    given.len() == token.len() && pairs.fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+fn is_same(presented: &str, token: &str) -> bool {
+    let pairs = presented.bytes().zip(token.bytes());
+    presented.len() == token.len() && pairs.fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

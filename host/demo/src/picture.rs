@@ -45,8 +45,8 @@ pub(super) fn styled(style: Style, text: &str) -> String {
 }
 
 /// The whole picture, with the problems for which a terminal of so many rows has room.
-pub(super) fn moving(view: &View, now: Duration, rows: usize) -> Vec<String> {
-    let mut lines = still(view, now);
+pub(super) fn render_live(view: &View, now: Duration, rows: usize) -> Vec<String> {
+    let mut lines = render_final(view, now);
     lines.extend([String::new(), styled(DIM, LEGEND), String::new()]);
     let mut sentence = view.changes.first().map(|note| note.text.clone()).unwrap_or_default();
     if let Some(vacancy) = view.vacancy {
@@ -68,7 +68,7 @@ pub(super) fn moving(view: &View, now: Duration, rows: usize) -> Vec<String> {
 }
 
 /// The part of it that remains on the screen in the end.
-pub(super) fn still(view: &View, now: Duration) -> Vec<String> {
+pub(super) fn render_final(view: &View, now: Duration) -> Vec<String> {
     let mut lines = vec![String::new()];
     for lane in &view.lanes {
         let style = match lane.state {
@@ -85,7 +85,7 @@ pub(super) fn still(view: &View, now: Duration) -> Vec<String> {
     let spans = view.lanes.iter().flat_map(|lane| &lane.spans);
     let terms = spans.filter_map(|span| Some((instant(now, span.from_ms), span.term?.to_string())));
     for (name, marks) in [("", tens.collect()), ("  term", terms.collect())] {
-        let line = format!("{name:<GUTTER$}{}", place(now, marks));
+        let line = format!("{name:<GUTTER$}{}", place_marks(now, marks));
         lines.push(styled(DIM, line.trim_end()));
     }
     lines
@@ -111,16 +111,16 @@ fn row(lane: &Lane, now: Duration) -> String {
         let is_stopped = span.to_ms.is_none() && lane.state.starts_with("stop");
         (span.from_ms, if is_stopped { (WARM, '■') } else { (BAD, '✗') })
     });
-    for (age_ms, sign) in turns.chain(ends) {
+    for (age_ms, symbol) in turns.chain(ends) {
         if let Some(column) = column(age_ms) {
-            cells[column] = sign;
+            cells[column] = symbol;
         }
     }
-    cells.into_iter().map(|(style, sign)| styled(style, &sign.to_string())).collect()
+    cells.into_iter().map(|(style, symbol)| styled(style, &symbol.to_string())).collect()
 }
 
 /// Writes texts below their instants: whole where there is room, else their last digits, or nothing.
-fn place(now: Duration, mut marks: Vec<(Duration, String)>) -> String {
+fn place_marks(now: Duration, mut marks: Vec<(Duration, String)>) -> String {
     marks.sort();
     let mut line = String::new();
     // From the right, as each text has room until the next one.
@@ -141,11 +141,11 @@ fn place(now: Duration, mut marks: Vec<(Duration, String)>) -> String {
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let word: String = word.chars().take(width).collect();
+        let cut: String = word.chars().take(width).collect();
         let length = |text: &str| text.chars().count();
-        match lines.last_mut().filter(|line| length(line) + 1 + length(&word) <= width) {
-            Some(line) => *line = format!("{line} {word}"),
-            None => lines.push(word),
+        match lines.last_mut().filter(|line| length(line) + 1 + length(&cut) <= width) {
+            Some(line) => *line = format!("{line} {cut}"),
+            None => lines.push(cut),
         }
     }
     lines

@@ -1,7 +1,7 @@
 //! Shows the story in the terminal: as a picture that moves where there is room for one, else line by line.
 
 use super::picture::{self, BOLD, DIM, WARM, styled};
-use super::story::Shared;
+use super::story::SharedStory;
 use super::view::view;
 use std::io::{self, IsTerminal, Write};
 
@@ -14,53 +14,53 @@ pub(super) struct Screen {
     out: io::Stdout,
     colour: bool,
     /// True while there is a picture.
-    live: bool,
+    has_picture: bool,
     /// The picture on the screen.
-    drawn: Vec<String>,
+    drawn_lines: Vec<String>,
 }
 
 impl Screen {
     /// Shows colours only if they are `wanted`, and no picture if it is on a page.
-    pub(super) fn new(wanted: bool, page: bool) -> Self {
+    pub(super) fn new(use_colour: bool, page: bool) -> Self {
         let out = io::stdout();
         let is_terminal = out.is_terminal();
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
             out,
-            colour: is_terminal && wanted,
-            live: is_terminal && !dumb && !page && knows_unicode(),
-            drawn: Vec::new(),
+            colour: is_terminal && use_colour,
+            has_picture: is_terminal && !dumb && !page && knows_unicode(),
+            drawn_lines: Vec::new(),
         }
     }
 
-    pub(super) fn show(&mut self, story: &Shared) -> io::Result<()> {
-        if self.live {
+    pub(super) fn show(&mut self, story: &SharedStory) -> io::Result<()> {
+        if self.has_picture {
             let (columns, rows) = size();
-            let lines = story.with(|story, now| picture::moving(&view(story, now), now, rows));
+            let lines = story.with(|story, now| picture::render_live(&view(story, now), now, rows));
             if columns >= picture::WIDTH && lines.len() < rows {
                 return self.draw(lines);
             }
-            self.leave()?;
+            self.end_picture()?;
         }
-        let mut news = String::new();
+        let mut text = String::new();
         story.with(|story, _| {
             for note in story.notes.iter_mut().filter(|note| !note.printed) {
                 note.printed = true;
                 let style = if note.is_problem { WARM } else { BOLD };
                 let clock = styled(DIM, &format!("{:>5.1} s  ", note.at.as_secs_f64()));
-                news += &format!("{clock}{}\n", styled(style, &note.text));
+                text += &format!("{clock}{}\n", styled(style, &note.text));
             }
         });
-        self.print(&news)
+        self.print(&text)
     }
 
     /// Leaves the picture as it is now, for good.
-    pub(super) fn freeze(&mut self, story: &Shared) -> io::Result<()> {
+    pub(super) fn freeze(&mut self, story: &SharedStory) -> io::Result<()> {
         self.show(story)?;
-        if self.live {
-            self.draw(story.with(|story, now| picture::still(&view(story, now), now)))?;
+        if self.has_picture {
+            self.draw(story.with(|story, now| picture::render_final(&view(story, now), now)))?;
         }
-        self.leave()
+        self.end_picture()
     }
 
     /// Writes text in one piece, so that no half of a frame is ever seen.
@@ -70,23 +70,23 @@ impl Screen {
         self.out.flush()
     }
 
-    fn leave(&mut self) -> io::Result<()> {
-        match std::mem::take(&mut self.live) {
+    fn end_picture(&mut self) -> io::Result<()> {
+        match std::mem::take(&mut self.has_picture) {
             true => self.print(SHOW_CURSOR),
             false => Ok(()),
         }
     }
 
     fn draw(&mut self, lines: Vec<String>) -> io::Result<()> {
-        if lines == self.drawn {
+        if lines == self.drawn_lines {
             return Ok(());
         }
-        let up = match self.drawn.len() {
+        let up = match self.drawn_lines.len() {
             0 => String::new(),
             rows => format!("\r\x1b[{rows}A"),
         };
         let text: String = lines.iter().map(|line| format!("{line}{CLEAR_RIGHT}\n")).collect();
-        self.drawn = lines;
+        self.drawn_lines = lines;
         self.print(&format!("{HIDE_CURSOR}{up}{text}{CLEAR_BELOW}"))
     }
 }
@@ -94,15 +94,15 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         // Nothing can be done about a terminal that is gone.
-        let _ = self.leave();
+        let _ = self.end_picture();
     }
 }
 
 /// The text without styles.
 pub(super) fn plain(text: &str) -> String {
-    let mut rest = text.split("\x1b[");
-    let first = rest.next().unwrap_or_default().to_owned();
-    rest.fold(first, |plain, part| match part.split_once('m') {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |plain, part| match part.split_once('m') {
         Some((codes, text)) if codes.bytes().all(|b| b.is_ascii_digit() || b == b';') => {
             plain + text
         }

@@ -17,10 +17,10 @@ use tokio::task::JoinSet;
 const WORK: Duration = Duration::from_millis(600);
 
 #[derive(Clone, Default)]
-pub(super) struct Sink(Arc<Mutex<Seen>>);
+pub(super) struct Sink(Arc<Mutex<Observations>>);
 
 #[derive(Default)]
-struct Seen {
+struct Observations {
     /// Shared by the turns under way: each ends when its work is done, or its sender is gone.
     running: Arc<()>,
     highest_term: u64,
@@ -46,16 +46,16 @@ impl Sink {
     }
 
     fn begin(&self, term: u64, slot: String) -> Arc<()> {
-        let mut seen = self.lock();
-        let is_alone = Arc::strong_count(&seen.running) == 1;
-        let is_fair = is_alone && term >= seen.highest_term && slot > seen.newest_slot;
-        seen.overlapping += usize::from(!is_fair);
-        seen.highest_term = seen.highest_term.max(term);
-        seen.newest_slot = slot.max(std::mem::take(&mut seen.newest_slot));
-        seen.running.clone()
+        let mut observations = self.lock();
+        let is_only_turn = Arc::strong_count(&observations.running) == 1;
+        let is_valid = is_only_turn && term >= observations.highest_term && slot > observations.newest_slot;
+        observations.overlapping += usize::from(!is_valid);
+        observations.highest_term = observations.highest_term.max(term);
+        observations.newest_slot = slot.max(std::mem::take(&mut observations.newest_slot));
+        observations.running.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, Observations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     /// What the sink finds when turns begin in this order, each one after so many have ended.
-    fn found(turns: &[(u64, &str, usize)]) -> usize {
+    fn count_overlapping(turns: &[(u64, &str, usize)]) -> usize {
         let (sink, mut running) = (Sink::default(), Vec::new());
         for (term, slot, ended) in turns {
             running.drain(..ended);
@@ -90,14 +90,14 @@ mod tests {
 
     #[test]
     fn turns_that_should_not_have_been_are_counted() {
-        assert_eq!(found(&[(1, "a", 0), (2, "b", 1), (2, "c", 1)]), 0);
-        assert_eq!(found(&[(1, "a", 0), (2, "b", 0)]), 1, "two at once");
+        assert_eq!(count_overlapping(&[(1, "a", 0), (2, "b", 1), (2, "c", 1)]), 0);
+        assert_eq!(count_overlapping(&[(1, "a", 0), (2, "b", 0)]), 1, "two at once");
         assert_eq!(
-            found(&[(1, "a", 0), (2, "b", 0), (2, "c", 1), (2, "d", 2)]),
+            count_overlapping(&[(1, "a", 0), (2, "b", 0), (2, "c", 1), (2, "d", 2)]),
             2,
             "one that lasts"
         );
-        assert_eq!(found(&[(2, "a", 0), (1, "b", 1)]), 1, "of an earlier term");
-        assert_eq!(found(&[(1, "a", 0), (2, "a", 1)]), 1, "a slot twice");
+        assert_eq!(count_overlapping(&[(2, "a", 0), (1, "b", 1)]), 1, "of an earlier term");
+        assert_eq!(count_overlapping(&[(1, "a", 0), (2, "a", 1)]), 1, "a slot twice");
     }
 }

@@ -1,9 +1,9 @@
 //! A store, a sink, and candidates as processes of this program.
 
-use super::act::Act;
+use super::act::Action;
 use super::link;
 use super::sink::Sink;
-use super::story::{ELECTION, Event, Shared, Story};
+use super::story::{ELECTION, Event, SharedStory, Story};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::NamedTempFile;
 use tenure::engine::CandidateSettings;
-use tenure::status::Replacement;
+use tenure::status::TakeoverTime;
 use tenure_core::{format_duration, variable};
 use tenure_store::{self as store, Store};
 use tenure_wasmtime::EXAMPLE_HANDLER;
@@ -29,91 +29,91 @@ const FAILOVER: Duration = Duration::from_secs(3);
 
 /// Returns how soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a
 /// supervisor, and kill it.
-fn replacement() -> io::Result<Replacement> {
+fn replacement() -> io::Result<TakeoverTime> {
     let mut settings = CandidateSettings::default();
     settings.options.failover = Some(FAILOVER);
     settings.options.address = Some("http://127.0.0.1".to_owned());
     settings.options.last_will = Some(cfg!(target_os = "linux"));
     settings
-        .replacement()
+        .takeover_time()
         .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
 }
 
 /// Things that all candidates use, and that live as long as they do.
-struct Props {
+struct SharedResources {
     store: Store,
     sink: SocketAddr,
     handler: NamedTempFile,
 }
 
 struct Candidate {
-    who: usize,
+    index: usize,
     name: &'static str,
-    props: Arc<Props>,
-    story: Shared,
+    resources: Arc<SharedResources>,
+    story: SharedStory,
     /// The address of its path to the store.
-    link: SocketAddr,
+    store_address: SocketAddr,
     /// That of the path from the others. It stays, whatever port a process listens on.
-    face: SocketAddr,
-    listens: watch::Sender<Option<SocketAddr>>,
+    public_address: SocketAddr,
+    listen_address: watch::Sender<Option<SocketAddr>>,
 }
 
 /// Starts candidates of these names in `tasks`, which kill their processes when they are shut down.
-pub(super) async fn open(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::Result<Shared> {
+pub(super) async fn open(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::Result<SharedStory> {
     let store = store::run((Ipv4Addr::LOCALHOST, 0).into(), Vec::new()).await?;
-    let (judge, sink) = Sink::start(tasks).await?;
+    let (endpoint, sink) = Sink::start(tasks).await?;
     let mut handler = tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
     handler.write_all(EXAMPLE_HANDLER)?;
     handler.flush()?;
-    let story = Shared::new(Story::new(names, replacement()?, judge));
-    let props = Arc::new(Props { store, sink, handler });
-    for (who, name) in names.iter().enumerate() {
+    let story = SharedStory::new(Story::new(names, replacement()?, endpoint));
+    let resources = Arc::new(SharedResources { store, sink, handler });
+    for (index, name) in names.iter().enumerate() {
         let counted = story.clone();
         let count = move |number| {
-            counted.with(|story, now| story.lanes[who].requests.add(now, number));
+            counted.with(|story, now| story.lanes[index].requests.add(now, number));
         };
-        let cut = || story.with(|story, _| story.lanes[who].cut.subscribe());
-        let (_, to_store) = watch::channel(Some(props.store.address()));
-        let listens = watch::Sender::new(None);
-        let link = link::open(to_store, cut(), count, tasks).await?;
-        let face = link::open(listens.subscribe(), cut(), |_| {}, tasks).await?;
-        let (acts, received) = unbounded_channel();
-        story.with(|story, _| story.lanes[who].acts = acts);
-        let (props, candidate) = (props.clone(), story.clone());
-        let candidate = Candidate { who, name, props, story: candidate, link, face, listens };
-        tasks.spawn(Arc::new(candidate).live(received));
-        story.with(|story, now| story.act(now, who, Act::Start));
+        let cut = || story.with(|story, _| story.lanes[index].cut.subscribe());
+        let (_, to_store) = watch::channel(Some(resources.store.address()));
+        let listen_address = watch::Sender::new(None);
+        let store_address = link::open(to_store, cut(), count, tasks).await?;
+        let public_address = link::open(listen_address.subscribe(), cut(), |_| {}, tasks).await?;
+        let (action_sender, action_receiver) = unbounded_channel();
+        story.with(|story, _| story.lanes[index].action_sender = action_sender);
+        let (resources, candidate) = (resources.clone(), story.clone());
+        let candidate = Candidate { index, name, resources, story: candidate, store_address, public_address, listen_address };
+        tasks.spawn(Arc::new(candidate).run_processes(action_receiver));
+        story.with(|story, now| story.apply(now, index, Action::Start));
     }
     Ok(story)
 }
 
 impl Candidate {
     /// Runs a process whenever one is started.
-    async fn live(self: Arc<Self>, mut acts: UnboundedReceiver<Act>) {
-        while let Some(act) = acts.recv().await {
-            if act == Act::Start {
-                let ended = self.run(&mut acts).await;
-                let how = ended.unwrap_or_else(|error| error.to_string());
-                self.story.with(|story, now| story.process_ended(self.who, now, &how));
+    async fn run_processes(self: Arc<Self>, mut actions: UnboundedReceiver<Action>) {
+        while let Some(action) = actions.recv().await {
+            if action == Action::Start {
+                let ended = self.run(&mut actions).await;
+                let reason = ended.unwrap_or_else(|error| error.to_string());
+                self.story.with(|story, now| story.process_ended(self.index, now, &reason));
             }
         }
     }
 
     /// Runs a process to its end, and tells how that was.
-    async fn run(self: &Arc<Self>, acts: &mut UnboundedReceiver<Act>) -> io::Result<String> {
+    async fn run(self: &Arc<Self>, actions: &mut UnboundedReceiver<Action>) -> io::Result<String> {
         let mut child = self.process().spawn()?;
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let out = each_line(out, |line| self.hear(&line));
-        let err = each_line(err, |line| self.complain(&format!("says: {line}")));
+        let out = each_line(out, |line| self.on_log_line(&line));
+        let err = each_line(err, |line| self.report_problem(&format!("says: {line}")));
         let mut lines = pin!(async { tokio::join!(out, err) });
         let mut orders = JoinSet::new();
         loop {
             tokio::select! {
-                Some(act) = acts.recv() => {
-                    if act == Act::Resign {
+                Some(action) = actions.recv() => {
+                    if action == Action::Resign {
                         orders.spawn(self.clone().resign());
-                    } else if let Err(error) = signal(&mut child, act) {
-                        self.complain(&format!("cannot be told to {}: {error}", act.name()));
+                    } else if let Err(error) = signal(&mut child, action) {
+                        self.report_problem(&format!("cannot be told to {}: {error}", action.name()));
                     }
                 }
                 _ = &mut lines => break,
@@ -123,11 +123,11 @@ impl Candidate {
     }
 
     fn process(&self) -> Command {
-        let (store, sink) = (&self.props.store, self.props.sink);
-        let link = self.link.to_string();
+        let (store, sink) = (&self.resources.store, self.resources.sink);
+        let link = self.store_address.to_string();
         // What is signed is the path, not the host.
-        let through = store.connection_string().replace(&store.address().to_string(), &link);
-        let mut command = command("run", &through);
+        let connection_string = store.connection_string().replace(&store.address().to_string(), &link);
+        let mut command = command("run", &connection_string);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
         command.args([
             "--name",
@@ -137,42 +137,42 @@ impl Candidate {
             "--failover",
             &format_duration(FAILOVER),
         ]);
-        command.arg("--address").arg(format!("http://{}", self.face));
-        command.arg("--handler").arg(self.props.handler.path());
+        command.arg("--address").arg(format!("http://{}", self.public_address));
+        command.arg("--handler").arg(self.resources.handler.path());
         command.arg("--env").arg(format!("REPORT_URL=http://{sink}/turns"));
         command.arg("--allow-host").arg(sink.to_string());
         command
     }
 
     /// Takes a line of the log. What is no event is passed on as it is.
-    fn hear(&self, line: &str) {
-        match read(line) {
-            None => self.complain(&format!("says: {line}")),
+    fn on_log_line(&self, line: &str) {
+        match parse_line(line) {
+            None => self.report_problem(&format!("says: {line}")),
             Some((_, None)) => {}
             Some((_, Some(Event::Note { detail }))) => {
                 let address = detail.strip_prefix("listening on http://");
                 if let Some(Ok(address)) = address.map(str::parse) {
-                    self.listens.send_replace(Some(address));
+                    self.listen_address.send_replace(Some(address));
                 }
             }
             Some((at, Some(event))) => {
-                self.story.with(|story, _| story.event(self.who, story.at(at), event));
+                self.story.with(|story, _| story.event(self.index, story.at(at), event));
             }
         }
     }
 
-    fn complain(&self, what: &str) {
-        self.story.with(|story, now| story.problem(now, format!("{} {what}", self.name)));
+    fn report_problem(&self, text: &str) {
+        self.story.with(|story, now| story.problem(now, format!("{} {text}", self.name)));
     }
 
     async fn resign(self: Arc<Self>) {
-        let mut command = command("transfer", &self.props.store.connection_string());
-        let why = match command.args(["--wait", "20s"]).output().await {
+        let mut command = command("transfer", &self.resources.store.connection_string());
+        let reason = match command.args(["--wait", "20s"]).output().await {
             Ok(output) if output.status.success() => return,
             Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
-        self.complain(&format!("does not resign: {why}"));
+        self.report_problem(&format!("does not resign: {reason}"));
     }
 }
 
@@ -194,16 +194,16 @@ fn command(verb: &str, connection_string: &str) -> Command {
     command
 }
 
-async fn each_line(stream: Option<impl AsyncRead + Unpin>, take: impl Fn(String)) {
+async fn each_line(stream: Option<impl AsyncRead + Unpin>, on_line: impl Fn(String)) {
     let Some(stream) = stream else { return };
     let mut lines = BufReader::new(stream).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        take(line);
+        on_line(line);
     }
 }
 
 /// Reads a line of a log. The event is None if the demo does not use it.
-fn read(line: &str) -> Option<(DateTime<Utc>, Option<Event>)> {
+fn parse_line(line: &str) -> Option<(DateTime<Utc>, Option<Event>)> {
     #[derive(Deserialize)]
     struct Line {
         timestamp: String,
@@ -215,7 +215,7 @@ fn read(line: &str) -> Option<(DateTime<Utc>, Option<Event>)> {
 }
 
 #[cfg(unix)]
-fn signal(child: &mut Child, act: Act) -> io::Result<()> {
+fn signal(child: &mut Child, action: Action) -> io::Result<()> {
     use rustix::process::{Pid, Signal, kill_process};
     use tenure_supervisor::children_of;
 
@@ -223,22 +223,22 @@ fn signal(child: &mut Child, act: Act) -> io::Result<()> {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let Some(pid) = pid else { return Ok(()) };
     // A supervisor passes other signals on. Without it, what it supervises dies.
-    let both = || [vec![pid], children_of(pid)].concat();
-    let (signal, pids) = match act {
-        Act::KillMachine => (Signal::KILL, vec![pid]),
-        Act::KillProcess => (Signal::KILL, children_of(pid)),
-        Act::Freeze => (Signal::STOP, both()),
-        Act::Thaw => (Signal::CONT, both()),
-        Act::Stop => (Signal::TERM, vec![pid]),
+    let with_children = || [vec![pid], children_of(pid)].concat();
+    let (signal, pids) = match action {
+        Action::KillMachine => (Signal::KILL, vec![pid]),
+        Action::KillProcess => (Signal::KILL, children_of(pid)),
+        Action::Freeze => (Signal::STOP, with_children()),
+        Action::Thaw => (Signal::CONT, with_children()),
+        Action::Stop => (Signal::TERM, vec![pid]),
         _ => return Ok(()),
     };
     pids.into_iter().try_for_each(|pid| Ok(kill_process(pid, signal)?))
 }
 
 #[cfg(not(unix))]
-fn signal(child: &mut Child, act: Act) -> io::Result<()> {
+fn signal(child: &mut Child, act: Action) -> io::Result<()> {
     match act {
-        Act::KillMachine => child.start_kill(),
+        Action::KillMachine => child.start_kill(),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
@@ -258,9 +258,9 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_a_log_are_understood() {
+    fn log_events_are_parsed() {
         let event = |event: &Logged| {
-            let (at, event) = read(&logged(event)).unwrap();
+            let (at, event) = parse_line(&logged(event)).unwrap();
             assert_eq!(at.timestamp_millis(), 1_500);
             event
         };
@@ -277,6 +277,6 @@ mod tests {
 
     #[test]
     fn other_lines_are_no_events() {
-        assert_eq!(read("thread 'main' panicked"), None);
+        assert_eq!(parse_line("thread 'main' panicked"), None);
     }
 }

@@ -1,12 +1,12 @@
 //! The events so far: what was done to the candidates, and what they reported. All times count from the start.
 
-use super::act::Act;
+use super::act::Action;
 use super::sink::Sink;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::status::Replacement;
+use tenure::status::TakeoverTime;
 use tenure_server::page::Rate;
 use tenure_server::page::view::{Kind, WINDOW};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -19,28 +19,28 @@ pub(super) const ELECTION: &str = "demo/report";
 const RUNNING: &str = "running";
 
 /// The most turns, terms and notes that are kept: more than the page shows.
-const KEPT: usize = 200;
+const MAX_ENTRIES: usize = 200;
 
 /// The story in the hands of the candidates, who tell it, and of those who show it.
 #[derive(Clone)]
-pub(super) struct Shared(Arc<Mutex<Story>>);
+pub(super) struct SharedStory(Arc<Mutex<Story>>);
 
-impl Shared {
+impl SharedStory {
     pub(super) fn new(story: Story) -> Self {
         Self(Arc::new(Mutex::new(story)))
     }
 
     /// Goes on with the story, at the time since its start.
-    pub(super) fn with<T>(&self, tell: impl FnOnce(&mut Story, Duration) -> T) -> T {
+    pub(super) fn with<T>(&self, action: impl FnOnce(&mut Story, Duration) -> T) -> T {
         let mut story = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = story.at(Utc::now());
-        tell(&mut story, now)
+        action(&mut story, now)
     }
 }
 
 pub(super) struct Story {
     origin: DateTime<Utc>,
-    pub replacement: Replacement,
+    pub replacement: TakeoverTime,
     /// The judge of the turns.
     pub sink: Sink,
     pub lanes: Vec<Lane>,
@@ -48,8 +48,8 @@ pub(super) struct Story {
     pub terms: Vec<Term>,
     pub notes: Vec<Note>,
     /// Turns that began, and turns that succeeded.
-    pub began: usize,
-    pub succeeded: usize,
+    pub turns_started: usize,
+    pub turns_succeeded: usize,
 }
 
 /// An event of a candidate's log, as far as the demo uses it.
@@ -89,29 +89,29 @@ pub(super) struct Lane {
     pub spans: Vec<(Kind, Duration, Option<Duration>)>,
     pub requests: Rate,
     /// Tells its task what is done to it.
-    pub acts: UnboundedSender<Act>,
+    pub action_sender: UnboundedSender<Action>,
     /// Cuts its network paths.
     pub cut: watch::Sender<bool>,
 }
 
 /// A turn, by the log of the candidate that ran it.
 pub(super) struct Turn {
-    pub who: usize,
+    pub candidate: usize,
     pub slot: String,
-    pub began: Duration,
+    pub started_at: Duration,
     /// As the log names it, or `RUNNING`.
     pub outcome: String,
 }
 
 /// A term, and its leader.
 pub(super) struct Term {
-    pub who: usize,
+    pub candidate: usize,
     pub term: u64,
     pub since: Duration,
     /// How long the leader may act after a beat.
-    pub acts: Duration,
+    pub validity: Duration,
     /// The reason why another candidate must take over, and its time.
-    pub fault: Option<(Act, Duration)>,
+    pub fault: Option<(Action, Duration)>,
     /// When, and how in words.
     pub ended: Option<(Duration, String)>,
     pub turns: usize,
@@ -127,16 +127,16 @@ pub(super) struct Note {
 
 impl Lane {
     /// Returns true if it is in such a span.
-    pub(super) fn is(&self, kind: Kind) -> bool {
-        self.spans.iter().any(|(of, _, to)| *of == kind && to.is_none())
+    pub(super) fn is_in(&self, kind: Kind) -> bool {
+        self.spans.iter().any(|(span_kind, _, to)| *span_kind == kind && to.is_none())
     }
 
     fn may_end(&self) -> bool {
         matches!(self.state, State::Killed | State::Stopped)
     }
 
-    fn is_hindered(&self) -> bool {
-        self.is(Kind::Frozen) || self.is(Kind::CutOff)
+    fn is_impaired(&self) -> bool {
+        self.is_in(Kind::Frozen) || self.is_in(Kind::CutOff)
     }
 
     fn enter(&mut self, at: Duration, state: State) {
@@ -146,11 +146,11 @@ impl Lane {
     }
 
     /// Begins or ends such a span, unless that is so already.
-    fn set(&mut self, at: Duration, kind: Kind, is: bool) {
-        let open = self.spans.iter_mut().find(|(of, _, to)| *of == kind && to.is_none());
+    fn set(&mut self, at: Duration, kind: Kind, active: bool) {
+        let open = self.spans.iter_mut().find(|(span_kind, _, to)| *span_kind == kind && to.is_none());
         match open {
-            Some((_, _, to)) if !is => *to = Some(at),
-            None if is => {
+            Some((_, _, to)) if !active => *to = Some(at),
+            None if active => {
                 // What is older is no longer in sight.
                 self.spans.retain(|(_, _, to)| to.is_none_or(|to| to + WINDOW >= at));
                 self.spans.push((kind, at, None));
@@ -163,27 +163,27 @@ impl Lane {
 impl Term {
     /// Since when the leader gives no beats, though it holds the lease.
     fn silent_since(&self) -> Option<Duration> {
-        let silent = |act| matches!(act, Act::KillMachine | Act::Freeze | Act::Partition);
+        let silent = |act| matches!(act, Action::KillMachine | Action::Freeze | Action::Partition);
         self.fault.filter(|(act, _)| silent(*act)).map(|(_, since)| since)
     }
 
     /// Returns until when the leader may act, as far as is known at `now`.
     pub(super) fn valid_until(&self, now: Duration) -> Duration {
-        self.silent_since().unwrap_or(now) + self.acts
+        self.silent_since().unwrap_or(now) + self.validity
     }
 
     /// Returns until when the leader keeps the others out with such a promise, unless it gives the lease back.
-    pub(super) fn waits_until(&self, promise: Duration) -> Option<Duration> {
+    pub(super) fn blocks_until(&self, promise: Duration) -> Option<Duration> {
         self.silent_since().map(|since| since + promise)
     }
 
-    fn end(&mut self, at: Duration, how: &str) {
-        self.ended.get_or_insert_with(|| (at, how.to_owned()));
+    fn end(&mut self, at: Duration, reason: &str) {
+        self.ended.get_or_insert_with(|| (at, reason.to_owned()));
     }
 }
 
 /// A measured time, as exactly as people can feel it.
-pub(super) fn brief(span: Duration) -> String {
+pub(super) fn format_brief(span: Duration) -> String {
     match span.as_millis() {
         millis @ ..1_000 => format!("{millis} ms"),
         _ => format!("{:.1} s", span.as_secs_f64()),
@@ -191,14 +191,14 @@ pub(super) fn brief(span: Duration) -> String {
 }
 
 impl Story {
-    pub(super) fn new(names: &[&'static str], replacement: Replacement, sink: Sink) -> Self {
+    pub(super) fn new(names: &[&'static str], replacement: TakeoverTime, sink: Sink) -> Self {
         let lane = |name: &&'static str| Lane {
             name,
             state: State::Starting,
             ended: true,
             spans: Vec::new(),
             requests: Rate::default(),
-            acts: unbounded_channel().0,
+            action_sender: unbounded_channel().0,
             cut: watch::Sender::new(false),
         };
         Self {
@@ -209,8 +209,8 @@ impl Story {
             turns: Vec::new(),
             terms: Vec::new(),
             notes: Vec::new(),
-            began: 0,
-            succeeded: 0,
+            turns_started: 0,
+            turns_succeeded: 0,
         }
     }
 
@@ -227,16 +227,16 @@ impl Story {
     /// The leader that may act.
     pub(super) fn holder(&self, now: Duration) -> Option<usize> {
         let last = self.terms.last()?;
-        (last.ended.is_none() && now < last.valid_until(now)).then_some(last.who)
+        (last.ended.is_none() && now < last.valid_until(now)).then_some(last.candidate)
     }
 
     /// The turn that a candidate runs.
-    pub(super) fn running(&self, who: usize) -> Option<&Turn> {
-        self.turns.iter().find(|turn| turn.who == who && turn.outcome == RUNNING)
+    pub(super) fn running(&self, index: usize) -> Option<&Turn> {
+        self.turns.iter().find(|turn| turn.candidate == index && turn.outcome == RUNNING)
     }
 
     /// Returns why another candidate took over in the term of that index, and how soon.
-    pub(super) fn takeover(&self, term: usize) -> Option<(Act, Duration)> {
+    pub(super) fn takeover(&self, term: usize) -> Option<(Action, Duration)> {
         let (cause, since) = self.terms.get(term.checked_sub(1)?)?.fault?;
         Some((cause, self.terms.get(term)?.since.saturating_sub(since)))
     }
@@ -247,71 +247,71 @@ impl Story {
     }
 
     /// Returns what can be done to a candidate on the page.
-    pub(super) fn possible(&self, who: usize, now: Duration) -> Vec<Act> {
-        let lane = &self.lanes[who];
-        let (frozen, cut_off) = (lane.is(Kind::Frozen), lane.is(Kind::CutOff));
-        let runs = !lane.ended && lane.state != State::Killed;
-        let moves = runs && !frozen;
+    pub(super) fn possible_actions(&self, index: usize, now: Duration) -> Vec<Action> {
+        let lane = &self.lanes[index];
+        let (frozen, cut_off) = (lane.is_in(Kind::Frozen), lane.is_in(Kind::CutOff));
+        let is_running = !lane.ended && lane.state != State::Killed;
+        let is_responsive = is_running && !frozen;
         let all = [
-            (Act::KillMachine, runs),
+            (Action::KillMachine, is_running),
             // A frozen supervisor sees nothing.
-            (Act::KillProcess, moves && self.replacement.supervised),
-            (Act::Start, lane.ended),
+            (Action::KillProcess, is_responsive && self.replacement.is_supervised),
+            (Action::Start, lane.ended),
             // Elsewhere only the supervisor would stand still.
-            (Act::Freeze, moves && cfg!(target_os = "linux")),
-            (Act::Thaw, runs && frozen),
-            (Act::Partition, !cut_off),
-            (Act::Heal, cut_off),
-            (Act::Resign, moves && !cut_off && self.holder(now) == Some(who)),
+            (Action::Freeze, is_responsive && cfg!(target_os = "linux")),
+            (Action::Thaw, is_running && frozen),
+            (Action::Partition, !cut_off),
+            (Action::Heal, cut_off),
+            (Action::Resign, is_responsive && !cut_off && self.holder(now) == Some(index)),
         ];
         all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
     }
 
     /// Does something to a candidate.
-    pub(super) fn act(&mut self, now: Duration, who: usize, act: Act) {
+    pub(super) fn apply(&mut self, now: Duration, index: usize, action: Action) {
         // Its task is gone when the demo is over.
-        let _ = self.lanes[who].acts.send(act);
-        let leads = self.holder(now) == Some(who);
-        let during = self.running(who).map_or("", |_| " in the middle of a turn");
-        let lane = &mut self.lanes[who];
+        let _ = self.lanes[index].action_sender.send(action);
+        let is_holder = self.holder(now) == Some(index);
+        let during = self.running(index).map_or("", |_| " in the middle of a turn");
+        let lane = &mut self.lanes[index];
         let name = lane.name;
-        if let Some(term) = self.terms.last_mut().filter(|last| last.who == who) {
+        if let Some(term) = self.terms.last_mut().filter(|last| last.candidate == index) {
             // The first cause counts: a frozen leader that is then killed was lost when it froze.
-            if leads && act.effect().is_some() && !lane.is_hindered() {
-                term.fault = Some((act, now));
+            if is_holder && action.effect().is_some() && !lane.is_impaired() {
+                term.fault = Some((action, now));
             }
-            match act {
-                Act::KillMachine => term.end(now, "its machine died"),
-                Act::KillProcess => term.end(now, "its process died"),
+            match action {
+                Action::KillMachine => term.end(now, "its machine died"),
+                Action::KillProcess => term.end(now, "its process died"),
                 _ => {}
             }
         }
-        match act {
-            Act::Start => {
+        match action {
+            Action::Start => {
                 lane.enter(now, State::Starting);
                 lane.ended = false;
             }
-            Act::KillMachine | Act::KillProcess => lane.enter(now, State::Killed),
-            Act::Stop => lane.enter(now, State::Stopped),
-            Act::Freeze | Act::Thaw => lane.set(now, Kind::Frozen, act == Act::Freeze),
-            Act::Partition | Act::Heal => {
-                lane.cut.send_replace(act == Act::Partition);
-                lane.set(now, Kind::CutOff, act == Act::Partition);
+            Action::KillMachine | Action::KillProcess => lane.enter(now, State::Killed),
+            Action::Stop => lane.enter(now, State::Stopped),
+            Action::Freeze | Action::Thaw => lane.set(now, Kind::Frozen, action == Action::Freeze),
+            Action::Partition | Action::Heal => {
+                lane.cut.send_replace(action == Action::Partition);
+                lane.set(now, Kind::CutOff, action == Action::Partition);
             }
-            Act::Resign => {}
+            Action::Resign => {}
         }
-        let effect = match act.effect() {
-            Some(effect) if leads => effect,
+        let effect = match action.effect() {
+            Some(effect) if is_holder => effect,
             Some(_) => "It only followed: nothing changes.",
             None => "",
         };
-        let text = format!("{} {effect}", act.sentence(name, during));
+        let text = format!("{} {effect}", action.sentence(name, during));
         self.note(now, text.trim_end().to_owned());
     }
 
     /// Takes an event of a candidate's log.
-    pub(super) fn event(&mut self, who: usize, at: Duration, event: Event) {
-        let lane = &mut self.lanes[who];
+    pub(super) fn event(&mut self, index: usize, at: Duration, event: Event) {
+        let lane = &mut self.lanes[index];
         let (name, may_end) = (lane.name, lane.may_end());
         match event {
             Event::Following if !may_end => lane.enter(at, State::Follows),
@@ -319,31 +319,31 @@ impl Story {
                 if !may_end {
                     lane.enter(at, State::Leads);
                 }
-                self.elected(who, at, term, Duration::from_millis(valid_for_ms));
+                self.elected(index, at, term, Duration::from_millis(valid_for_ms));
             }
-            Event::Renewed { term } => self.goes_on(at, term),
+            Event::Renewed { term } => self.on_progress(at, term),
             Event::TurnStarted { term, slot } => {
-                self.goes_on(at, term);
-                self.began += 1;
-                if let Some(of) = self.terms.iter_mut().rfind(|of| of.term == term) {
-                    of.turns += 1;
+                self.on_progress(at, term);
+                self.turns_started += 1;
+                if let Some(leadership) = self.terms.iter_mut().rfind(|entry| entry.term == term) {
+                    leadership.turns += 1;
                 }
                 let outcome = RUNNING.to_owned();
-                keep(&mut self.turns, Turn { who, slot, began: at, outcome });
+                push_bounded(&mut self.turns, Turn { candidate: index, slot, started_at: at, outcome });
             }
             Event::TurnEnded { slot, outcome, detail, .. } => {
-                let is_it = |turn: &&mut Turn| turn.who == who && turn.slot == slot;
-                if let Some(turn) = self.turns.iter_mut().rfind(is_it) {
+                let is_turn = |turn: &&mut Turn| turn.candidate == index && turn.slot == slot;
+                if let Some(turn) = self.turns.iter_mut().rfind(is_turn) {
                     turn.outcome.clone_from(&outcome);
                 }
                 if outcome == "succeeded" {
-                    self.succeeded += 1;
+                    self.turns_succeeded += 1;
                 } else {
                     let detail = detail.map(|text| format!(": {text}")).unwrap_or_default();
                     self.problem(at, format!("{name}: the turn of {slot} {outcome}{detail}"));
                 }
             }
-            Event::StoodDown { term, reason } => self.stood_down(who, at, term, &reason),
+            Event::StoodDown { term, reason } => self.stood_down(index, at, term, &reason),
             // What a supervisor reports of a process that was killed.
             Event::Problem { class, .. } if class == "process" && may_end => {}
             Event::Problem { class, detail } => {
@@ -354,26 +354,26 @@ impl Story {
     }
 
     /// The leader of that term still leads: it was not hindered for long enough.
-    fn goes_on(&mut self, at: Duration, term: u64) {
+    fn on_progress(&mut self, at: Duration, term: u64) {
         if let Some(last) = self.terms.last_mut().filter(|last| last.term == term)
-            && let Some((Act::Freeze | Act::Partition, since)) = last.fault
+            && let Some((Action::Freeze | Action::Partition, since)) = last.fault
             && since < at
-            && !self.lanes[last.who].is_hindered()
+            && !self.lanes[last.candidate].is_impaired()
         {
             last.fault = None;
         }
     }
 
-    fn elected(&mut self, who: usize, at: Duration, term: u64, acts: Duration) {
-        let name = self.lanes[who].name;
+    fn elected(&mut self, index: usize, at: Duration, term: u64, validity: Duration) {
+        let name = self.lanes[index].name;
         if let Some(last) = self.terms.last_mut() {
             last.end(at, "validity ended");
         }
-        let new = Term { who, term, since: at, acts, fault: None, ended: None, turns: 0 };
-        keep(&mut self.terms, new);
+        let new = Term { candidate: index, term, since: at, validity, fault: None, ended: None, turns: 0 };
+        push_bounded(&mut self.terms, new);
         let text = match self.takeover(self.terms.len() - 1) {
             Some((cause, after)) => {
-                let (after, cause) = (brief(after), cause.cause());
+                let (after, cause) = (format_brief(after), cause.cause());
                 format!("{name} takes over {after} {cause}, with a higher term: {term}.")
             }
             None => format!("{name} leads, with term {term}. Only {name} runs the turns."),
@@ -381,61 +381,61 @@ impl Story {
         self.note(at, text);
     }
 
-    fn stood_down(&mut self, who: usize, at: Duration, term: u64, reason: &str) {
-        let lane = &mut self.lanes[who];
-        let (name, asked) = (lane.name, lane.may_end());
-        let how = if asked { "stopped".to_owned() } else { reason.replace('-', " ") };
+    fn stood_down(&mut self, index: usize, at: Duration, term: u64, reason: &str) {
+        let lane = &mut self.lanes[index];
+        let (name, is_stopping) = (lane.name, lane.may_end());
+        let outcome = if is_stopping { "stopped".to_owned() } else { reason.replace('-', " ") };
         let mut fault = None;
-        if let Some(of) = self.terms.iter_mut().rfind(|of| of.term == term) {
-            if !asked && ["resigned", "handed-over"].contains(&reason) {
-                of.fault = Some((Act::Resign, at));
+        if let Some(leadership) = self.terms.iter_mut().rfind(|entry| entry.term == term) {
+            if !is_stopping && ["resigned", "handed-over"].contains(&reason) {
+                leadership.fault = Some((Action::Resign, at));
             }
-            of.end(at, &how);
-            fault = of.fault;
+            leadership.end(at, &outcome);
+            fault = leadership.fault;
         }
-        if asked {
+        if is_stopping {
             return;
         }
         lane.enter(at, State::Follows);
         match fault {
-            Some((Act::Resign, _)) => self.note(at, format!("{name} has given the lease back.")),
+            Some((Action::Resign, _)) => self.note(at, format!("{name} has given the lease back.")),
             Some(_) => self.note(at, format!("{name} no longer leads: its validity has ended.")),
-            None => self.problem(at, format!("{name} no longer leads, though unasked: {how}.")),
+            None => self.problem(at, format!("{name} no longer leads, though unasked: {outcome}.")),
         }
     }
 
     /// The process of a candidate is gone.
-    pub(super) fn process_ended(&mut self, who: usize, at: Duration, how: &str) {
-        let lane = &mut self.lanes[who];
+    pub(super) fn process_ended(&mut self, index: usize, at: Duration, reason: &str) {
+        let lane = &mut self.lanes[index];
         let name = lane.name;
         lane.ended = true;
         lane.set(at, Kind::Frozen, false);
         if !lane.may_end() {
             lane.enter(at, State::Lost);
-            self.problem(at, format!("{name} has ended unasked: {how}."));
+            self.problem(at, format!("{name} has ended unasked: {reason}."));
         }
         let turns = self.turns.iter_mut();
-        for turn in turns.filter(|turn| turn.who == who && turn.outcome == RUNNING) {
+        for turn in turns.filter(|turn| turn.candidate == index && turn.outcome == RUNNING) {
             "cut-off".clone_into(&mut turn.outcome);
         }
-        if let Some(term) = self.terms.last_mut().filter(|last| last.who == who) {
-            term.end(at, how);
+        if let Some(term) = self.terms.last_mut().filter(|last| last.candidate == index) {
+            term.end(at, reason);
         }
     }
 
     fn note(&mut self, at: Duration, text: String) {
-        keep(&mut self.notes, Note { at, is_problem: false, text, printed: false });
+        push_bounded(&mut self.notes, Note { at, is_problem: false, text, printed: false });
     }
 
     pub(super) fn problem(&mut self, at: Duration, text: String) {
         // A candidate may write what a terminal would obey.
         let text = text.replace(char::is_control, " ");
-        keep(&mut self.notes, Note { at, is_problem: true, text, printed: false });
+        push_bounded(&mut self.notes, Note { at, is_problem: true, text, printed: false });
     }
 }
 
 /// Adds to what is kept, and forgets the oldest if that is too much.
-fn keep<T>(kept: &mut Vec<T>, new: T) {
-    kept.drain(..kept.len().saturating_sub(KEPT - 1));
-    kept.push(new);
+fn push_bounded<T>(list: &mut Vec<T>, item: T) {
+    list.drain(..list.len().saturating_sub(MAX_ENTRIES - 1));
+    list.push(item);
 }

@@ -1,6 +1,6 @@
 //! The story as the page and the terminal show it.
 
-use super::act::Act;
+use super::act::Action;
 use super::story::{ELECTION, Lane, State, Story};
 use std::time::Duration;
 use tenure_core::milliseconds;
@@ -13,7 +13,7 @@ use tenure_server::page::view::{
 pub(super) fn view(story: &Story, now: Duration) -> View {
     let age_ms = |at: Duration| milliseconds(now.saturating_sub(at));
     let last = story.terms.last();
-    let (leads, gone) = match story.holder(now) {
+    let (current, vacated) = match story.holder(now) {
         Some(_) => (last, None),
         None => (None, last),
     };
@@ -25,27 +25,27 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
         left_ms: milliseconds(until.saturating_sub(now)),
         whole_ms: milliseconds(whole),
     };
-    let takeover = leads.and_then(|_| story.takeover(story.terms.len() - 1));
-    let vacancy = gone.and_then(|last| last.waits_until(story.promise()));
+    let takeover = current.and_then(|_| story.takeover(story.terms.len() - 1));
+    let vacancy = vacated.and_then(|last| last.blocks_until(story.promise()));
     View {
         election: ELECTION.to_owned(),
-        leader: leads.map(|last| Leader {
-            name: story.lanes[last.who].name.to_owned(),
+        leader: current.map(|last| Leader {
+            name: story.lanes[last.candidate].name.to_owned(),
             term: last.term,
             since: None,
             seen_ms: age_ms(last.since),
-            validity: Some(validity(last.valid_until(now), last.acts)),
+            validity: Some(validity(last.valid_until(now), last.validity)),
         }),
         replacement: Some(sentence(&story.replacement)),
         take_over: takeover
             .map(|(cause, after)| TakeOver { after_ms: milliseconds(after), cause: cause.cause() }),
         vacancy: vacancy.filter(|until| *until > now).map(|until| validity(until, story.promise())),
         window_ms: milliseconds(WINDOW),
-        lanes: (0..story.lanes.len()).map(|who| lane(story, who, now)).collect(),
+        lanes: (0..story.lanes.len()).map(|index| lane(story, index, now)).collect(),
         last_turn: story.turns.last().map(|turn| LastTurn {
             slot: turn.slot.clone(),
             outcome: turn.outcome.clone(),
-            candidate: Some(story.lanes[turn.who].name.to_owned()),
+            candidate: Some(story.lanes[turn.candidate].name.to_owned()),
             took_ms: None,
         }),
         changes: notes(false),
@@ -55,29 +55,29 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
     }
 }
 
-fn lane(story: &Story, who: usize, now: Duration) -> Shown {
-    let lane = &story.lanes[who];
-    let turns = story.turns.iter().filter(|turn| turn.who == who && turn.began + WINDOW >= now);
+fn lane(story: &Story, index: usize, now: Duration) -> Shown {
+    let lane = &story.lanes[index];
+    let turns = story.turns.iter().filter(|turn| turn.candidate == index && turn.started_at + WINDOW >= now);
     let turns = turns.map(|turn| Tick {
         outcome: turn.outcome.clone(),
-        age_ms: milliseconds(now.saturating_sub(turn.began)),
+        age_ms: milliseconds(now.saturating_sub(turn.started_at)),
     });
     let hindered = [(Kind::Frozen, "frozen"), (Kind::CutOff, "cut off")].into_iter();
-    let hindered = hindered.filter(|(kind, _)| lane.is(*kind));
+    let hindered = hindered.filter(|(kind, _)| lane.is_in(*kind));
     Shown {
         name: lane.name.to_owned(),
-        state: state(lane, story.holder(now) == Some(who)),
-        hindered: hindered.map(|(_, word)| word).collect(),
+        state: state(lane, story.holder(now) == Some(index)),
+        hindered: hindered.map(|(_, label)| label).collect(),
         requests_per_minute: Some(lane.requests.per_minute(now)),
-        spans: spans(story, who, now),
+        spans: spans(story, index, now),
         turns: turns.collect(),
-        actions: story.possible(who, now).into_iter().map(Act::name).collect(),
+        actions: story.possible_actions(index, now).into_iter().map(Action::name).collect(),
     }
 }
 
-fn state(lane: &Lane, holds: bool) -> &'static str {
+fn state(lane: &Lane, is_holder: bool) -> &'static str {
     match lane.state {
-        State::Follows | State::Leads if holds => "leads",
+        State::Follows | State::Leads if is_holder => "leads",
         // It does not know yet, or was not heard of since.
         State::Leads => "its validity has ended",
         State::Starting => "starts",
@@ -90,22 +90,22 @@ fn state(lane: &Lane, holds: bool) -> &'static str {
 }
 
 /// Returns what the candidate was: what covers other spans comes last.
-fn spans(story: &Story, who: usize, now: Duration) -> Vec<Span> {
-    let seen = |kind, term, from, to| Span::seen(WINDOW, now, kind, term, from, to);
-    let states = story.lanes[who].spans.iter();
+fn spans(story: &Story, index: usize, now: Duration) -> Vec<Span> {
+    let visible = |kind, term, from, to| Span::visible(WINDOW, now, kind, term, from, to);
+    let states = story.lanes[index].spans.iter();
     let mut spans: Vec<_> =
-        states.filter_map(|(kind, from, to)| seen(*kind, None, *from, *to)).collect();
-    for (place, term) in story.terms.iter().enumerate().filter(|(_, term)| term.who == who) {
+        states.filter_map(|(kind, from, to)| visible(*kind, None, *from, *to)).collect();
+    for (position, term) in story.terms.iter().enumerate().filter(|(_, term)| term.candidate == index) {
         let valid_until = term.valid_until(now);
         let ended = term.ended.as_ref().map_or(valid_until, |(at, _)| *at).min(valid_until);
-        let leads = seen(Kind::Leads, Some(term.term), term.since, Some(ended));
-        let after_ms = story.takeover(place).map(|(_, after)| milliseconds(after));
+        let leads = visible(Kind::Leads, Some(term.term), term.since, Some(ended));
+        let after_ms = story.takeover(position).map(|(_, after)| milliseconds(after));
         spans.extend(leads.map(|leads| Span { after_ms, ..leads }));
         // Its promise keeps the others out after that.
-        let next = story.terms.get(place + 1).map_or(Duration::MAX, |next| next.since);
-        let waits = term.waits_until(story.promise()).map(|promised| promised.min(next));
-        if let Some(until) = waits.filter(|until| ended < now.min(*until)) {
-            spans.extend(seen(Kind::LeaseRuns, None, ended, Some(until)));
+        let next = story.terms.get(position + 1).map_or(Duration::MAX, |next| next.since);
+        let blocked_until = term.blocks_until(story.promise()).map(|promised| promised.min(next));
+        if let Some(until) = blocked_until.filter(|until| ended < now.min(*until)) {
+            spans.extend(visible(Kind::LeaseRuns, None, ended, Some(until)));
         }
     }
     spans.sort_by_key(|span| matches!(span.kind, Kind::Frozen | Kind::CutOff));

@@ -30,10 +30,10 @@ mod task;
 mod translate;
 mod whole;
 
-pub use contender::Place;
-pub use store::{SharesStore, Told};
-pub use task::{AGAIN, Candidate, LEAVE_WITHIN, Membership, OfShare, POLL, Running, Task, Wills};
-pub use whole::make_way;
+pub use contender::CandidateContext;
+pub use store::{SharesStore, StoreReply};
+pub use task::{RECHECK_INTERVAL, ShareCandidate, LEAVE_WITHIN, MemberSettings, ShareHandler, SHARE_POLL_INTERVAL, CandidateFuture, Task, LastWillSink};
+pub use whole::resign_for_shares;
 
 use std::fmt;
 use std::pin::pin;
@@ -42,15 +42,15 @@ use std::time::Duration;
 use tenure::engine::{CandidateSettings, Election, Runner};
 use tenure::handler::{self, Handler};
 use tenure::settings::{InvalidSettings, Schedule, Settings};
-use tenure::{Class, Elector, Event};
+use tenure::{ProblemKind, Elector, Event};
 use tenure_clock::BootClock;
 use tenure_core::{Complaint, ProblemClass, SettingId, limits, variable};
-use tenure_shares::{Pace, Sign};
+use tenure_shares::{SignTiming, Sign};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
 /// The most shares: a plan of so many is one request of half a MiB.
-pub const MOST_SHARES: u32 = 100_000;
+pub const MAX_SHARES: u32 = 100_000;
 
 /// A share of the work: which, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,7 +75,7 @@ pub struct Shares {
     count: u32,
     grace: Option<Duration>,
     leave_within: Duration,
-    turns: Option<Runtime>,
+    turn_runtime: Option<Runtime>,
     events: Arc<dyn Fn(Option<Part>, Event) + Send + Sync>,
 }
 
@@ -98,7 +98,7 @@ impl Shares {
             let advice = "give each process a name of its own";
             complaints.push(complaint(variable::NAME, "shares need a name", advice));
         }
-        if !(1..=MOST_SHARES).contains(&count) {
+        if !(1..=MAX_SHARES).contains(&count) {
             let problem = format!("work cannot be split into {count} shares");
             complaints.push(complaint("TENURE_SHARES", &problem, "split it into 1 to 100,000"));
         }
@@ -108,19 +108,19 @@ impl Shares {
         };
         // The plan alone decides which process leads.
         settings.max_tenure = None;
-        let election = elector.election().with_settings(coordinating(&settings));
+        let election = elector.election().with_settings(coordinator_settings(&settings));
         election.check()?;
         let Settings { failover, lease, .. } = &settings;
-        let pace = Pace::of(failover.or(*lease).unwrap_or(limits::DEFAULT_LEASE));
+        let pace = SignTiming::from_failover(failover.or(*lease).unwrap_or(limits::DEFAULT_LEASE));
         Ok(Self {
             election: Arc::new(election),
             settings,
             clock: BootClock::new(),
-            sign: Sign { member, weight: 1, most: None, pace },
+            sign: Sign { member, weight: 1, max_shares: None, timing: pace },
             count,
             grace: None,
             leave_within: LEAVE_WITHIN,
-            turns: None,
+            turn_runtime: None,
             events: Arc::new(|_, _| {}),
         })
     }
@@ -135,8 +135,8 @@ impl Shares {
 
     /// The most shares that this process takes. When all have the most, the rest of the shares stay without a holder.
     #[must_use]
-    pub fn at_most(mut self, most: u32) -> Self {
-        self.sign.most = Some(most);
+    pub fn max_shares(mut self, max: u32) -> Self {
+        self.sign.max_shares = Some(max);
         self
     }
 
@@ -159,8 +159,8 @@ impl Shares {
     /// Runs turns on this runtime, as of [`Runner::turns_on`]. It is the one that [`run`](Self::run) is called in unless it is
     /// set: there, handlers that compute or block on all of its threads hold up the renewals of all shares.
     #[must_use]
-    pub fn turns_on(mut self, runtime: Runtime) -> Self {
-        self.turns = Some(runtime);
+    pub fn run_turns_on(mut self, runtime: Runtime) -> Self {
+        self.turn_runtime = Some(runtime);
         self
     }
 
@@ -192,41 +192,41 @@ impl Shares {
         self,
         schedule: Schedule,
         work: impl Fn(Part) -> H + Send + Sync,
-        leave: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
     ) -> Result<(), InvalidSettings> {
-        let of_share = |settings| CandidateSettings::from(settings).on(schedule.clone());
-        self.election.with_settings(of_share(self.settings.clone())).check()?;
-        let share = |candidate: Candidate, place: Place| {
+        let share_settings = |settings| CandidateSettings::from(settings).with_schedule(schedule.clone());
+        self.election.with_settings(share_settings(self.settings.clone())).check()?;
+        let start_candidate = |candidate: ShareCandidate, context: CandidateContext| {
             let part = candidate.part;
             let election = candidate.election(&self.settings.election);
             let mut settings = self.settings.clone();
-            (settings.election, settings.poll) = (election, Some(POLL));
+            (settings.election, settings.poll) = (election, Some(SHARE_POLL_INTERVAL));
             let events = self.events.clone();
             let work =
-                OfShare::new(part, work(part), self.election.clone()).on_event(move |event| {
+                ShareHandler::new(part, work(part), self.election.clone()).on_event(move |event| {
                     event.emit();
                     events(Some(part), event);
                 });
-            self.candidate(of_share(settings), work, Some(part), place)
+            self.candidate(share_settings(settings), work, Some(part), context)
         };
-        let settings = coordinating(&self.settings);
+        let settings = coordinator_settings(&self.settings);
         let idle = handler::from_fn(|_, _| async { Ok(()) });
-        let coordinating = |place| self.candidate(settings, idle, None, place);
-        let member = Membership {
+        let start_coordinator = |place| self.candidate(settings, idle, None, place);
+        let member = MemberSettings {
             sign: self.sign.clone(),
             count: self.count,
-            patience: 2 * self.settings.lease.unwrap_or(limits::DEFAULT_LEASE)
+            break_after: 2 * self.settings.lease.unwrap_or(limits::DEFAULT_LEASE)
                 + self.grace.unwrap_or_default(),
             leave_within: self.leave_within,
         };
-        let there = (self.election.clone(), self.clock.clone(), Runtime::current());
+        let environment = (self.election.clone(), self.clock.clone(), Runtime::current());
         let events = self.events.clone();
         let events = Arc::new(move |event: Event| {
             event.emit();
             events(None, event);
         });
-        Task::begin(member, there, events, coordinating, &share)
-            .run(std::future::ready(()), leave)
+        Task::new(member, environment, events, start_coordinator, &start_candidate)
+            .run(std::future::ready(()), shutdown)
             .await;
         Ok(())
     }
@@ -237,32 +237,32 @@ impl Shares {
         settings: CandidateSettings,
         work: impl Handler,
         part: Option<Part>,
-        mut place: Place,
-    ) -> Running {
+        mut context: CandidateContext,
+    ) -> CandidateFuture {
         let checked = self.election.with_settings(settings.clone());
         let elector = self.election.with_settings(settings);
-        let (events, refused) = (self.events.clone(), self.events.clone());
+        let (events, problem_events) = (self.events.clone(), self.events.clone());
         let mut runner = Runner::new(elector, work, self.clock.clone())
             .on_event(move |event| events(part, event))
-            .on_report(place.shows())
-            .keeping(place.kept());
+            .on_report(context.report_observer())
+            .hold_until_stopped(context.work_guard());
         if let Some(grace) = self.grace {
             runner = runner.grace(grace);
         }
-        if let Some(turns) = &self.turns {
-            runner = runner.turns_on(turns.clone());
+        if let Some(turns) = &self.turn_runtime {
+            runner = runner.run_turns_on(turns.clone());
         }
         Box::pin(async move {
             // It ends before the place does, so that only a turn makes that one last longer.
             let mut runner = runner;
-            let (orders, leave) = place.both();
+            let (orders, leave) = context.split();
             let mut leave = pin!(leave);
             while let Err(error) = checked.check() {
-                let class = Class::Election(ProblemClass::Configuration);
+                let class = ProblemKind::Election(ProblemClass::Configuration);
                 let event = Event::Problem { class, detail: error.to_string() };
                 event.emit();
-                refused(part, event);
-                if timeout(AGAIN, &mut leave).await.is_ok() {
+                problem_events(part, event);
+                if timeout(RECHECK_INTERVAL, &mut leave).await.is_ok() {
                     return;
                 }
             }
@@ -278,7 +278,7 @@ impl fmt::Debug for Shares {
 }
 
 /// The settings of the coordinating election, which has no turns.
-fn coordinating(settings: &Settings) -> CandidateSettings {
+fn coordinator_settings(settings: &Settings) -> CandidateSettings {
     let mut settings = CandidateSettings::from(settings.clone());
     settings.options.coordinates = Some(true);
     settings
@@ -286,7 +286,7 @@ fn coordinating(settings: &Settings) -> CandidateSettings {
 
 fn complaint(setting: &'static str, problem: &str, advice: &str) -> Complaint {
     Complaint {
-        setting: SettingId::of(setting),
+        setting: SettingId::new(setting),
         problem: problem.to_owned(),
         advice: advice.to_owned(),
     }

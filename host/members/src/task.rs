@@ -1,8 +1,8 @@
 //! A member at work: it asks what there is to ask, and has candidates come and go as the plan says.
 
 use super::Part;
-use super::contender::{Contender, Place};
-use super::store::{SharesStore, Told};
+use super::contender::{CandidateHandle, CandidateContext};
+use super::store::{SharesStore, StoreReply};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tenure::Lease;
 use tenure::engine::Election;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::{Class, Event};
+use tenure::{ProblemKind, Event};
 use tenure_clock::{BootClock, Clock};
 use tenure_core as contract;
 use tenure_core::{Problem, ProblemClass, Request, Snapshot, Turn};
-use tenure_shares::{Act, Ask, Leader, Member, Pace, Running as Runs, Share, Sign, Trouble, Will};
+use tenure_shares::{Action, StoreRequest, Leader, Member, SignTiming, RunningShare as Runs, Share, Sign, CoordinatorProblem, LastWill};
 use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
@@ -23,92 +23,92 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 
 /// The poll period of a share's candidates, of which there are two at most.
-pub const POLL: Duration = Duration::from_millis(500);
+pub const SHARE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The default of the longest time in which a process that leaves hands its shares over.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
 /// The pause after a share's candidate could not begin.
-pub const AGAIN: Duration = Duration::from_secs(30);
+pub const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The longest wait of a coordinator that leaves for a plan without it.
-const PLAN_WITHIN: Duration = Duration::from_secs(3);
+const PLAN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The interval between reads of the coordinating election, for work that waits for a coordinator.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+const REREAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time for which a member that could not coordinate leaves that to the others.
-const OUT: Duration = Duration::from_secs(60);
+const COORDINATOR_COOL_DOWN: Duration = Duration::from_secs(60);
 
 /// The longest time after the rest in which a member deletes its sign of life. A sign that stays looks as if the member had
 /// died.
-const SIGN_WITHIN: Duration = Duration::from_secs(5);
+const SIGN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The interval between reports of a problem that lasts.
-const REMINDER: Duration = Duration::from_secs(60);
+const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The one that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum RequestOrigin {
     Member,
     /// The leader of that number.
     Leader(u64),
 }
 
-type Answered = (From, Ask, Told);
+type CompletedRequest = (RequestOrigin, StoreRequest, StoreReply);
 
 /// A process among the members for shares.
 #[derive(Clone, Debug)]
-pub struct Membership {
+pub struct MemberSettings {
     /// Its sign of life.
     pub sign: Sign,
     /// The number of shares, unless the members have agreed on another number before.
     pub count: u32,
     /// The longest time in which the holder of a share gives it up for another split: two leases, and the grace of its turn.
-    pub patience: Duration,
+    pub break_after: Duration,
     /// The longest time in which it hands everything over when it leaves.
     pub leave_within: Duration,
 }
 
 /// A share's candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ShareCandidate {
     /// The share.
     pub part: Part,
-    of: Share,
+    share: Share,
 }
 
-impl Candidate {
+impl ShareCandidate {
     /// That of a share, which is one of so many.
     #[must_use]
-    pub fn of(share: Share, count: u32) -> Self {
-        Self { part: Part { index: share.index, count }, of: share }
+    pub fn new(share: Share, count: u32) -> Self {
+        Self { part: Part { index: share.index, count }, share }
     }
 
     /// Its election, where the coordinating election has that name.
     #[must_use]
-    pub fn election(&self, coordinating: &str) -> String {
-        format!("{coordinating}.{}", self.of.suffix(self.part.count))
+    pub fn election(&self, coordinating_election: &str) -> String {
+        format!("{coordinating_election}.{}", self.share.suffix(self.part.count))
     }
 }
 
 /// The work of a share. It begins only after the holder of the share has read that the leader of the coordinating
 /// election coordinates (docs/protocol.md §14.6), and it knows which share it is for.
-pub struct OfShare<H> {
+pub struct ShareHandler<H> {
     part: Part,
     work: H,
     /// For reads of the coordinating election.
-    coordinating: Arc<Election>,
+    coordinating_election: Arc<Election>,
     /// The term of the share in which that was read.
-    read_in: AtomicU64,
-    events: Events,
+    checked_term: AtomicU64,
+    events: EventSink,
 }
 
-impl<H: Handler> OfShare<H> {
+impl<H: Handler> ShareHandler<H> {
     /// `coordinating` was [checked](Election::check).
-    pub fn new(part: Part, work: H, coordinating: Arc<Election>) -> Self {
-        let read_in = AtomicU64::new(0);
-        Self { part, work, coordinating, read_in, events: Arc::new(|_| {}) }
+    pub fn new(part: Part, work: H, coordinating_election: Arc<Election>) -> Self {
+        let checked_term = AtomicU64::new(0);
+        Self { part, work, coordinating_election, checked_term, events: Arc::new(|_| {}) }
     }
 
     /// Calls `events` once for each wait for a coordinator, with the problem that makes the share wait.
@@ -120,12 +120,12 @@ impl<H: Handler> OfShare<H> {
 
     /// Waits until a read that was sent under this term of the share shows a coordinator. A leader without shares lists
     /// the shares after its term is on record. So it has seen that this share is held, or this read sees that term.
-    async fn coordinated(&self, term: u64) {
+    async fn wait_for_coordinator(&self, term: u64) {
         let mut is_reported = false;
-        while self.read_in.load(Ordering::Relaxed) != term {
-            let problem = match self.coordinating.inspect().await {
+        while self.checked_term.load(Ordering::Relaxed) != term {
+            let problem = match self.coordinating_election.inspect().await {
                 Ok(Snapshot { incumbent: Some(leader), .. }) if leader.coordinates => {
-                    return self.read_in.store(term, Ordering::Relaxed);
+                    return self.checked_term.store(term, Ordering::Relaxed);
                 }
                 Ok(_) => Problem {
                     class: ProblemClass::Configuration,
@@ -139,15 +139,15 @@ impl<H: Handler> OfShare<H> {
                 let Part { index, count } = self.part;
                 let detail =
                     format!("share {index} of {count} does not begin yet: {}", problem.detail);
-                (self.events)(Event::Problem { class: Class::Election(problem.class), detail });
+                (self.events)(Event::Problem { class: ProblemKind::Election(problem.class), detail });
             }
-            sleep(READ_AGAIN).await;
+            sleep(REREAD_INTERVAL).await;
         }
     }
 }
 
 /// The turn as it is after a wait of `waited`.
-fn after(waited: Duration, turn: Turn, lease: &Lease) -> Turn {
+fn with_time_passed(waited: Duration, turn: Turn, lease: &Lease) -> Turn {
     Turn {
         valid_for: lease.remaining(),
         time_limit: turn.time_limit.map(|limit| limit.saturating_sub(waited)),
@@ -155,13 +155,13 @@ fn after(waited: Duration, turn: Turn, lease: &Lease) -> Turn {
     }
 }
 
-impl<H: Handler> Handler for OfShare<H> {
+impl<H: Handler> Handler for ShareHandler<H> {
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         let Part { index, count } = self.part;
         Box::pin(async move {
-            let began = Instant::now();
-            self.coordinated(turn.term).await;
-            let turn = after(began.elapsed(), turn, &lease);
+            let started_at = Instant::now();
+            self.wait_for_coordinator(turn.term).await;
+            let turn = with_time_passed(started_at.elapsed(), turn, &lease);
             let turn = Turn { share: Some(contract::Share { index, count }), ..turn };
             self.work.on_tick(turn, lease).await
         })
@@ -181,20 +181,20 @@ impl<H: Handler> Handler for OfShare<H> {
 }
 
 /// A running candidate. It is over when its [place](Place) is dropped.
-pub type Running = BoxFuture<'static, ()>;
+pub type CandidateFuture = BoxFuture<'static, ()>;
 
 /// Begins the candidate of a share.
-type Candidates<'a> = &'a (dyn Fn(Candidate, Place) -> Running + Send + Sync);
+type StartCandidate<'a> = &'a (dyn Fn(ShareCandidate, CandidateContext) -> CandidateFuture + Send + Sync);
 
 /// Takes the last will of this process for one that outlives it: the deletion of its sign, which can be of use for its
 /// `timeout`. None: the will before it is void.
-pub type Wills = Box<dyn Fn(Option<Request>) + Send + Sync>;
+pub type LastWillSink = Box<dyn Fn(Option<Request>) + Send + Sync>;
 
 /// Takes events.
-type Events = Arc<dyn Fn(Event) + Send + Sync>;
+type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// A member as the coordinator. Answers to a coordinator before it, also one of the same term, are ignored.
-struct Coordinates {
+struct Coordination {
     term: u64,
     number: u64,
     leader: Leader,
@@ -202,207 +202,207 @@ struct Coordinates {
 
 /// A member at work.
 pub struct Task<'a> {
-    of: Membership,
-    events: Events,
+    settings: MemberSettings,
+    events: EventSink,
     /// What requests are sent on.
     runtime: Runtime,
     store: SharesStore,
     clock: BootClock,
-    candidates: Candidates<'a>,
+    start_candidate: StartCandidate<'a>,
     member: Member,
-    pace: Pace,
-    coordinates: Option<Coordinates>,
+    timing: SignTiming,
+    coordination: Option<Coordination>,
     /// How often it began to coordinate.
-    begun: u64,
-    coordinating: Contender,
+    coordination_count: u64,
+    coordinating_candidate: CandidateHandle,
     /// It could not coordinate, and contends for the coordination again then.
-    out_until: Option<Duration>,
-    shares: BTreeMap<Share, Contender>,
+    cool_down_until: Option<Duration>,
+    shares: BTreeMap<Share, CandidateHandle>,
     changed: Arc<Notify>,
     running: JoinSet<()>,
-    asked: JoinSet<Answered>,
-    wills: Option<Wills>,
+    pending_requests: JoinSet<CompletedRequest>,
+    last_will_sink: Option<LastWillSink>,
     /// The one that was left there, or is about to be.
-    will: Option<Will>,
+    last_will: Option<LastWill>,
     /// Since when it leaves.
-    leaves: Option<Duration>,
-    taken_back: bool,
+    leaving_since: Option<Duration>,
+    sign_withdrawn: bool,
     /// Problems, and when they were told.
-    told: BTreeMap<String, Duration>,
+    reported_at: BTreeMap<String, Duration>,
 }
 
 impl<'a> Task<'a> {
     /// One that begins with the candidate `coordinating`; `election` is for requests beside its election, on `runtime`.
-    pub fn begin(
-        of: Membership,
+    pub fn new(
+        settings: MemberSettings,
         (election, clock, runtime): (Arc<Election>, BootClock, Runtime),
-        events: Events,
-        coordinating: impl FnOnce(Place) -> Running,
-        candidates: Candidates<'a>,
+        events: EventSink,
+        start_coordinator: impl FnOnce(CandidateContext) -> CandidateFuture,
+        start_candidate: StartCandidate<'a>,
     ) -> Self {
         let (changed, mut running) = (Arc::default(), JoinSet::new());
-        let pace = of.sign.pace;
-        let (contender, place) = Contender::new(&changed);
-        running.spawn(coordinating(place));
+        let timing = settings.sign.timing;
+        let (handle, context) = CandidateHandle::new(&changed);
+        running.spawn(start_coordinator(context));
         Self {
-            store: SharesStore::of(election, of.sign.member.clone()),
-            member: Member::away(of.sign.clone()),
-            of,
+            store: SharesStore::new(election, settings.sign.member.clone()),
+            member: Member::new(settings.sign.clone()),
+            settings,
             events,
             runtime,
             clock,
-            candidates,
-            pace,
-            coordinates: None,
-            begun: 0,
-            coordinating: contender,
-            out_until: None,
+            start_candidate,
+            timing,
+            coordination: None,
+            coordination_count: 0,
+            coordinating_candidate: handle,
+            cool_down_until: None,
             shares: BTreeMap::new(),
             changed,
             running,
-            asked: JoinSet::new(),
-            wills: None,
-            will: None,
-            leaves: None,
-            taken_back: false,
-            told: BTreeMap::new(),
+            pending_requests: JoinSet::new(),
+            last_will_sink: None,
+            last_will: None,
+            leaving_since: None,
+            sign_withdrawn: false,
+            reported_at: BTreeMap::new(),
         }
     }
 
     /// Leaves its last wills there.
     #[must_use]
-    pub fn leaving_wills(mut self, wills: Option<Wills>) -> Self {
-        self.wills = wills;
+    pub fn with_last_will_sink(mut self, sink: Option<LastWillSink>) -> Self {
+        self.last_will_sink = sink;
         self
     }
 
     /// Runs until `leave` completes and everything is given up. The process is no member before `ready` completes: no share
     /// is planned for it.
-    pub async fn run(mut self, ready: impl Future<Output = ()>, leave: impl Future<Output = ()>) {
-        let (mut ready, mut is_ready, mut leave) = (pin!(ready), false, pin!(leave));
+    pub async fn run(mut self, ready: impl Future<Output = ()>, shutdown: impl Future<Output = ()>) {
+        let (mut ready, mut is_ready, mut shutdown) = (pin!(ready), false, pin!(shutdown));
         loop {
-            let wake = self.settle();
+            let wake_at = self.run_due();
             if self.has_left() {
                 return;
             }
             select! {
                 biased;
-                () = &mut leave, if self.leaves.is_none() => self.leave(),
+                () = &mut shutdown, if self.leaving_since.is_none() => self.leave(),
                 () = &mut ready, if !is_ready => {
                     is_ready = true;
-                    self.member.come(self.clock.now());
+                    self.member.join(self.clock.now());
                 }
-                Some(answered) = self.asked.join_next() => {
-                    if let Some((from, ask, told)) = unless_panicked(answered) {
-                        self.answered(from, &ask, told);
+                Some(completed) = self.pending_requests.join_next() => {
+                    if let Some((origin, request, reply)) = propagate_panic(completed) {
+                        self.on_reply(origin, &request, reply);
                     }
                 }
                 () = self.changed.notified() => {}
-                Some(ended) = self.running.join_next() => drop(unless_panicked(ended)),
-                () = self.clock.sleep_until(wake) => {}
+                Some(ended) = self.running.join_next() => drop(propagate_panic(ended)),
+                () = self.clock.sleep_until(wake_at) => {}
             }
         }
     }
 
     fn leave(&mut self) {
         let now = self.clock.now();
-        self.leaves = Some(now);
+        self.leaving_since = Some(now);
         self.member.leave(now);
-        if let Some(coordinates) = &mut self.coordinates {
-            coordinates.leader.leave(now);
+        if let Some(coordination) = &mut self.coordination {
+            coordination.leader.leave(now);
         }
     }
 
     /// Does all that is due, and says when to come again.
-    fn settle(&mut self) -> Duration {
+    fn run_due(&mut self) -> Duration {
         let now = self.clock.now();
-        for ask in self.member.next(now) {
-            self.ask(From::Member, ask);
+        for request in self.member.next_requests(now) {
+            self.send_request(RequestOrigin::Member, request);
         }
-        if self.out_until.is_some_and(|until| until <= now) {
-            self.out_until = None;
-            self.coordinating.contend(true);
+        if self.cool_down_until.is_some_and(|until| until <= now) {
+            self.cool_down_until = None;
+            self.coordinating_candidate.set_ready(true);
         }
-        self.coordinate(now);
-        self.act(now);
-        self.tell_what_lingers(now);
-        self.shares.retain(|_, contender| !contender.is_over());
-        let leader = self.coordinates.as_ref().and_then(|coordinates| coordinates.leader.wake());
-        let leaves = self.leaves.map(|since| match since.saturating_add(self.of.leave_within) {
-            end if now < end => end.min(now + PLAN_WITHIN),
+        self.update_coordination(now);
+        self.apply_actions(now);
+        self.report_stopping_shares(now);
+        self.shares.retain(|_, handle| !handle.is_finished());
+        let leader = self.coordination.as_ref().and_then(|coordination| coordination.leader.wake_at());
+        let leave_due = self.leaving_since.map(|since| match since.saturating_add(self.settings.leave_within) {
+            end if now < end => end.min(now + PLAN_TIMEOUT),
             _ => now + Duration::from_secs(1),
         });
-        let all = [self.member.wake(), leader, leaves, self.out_until];
+        let wake_times = [self.member.wake_at(), leader, leave_due, self.cool_down_until];
         // What a report says without being news counts then.
-        all.into_iter().flatten().min().unwrap_or(now + PLAN_WITHIN)
+        wake_times.into_iter().flatten().min().unwrap_or(now + PLAN_TIMEOUT)
     }
 
     fn has_left(&self) -> bool {
-        let Some(since) = self.leaves else { return false };
-        let late = self.clock.now()
-            > since.saturating_add(self.of.leave_within).saturating_add(SIGN_WITHIN);
+        let Some(since) = self.leaving_since else { return false };
+        let is_late = self.clock.now()
+            > since.saturating_add(self.settings.leave_within).saturating_add(SIGN_TIMEOUT);
         // A handler that does not stop is not waited for.
-        self.running.is_empty() && (self.taken_back || late)
+        self.running.is_empty() && (self.sign_withdrawn || is_late)
     }
 
     /// Coordinates while it may, and gives it up in its turn.
-    fn coordinate(&mut self, now: Duration) {
-        let term = self.coordinating.leads(now);
-        if self.coordinates.as_ref().map(|coordinates| coordinates.term) != term {
-            let (member, shares, pace) = (&self.of.sign.member, self.of.count, self.pace);
-            self.coordinates = term.map(|term| {
-                let patience = self.of.patience;
-                let mut leader = Leader::begin(member, term, shares, pace, patience, now);
-                if self.leaves.is_some() {
+    fn update_coordination(&mut self, now: Duration) {
+        let term = self.coordinating_candidate.leading_term(now);
+        if self.coordination.as_ref().map(|coordination| coordination.term) != term {
+            let (member, shares, timing) = (&self.settings.sign.member, self.settings.count, self.timing);
+            self.coordination = term.map(|term| {
+                let patience = self.settings.break_after;
+                let mut leader = Leader::new(member, term, shares, timing, patience, now);
+                if self.leaving_since.is_some() {
                     leader.leave(now);
                 }
-                self.begun += 1;
-                Coordinates { term, number: self.begun, leader }
+                self.coordination_count += 1;
+                Coordination { term, number: self.coordination_count, leader }
             });
         }
-        if let Some(since) = self.leaves {
-            let waits =
-                self.coordinates.as_ref().is_some_and(|coordinates| !coordinates.leader.left());
-            if !waits || now >= since + PLAN_WITHIN {
-                self.coordinating.leave();
+        if let Some(since) = self.leaving_since {
+            let must_wait =
+                self.coordination.as_ref().is_some_and(|coordination| !coordination.leader.has_left());
+            if !must_wait || now >= since + PLAN_TIMEOUT {
+                self.coordinating_candidate.leave();
             }
-            if now >= since.saturating_add(self.of.leave_within) {
-                self.shares.values().for_each(Contender::leave);
+            if now >= since.saturating_add(self.settings.leave_within) {
+                self.shares.values().for_each(CandidateHandle::leave);
             }
         }
-        let Some(Coordinates { number, leader, .. }) = &mut self.coordinates else { return };
-        let from = From::Leader(*number);
-        if let Some(ask) = leader.next(now) {
-            self.ask(from, ask);
+        let Some(Coordination { number, leader, .. }) = &mut self.coordination else { return };
+        let origin = RequestOrigin::Leader(*number);
+        if let Some(request) = leader.next_request(now) {
+            self.send_request(origin, request);
         }
     }
 
     /// Does what the plan says about shares.
-    fn act(&mut self, now: Duration) {
-        let running = self.shares.iter().filter(|(_, contender)| !contender.is_over());
-        let running = running.map(|(share, contender)| Runs {
+    fn apply_actions(&mut self, now: Duration) {
+        let running = self.shares.iter().filter(|(_, handle)| !handle.is_finished());
+        let running = running.map(|(share, handle)| Runs {
             share: *share,
-            leads: contender.leads(now).is_some(),
-            gives_to: contender.gives_to(),
+            is_leading: handle.leading_term(now).is_some(),
+            successor: handle.successor(),
         });
         let running = running.collect::<Vec<_>>();
-        for act in self.member.acts(&running, self.coordinating.is_coordinated()) {
-            match act {
-                Act::Begin(share) => {
+        for action in self.member.actions(&running, self.coordinating_candidate.is_coordinated()) {
+            match action {
+                Action::Begin(share) => {
                     let count = self.member.plan().map_or(0, tenure_shares::Plan::count);
-                    let candidate = Candidate::of(share, count);
-                    let (contender, place) = Contender::new(&self.changed);
-                    self.running.spawn((self.candidates)(candidate, place));
-                    self.shares.insert(share, contender);
+                    let candidate = ShareCandidate::new(share, count);
+                    let (handle, context) = CandidateHandle::new(&self.changed);
+                    self.running.spawn((self.start_candidate)(candidate, context));
+                    self.shares.insert(share, handle);
                 }
-                Act::HandOver(share, to) => {
-                    if let Some(contender) = self.shares.get_mut(&share) {
-                        contender.hand_over(to);
+                Action::HandOver(share, to) => {
+                    if let Some(handle) = self.shares.get_mut(&share) {
+                        handle.hand_over(to);
                     }
                 }
-                Act::End(share) => {
-                    if let Some(contender) = self.shares.get(&share) {
-                        contender.leave();
+                Action::End(share) => {
+                    if let Some(handle) = self.shares.get(&share) {
+                        handle.leave();
                     }
                 }
             }
@@ -410,114 +410,114 @@ impl<'a> Task<'a> {
     }
 
     /// Says which shares wait for the end of a turn.
-    fn tell_what_lingers(&mut self, now: Duration) {
-        let planned = self.member.plan().map(|plan| plan.of(&self.of.sign.member));
-        let lingers = |share: &Share| self.shares.get(share).is_some_and(Contender::lingers);
-        let waiting = planned.into_iter().flatten().filter(lingers).collect::<Vec<_>>();
+    fn report_stopping_shares(&mut self, now: Duration) {
+        let planned = self.member.plan().map(|plan| plan.shares_of(&self.settings.sign.member));
+        let is_stopping = |share: &Share| self.shares.get(share).is_some_and(CandidateHandle::is_still_stopping);
+        let waiting = planned.into_iter().flatten().filter(is_stopping).collect::<Vec<_>>();
         for share in waiting {
             let detail = format!(
                 "share {} cannot begin here: a turn of it that was told to stop still runs in this process. A handler that \
                  computes or blocks for long must check now and then whether its deadline has passed",
                 share.index
             );
-            self.tell(Some(Problem { class: ProblemClass::Work, detail }), now);
+            self.report_problem(Some(Problem { class: ProblemClass::Work, detail }), now);
         }
     }
 
-    fn ask(&mut self, from: From, ask: Ask) {
+    fn send_request(&mut self, origin: RequestOrigin, request: StoreRequest) {
         let store = self.store.clone();
-        let asked = async move {
-            let told = store.ask(&ask).await;
-            (from, ask, told)
+        let exchange = async move {
+            let reply = store.send(&request).await;
+            (origin, request, reply)
         };
-        self.asked.spawn_on(asked, &self.runtime);
+        self.pending_requests.spawn_on(exchange, &self.runtime);
     }
 
-    fn answered(&mut self, from: From, ask: &Ask, told: Told) {
+    fn on_reply(&mut self, origin: RequestOrigin, request: &StoreRequest, reply: StoreReply) {
         let now = self.clock.now();
-        self.tell(told.problem, now);
-        match from {
-            From::Member => {
-                let is_done = told.answer == tenure_shares::Answer::Done;
-                self.taken_back |= is_done && *ask == Ask::TakeBack;
-                self.member.answered(ask, told.answer, now);
-                self.leave_will();
+        self.report_problem(reply.problem, now);
+        match origin {
+            RequestOrigin::Member => {
+                let is_done = reply.response == tenure_shares::StoreResponse::Done;
+                self.sign_withdrawn |= is_done && *request == StoreRequest::WithdrawSign;
+                self.member.on_response(request, reply.response, now);
+                self.update_last_will();
             }
-            From::Leader(of) => {
-                let coordinates = self.coordinates.as_mut().filter(|current| current.number == of);
-                let Some(coordinates) = coordinates else { return };
-                if self.coordinating.leads(now) != Some(coordinates.term) {
+            RequestOrigin::Leader(number) => {
+                let coordination = self.coordination.as_mut().filter(|current| current.number == number);
+                let Some(coordination) = coordination else { return };
+                if self.coordinating_candidate.leading_term(now) != Some(coordination.term) {
                     // A renewal may be told of a moment later: then it begins anew.
-                    self.coordinates = None;
+                    self.coordination = None;
                     return;
                 }
-                let leader = &mut coordinates.leader;
-                let next = leader.answered(ask, told.answer, self.member.signs(), now);
-                let trouble = leader.trouble();
-                if let Some(next) = next {
-                    self.ask(from, next);
+                let leader = &mut coordination.leader;
+                let next_request = leader.on_response(request, reply.response, self.member.signs(), now);
+                let problem = leader.problem();
+                if let Some(next_request) = next_request {
+                    self.send_request(origin, next_request);
                 }
-                self.meet(trouble, now);
+                self.on_coordinator_problem(problem, now);
             }
         }
     }
 
     /// Reports why this coordinator does not coordinate, and lets another member do it.
-    fn meet(&mut self, trouble: Option<Trouble>, now: Duration) {
-        let Some(trouble) = trouble else { return };
-        let detail = match trouble {
-            Trouble::Term(term) => format!(
+    fn on_coordinator_problem(&mut self, problem: Option<CoordinatorProblem>, now: Duration) {
+        let Some(problem) = problem else { return };
+        let detail = match problem {
+            CoordinatorProblem::Term(term) => format!(
                 "the plan of the shares has the term {term}, over ten years ahead of the coordinator's, so nothing changes; find \
                  out who else may write beside the election's blob. Then end all processes with shares, delete the blob that \
                  ends with .plan and those with .share. in their names, and start the processes again"
             ),
-            Trouble::Signs | Trouble::Rounds => {
-                let failed = match trouble {
-                    Trouble::Signs => "signs of life",
+            CoordinatorProblem::Signs | CoordinatorProblem::Rounds => {
+                let failed_requests = match problem {
+                    CoordinatorProblem::Signs => "signs of life",
                     _ => "reads and writes of the plan",
                 };
                 format!(
-                    "the {failed} of this coordinator have failed for {:?}, so it resigns and does not coordinate for {OUT:?}; \
+                    "the {failed_requests} of this coordinator have failed for {:?}, so it resigns and does not coordinate for {COORDINATOR_COOL_DOWN:?}; \
                      find out why it cannot read and write beside the election's blob",
-                    self.pace.gone_after()
+                    self.timing.member_timeout()
                 )
             }
         };
-        if !matches!(trouble, Trouble::Term(_)) && self.out_until.is_none() {
-            self.out_until = Some(now + OUT);
-            self.coordinating.contend(false);
+        if !matches!(problem, CoordinatorProblem::Term(_)) && self.cool_down_until.is_none() {
+            self.cool_down_until = Some(now + COORDINATOR_COOL_DOWN);
+            self.coordinating_candidate.set_ready(false);
         }
-        self.tell(Some(Problem { class: ProblemClass::Configuration, detail }), now);
+        self.report_problem(Some(Problem { class: ProblemClass::Configuration, detail }), now);
     }
 
     /// Another sign has another will.
-    fn leave_will(&mut self) {
-        let Some(wills) = self.wills.as_ref().filter(|_| self.member.will() != self.will.as_ref())
+    fn update_last_will(&mut self) {
+        let Some(sink) = self.last_will_sink.as_ref().filter(|_| self.member.last_will() != self.last_will.as_ref())
         else {
             return;
         };
-        self.will = self.member.will().cloned();
-        let Some(will) = self.will.clone() else { return wills(None) };
-        let left = will.until.saturating_sub(self.clock.now());
-        wills(self.store.deletion(&will.sign).map(|mut request| {
-            request.timeout = request.timeout.min(left);
+        self.last_will = self.member.last_will().cloned();
+        let Some(last_will) = self.last_will.clone() else { return sink(None) };
+        let remaining = last_will.until.saturating_sub(self.clock.now());
+        sink(self.store.delete_request(&last_will.sign).map(|mut request| {
+            request.timeout = request.timeout.min(remaining);
             request
         }));
     }
 
-    fn tell(&mut self, problem: Option<Problem>, now: Duration) {
-        self.told.retain(|_, at| now < *at + REMINDER);
+    fn report_problem(&mut self, problem: Option<Problem>, now: Duration) {
+        self.reported_at.retain(|_, at| now < *at + REMINDER_INTERVAL);
         if let Some(Problem { class, detail }) = problem
-            && !self.told.contains_key(&detail)
+            && !self.reported_at.contains_key(&detail)
         {
-            self.told.insert(detail.clone(), now);
-            (self.events)(Event::Problem { class: Class::Election(class), detail });
+            self.reported_at.insert(detail.clone(), now);
+            (self.events)(Event::Problem { class: ProblemKind::Election(class), detail });
         }
     }
 }
 
 /// What a task came to. None: it was cancelled.
-fn unless_panicked<T>(ended: Result<T, JoinError>) -> Option<T> {
+fn propagate_panic<T>(ended: Result<T, JoinError>) -> Option<T> {
     match ended.map_err(JoinError::try_into_panic) {
         Ok(done) => Some(done),
         Err(Ok(panic)) => std::panic::resume_unwind(panic),

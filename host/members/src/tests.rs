@@ -12,22 +12,22 @@ fn complaints(settings: Settings, count: u32) -> Vec<&'static str> {
 }
 
 #[test]
-fn all_complaints_come_at_once() {
+fn all_complaints_are_reported_together() {
     let credential = || Credential::ConnectionString("UseDevelopmentStorage=true".into());
     let settings = Settings::new("jobs/orders", credential());
-    for count in [0, MOST_SHARES + 1] {
-        let told = complaints(settings.clone(), count);
-        assert_eq!(told, [variable::NAME, "TENURE_SHARES"], "{count}");
+    for count in [0, MAX_SHARES + 1] {
+        let reported = complaints(settings.clone(), count);
+        assert_eq!(reported, [variable::NAME, "TENURE_SHARES"], "{count}");
     }
     let mut settings = Settings::new("jobs/orders", credential());
     settings.name = Some("ada".to_owned());
-    for count in [1, MOST_SHARES] {
+    for count in [1, MAX_SHARES] {
         assert_eq!(complaints(settings.clone(), count), [""; 0], "{count}");
     }
 }
 
 #[test]
-fn only_the_plan_says_who_leads() {
+fn max_tenure_is_ignored_for_shares() {
     let credential = Credential::ConnectionString("UseDevelopmentStorage=true".into());
     let mut settings = Settings::new("jobs/orders", credential);
     settings.max_tenure = Some(Duration::from_secs(86_400));

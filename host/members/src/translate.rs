@@ -3,103 +3,103 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt::Display;
 use std::time::Duration;
-use tenure_azure::operation::{ETag, Over};
+use tenure_azure::operation::{ETag, WriteCondition};
 use tenure_core::{
     ListedBlob, Problem, ProblemClass, Record, SideAnswer as Done, SideRequest as Request,
     SideWrite as Write,
 };
-use tenure_shares::{Answer, Ask, Listed, Pace, Plan, Sign, Tag};
+use tenure_shares::{StoreResponse, StoreRequest, ListedSign, SignTiming, Plan, Sign, Tag};
 
 /// The suffix of the plan's blob.
-const PLAN: &str = "plan";
+const PLAN_SUFFIX: &str = "plan";
 
 /// What the suffixes of signs begin with.
-const MEMBER: &str = "member.";
+const MEMBER_PREFIX: &str = "member.";
 
 /// What stays as it is in a member's name: no dot, with which no blob's name may end.
-const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+const ENCODED_IN_NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
-const WEIGHT: &str = "tenureweight";
-const MOST: &str = "tenuremaxshares";
+const WEIGHT_FIELD: &str = "tenureweight";
+const MAX_SHARES_FIELD: &str = "tenuremaxshares";
 /// In milliseconds.
-const EVERY: &str = "tenureinterval";
+const INTERVAL_FIELD: &str = "tenureinterval";
 
 type Outcome = Result<Done, Problem>;
 
 /// The requests for it, in their order. `own`: the member that asks.
-pub(super) fn requests(ask: &Ask, own: &str) -> Vec<Request> {
-    let one = match ask {
-        Ask::Sign(sign) => {
-            let most = sign.most.map(|most| (MOST.to_owned(), most.to_string()));
-            let weight = (WEIGHT.to_owned(), sign.weight.to_string());
-            let every = (EVERY.to_owned(), sign.pace.sign().as_millis().to_string());
-            let empty = write(sign_of(&sign.member), String::new(), Over::Anything);
-            with(empty, [weight, every].into_iter().chain(most))
+pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec<Request> {
+    let side_request = match store_request {
+        StoreRequest::WriteSign(sign) => {
+            let max_shares = sign.max_shares.map(|most| (MAX_SHARES_FIELD.to_owned(), most.to_string()));
+            let weight = (WEIGHT_FIELD.to_owned(), sign.weight.to_string());
+            let interval = (INTERVAL_FIELD.to_owned(), sign.timing.interval().as_millis().to_string());
+            let empty = write(sign_suffix(&sign.member), String::new(), WriteCondition::Unconditional);
+            with_metadata(empty, [weight, interval].into_iter().chain(max_shares))
         }
-        Ask::TakeBack => Request::Delete { suffix: sign_of(own), tag: None },
-        Ask::ReadPlan(known) => {
+        StoreRequest::WithdrawSign => Request::Delete { suffix: sign_suffix(own_name), tag: None },
+        StoreRequest::ReadPlan(known) => {
             let unless = known.as_ref().map(|Tag(tag)| ETag(tag.clone()));
-            Request::Read { suffix: PLAN.to_owned(), unless }
+            Request::Read { suffix: PLAN_SUFFIX.to_owned(), if_none_match: unless }
         }
-        Ask::List => Request::List(MEMBER.to_owned()),
-        Ask::WritePlan(plan, over) => {
+        StoreRequest::ListSigns => Request::List(MEMBER_PREFIX.to_owned()),
+        StoreRequest::WritePlan(plan, over) => {
             let over =
-                over.as_ref().map_or(Over::Nothing, |Tag(tag)| Over::This(ETag(tag.clone())));
+                over.as_ref().map_or(WriteCondition::IfAbsent, |Tag(tag)| WriteCondition::IfMatch(ETag(tag.clone())));
             // It fails for maps whose keys are no text alone.
             let content = serde_json::to_string(plan).unwrap_or_default();
-            Request::Write(write(PLAN.to_owned(), content, over))
+            Request::Write(write(PLAN_SUFFIX.to_owned(), content, over))
         }
-        Ask::Close { shares, of } => {
+        StoreRequest::CloseShares { shares, count: of } => {
             let closed = Record::closed();
             let fields = || closed.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-            let empty = |suffix| write(suffix, String::new(), Over::Anything);
-            return shares.iter().map(|share| with(empty(share.suffix(*of)), fields())).collect();
+            let empty = |suffix| write(suffix, String::new(), WriteCondition::Unconditional);
+            return shares.iter().map(|share| with_metadata(empty(share.suffix(*of)), fields())).collect();
         }
         // It is about the election of a share, and not about a blob beside it.
-        Ask::Break { .. } => return Vec::new(),
-        Ask::Remove(name, Tag(tag)) => {
-            Request::Delete { suffix: sign_of(name), tag: Some(ETag(tag.clone())) }
+        StoreRequest::BreakLease { .. } => return Vec::new(),
+        StoreRequest::RemoveSign(name, Tag(tag)) => {
+            Request::Delete { suffix: sign_suffix(name), tag: Some(ETag(tag.clone())) }
         }
     };
-    vec![one]
+    vec![side_request]
 }
 
 /// What became of it, by what became of its requests; and what is wrong with what was read. `own`: the member that asks.
-pub(super) fn answer(ask: &Ask, own: &str, outcomes: Vec<Outcome>) -> (Answer, Option<Problem>) {
-    if let Ask::Close { shares, .. } = ask {
-        let done = |outcome: &Outcome| matches!(outcome, Ok(Done::Written(_)));
-        let closed = shares.iter().zip(&outcomes).filter(|(_, outcome)| done(outcome));
-        return (Answer::Closed(closed.map(|(share, _)| *share).collect()), None);
+pub(super) fn to_response(store_request: &StoreRequest, own_name: &str, outcomes: Vec<Outcome>) -> (StoreResponse, Option<Problem>) {
+    if let StoreRequest::CloseShares { shares, .. } = store_request {
+        let is_written = |outcome: &Outcome| matches!(outcome, Ok(Done::Written(_)));
+        let closed = shares.iter().zip(&outcomes).filter(|(_, outcome)| is_written(outcome));
+        return (StoreResponse::Closed(closed.map(|(share, _)| *share).collect()), None);
     }
-    let answer = match (ask, outcomes.into_iter().next()) {
-        (_, None) => Answer::Unknown,
-        (_, Some(Err(problem))) if may_be_done(problem.class) => Answer::Unknown,
-        (_, Some(Err(_))) => Answer::Refused,
-        (_, Some(Ok(Done::Leased))) => return (Answer::Refused, Some(leased(ask, own))),
-        (Ask::ReadPlan(_), Some(Ok(Done::Content(text, ETag(tag))))) => {
+    let response = match (store_request, outcomes.into_iter().next()) {
+        (_, None) => StoreResponse::Unknown,
+        (_, Some(Err(problem))) if may_be_done(problem.class) => StoreResponse::Unknown,
+        (_, Some(Err(_))) => StoreResponse::Refused,
+        (_, Some(Ok(Done::Leased))) => return (StoreResponse::Refused, Some(lease_problem(store_request, own_name))),
+        (StoreRequest::ReadPlan(_), Some(Ok(Done::Content(text, ETag(tag))))) => {
             return match serde_json::from_str::<Plan>(&text) {
-                Ok(plan) if plan.is_sound(super::MOST_SHARES) => {
-                    (Answer::Plan(plan, Tag(tag)), None)
+                Ok(plan) if plan.is_valid(super::MAX_SHARES) => {
+                    (StoreResponse::Plan(plan, Tag(tag)), None)
                 }
-                Ok(_) => (Answer::Unknown, Some(no_plan(&"no leader writes such a plan"))),
-                Err(error) => (Answer::Unknown, Some(no_plan(&error))),
+                Ok(_) => (StoreResponse::Unknown, Some(invalid_plan(&"no leader writes such a plan"))),
+                Err(error) => (StoreResponse::Unknown, Some(invalid_plan(&error))),
             };
         }
-        (Ask::ReadPlan(_), Some(Ok(Done::Unchanged))) => Answer::SamePlan,
-        (Ask::ReadPlan(_), Some(Ok(Done::Missing))) => Answer::NoPlan,
-        (Ask::List, Some(Ok(Done::Listed(blobs)))) => {
-            Answer::Signs(blobs.into_iter().filter_map(sign).collect())
+        (StoreRequest::ReadPlan(_), Some(Ok(Done::Unchanged))) => StoreResponse::PlanUnchanged,
+        (StoreRequest::ReadPlan(_), Some(Ok(Done::Missing))) => StoreResponse::NoPlan,
+        (StoreRequest::ListSigns, Some(Ok(Done::Listed(blobs)))) => {
+            StoreResponse::Signs(blobs.into_iter().filter_map(parse_sign).collect())
         }
-        (Ask::List, Some(Ok(Done::Missing))) => Answer::Signs(Vec::new()),
-        (Ask::WritePlan(plan, _), Some(Ok(Done::Written(ETag(tag))))) => {
-            Answer::Plan(plan.clone(), Tag(tag))
+        (StoreRequest::ListSigns, Some(Ok(Done::Missing))) => StoreResponse::Signs(Vec::new()),
+        (StoreRequest::WritePlan(plan, _), Some(Ok(Done::Written(ETag(tag))))) => {
+            StoreResponse::Plan(plan.clone(), Tag(tag))
         }
-        (Ask::Sign(_), Some(Ok(Done::Written(ETag(tag))))) => Answer::Signed(Tag(tag)),
+        (StoreRequest::WriteSign(_), Some(Ok(Done::Written(ETag(tag))))) => StoreResponse::Signed(Tag(tag)),
         // What is not there need not be deleted.
-        (Ask::TakeBack | Ask::Remove(..), Some(Ok(Done::Deleted | Done::Missing))) => Answer::Done,
-        _ => Answer::Refused,
+        (StoreRequest::WithdrawSign | StoreRequest::RemoveSign(..), Some(Ok(Done::Deleted | Done::Missing))) => StoreResponse::Done,
+        _ => StoreResponse::Refused,
     };
-    (answer, None)
+    (response, None)
 }
 
 /// Whether it may have been done nevertheless.
@@ -109,55 +109,55 @@ fn may_be_done(class: ProblemClass) -> bool {
 }
 
 /// The problem of a lease on a blob that Tenure never leases.
-fn leased(ask: &Ask, own: &str) -> Problem {
-    let (what, suffix) = match ask {
-        Ask::Sign(sign) => ("the sign of life cannot be written", sign_of(&sign.member)),
-        Ask::Remove(name, _) => ("the sign of life cannot be deleted", sign_of(name)),
-        Ask::TakeBack => ("the sign of life cannot be deleted", sign_of(own)),
-        _ => ("the plan of the shares cannot be written", PLAN.to_owned()),
+fn lease_problem(store_request: &StoreRequest, own_name: &str) -> Problem {
+    let (failure, suffix) = match store_request {
+        StoreRequest::WriteSign(sign) => ("the sign of life cannot be written", sign_suffix(&sign.member)),
+        StoreRequest::RemoveSign(name, _) => ("the sign of life cannot be deleted", sign_suffix(name)),
+        StoreRequest::WithdrawSign => ("the sign of life cannot be deleted", sign_suffix(own_name)),
+        _ => ("the plan of the shares cannot be written", PLAN_SUFFIX.to_owned()),
     };
     let detail = format!(
-        "{what}: another program holds a lease on the blob that has .{suffix} behind the name of the election's. Find out \
+        "{failure}: another program holds a lease on the blob that has .{suffix} behind the name of the election's. Find out \
          which one, and end that lease (az storage blob lease break)"
     );
     Problem { class: ProblemClass::Configuration, detail }
 }
 
-fn no_plan(error: &dyn Display) -> Problem {
+fn invalid_plan(error: &dyn Display) -> Problem {
     let detail = format!(
         "the plan of the shares cannot be read ({error}), so nothing changes; find out who else may write beside the \
-         election's blob. Then end all processes with shares, delete the blob that ends with .{PLAN} and those with \
+         election's blob. Then end all processes with shares, delete the blob that ends with .{PLAN_SUFFIX} and those with \
          .share. in their names, and start the processes again"
     );
     Problem { class: ProblemClass::Configuration, detail }
 }
 
-pub(super) fn sign_of(member: &str) -> String {
-    format!("{MEMBER}{}", utf8_percent_encode(member, NAME))
+pub(super) fn sign_suffix(member: &str) -> String {
+    format!("{MEMBER_PREFIX}{}", utf8_percent_encode(member, ENCODED_IN_NAMES))
 }
 
 /// The sign in a list. None: no member wrote this.
-fn sign(blob: ListedBlob) -> Option<Listed> {
+fn parse_sign(blob: ListedBlob) -> Option<ListedSign> {
     let number = |name: &str| {
-        let found = blob.metadata.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.parse::<u32>().ok())
+        let field = blob.metadata.iter().find(|(known, _)| known == name);
+        field.map(|(_, value)| value.parse::<u32>().ok())
     };
-    let member = percent_decode_str(blob.suffix.strip_prefix(MEMBER)?).decode_utf8().ok()?;
-    let weight = number(WEIGHT)??;
-    let pace = Pace::signing(Duration::from_millis(number(EVERY)??.into()));
-    let most = match number(MOST) {
+    let member = percent_decode_str(blob.suffix.strip_prefix(MEMBER_PREFIX)?).decode_utf8().ok()?;
+    let weight = number(WEIGHT_FIELD)??;
+    let pace = SignTiming::from_interval(Duration::from_millis(number(INTERVAL_FIELD)??.into()));
+    let max_shares = match number(MAX_SHARES_FIELD) {
         None => None,
         Some(most) => Some(most?),
     };
-    let sign = Sign { member: member.into_owned(), weight, most, pace };
-    Some(Listed { sign, tag: Tag(blob.tag.0), age: blob.age })
+    let sign = Sign { member: member.into_owned(), weight, max_shares, timing: pace };
+    Some(ListedSign { sign, tag: Tag(blob.tag.0), age: blob.age })
 }
 
-fn write(suffix: String, content: String, over: Over) -> Write {
-    Write { suffix, content, metadata: Vec::new(), over }
+fn write(suffix: String, content: String, condition: WriteCondition) -> Write {
+    Write { suffix, content, metadata: Vec::new(), over: condition }
 }
 
-fn with(mut write: Write, metadata: impl IntoIterator<Item = (String, String)>) -> Request {
+fn with_metadata(mut write: Write, metadata: impl IntoIterator<Item = (String, String)>) -> Request {
     write.metadata.extend(metadata);
     Request::Write(write)
 }

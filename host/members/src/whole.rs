@@ -5,49 +5,49 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::engine::{Election, Order};
-use tenure::{Class, Event};
+use tenure::{ProblemKind, Event};
 use tenure_core::ProblemClass;
-use tenure_shares::{Answer, Ask, Listed};
+use tenure_shares::{StoreResponse, StoreRequest, ListedSign};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// The longest time between two looks of a leader.
-const LOOK: Duration = Duration::from_secs(300);
+const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Polls of a follower between two looks.
-const POLLS: u32 = 75;
+const POLLS_PER_CHECK: u32 = 75;
 
 /// Makes the candidate without shares resign when it leads and sees the sign of life of a member. Looks when it begins to
 /// lead and then every 75 polls, after 5 minutes at most. Never completes.
 ///
 /// `leads` is its term while it leads; `election` is for requests beside its blob, and was checked.
-pub async fn make_way(
+pub async fn resign_for_shares(
     election: Arc<Election>,
     poll: Duration,
-    mut leads: watch::Receiver<Option<u64>>,
+    mut leading_term: watch::Receiver<Option<u64>>,
     orders: mpsc::Sender<Order>,
     events: impl Fn(Event),
 ) {
-    let store = SharesStore::of(election, "");
-    let every = LOOK.min(poll * POLLS);
+    let store = SharesStore::new(election, "");
+    let check_interval = CHECK_INTERVAL.min(poll * POLLS_PER_CHECK);
     loop {
-        let term = leads.wait_for(Option::is_some).await.map(|term| *term);
+        let term = leading_term.wait_for(Option::is_some).await.map(|term| *term);
         let Ok(term) = term else { return pending().await };
         // Where the list is refused the work was most likely never split: it needs a permission that elections do not need.
-        if let Answer::Signs(signs) = store.ask(&Ask::List).await.answer
-            && let Some(Listed { sign, .. }) = signs.into_iter().find(Listed::is_alive)
+        if let StoreResponse::Signs(signs) = store.send(&StoreRequest::ListSigns).await.response
+            && let Some(ListedSign { sign, .. }) = signs.into_iter().find(ListedSign::is_alive)
         {
             let detail = format!(
                 "{} is there for shares of the work, and this leader runs all of it: it resigns. Start it with --shares, or \
                  end the processes that have it",
                 sign.member
             );
-            events(Event::Problem { class: Class::Election(ProblemClass::Configuration), detail });
+            events(Event::Problem { class: ProblemKind::Election(ProblemClass::Configuration), detail });
             // A candidate that has left ignores orders.
             let _ = orders.send(Order::Resign).await;
         }
-        let ends = async { leads.wait_for(|now| *now != term).await.is_err() };
-        if timeout(every, ends).await == Ok(true) {
+        let leadership_ended = async { leading_term.wait_for(|current| *current != term).await.is_err() };
+        if timeout(check_interval, leadership_ended).await == Ok(true) {
             return pending().await;
         }
     }

@@ -12,7 +12,7 @@ mod connection;
 mod tests;
 
 use axum::Router;
-use connection::{Connection, Use, answering};
+use connection::{Connection, Usage, connection_service};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::sleep;
 
 /// After connections could not be accepted, for lack of descriptors for example.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What connections may cost.
 #[derive(Clone, Copy)]
@@ -36,20 +36,20 @@ pub(super) struct Limits {
     connections: usize,
     /// So many of one peer. Behind a proxy all clients are one peer: there must be room for all
     /// viewers of the page, and for others beside them.
-    of_peer: usize,
+    per_peer: usize,
     /// How long a request may take to arrive, and its answer to be taken.
-    patience: Duration,
+    request_timeout: Duration,
     /// A connection of this age ends with the answer that is under way.
-    life: Duration,
+    max_age: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 128,
-            of_peer: 64,
-            patience: Duration::from_secs(10),
-            life: Duration::from_secs(600),
+            per_peer: 64,
+            request_timeout: Duration::from_secs(10),
+            max_age: Duration::from_secs(600),
         }
     }
 }
@@ -64,48 +64,48 @@ pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
                 let (stream, address) = match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        if !is_of_one(&error) {
-                            sleep(AFTER_FAILURE).await;
+                        if !is_connection_error(&error) {
+                            sleep(ACCEPT_RETRY_DELAY).await;
                         }
                         continue;
                     }
                 };
                 let peer = peer(address.ip());
-                if !open.make_room(peer) {
+                if !open.reserve(peer) {
                     continue;
                 }
-                let usage = Arc::new(Use::default());
-                let task = tasks.spawn(attend(stream, app.clone(), usage.clone(), limits));
+                let usage = Arc::new(Usage::default());
+                let task = tasks.spawn(serve_connection(stream, app.clone(), usage.clone(), limits));
                 open.connections.insert(task.id(), (peer, usage));
             }
-            Some(ended) = tasks.join_next_with_id() => open.forget(ended),
+            Some(ended) = tasks.join_next_with_id() => open.remove(ended),
         }
         // The ones that were told to close do so at once.
         while tasks.len() > limits.connections
             && let Some(ended) = tasks.join_next_with_id().await
         {
-            open.forget(ended);
+            open.remove(ended);
         }
     }
 }
 
 /// Answers one peer until either side ends it.
-async fn attend(stream: TcpStream, app: Router, usage: Arc<Use>, limits: Limits) {
+async fn serve_connection(stream: TcpStream, app: Router, usage: Arc<Usage>, limits: Limits) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.patience);
+    http.timer(TokioTimer::new()).header_read_timeout(limits.request_timeout);
     // Each event is a small write, and is to go at once.
     let _ = stream.set_nodelay(true);
-    let stream = TokioIo::new(Connection::new(stream, limits.patience, usage.clone()));
-    let service = answering(app, limits.patience, usage.clone());
+    let stream = TokioIo::new(Connection::new(stream, limits.request_timeout, usage.clone()));
+    let service = connection_service(app, limits.request_timeout, usage.clone());
     let mut connection = pin!(http.serve_connection(stream, service));
-    let mut life = pin!(sleep(limits.life));
+    let mut expiry = pin!(sleep(limits.max_age));
     let mut is_old = false;
     loop {
         select! {
             // However it ended: that is between it and who connected.
             _ = connection.as_mut() => return,
             () = usage.closed() => return,
-            () = life.as_mut(), if !is_old => {
+            () = expiry.as_mut(), if !is_old => {
                 is_old = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -116,36 +116,36 @@ async fn attend(stream: TcpStream, app: Router, usage: Arc<Use>, limits: Limits)
 /// The connections that are not told to close.
 struct Open {
     limits: Limits,
-    connections: HashMap<Id, (IpAddr, Arc<Use>)>,
+    connections: HashMap<Id, (IpAddr, Arc<Usage>)>,
 }
 
 impl Open {
     /// Whether there is room for one more of `peer`, now or because another one makes room for it.
-    fn make_room(&mut self, peer: IpAddr) -> bool {
-        let of_peer = self.connections.values().filter(|(other, _)| *other == peer).count();
-        let only_of = (of_peer >= self.limits.of_peer).then_some(peer);
-        if only_of.is_none() && self.connections.len() < self.limits.connections {
+    fn reserve(&mut self, peer: IpAddr) -> bool {
+        let peer_connections = self.connections.values().filter(|(other, _)| *other == peer).count();
+        let full_peer = (peer_connections >= self.limits.per_peer).then_some(peer);
+        if full_peer.is_none() && self.connections.len() < self.limits.connections {
             return true;
         }
-        self.close_sparest(only_of)
+        self.evict(full_peer)
     }
 
     /// Closes the connection that can best be spared, if one can.
-    fn close_sparest(&mut self, only_of: Option<IpAddr>) -> bool {
+    fn evict(&mut self, only_peer: Option<IpAddr>) -> bool {
         let considered = self.connections.iter();
         let considered =
-            considered.filter(|(_, (peer, _))| only_of.is_none_or(|only| only == *peer));
-        let mut spare: Vec<_> =
-            considered.filter_map(|(id, (_, usage))| Some((usage.spare()?, *id))).collect();
-        spare.sort_unstable_by_key(|(spare, _)| *spare);
+            considered.filter(|(_, (peer, _))| only_peer.is_none_or(|required_peer| required_peer == *peer));
+        let mut evictable: Vec<_> =
+            considered.filter_map(|(id, (_, usage))| Some((usage.evictable()?, *id))).collect();
+        evictable.sort_unstable_by_key(|(rank, _)| *rank);
         // One that has just begun to be used is not closed.
-        let closed = spare.into_iter().find(|(_, id)| {
-            self.connections.get(id).is_some_and(|(_, usage)| usage.close_if_spare())
+        let closed = evictable.into_iter().find(|(_, id)| {
+            self.connections.get(id).is_some_and(|(_, usage)| usage.close_if_evictable())
         });
         closed.is_some_and(|(_, id)| self.connections.remove(&id).is_some())
     }
 
-    fn forget(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
+    fn remove(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         self.connections.remove(&id);
     }
@@ -153,7 +153,7 @@ impl Open {
 
 /// Whether only the connection failed that was to be accepted: its peer has ended it already. The
 /// next one can be accepted at once.
-fn is_of_one(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset

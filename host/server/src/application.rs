@@ -38,7 +38,7 @@ impl<C: Clock> Application<C> {
 
     /// Completes when the leadership is to be given up, and no answer that allows the application to act is in
     /// force any more.
-    async fn over(&self) {
+    async fn wait_until_over(&self) {
         let mut changed = self.board.changes();
         loop {
             changed.mark_unchanged();
@@ -47,15 +47,15 @@ impl<C: Clock> Application<C> {
                 .state()
                 .application
                 .as_ref()
-                .and_then(|told| (told.winds_down || told.leaves).then_some(told.until));
-            let over = async {
+                .and_then(|allowance| (allowance.winding_down || allowance.leaving).then_some(allowance.expires_at));
+            let expired = async {
                 match until {
                     Some(until) => self.clock.sleep_until(until).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = over => return,
+                () = expired => return,
                 // A board that was removed changes no more.
                 true = async { changed.changed().await.is_ok() } => {}
             }
@@ -66,8 +66,8 @@ impl<C: Clock> Application<C> {
 impl<C: Clock> Handler for Application<C> {
     fn on_tick(&self, turn: Turn, _: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
-            let _acts = Acts::begin(&self.board, turn.term);
-            self.over().await;
+            let _permit = ActingPermit::begin(&self.board, turn.term);
+            self.wait_until_over().await;
             TurnEnd::Succeeded
         })
     }
@@ -79,16 +79,16 @@ impl<C: Clock> Handler for Application<C> {
 }
 
 /// As long as it lives, the application may be told that it may act.
-struct Acts<'b>(&'b Board);
+struct ActingPermit<'b>(&'b Board);
 
-impl<'b> Acts<'b> {
+impl<'b> ActingPermit<'b> {
     fn begin(board: &'b Board, term: u64) -> Self {
         board.set_term(Some(term));
         Self(board)
     }
 }
 
-impl Drop for Acts<'_> {
+impl Drop for ActingPermit<'_> {
     fn drop(&mut self) {
         self.0.set_term(None);
     }

@@ -10,13 +10,13 @@ pub(super) use readiness::Readiness;
 pub(super) use state::{Change, State};
 
 use super::counts::Metrics;
-use super::role::{Followed, Leader, Role};
+use super::role::{FollowedLeader, Leader, Role};
 use chrono::{DateTime, Utc};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::Event;
-use tenure::status::Replacement;
+use tenure::status::TakeoverTime;
 use tenure_core::Report;
 use tokio::sync::{Notify, watch};
 
@@ -30,11 +30,11 @@ pub struct Board {
     state: Mutex<State>,
     pub(super) metrics: Metrics,
     /// How soon somebody else leads, by this candidate's settings.
-    replacement: Option<Replacement>,
+    replacement: Option<TakeoverTime>,
     /// When the credential expires.
     expiry: Option<Expiry>,
     /// The word that something may have changed; none once it is shown no longer.
-    changed: Mutex<Option<watch::Sender<()>>>,
+    change_sender: Mutex<Option<watch::Sender<()>>>,
     /// Notified when the leader may have changed, or an order may wait.
     hints: Arc<Notify>,
 }
@@ -63,7 +63,7 @@ pub struct Summary {
     /// True if the loop runs, has ended, or has not begun yet.
     pub running: bool,
     /// True once the loop has made its first step.
-    pub begun: bool,
+    pub has_stepped: bool,
     /// True if the newest request failed.
     pub failing: bool,
 }
@@ -72,7 +72,7 @@ impl Board {
     /// Creates the board of a candidate that begins now.
     #[must_use]
     pub fn new(election: &str, candidate: &str, now: Duration) -> Self {
-        let state = State::begun(now);
+        let state = State::new(now);
         Self {
             candidate: candidate.to_owned(),
             election: election.to_owned(),
@@ -80,21 +80,21 @@ impl Board {
             metrics: Metrics::new(),
             replacement: None,
             expiry: None,
-            changed: Mutex::new(Some(watch::Sender::new(()))),
+            change_sender: Mutex::new(Some(watch::Sender::new(()))),
             hints: Arc::default(),
         }
     }
 
     /// Shows the time until a dead leader is replaced: `by_settings` unless the record has it.
     #[must_use]
-    pub fn with_replacement(self, by_settings: Replacement) -> Self {
-        Self { replacement: Some(by_settings), ..self }
+    pub fn with_replacement(self, from_settings: TakeoverTime) -> Self {
+        Self { replacement: Some(from_settings), ..self }
     }
 
     /// Makes this the board of an observer, whose metrics omit leadership and readiness.
     #[must_use]
-    pub fn of_observer(mut self) -> Self {
-        self.metrics.observes = true;
+    pub fn for_observer(mut self) -> Self {
+        self.metrics.is_observer = true;
         self
     }
 
@@ -115,24 +115,24 @@ impl Board {
     }
 
     /// Says that there is something new to show.
-    pub(super) fn has_changed(&self) {
-        if let Some(changed) = &*self.changed() {
+    pub(super) fn notify_changed(&self) {
+        if let Some(changed) = &*self.lock_change_sender() {
             changed.send_replace(());
         }
     }
 
     /// Ends all streams that show it, once they have told the last change.
     pub(super) fn close(&self) {
-        *self.changed() = None;
+        *self.lock_change_sender() = None;
     }
 
-    fn changed(&self) -> MutexGuard<'_, Option<watch::Sender<()>>> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_change_sender(&self) -> MutexGuard<'_, Option<watch::Sender<()>>> {
+        self.change_sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The word that there is something new to show.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
-        let changed = self.changed();
+        let changed = self.lock_change_sender();
         changed
             .as_ref()
             .map_or_else(|| watch::Sender::new(()).subscribe(), watch::Sender::subscribe)
@@ -144,26 +144,26 @@ impl Board {
     }
 
     /// Updates the board with the report of a step that began at `taken_at`.
-    pub fn stepped(&self, report: &Report, taken_at: Duration, now: Duration) {
+    pub fn on_step(&self, report: &Report, started_at: Duration, now: Duration) {
         for exchange in &report.exchanges {
-            self.metrics.exchange(exchange);
+            self.metrics.on_exchange(exchange);
         }
         if let Some(turn) = &report.run {
-            self.metrics.claimed(turn);
+            self.metrics.on_claimed(turn);
         }
-        self.state().stepped(&self.candidate, report, taken_at, now);
-        self.has_changed();
+        self.state().on_step(&self.candidate, report, started_at, now);
+        self.notify_changed();
     }
 
     /// Updates the board with an event of the runner that happened at `now`.
-    pub fn happened(&self, event: &Event, now: Duration) {
+    pub fn on_event(&self, event: &Event, now: Duration) {
         // The report of that step has told all of it.
         if let Event::Renewed { .. } = event {
             return;
         }
-        self.metrics.event(event);
-        self.state().happened(&self.candidate, event, now);
-        self.has_changed();
+        self.metrics.on_event(event);
+        self.state().on_event(&self.candidate, event, now);
+        self.notify_changed();
     }
 
     /// What it is at `now`: leadership ends with its time, whether or not anybody says so.
@@ -176,7 +176,7 @@ impl Board {
 
     /// Returns the state at `now`.
     pub fn summary(&self, now: Duration) -> Summary {
-        let (role, running) = (self.role(now), self.runs(now));
+        let (role, running) = (self.role(now), self.is_running(now));
         let state = self.state();
         Summary {
             election: self.election.clone(),
@@ -190,7 +190,7 @@ impl Board {
             problem: state.problem.clone(),
             blocked: state.blocked.clone(),
             running,
-            begun: state.stepped,
+            has_stepped: state.has_stepped,
             failing: state.failures > 0,
         }
     }
@@ -201,24 +201,24 @@ impl Board {
     }
 
     /// How soon somebody else leads when the leader dies: the one of `state`, or else the next one.
-    pub(super) fn replacement(&self, state: &State) -> Option<Replacement> {
-        let by_settings = self.replacement?;
+    pub(super) fn replacement(&self, state: &State) -> Option<TakeoverTime> {
+        let from_settings = self.replacement?;
         Some(match &state.role {
-            Role::Leading { .. } => Replacement { promise: state.promise, ..by_settings },
-            Role::Following(Some(leader)) => Replacement {
+            Role::Leading { .. } => TakeoverTime { promise: state.promise, ..from_settings },
+            Role::Following(Some(leader)) => TakeoverTime {
                 promise: state.promise,
-                watched: leader.address.as_deref().is_some_and(Replacement::may_be_watched),
-                ..by_settings
+                is_watched: leader.address.as_deref().is_some_and(TakeoverTime::may_be_watched),
+                ..from_settings
             },
-            _ => by_settings,
+            _ => from_settings,
         })
     }
 
     /// Returns the leader that it follows, if that one gave an address.
-    pub(super) fn followed(&self) -> Option<Followed> {
+    pub(super) fn followed_leader(&self) -> Option<FollowedLeader> {
         match self.state().role.clone() {
             Role::Following(Some(Leader { name, term, address: Some(address), .. })) => {
-                Some(Followed { name, term, address })
+                Some(FollowedLeader { name, term, address })
             }
             _ => None,
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::handler::TurnEnd;
-use tenure::{Class, Event};
+use tenure::{ProblemKind, Event};
 use tenure_core::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 
 /// Returns the duration of an exchange that is a renewal with an answer.
@@ -34,26 +34,26 @@ const ENDS: [TurnEnd; 5] = [
 ];
 
 /// What problems are of: each has its sample before there is one.
-const CLASSES: [Class; 14] = [
-    Class::Election(ProblemClass::Configuration),
-    Class::Election(ProblemClass::UnusableBlob),
-    Class::Election(ProblemClass::ForeignLease),
-    Class::Election(ProblemClass::Refused),
-    Class::Election(ProblemClass::Clock),
-    Class::Election(ProblemClass::Unreachable),
-    Class::Election(ProblemClass::Unavailable),
-    Class::Election(ProblemClass::Nonsense),
-    Class::Election(ProblemClass::LeaseLost),
-    Class::Election(ProblemClass::Schedule),
-    Class::Election(ProblemClass::Work),
-    Class::Election(ProblemClass::Order),
-    Class::Component,
-    Class::Overload,
+const CLASSES: [ProblemKind; 14] = [
+    ProblemKind::Election(ProblemClass::Configuration),
+    ProblemKind::Election(ProblemClass::UnusableBlob),
+    ProblemKind::Election(ProblemClass::ForeignLease),
+    ProblemKind::Election(ProblemClass::Refused),
+    ProblemKind::Election(ProblemClass::Clock),
+    ProblemKind::Election(ProblemClass::Unreachable),
+    ProblemKind::Election(ProblemClass::Unavailable),
+    ProblemKind::Election(ProblemClass::Nonsense),
+    ProblemKind::Election(ProblemClass::LeaseLost),
+    ProblemKind::Election(ProblemClass::Schedule),
+    ProblemKind::Election(ProblemClass::Work),
+    ProblemKind::Election(ProblemClass::Order),
+    ProblemKind::Component,
+    ProblemKind::Overload,
 ];
 
 /// A histogram of durations.
 #[derive(Clone, Debug)]
-pub struct Times {
+pub struct DurationHistogram {
     /// The upper bound of each bucket in seconds, and the number of durations in it.
     pub buckets: Vec<(f64, u64)>,
     /// The number of durations, with those above the last bound.
@@ -62,8 +62,8 @@ pub struct Times {
     pub sum: f64,
 }
 
-impl Times {
-    fn by(bounds: impl Iterator<Item = f64>) -> Self {
+impl DurationHistogram {
+    fn with_bounds(bounds: impl Iterator<Item = f64>) -> Self {
         Self { buckets: bounds.map(|bound| (bound, 0)).collect(), count: 0, sum: 0.0 }
     }
 
@@ -84,12 +84,12 @@ pub(super) struct Counts {
     pub stood_down: u64,
     /// By verb and result.
     pub requests: BTreeMap<(String, &'static str), u64>,
-    pub renewals: Times,
+    pub renewals: DurationHistogram,
     /// By their outcome.
     pub turns: BTreeMap<String, u64>,
-    pub turn_times: Times,
+    pub turn_durations: DurationHistogram,
     /// A turn has begun, and not ended.
-    works: bool,
+    turn_running: bool,
     pub triggered: u64,
     pub past_due: u64,
     pub missed: u64,
@@ -103,7 +103,7 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Metrics {
     /// Whether it only observes: who leads, and who could, is for candidates to say.
-    pub(super) observes: bool,
+    pub(super) is_observer: bool,
     counts: Mutex<Counts>,
 }
 
@@ -113,10 +113,10 @@ impl Metrics {
             elected: 0,
             stood_down: 0,
             requests: BTreeMap::new(),
-            renewals: Times::by(renewal_bounds()),
+            renewals: DurationHistogram::with_bounds(renewal_bounds()),
             turns: ENDS.iter().map(|end| (end.to_string(), 0)).collect(),
-            turn_times: Times::by(turn_bounds()),
-            works: false,
+            turn_durations: DurationHistogram::with_bounds(turn_bounds()),
+            turn_running: false,
             triggered: 0,
             past_due: 0,
             missed: 0,
@@ -124,14 +124,14 @@ impl Metrics {
             preempted: 0,
             problems: CLASSES.iter().map(|class| (class.name(), 0)).collect(),
         };
-        Self { observes: false, counts: Mutex::new(counts) }
+        Self { is_observer: false, counts: Mutex::new(counts) }
     }
 
     pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn exchange(&self, exchange: &Exchange) {
+    pub(super) fn on_exchange(&self, exchange: &Exchange) {
         let result = match exchange.result {
             ExchangeResult::Done => "done",
             ExchangeResult::Declined => "declined",
@@ -149,27 +149,27 @@ impl Metrics {
     }
 
     /// A turn was claimed, whether it begins or not.
-    pub(super) fn claimed(&self, turn: &Turn) {
+    pub(super) fn on_claimed(&self, turn: &Turn) {
         self.counts().missed += u64::from(turn.missed);
     }
 
-    pub(super) fn event(&self, event: &Event) {
+    pub(super) fn on_event(&self, event: &Event) {
         let mut counts = self.counts();
         match event {
             Event::Elected { .. } => counts.elected += 1,
             Event::StoodDown { .. } => counts.stood_down += 1,
             Event::TurnStarted { turn } => {
-                counts.works = true;
+                counts.turn_running = true;
                 counts.triggered += u64::from(turn.trigger.is_some());
                 counts.past_due += u64::from(turn.past_due);
             }
             // It never began: it is no turn.
-            Event::TurnEnded { .. } if !counts.works => counts.refused += 1,
+            Event::TurnEnded { .. } if !counts.turn_running => counts.refused += 1,
             Event::TurnEnded { end, elapsed, .. } => {
-                counts.works = false;
+                counts.turn_running = false;
                 counts.preempted += u64::from(matches!(end, TurnEnd::CutOff | TurnEnd::TimedOut));
                 *counts.turns.entry(end.to_string()).or_default() += 1;
-                counts.turn_times.add(*elapsed);
+                counts.turn_durations.add(*elapsed);
             }
             Event::Problem { class, .. } => *counts.problems.entry(class.name()).or_default() += 1,
             _ => {}

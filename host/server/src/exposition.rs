@@ -24,7 +24,7 @@ pub(super) fn exposition(
     let open_metrics = accept.contains("application/openmetrics-text");
     let mut text = String::new();
     for metric in Metric::all() {
-        write(&mut text, open_metrics, metric, &metric.samples(boards, now));
+        write_metric(&mut text, open_metrics, metric, &metric.samples(boards, now));
     }
     if !open_metrics {
         return (TEXT, text);
@@ -34,46 +34,46 @@ pub(super) fn exposition(
 }
 
 /// A metric without samples is left out.
-fn write(text: &mut String, open_metrics: bool, metric: &Metric, samples: &[Sample]) {
+fn write_metric(text: &mut String, open_metrics: bool, metric: &Metric, samples: &[Sample]) {
     if samples.is_empty() {
         return;
     }
     let (name, help) = (metric.name, metric.help);
-    let (kind, end) = match metric.kind {
+    let (kind, suffix) = match metric.kind {
         Kind::Counter => ("counter", "_total"),
         Kind::Gauge => ("gauge", ""),
         Kind::Histogram => ("histogram", ""),
     };
     // The older format describes a counter by the name of its samples.
-    let described = if open_metrics { name.to_owned() } else { format!("{name}{end}") };
+    let family = if open_metrics { name.to_owned() } else { format!("{name}{suffix}") };
     // Writing into a string cannot fail.
-    let _ = writeln!(text, "# HELP {described} {help}.\n# TYPE {described} {kind}");
+    let _ = writeln!(text, "# HELP {family} {help}.\n# TYPE {family} {kind}");
     for Sample { labels, value } in samples {
-        let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+        let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value)));
         let labels = labels.collect::<Vec<_>>().join(",");
-        let mut sample = |end: &str, labels: &str, value: &dyn Display| {
+        let mut sample = |suffix: &str, labels: &str, value: &dyn Display| {
             let _ = match labels {
-                "" => writeln!(text, "{name}{end} {value}"),
-                _ => writeln!(text, "{name}{end}{{{labels}}} {value}"),
+                "" => writeln!(text, "{name}{suffix} {value}"),
+                _ => writeln!(text, "{name}{suffix}{{{labels}}} {value}"),
             };
         };
         match value {
-            Value::Whole(value) => sample(end, &labels, value),
-            Value::Real(value) => sample(end, &labels, value),
-            Value::Times(times) => {
-                sample("_sum", &labels, &times.sum);
-                sample("_count", &labels, &times.count);
-                let mut so_far = 0;
-                for (bound, count) in &times.buckets {
-                    so_far += count;
-                    sample("_bucket", &format!("{labels},le=\"{bound:?}\""), &so_far);
+            Value::Integer(value) => sample(suffix, &labels, value),
+            Value::Float(value) => sample(suffix, &labels, value),
+            Value::Histogram(histogram) => {
+                sample("_sum", &labels, &histogram.sum);
+                sample("_count", &labels, &histogram.count);
+                let mut cumulative = 0;
+                for (bound, count) in &histogram.buckets {
+                    cumulative += count;
+                    sample("_bucket", &format!("{labels},le=\"{bound:?}\""), &cumulative);
                 }
-                sample("_bucket", &format!("{labels},le=\"+Inf\""), &times.count);
+                sample("_bucket", &format!("{labels},le=\"+Inf\""), &histogram.count);
             }
         }
     }
 }
 
-fn escaped(value: &str) -> String {
+fn escape(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }

@@ -22,39 +22,39 @@ pub fn candidate_as_json(candidate: &Listed, now: Timestamp) -> Value {
 ///
 /// A description that a short sentence cannot express is returned unchanged.
 #[must_use]
-pub(crate) fn schedule_words(description: &str) -> String {
-    let words = match description.split_once(' ') {
-        Some(("every", span)) => interval(span),
+pub(crate) fn describe_schedule(description: &str) -> String {
+    let description_text = match description.split_once(' ') {
+        Some(("every", span)) => describe_interval(span),
         Some(("cron", rest)) => {
-            rest.rsplit_once(' ').and_then(|(expression, zone)| cron(expression, zone))
+            rest.rsplit_once(' ').and_then(|(expression, zone)| describe_cron(expression, zone))
         }
         _ => None,
     };
-    words.unwrap_or_else(|| description.to_owned())
+    description_text.unwrap_or_else(|| description.to_owned())
 }
 
 /// Returns the words, followed by the description in parentheses if it differs.
 #[must_use]
-pub fn schedule_words_and_text(description: &str) -> String {
-    match schedule_words(description) {
-        words if words == description => words,
-        words => format!("{words} ({description})"),
+pub fn describe_schedule_with_source(description: &str) -> String {
+    match describe_schedule(description) {
+        text if text == description => text,
+        text => format!("{text} ({description})"),
     }
 }
 
 /// Intervals are aligned to 1970-01-01T00:00:00Z, so that a day begins at midnight in UTC.
-fn interval(span: &str) -> Option<String> {
-    let words = match span {
+fn describe_interval(span: &str) -> Option<String> {
+    let text = match span {
         "1s" => "every second",
         "1m" => "every minute",
         "1h" => "every hour",
         "1d" => "every day at 00:00 UTC",
         _ => return None,
     };
-    Some(words.to_owned())
+    Some(text.to_owned())
 }
 
-fn cron(expression: &str, zone: &str) -> Option<String> {
+fn describe_cron(expression: &str, zone: &str) -> Option<String> {
     let expression = match expression {
         "@hourly" => "0 * * * *",
         "@daily" | "@midnight" => "0 0 * * *",
@@ -73,7 +73,7 @@ fn cron(expression: &str, zone: &str) -> Option<String> {
         }
         _ => return None,
     };
-    let days = days(day, month, weekday)?;
+    let days = describe_days(day, month, weekday)?;
     if let (Some(minute), Some(hours)) = (number(minute, 0, 59), numbers(hour, 0, 23)) {
         let times: Vec<_> = hours.iter().map(|hour| format!("{hour:02}:{minute:02}")).collect();
         return Some(format!(
@@ -98,18 +98,18 @@ fn cron(expression: &str, zone: &str) -> Option<String> {
 }
 
 /// On which days, in words; an inner None: on all of them. None: that takes too many words.
-fn days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
+fn describe_days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
     let all = |field: &str| matches!(field, "*" | "?");
     match (all(day), all(month), all(weekday)) {
         (true, true, true) => Some(None),
-        (true, true, false) => weekdays(weekday).map(Some),
+        (true, true, false) => describe_weekdays(weekday).map(Some),
         (false, true, true) if day.eq_ignore_ascii_case("l") => {
             Some(Some("on the last day of each month".to_owned()))
         }
         (false, true, true) => {
             let days: Vec<_> = numbers(day, 1, 31)?.iter().map(u32::to_string).collect();
-            let word = if days.len() == 1 { "day" } else { "days" };
-            Some(Some(format!("on {word} {} of each month", list(&days))))
+            let unit = if days.len() == 1 { "day" } else { "days" };
+            Some(Some(format!("on {unit} {} of each month", list(&days))))
         }
         (false, false, true) => {
             let day = number(day, 1, 31)?;
@@ -123,7 +123,7 @@ fn days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
     }
 }
 
-fn weekdays(field: &str) -> Option<String> {
+fn describe_weekdays(field: &str) -> Option<String> {
     const NAMES: [&str; 7] =
         ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
     let name = |text: &str| {
@@ -146,22 +146,22 @@ fn every(count: u32, unit: &str) -> String {
 }
 
 /// The step of a field that fits a whole number of times into what it counts.
-fn step(field: &str, whole: u32) -> Option<u32> {
+fn step(field: &str, period: u32) -> Option<u32> {
     match field {
         "*" => Some(1),
         field => {
-            let step = number(field.strip_prefix("*/")?, 1, whole)?;
-            whole.is_multiple_of(step).then_some(step)
+            let step = number(field.strip_prefix("*/")?, 1, period)?;
+            period.is_multiple_of(step).then_some(step)
         }
     }
 }
 
-fn numbers(field: &str, least: u32, most: u32) -> Option<Vec<u32>> {
-    field.split(',').map(|text| number(text, least, most)).collect()
+fn numbers(field: &str, min: u32, max: u32) -> Option<Vec<u32>> {
+    field.split(',').map(|text| number(text, min, max)).collect()
 }
 
-fn number(text: &str, least: u32, most: u32) -> Option<u32> {
-    text.parse().ok().filter(|number| (least..=most).contains(number))
+fn number(text: &str, min: u32, max: u32) -> Option<u32> {
+    text.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedule_is_said_as_people_say_it() {
+    fn schedules_are_described_in_words() {
         for (description, words) in [
             ("every 1d", "every day at 00:00 UTC"),
             ("every 1h", "every hour"),
@@ -203,12 +203,12 @@ mod tests {
             ("cron 10 */6 * * * Europe/Berlin", "every 6 hours from 00:10 Europe/Berlin"),
             ("cron */10 * * * * * UTC", "every 10 seconds"),
         ] {
-            assert_eq!(schedule_words(description), words);
+            assert_eq!(describe_schedule(description), words);
         }
     }
 
     #[test]
-    fn what_means_more_than_a_sentence_stays_as_it_is() {
+    fn complex_schedules_are_shown_unchanged() {
         for description in [
             "while leading",
             "every 5s",
@@ -224,14 +224,14 @@ mod tests {
             "cron",
             "",
         ] {
-            assert_eq!(schedule_words(description), description);
+            assert_eq!(describe_schedule(description), description);
         }
     }
 
     #[test]
-    fn words_that_say_less_have_the_text_beside_them() {
-        assert_eq!(schedule_words_and_text("every 5s"), "every 5s");
-        let told = schedule_words_and_text("cron 0 2 * * * UTC");
-        assert_eq!(told, "every day at 02:00 UTC (cron 0 2 * * * UTC)");
+    fn descriptions_include_a_different_source() {
+        assert_eq!(describe_schedule_with_source("every 5s"), "every 5s");
+        let text = describe_schedule_with_source("cron 0 2 * * * UTC");
+        assert_eq!(text, "every day at 02:00 UTC (cron 0 2 * * * UTC)");
     }
 }

@@ -4,7 +4,7 @@
 //! script may then read whatever answers there: DNS rebinding. The browser tells the name in `Host`.
 //! Addresses, and names that the public DNS does not have, cannot be such a page's.
 
-use super::answers::answer;
+use super::answers::json_response;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -30,53 +30,53 @@ pub struct Hosts(Arc<RwLock<BTreeSet<String>>>);
 impl Hosts {
     /// Adds a name; `*` stands for all. A listener that has a clone answers to it too.
     pub fn add(&self, name: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(plain(name));
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(normalize(name));
     }
 
-    fn admit(&self, name: &str) -> bool {
-        let (name, given) = (plain(name), self.0.read().unwrap_or_else(PoisonError::into_inner));
+    fn allows(&self, name: &str) -> bool {
+        let (name, allowed) = (normalize(name), self.0.read().unwrap_or_else(PoisonError::into_inner));
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
         is_address
             || !name.contains('.')
             || PRIVATE.iter().any(|end| name.ends_with(end))
-            || given.contains(&name)
-            || given.contains("*")
+            || allowed.contains(&name)
+            || allowed.contains("*")
     }
 }
 
 /// A name in the one way in which names are compared.
-fn plain(name: &str) -> String {
+fn normalize(name: &str) -> String {
     let name = name.trim();
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
 /// Answers only those who ask by one of these names.
-pub(super) fn only_by(hosts: Hosts, all: Router) -> Router {
-    all.layer(from_fn_with_state(hosts, check))
+pub(super) fn restrict_hosts(hosts: Hosts, router: Router) -> Router {
+    router.layer(from_fn_with_state(hosts, check))
 }
 
 async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Response<Body> {
-    match foreign(&hosts, &request) {
+    match rejected_host(&hosts, &request) {
         Some(name) if !PROBES.contains(&request.uri().path()) => {
             let error = format!(
                 "this listener does not answer to the name {name}; if it is one of its names, add it with \
                  --listen-host (or TENURE_LISTEN_HOST)"
             );
-            answer(StatusCode::MISDIRECTED_REQUEST, &json!({ "error": error }))
+            json_response(StatusCode::MISDIRECTED_REQUEST, &json!({ "error": error }))
         }
         _ => next.run(request).await,
     }
 }
 
 /// The name that it is asked by, where that is none of its own. Browsers always tell it.
-fn foreign(hosts: &Hosts, request: &Request) -> Option<String> {
+fn rejected_host(hosts: &Hosts, request: &Request) -> Option<String> {
     if let Some(authority) = request.uri().authority() {
-        return Some(authority.host().to_owned()).filter(|name| !hosts.admit(name));
+        return Some(authority.host().to_owned()).filter(|name| !hosts.allows(name));
     }
     let host = request.headers().get(header::HOST)?.to_str().ok();
     let host = host.and_then(|host| host.parse::<Authority>().ok());
     match host {
-        Some(authority) => Some(authority.host().to_owned()).filter(|name| !hosts.admit(name)),
+        Some(authority) => Some(authority.host().to_owned()).filter(|name| !hosts.allows(name)),
         None => Some("that it was asked by".to_owned()),
     }
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_public_dns_have_to_be_given() {
+    fn names_of_the_public_dns_must_be_added() {
         let hosts = Hosts::default();
         for (name, admitted) in [
             ("10.0.0.4", true),
@@ -104,11 +104,11 @@ mod tests {
             ("xlocal.example.", false),
             ("tenure.example.com", false),
         ] {
-            assert_eq!(hosts.admit(name), admitted, "{name}");
+            assert_eq!(hosts.allows(name), admitted, "{name}");
         }
         hosts.add(" Tenure.example.com. ");
-        assert!(hosts.admit("tenure.EXAMPLE.com") && !hosts.admit("example.com"));
+        assert!(hosts.allows("tenure.EXAMPLE.com") && !hosts.allows("example.com"));
         hosts.add("*");
-        assert!(hosts.admit("evil.example"));
+        assert!(hosts.allows("evil.example"));
     }
 }

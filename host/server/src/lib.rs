@@ -124,10 +124,10 @@ impl Server {
     pub fn serve_all(listener: TcpListener, roster: Roster, hosts: Hosts) -> io::Result<Self> {
         let pages = pages::router(roster.clone()).merge(watch::router(roster.clone()));
         let page = page::router(move || roster.sources());
-        let app = pages::with_refusals(pages.merge(page));
+        let app = pages::with_fallbacks(pages.merge(page));
         let address = listener.local_addr()?;
         Settings::machine_name().iter().for_each(|name| hosts.add(name));
-        let app = hosts::only_by(hosts, app);
+        let app = hosts::restrict_hosts(hosts, app);
         let task = tokio::spawn(accept::accept(listener, app, accept::Limits::default()));
         Ok(Self { address, task })
     }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Timestamp, Turns};
 
-pub use super::counts::{Times, renewal, renewal_bounds, turn_bounds};
+pub use super::counts::{DurationHistogram, renewal, renewal_bounds, turn_bounds};
 
-use Read::{Candidate, Counted, Everybody, Process};
+use Read::{Candidate, Count, All, Process};
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +41,9 @@ enum Read {
     /// Of candidates, not of observers.
     Candidate(fn(&Board, Duration, &mut Samples<'_>)),
     /// Of candidates and observers.
-    Everybody(fn(&Board, Duration, &mut Samples<'_>)),
+    All(fn(&Board, Duration, &mut Samples<'_>)),
     /// A count of candidates and observers.
-    Counted(fn(&Counts) -> u64),
+    Count(fn(&Counts) -> u64),
     /// Of the process. None where the system does not tell.
     Process(fn() -> Option<Sample>),
 }
@@ -61,11 +61,11 @@ pub struct Sample {
 #[derive(Clone, Debug)]
 pub enum Value {
     /// An integer.
-    Whole(u64),
+    Integer(u64),
     /// A floating-point number.
-    Real(f64),
+    Float(f64),
     /// A histogram of durations.
-    Times(Times),
+    Histogram(DurationHistogram),
 }
 
 /// Where the samples of a candidate go.
@@ -75,25 +75,25 @@ struct Samples<'s> {
 }
 
 impl Samples<'_> {
-    fn one(&mut self, value: Value) {
-        self.labelled([], value);
+    fn push(&mut self, value: Value) {
+        self.push_labelled([], value);
     }
 
-    fn whole(&mut self, value: impl Into<u64>) {
-        self.one(Value::Whole(value.into()));
+    fn push_integer(&mut self, value: impl Into<u64>) {
+        self.push(Value::Integer(value.into()));
     }
 
     /// In seconds since 1970. It has a sample only where it is known.
-    fn instant(&mut self, at: Option<DateTime<Utc>>) {
+    fn push_timestamp(&mut self, at: Option<DateTime<Utc>>) {
         if let Some(at) = at {
-            self.one(Value::Real(seconds(at)));
+            self.push(Value::Float(seconds(at)));
         }
     }
 
-    fn labelled<const N: usize>(&mut self, more: [(&'static str, String); N], value: Value) {
+    fn push_labelled<const N: usize>(&mut self, extra: [(&'static str, String); N], value: Value) {
         let Board { election, candidate, .. } = self.board;
         let names = [("election", election.clone()), ("candidate", candidate.clone())];
-        self.all.push(Sample { labels: names.into_iter().chain(more).collect(), value });
+        self.all.push(Sample { labels: names.into_iter().chain(extra).collect(), value });
     }
 }
 
@@ -102,114 +102,114 @@ const METRICS: [Metric; 25] = [
     gauge(
         "tenure_is_leader",
         "1 while this candidate leads",
-        Candidate(|board, now, to| to.whole(leads(board, now).is_some())),
+        Candidate(|board, now, to| to.push_integer(leadership(board, now).is_some())),
     ),
     gauge(
         "tenure_ready",
         "1 while the storage account answers, lets this candidate lead or follow, and its process is ready",
-        Candidate(|board, now, to| to.whole(board.takes_part(now) == Readiness::Ready)),
+        Candidate(|board, now, to| to.push_integer(board.participation(now) == Readiness::Ready)),
     ),
     gauge(
         "tenure_term",
         "The term of this candidate while it leads, otherwise 0",
-        Candidate(|board, now, to| to.whole(leads(board, now).map_or(0, |(term, _)| term))),
+        Candidate(|board, now, to| to.push_integer(leadership(board, now).map_or(0, |(term, _)| term))),
     ),
     gauge(
         "tenure_valid_for_seconds",
         "How long this leader may act without another renewal or beat",
         Candidate(|board, now, to| {
-            let left = leads(board, now).map_or(Duration::ZERO, |(_, left)| left);
-            to.one(Value::Real(left.as_secs_f64()));
+            let remaining = leadership(board, now).map_or(Duration::ZERO, |(_, left)| left);
+            to.push(Value::Float(remaining.as_secs_f64()));
         }),
     ),
     gauge(
         "tenure_last_success_timestamp_seconds",
         "When the last turn that succeeded ended, by the record, in seconds since 1970",
-        Everybody(|board, _, to| {
-            to.instant(on_record(board, |turns| Some(turns.last_success.as_ref()?.end.at)))
+        All(|board, _, to| {
+            to.push_timestamp(on_record(board, |turns| Some(turns.last_success.as_ref()?.end.at)))
         }),
     ),
     gauge(
         "tenure_last_failure_timestamp_seconds",
         "When the last turn that did not succeed ended, by the record, in seconds since 1970",
-        Everybody(|board, _, to| {
-            to.instant(on_record(board, |turns| Some(turns.last_failure.as_ref()?.end.at)))
+        All(|board, _, to| {
+            to.push_timestamp(on_record(board, |turns| Some(turns.last_failure.as_ref()?.end.at)))
         }),
     ),
     gauge(
         "tenure_next_turn_timestamp_seconds",
         "When the next turn is due, by the record, in seconds since 1970",
-        Everybody(|board, _, to| {
-            to.instant(on_record(board, |turns| Some(turns.next.as_ref()?.at)))
+        All(|board, _, to| {
+            to.push_timestamp(on_record(board, |turns| Some(turns.next.as_ref()?.at)))
         }),
     ),
     gauge(
         "tenure_credential_expires_timestamp_seconds",
         "When the shared access signature expires, in seconds since 1970",
-        Everybody(|board, _, to| to.instant(board.credential_expires())),
+        All(|board, _, to| to.push_timestamp(board.credential_expires())),
     ),
-    counter("tenure_elections_won", "Leaderships that began", Counted(|counts| counts.elected)),
-    counter("tenure_stand_downs", "Leaderships that ended", Counted(|counts| counts.stood_down)),
+    counter("tenure_elections_won", "Leaderships that began", Count(|counts| counts.elected)),
+    counter("tenure_stand_downs", "Leaderships that ended", Count(|counts| counts.stood_down)),
     counter(
         "tenure_requests",
         "Requests, by verb and result",
-        Everybody(|board, _, to| {
+        All(|board, _, to| {
             for ((verb, result), count) in &board.metrics.counts().requests {
                 let labels = [("verb", verb.clone()), ("result", (*result).into())];
-                to.labelled(labels, Value::Whole(*count));
+                to.push_labelled(labels, Value::Integer(*count));
             }
         }),
     ),
     histogram(
         "tenure_renewal_seconds",
         "How long answered renewals of the lease took",
-        Everybody(|board, _, to| to.one(Value::Times(board.metrics.counts().renewals.clone()))),
+        All(|board, _, to| to.push(Value::Histogram(board.metrics.counts().renewals.clone()))),
     ),
     counter(
         "tenure_turns",
         "Turns by their outcome",
-        Everybody(|board, _, to| {
+        All(|board, _, to| {
             for (outcome, count) in &board.metrics.counts().turns {
-                to.labelled([("outcome", outcome.clone())], Value::Whole(*count));
+                to.push_labelled([("outcome", outcome.clone())], Value::Integer(*count));
             }
         }),
     ),
     histogram(
         "tenure_turn_seconds",
         "How long turns took",
-        Everybody(|board, _, to| to.one(Value::Times(board.metrics.counts().turn_times.clone()))),
+        All(|board, _, to| to.push(Value::Histogram(board.metrics.counts().turn_durations.clone()))),
     ),
     counter(
         "tenure_turns_triggered",
         "Turns that somebody asked for outside the schedule",
-        Counted(|counts| counts.triggered),
+        Count(|counts| counts.triggered),
     ),
     counter(
         "tenure_turns_past_due",
         "Turns that ran late, or for missed slots",
-        Counted(|counts| counts.past_due),
+        Count(|counts| counts.past_due),
     ),
     counter(
         "tenure_slots_missed",
         "Slots that had no turn and never will, counted by the leader that claimed the next one",
-        Counted(|counts| counts.missed),
+        Count(|counts| counts.missed),
     ),
     counter(
         "tenure_turns_refused",
         "Turns that were claimed but did not begin, because the validity had ended",
-        Counted(|counts| counts.refused),
+        Count(|counts| counts.refused),
     ),
     counter(
         "tenure_preemptions",
         "Turns that were stopped: at their time-out, or when the leadership ended",
-        Counted(|counts| counts.preempted),
+        Count(|counts| counts.preempted),
     ),
     counter(
         "tenure_problems",
         "Problems that were reported, by class",
-        Everybody(|board, _, to| {
+        All(|board, _, to| {
             for (class, count) in &board.metrics.counts().problems {
-                to.labelled([("class", (*class).into())], Value::Whole(*count));
+                to.push_labelled([("class", (*class).into())], Value::Integer(*count));
             }
         }),
     ),
@@ -218,29 +218,29 @@ const METRICS: [Metric; 25] = [
         "Always 1; the version is its label",
         Process(|| {
             let version = ("version", env!("CARGO_PKG_VERSION").into());
-            Some(Sample { labels: vec![version], value: Value::Whole(1) })
+            Some(Sample { labels: vec![version], value: Value::Integer(1) })
         }),
     ),
     // By the names that Prometheus' own clients use.
     counter(
         "process_cpu_seconds",
         "Time on processors, of the user and of the system, in seconds",
-        Process(|| Some(Sample::of(Value::Real(process::cpu_seconds()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Float(process::cpu_seconds()?)))),
     ),
     gauge(
         "process_resident_memory_bytes",
         "Memory that is resident, in bytes",
-        Process(|| Some(Sample::of(Value::Whole(process::resident_bytes()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Integer(process::resident_bytes()?)))),
     ),
     gauge(
         "process_open_fds",
         "Open file descriptors",
-        Process(|| Some(Sample::of(Value::Whole(process::open_descriptors()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Integer(process::open_descriptors()?)))),
     ),
     gauge(
         "process_start_time_seconds",
         "When this process was started, in seconds since 1970",
-        Process(|| Some(Sample::of(Value::Real(process::started_at()?)))),
+        Process(|| Some(Sample::unlabelled(Value::Float(process::started_at()?)))),
     ),
 ];
 
@@ -273,9 +273,9 @@ impl Metric {
         for board in boards {
             let mut to = Samples { board, all: &mut all };
             match self.read {
-                Candidate(read) if !board.metrics.observes => read(board, now, &mut to),
-                Everybody(read) => read(board, now, &mut to),
-                Counted(read) => to.whole(read(&board.metrics.counts())),
+                Candidate(read) if !board.metrics.is_observer => read(board, now, &mut to),
+                All(read) => read(board, now, &mut to),
+                Count(read) => to.push_integer(read(&board.metrics.counts())),
                 Candidate(_) | Process(_) => {}
             }
         }
@@ -284,13 +284,13 @@ impl Metric {
 }
 
 impl Sample {
-    pub(super) fn of(value: Value) -> Self {
+    pub(super) fn unlabelled(value: Value) -> Self {
         Self { labels: Vec::new(), value }
     }
 }
 
 /// The term that it leads with at `now`, and for how long it may without another renewal.
-fn leads(board: &Board, now: Duration) -> Option<(u64, Duration)> {
+fn leadership(board: &Board, now: Duration) -> Option<(u64, Duration)> {
     match board.role(now) {
         Role::Leading { term, until } => Some((term, until.saturating_sub(now))),
         _ => None,
@@ -300,9 +300,9 @@ fn leads(board: &Board, now: Duration) -> Option<(u64, Duration)> {
 /// An instant of its record.
 fn on_record(
     board: &Board,
-    which: impl FnOnce(&Turns) -> Option<Timestamp>,
+    select: impl FnOnce(&Turns) -> Option<Timestamp>,
 ) -> Option<DateTime<Utc>> {
-    Some(which(board.state().turns.as_ref()?)?.to_date())
+    Some(select(board.state().turns.as_ref()?)?.to_date())
 }
 
 #[allow(clippy::cast_precision_loss, reason = "to the millisecond, for 200,000 years")]

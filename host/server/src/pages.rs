@@ -1,12 +1,12 @@
 //! What is answered to whom.
 
-use super::answers::{answer, has, refuse, shown};
+use super::answers::{json_response, has_query_key, unavailable, uncached_response};
 use super::board::Readiness;
 use super::exposition::exposition;
 use super::format::candidate_as_json;
 use super::role::Role;
-use super::roster::{Face, Roster, choose};
-use super::watch::News;
+use super::roster::{RosterEntry, Roster, select_entry};
+use super::watch::StatusUpdate;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// One text with all figures is made at a time.
-static MAKING: Semaphore = Semaphore::const_new(1);
+static METRICS_PERMIT: Semaphore = Semaphore::const_new(1);
 
 pub(super) fn router(roster: Roster) -> Router {
     Router::new()
@@ -32,90 +32,90 @@ pub(super) fn router(roster: Roster) -> Router {
 }
 
 /// What is not there, or not so, is told like all else.
-pub(super) fn with_refusals(all: Router) -> Router {
-    all.fallback(nothing).method_not_allowed_fallback(not_so)
+pub(super) fn with_fallbacks(router: Router) -> Router {
+    router.fallback(not_found).method_not_allowed_fallback(method_not_allowed)
 }
 
 /// What is shown of several elections at once, unless one is named.
-fn named<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f [Face], Box<Response<Body>>> {
-    match has(uri, "election") {
-        true => choose(faces, uri).map(std::slice::from_ref),
-        false => Ok(faces),
+fn select_entries<'f>(entries: &'f [RosterEntry], uri: &Uri) -> Result<&'f [RosterEntry], Box<Response<Body>>> {
+    match has_query_key(uri, "election") {
+        true => select_entry(entries, uri).map(std::slice::from_ref),
+        false => Ok(entries),
     }
 }
 
 async fn healthz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
-    let faces = roster.faces();
-    let asked = match named(&faces, &uri) {
-        Ok(asked) => asked,
+    let entries = roster.entries();
+    let selected = match select_entries(&entries, &uri) {
+        Ok(selected) => selected,
         Err(refusal) => return *refusal,
     };
-    match asked.iter().find(|face| !face.board.runs(face.clock.now())) {
-        None => answer(StatusCode::OK, &json!({ "status": "ok" })),
-        Some(face) => refuse(&about(&faces, face, "the loop is stalled")),
+    match selected.iter().find(|entry| !entry.board.is_running(entry.clock.now())) {
+        None => json_response(StatusCode::OK, &json!({ "status": "ok" })),
+        Some(entry) => unavailable(&describe_entry(&entries, entry, "the loop is stalled")),
     }
 }
 
 async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
-    let faces = roster.faces();
+    let entries = roster.entries();
     // Also when there is a leader to be found, it is asked of one.
-    let asked = match has(&uri, "leader") {
-        true => choose(&faces, &uri).map(std::slice::from_ref),
-        false => named(&faces, &uri),
+    let selected = match has_query_key(&uri, "leader") {
+        true => select_entry(&entries, &uri).map(std::slice::from_ref),
+        false => select_entries(&entries, &uri),
     };
-    let asked = match asked {
-        Ok(asked) => asked,
+    let selected = match selected {
+        Ok(selected) => selected,
         Err(refusal) => return *refusal,
     };
     let (mut leads, mut ready, mut first) = (false, false, None);
-    for face in asked {
-        let now = face.clock.now();
-        match face.board.takes_part(now) {
+    for entry in selected {
+        let now = entry.clock.now();
+        match entry.board.participation(now) {
             Readiness::Ready => ready = true,
             // Of many elections some are nearly always new.
-            Readiness::NotReady(why) if face.board.is_new() => {
-                first.get_or_insert((face, why));
+            Readiness::NotReady(reason) if entry.board.is_new() => {
+                first.get_or_insert((entry, reason));
             }
-            Readiness::NotReady(why) => return refuse(&about(&faces, face, &why)),
+            Readiness::NotReady(reason) => return unavailable(&describe_entry(&entries, entry, &reason)),
         }
-        leads |= matches!(face.board.told_role(now), Role::Leading { .. });
+        leads |= matches!(entry.board.allowed_role(now), Role::Leading { .. });
     }
-    if let Some((face, why)) = first.filter(|_| !ready) {
-        return refuse(&about(&faces, face, &why));
+    if let Some((entry, reason)) = first.filter(|_| !ready) {
+        return unavailable(&describe_entry(&entries, entry, &reason));
     }
-    if has(&uri, "leader") && !leads {
-        return refuse("this candidate does not lead");
+    if has_query_key(&uri, "leader") && !leads {
+        return unavailable("this candidate does not lead");
     }
-    answer(StatusCode::OK, &json!({ "status": "ready", "leading": leads }))
+    json_response(StatusCode::OK, &json!({ "status": "ready", "leading": leads }))
 }
 
 /// A sentence about one candidate; it is named where there are several.
-fn about(faces: &[Face], face: &Face, why: &str) -> String {
-    match faces {
-        [_] => why.to_owned(),
-        _ => format!("{}: {why}", face.board.election),
+fn describe_entry(entries: &[RosterEntry], entry: &RosterEntry, reason: &str) -> String {
+    match entries {
+        [_] => reason.to_owned(),
+        _ => format!("{}: {reason}", entry.board.election),
     }
 }
 
-async fn leader(face: Face, uri: Uri) -> Response<Body> {
-    if has(&uri, "redirect") {
-        return redirect(&face.board.told_role(face.clock.now()));
+async fn leader(entry: RosterEntry, uri: Uri) -> Response<Body> {
+    if has_query_key(&uri, "redirect") {
+        return redirect(&entry.board.allowed_role(entry.clock.now()));
     }
-    let (news, _) = News::of(&face.board, &face.clock);
-    let mut told = json!(news.sent());
-    if let Some(told) = told.as_object_mut() {
-        told.remove("ended");
-        told.insert("problem".to_owned(), json!(face.board.state().problem));
+    let (update, _) = StatusUpdate::snapshot(&entry.board, &entry.clock);
+    let mut body = json!(update.with_outlook());
+    if let Some(object) = body.as_object_mut() {
+        object.remove("ended");
+        object.insert("problem".to_owned(), json!(entry.board.state().problem));
     }
-    answer(StatusCode::OK, &told)
+    json_response(StatusCode::OK, &body)
 }
 
 /// To where the leader can be reached. The leader itself is not sent anywhere.
 fn redirect(role: &Role) -> Response<Body> {
     let address = match role {
-        Role::Leading { .. } => return answer(StatusCode::OK, &json!({ "leading": true })),
+        Role::Leading { .. } => return json_response(StatusCode::OK, &json!({ "leading": true })),
         Role::Following(Some(leader)) => leader.address.as_deref(),
-        _ => return refuse("no leader is known"),
+        _ => return unavailable("no leader is known"),
     };
     // What a candidate calls its address is for people too; only a URL can be followed.
     let url = address.filter(|address| {
@@ -124,78 +124,78 @@ fn redirect(role: &Role) -> Response<Body> {
     });
     match url {
         Some(url) => {
-            let mut response = answer(StatusCode::TEMPORARY_REDIRECT, &json!({ "leader": url }));
+            let mut response = json_response(StatusCode::TEMPORARY_REDIRECT, &json!({ "leader": url }));
             if let Ok(value) = url.parse() {
                 response.headers_mut().insert(header::LOCATION, value);
             }
             response
         }
-        None => refuse("the leader gave no http:// or https:// address (--address)"),
+        None => unavailable("the leader gave no http:// or https:// address (--address)"),
     }
 }
 
-async fn history(face: Face) -> Response<Body> {
-    let told = json!({ "election": face.board.election, "changes": face.board.state().history });
-    answer(StatusCode::OK, &told)
+async fn history(entry: RosterEntry) -> Response<Body> {
+    let body = json!({ "election": entry.board.election, "changes": entry.board.state().history });
+    json_response(StatusCode::OK, &body)
 }
 
-async fn candidates(face: Face) -> Response<Body> {
-    let state = face.board.state();
-    let lately = state.listed_lately(face.clock.now());
+async fn candidates(entry: RosterEntry) -> Response<Body> {
+    let state = entry.board.state();
+    let lately = state.recently_listed(entry.clock.now());
     let now = state.service_time.now();
-    let told: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, now)).collect();
-    answer(StatusCode::OK, &json!({ "election": face.board.election, "candidates": told }))
+    let entries: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, now)).collect();
+    json_response(StatusCode::OK, &json!({ "election": entry.board.election, "candidates": entries }))
 }
 
 async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> Response<Body> {
-    let faces = roster.faces();
-    let asked = match named(&faces, &uri) {
-        Ok(asked) => asked,
+    let entries = roster.entries();
+    let selected = match select_entries(&entries, &uri) {
+        Ok(selected) => selected,
         Err(refusal) => return *refusal,
     };
-    let boards: Vec<_> = asked.iter().map(|face| face.board.clone()).collect();
+    let boards: Vec<_> = selected.iter().map(|entry| entry.board.clone()).collect();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",");
     // Of thousands of candidates that takes a while, and much memory. It is never closed.
-    let alone = MAKING.acquire().await;
+    let permit = METRICS_PERMIT.acquire().await;
     let now = roster.clock().now();
     // Others are answered meanwhile. It is made to its end also when whoever asked is gone.
-    let made = spawn_blocking(move || {
-        let _alone = alone;
+    let result = spawn_blocking(move || {
+        let _permit = permit;
         exposition(&accept, &boards, now)
     });
-    match made.await {
-        Ok((kind, text)) => shown(kind, text),
-        Err(_) => refuse("the figures could not be written"),
+    match result.await {
+        Ok((kind, text)) => uncached_response(kind, text),
+        Err(_) => unavailable("the figures could not be written"),
     }
 }
 
 /// Makes a leader look for orders. Needs no permission: a hint says nothing, and changes nothing.
-async fn hint(face: Face) -> Response<Body> {
-    let why = "this candidate does not lead";
-    match face.board.role(face.clock.now()) {
+async fn hint(entry: RosterEntry) -> Response<Body> {
+    let reason = "this candidate does not lead";
+    match entry.board.role(entry.clock.now()) {
         Role::Leading { .. } => {
-            face.board.hints().notify_one();
-            answer(StatusCode::ACCEPTED, &json!({ "status": "looks for orders" }))
+            entry.board.hints().notify_one();
+            json_response(StatusCode::ACCEPTED, &json!({ "status": "looks for orders" }))
         }
         Role::Following(Some(leader)) => {
-            answer(StatusCode::CONFLICT, &json!({ "error": why, "leader": leader }))
+            json_response(StatusCode::CONFLICT, &json!({ "error": reason, "leader": leader }))
         }
-        _ => answer(StatusCode::CONFLICT, &json!({ "error": why })),
+        _ => json_response(StatusCode::CONFLICT, &json!({ "error": reason })),
     }
 }
 
-async fn nothing() -> Response<Body> {
-    let told = json!({
+async fn not_found() -> Response<Body> {
+    let body = json!({
         "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history, /candidates or /metrics"
     });
-    answer(StatusCode::NOT_FOUND, &told)
+    json_response(StatusCode::NOT_FOUND, &body)
 }
 
-async fn not_so(method: Method, uri: Uri) -> Response<Body> {
-    let why = match uri.path() {
+async fn method_not_allowed(method: Method, uri: Uri) -> Response<Body> {
+    let reason = match uri.path() {
         "/hint" => format!("send it as POST, not {method}"),
         _ => format!("this is read-only; {method} is not allowed"),
     };
-    answer(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": why }))
+    json_response(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": reason }))
 }

@@ -1,19 +1,19 @@
 //! What the system tells of this process: nothing where there is no `/proc`.
 
 /// Ticks of a second in `/proc`, on every system that Linux runs on.
-const TICKS: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) fn cpu_seconds() -> Option<f64> {
     let fields = stat()?;
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(precise(ticks) / TICKS)
+    Some(to_f64(ticks) / TICKS_PER_SECOND)
 }
 
 pub(super) fn started_at() -> Option<f64> {
     let ticks: u64 = stat()?.get(19)?.parse().ok()?;
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let booted = system.lines().find_map(|line| line.strip_prefix("btime "))?;
-    Some(precise(booted.trim().parse().ok()?) + precise(ticks) / TICKS)
+    Some(to_f64(booted.trim().parse().ok()?) + to_f64(ticks) / TICKS_PER_SECOND)
 }
 
 /// What follows the name of the program, which may hold anything.
@@ -36,7 +36,7 @@ pub(super) fn open_descriptors() -> Option<u64> {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "times of a process are far below 2^52 ticks")]
-fn precise(count: u64) -> f64 {
+fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
@@ -53,7 +53,7 @@ mod tests {
         assert!(started <= now + 1.0 && started > now - 24.0 * 3600.0, "{started}");
         assert!(resident_bytes().unwrap() > 1024 * 1024);
         let before = open_descriptors().unwrap();
-        let _held: Vec<_> =
+        let _open_files: Vec<_> =
             (0..200).map(|_| std::fs::File::open("/proc/self/stat").unwrap()).collect();
         assert!(open_descriptors().unwrap() + 50 > before + 200, "{before}");
         let used = cpu_seconds().unwrap();

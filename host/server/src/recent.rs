@@ -27,12 +27,12 @@ const MISSED: &str = "missed";
 /// The newest turns, by slot.
 #[derive(Debug, Default)]
 pub(super) struct RecentTurns {
-    known: BTreeMap<Timestamp, Known>,
+    known: BTreeMap<Timestamp, KnownTurn>,
     schedule: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct KnownTurn {
     /// `running`, `missed`, or how it ended.
     outcome: Cow<'static, str>,
     took_ms: Option<u64>,
@@ -40,8 +40,8 @@ struct Known {
     triggered: bool,
 }
 
-impl Known {
-    fn so(outcome: &'static str) -> Self {
+impl KnownTurn {
+    fn with_outcome(outcome: &'static str) -> Self {
         Self { outcome: outcome.into(), took_ms: None, triggered: false }
     }
 }
@@ -50,17 +50,17 @@ impl RecentTurns {
     /// A turn of this process began.
     pub(super) fn started(&mut self, turn: &Turn) {
         for slot in self.missed_before(turn) {
-            self.known.entry(slot).or_insert(Known::so(MISSED));
+            self.known.entry(slot).or_insert(KnownTurn::with_outcome(MISSED));
         }
         let triggered = turn.trigger.is_some();
-        self.keep(turn.slot, Known { triggered, ..Known::so(RUNNING) });
+        self.insert(turn.slot, KnownTurn { triggered, ..KnownTurn::with_outcome(RUNNING) });
     }
 
     /// A turn of this process ended.
     pub(super) fn ended(&mut self, turn: &Turn, end: &TurnEnd, elapsed: Duration) {
         let took_ms = Some(milliseconds(elapsed));
         let triggered = turn.trigger.is_some();
-        self.keep(turn.slot, Known { outcome: end.to_string().into(), took_ms, triggered });
+        self.insert(turn.slot, KnownTurn { outcome: end.to_string().into(), took_ms, triggered });
     }
 
     /// What the record says now.
@@ -68,13 +68,13 @@ impl RecentTurns {
         self.schedule.clone_from(&turns.schedule);
         for ended in [&turns.last_success, &turns.last_failure].into_iter().flatten() {
             // While it runs, the record tells of an attempt before this one.
-            if !self.runs(ended.slot) {
+            if !self.is_running(ended.slot) {
                 let took_ms = ended.end.took.map(milliseconds);
                 let (outcome, triggered) = (ended.end.outcome.name().into(), ended.triggered);
-                self.keep(ended.slot, Known { outcome, took_ms, triggered });
+                self.insert(ended.slot, KnownTurn { outcome, took_ms, triggered });
             }
         }
-        let Some(finished) = turns.finished.as_ref().filter(|last| !self.runs(last.slot)) else {
+        let Some(finished) = turns.finished.as_ref().filter(|last| !self.is_running(last.slot)) else {
             return;
         };
         match self.known.get_mut(&finished.slot) {
@@ -82,15 +82,15 @@ impl RecentTurns {
                 known.outcome = Outcome::Abandoned.name().into();
             }
             Some(_) => {}
-            None => self.keep(finished.slot, Known::so(finished.outcome.name())),
+            None => self.insert(finished.slot, KnownTurn::with_outcome(finished.outcome.name())),
         }
     }
 
-    fn runs(&self, slot: Timestamp) -> bool {
+    fn is_running(&self, slot: Timestamp) -> bool {
         self.known.get(&slot).is_some_and(|known| known.outcome == RUNNING)
     }
 
-    fn keep(&mut self, slot: Timestamp, known: Known) {
+    fn insert(&mut self, slot: Timestamp, known: KnownTurn) {
         self.known.insert(slot, known);
         while self.known.len() > TURNS {
             self.known.pop_first();
@@ -99,12 +99,12 @@ impl RecentTurns {
 
     /// The newest slots of those before this turn that have none.
     fn missed_before(&self, turn: &Turn) -> Vec<Timestamp> {
-        let schedule = self.schedule.as_deref().and_then(Schedule::described);
-        let most = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
+        let schedule = self.schedule.as_deref().and_then(Schedule::from_description);
+        let limit = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
         match schedule {
             // Of a turn outside the schedule nothing can be counted back.
             Some((schedule, _)) if turn.trigger.is_none() => {
-                earlier(&schedule, turn.slot).take(most).collect()
+                slots_before(&schedule, turn.slot).take(limit).collect()
             }
             _ => Vec::new(),
         }
@@ -113,25 +113,25 @@ impl RecentTurns {
     /// The last turns at `now`, the oldest first: slots of the schedule on record
     /// that are over, and what is known beside them. Where the record tells of no turn at all,
     /// all slots are unknown.
-    pub(super) fn shown(&self, now: Timestamp, turns: Option<&Turns>) -> Vec<PastTurn> {
-        let described = turns.and_then(|turns| Schedule::described(turns.schedule.as_deref()?));
+    pub(super) fn last_turns(&self, now: Timestamp, turns: Option<&Turns>) -> Vec<PastTurn> {
+        let described = turns.and_then(|turns| Schedule::from_description(turns.schedule.as_deref()?));
         let zone = described.as_ref().map_or(Zone::UTC, |(_, zone)| *zone);
         let claimed = turns.and_then(|turns| turns.last_slot.as_ref()).map(|last| last.slot);
-        let mut shown = self.known.clone();
+        let mut slots = self.known.clone();
         if let Some(slot) = claimed.filter(|slot| *slot <= now) {
-            shown.entry(slot).or_insert(Known::so("claimed"));
+            slots.entry(slot).or_insert(KnownTurn::with_outcome("claimed"));
         }
         // A slot that is still to have its turn is no past one.
         let next = turns.and_then(|turns| turns.next.as_ref()).map(|next| next.slot);
         let past = now.plus(Duration::from_nanos(1));
         let until = next.map_or(past, |next| next.min(past));
         if let Some((schedule, _)) = &described {
-            for slot in earlier(schedule, until).take(TURNS) {
-                shown.entry(slot).or_insert(Known::so(UNKNOWN));
+            for slot in slots_before(schedule, until).take(TURNS) {
+                slots.entry(slot).or_insert(KnownTurn::with_outcome(UNKNOWN));
             }
         }
-        let last = shown.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
-        let told = |(slot, Known { outcome, took_ms, triggered }): (Timestamp, Known)| PastTurn {
+        let last = slots.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
+        let past_turn = |(slot, KnownTurn { outcome, took_ms, triggered }): (Timestamp, KnownTurn)| PastTurn {
             slot: slot.to_rfc3339(),
             local: local_time(slot, zone),
             triggered,
@@ -139,14 +139,14 @@ impl RecentTurns {
             took_ms,
             age_ms: milliseconds(now.since(slot)),
         };
-        last.map(told).collect()
+        last.map(past_turn).collect()
     }
 }
 
 /// The slots before `then`, the newest first.
-fn earlier(schedule: &Schedule, then: Timestamp) -> impl Iterator<Item = Timestamp> {
+fn slots_before(schedule: &Schedule, end: Timestamp) -> impl Iterator<Item = Timestamp> {
     let before = move |slot: Timestamp| schedule.newest(Timestamp(slot.0.checked_sub(1)?));
-    std::iter::successors(before(then), move |slot| before(*slot))
+    std::iter::successors(before(end), move |slot| before(*slot))
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@ pub(super) enum Role {
 
 impl Role {
     /// Returns the leader, where it is known. `own`: the name of this candidate.
-    pub fn leader(&self, own: &str) -> Option<Leader> {
+    pub fn leader(&self, own_name: &str) -> Option<Leader> {
         match self {
             Self::Leading { term, .. } => {
-                Some(Leader { name: own.to_owned(), term: *term, address: None, since: None })
+                Some(Leader { name: own_name.to_owned(), term: *term, address: None, since: None })
             }
             Self::Following(leader) => leader.clone(),
             Self::Undecided | Self::Left => None,
@@ -47,7 +47,7 @@ pub struct Leader {
 
 /// A leader that can be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Followed {
+pub(super) struct FollowedLeader {
     pub name: String,
     pub term: u64,
     pub address: String,
@@ -55,7 +55,7 @@ pub(super) struct Followed {
 
 /// The newest leadership of a candidate, when that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct EndedLeadership {
     pub term: u64,
     pub reason: String,
     /// The store answered that its lease is free, or another's.

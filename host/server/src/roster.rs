@@ -1,6 +1,6 @@
 //! The candidates of a process, which come and go while others ask for them.
 
-use super::answers::{answer, unknown, value};
+use super::answers::{json_response, unknown_election, query_value};
 use super::board::Board;
 use super::page::Source;
 use super::show;
@@ -11,17 +11,17 @@ use axum::http::{Response, StatusCode, Uri};
 use serde_json::json;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenure_clock::{Clock, Reading};
+use tenure_clock::{Clock, ClockHandle};
 
 /// Of so many elections are the names told to who named none of them: an answer that operators' commands
 /// read is not endless.
-const LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// One candidate.
 #[derive(Clone)]
-pub(super) struct Face {
+pub(super) struct RosterEntry {
     pub board: Arc<Board>,
-    pub clock: Reading,
+    pub clock: ClockHandle,
     /// Provides what the page shows of it.
     pub source: Source,
 }
@@ -29,57 +29,57 @@ pub(super) struct Face {
 /// The candidates that a [`Server`](super::Server) shows. Clones share them.
 #[derive(Clone)]
 pub struct Roster {
-    clock: Reading,
+    clock: ClockHandle,
     /// As they are at a moment: whoever answers with all of them holds up nobody who adds one.
-    faces: Arc<Mutex<Arc<Vec<Face>>>>,
+    entries: Arc<Mutex<Arc<Vec<RosterEntry>>>>,
 }
 
 impl Roster {
     /// An empty roster. `clock` is the one that the runners use.
     pub fn new(clock: &impl Clock) -> Self {
-        Self { clock: clock.reading(), faces: Arc::default() }
+        Self { clock: clock.handle(), entries: Arc::default() }
     }
 
     /// Adds a candidate.
     pub fn add(&self, board: Arc<Board>) {
         let clock = self.clock.clone();
         let source = show::source(board.clone(), clock.clone());
-        Arc::make_mut(&mut self.lock()).push(Face { board, clock, source });
+        Arc::make_mut(&mut self.lock()).push(RosterEntry { board, clock, source });
     }
 
     /// Removes a candidate, and ends the streams that show it.
     pub fn remove(&self, board: &Arc<Board>) {
         board.close();
-        Arc::make_mut(&mut self.lock()).retain(|face| !Arc::ptr_eq(&face.board, board));
+        Arc::make_mut(&mut self.lock()).retain(|entry| !Arc::ptr_eq(&entry.board, board));
     }
 
     /// Returns the boards of all candidates, in the order in which they were added.
     #[must_use]
     pub fn boards(&self) -> Vec<Arc<Board>> {
-        self.faces().iter().map(|face| face.board.clone()).collect()
+        self.entries().iter().map(|entry| entry.board.clone()).collect()
     }
 
     /// Returns the number of candidates.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.faces().len()
+        self.entries().len()
     }
 
-    pub(super) fn faces(&self) -> Arc<Vec<Face>> {
+    pub(super) fn entries(&self) -> Arc<Vec<RosterEntry>> {
         self.lock().clone()
     }
 
     /// What the page lives on.
     pub(super) fn sources(&self) -> Vec<Source> {
-        self.faces().iter().map(|face| face.source.clone()).collect()
+        self.entries().iter().map(|entry| entry.source.clone()).collect()
     }
 
-    pub(super) fn clock(&self) -> &Reading {
+    pub(super) fn clock(&self) -> &ClockHandle {
         &self.clock
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Vec<Face>>> {
-        self.faces.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Arc<Vec<RosterEntry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,33 +90,33 @@ impl fmt::Debug for Roster {
 }
 
 /// The candidate of the election that the query names; the only one goes without saying.
-impl FromRequestParts<Roster> for Face {
+impl FromRequestParts<Roster> for RosterEntry {
     type Rejection = Response<Body>;
 
     async fn from_request_parts(
         parts: &mut Parts,
         roster: &Roster,
     ) -> Result<Self, Response<Body>> {
-        choose(&roster.faces(), &parts.uri).cloned().map_err(|refusal| *refusal)
+        select_entry(&roster.entries(), &parts.uri).cloned().map_err(|refusal| *refusal)
     }
 }
 
-pub(super) fn choose<'f>(faces: &'f [Face], uri: &Uri) -> Result<&'f Face, Box<Response<Body>>> {
-    let named = value(uri, "election");
-    let found = match (&named, faces) {
+pub(super) fn select_entry<'f>(entries: &'f [RosterEntry], uri: &Uri) -> Result<&'f RosterEntry, Box<Response<Body>>> {
+    let named = query_value(uri, "election");
+    let found = match (&named, entries) {
         (None, [only]) => Some(only),
         (None, _) => None,
-        (Some(named), faces) => faces.iter().find(|face| face.board.election == *named),
+        (Some(named), entries) => entries.iter().find(|entry| entry.board.election == *named),
     };
     found.ok_or_else(|| {
-        let elections = faces.iter().map(|face| face.board.election.as_str());
-        let elections: Vec<_> = elections.take(LISTED).collect();
+        let elections = entries.iter().map(|entry| entry.board.election.as_str());
+        let elections: Vec<_> = elections.take(MAX_LISTED).collect();
         Box::new(match named {
-            Some(_) => unknown(&elections),
+            Some(_) => unknown_election(&elections),
             None => {
                 let error = "choose one: ?election=container/blob";
-                let told = json!({ "error": error, "elections": elections });
-                answer(StatusCode::BAD_REQUEST, &told)
+                let body = json!({ "error": error, "elections": elections });
+                json_response(StatusCode::BAD_REQUEST, &body)
             }
         })
     })

@@ -1,7 +1,7 @@
 //! A board as the page shows it: one candidate, and whoever else it saw lead.
 
 use super::board::{Board, Change, Readiness, State};
-use super::format::schedule_words;
+use super::format::describe_schedule;
 use super::page::view::{
     Commands, LANES, Lane, LastTurn, Leader, NOTES, Note, Validity, View, sentence, short, window,
 };
@@ -11,58 +11,58 @@ use super::role::{Leader as Other, Role};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::status::{Fares, Outlook};
-use tenure_clock::Reading;
+use tenure::status::{ElectionHealth, TurnSummary};
+use tenure_clock::ClockHandle;
 use tenure_core::{Timestamp, milliseconds};
 
 /// A problem older than that, and than all that the lanes show, is of no interest to somebody who looks now.
 const RECENT: Duration = Duration::from_secs(600);
 
 /// What the page shows of a candidate.
-pub(super) fn source(board: Arc<Board>, clock: Reading) -> Source {
+pub(super) fn source(board: Arc<Board>, clock: ClockHandle) -> Source {
     let changes = board.changes();
-    let (seen, at, election) = (board.clone(), clock.clone(), board.election.clone());
+    let (row_board, row_clock, election) = (board.clone(), clock.clone(), board.election.clone());
     let view = move || view(&board, clock.now());
-    Source::new(election, view, changes).with_row(move || row(&seen, at.now()))
+    Source::new(election, view, changes).with_row(move || row(&row_board, row_clock.now()))
 }
 
 fn view(board: &Board, now: Duration) -> View {
-    let runs = board.runs(now);
-    let (role, unready) = (known(board, now), board.readiness(now) != Readiness::Ready);
+    let runs = board.is_running(now);
+    let (role, unready) = (known_role(board, now), board.readiness(now) != Readiness::Ready);
     let state = board.state();
     let ago = |at: Duration| now.saturating_sub(at);
-    let still =
+    let stalled =
         (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate is stalled."));
     let changes = state.history.iter().rev();
     let changes =
-        changes.map(|change| Note::new(ago(change.seen), &told(change, &board.candidate)));
+        changes.map(|change| Note::new(ago(change.observed_at), &describe_change(change, &board.candidate)));
     let outlook = state.outlook();
     let last_turn = last_turn(&state, &outlook);
-    let mut turns = state.recent.shown(state.service_time.now(), state.turns.as_ref());
+    let mut turns = state.recent.last_turns(state.service_time.now(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
     // Before the first turn of which anything is known, there may have been no election.
-    let known = turns.iter().position(|turn| turn.outcome != UNKNOWN);
-    turns.drain(..known.unwrap_or(turns.len()));
+    let first_known = turns.iter().position(|turn| turn.outcome != UNKNOWN);
+    turns.drain(..first_known.unwrap_or(turns.len()));
     let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT.max(window));
     let problems = recent.map(|(at, text)| Note::new(ago(*at), text));
     View {
         election: board.election.clone(),
         told_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
-        unseen: is_unseen(&role, unready),
+        unseen: is_leader_unknown(&role, unready),
         replacement: board.replacement(&state).map(|told| sentence(&told)),
         take_over: None,
         vacancy: None,
         window_ms: milliseconds(window),
-        began_ms: Some(milliseconds(ago(state.began.max(state.timeline.remembers_since())))),
+        began_ms: Some(milliseconds(ago(state.started_at.max(state.timeline.complete_since())))),
         lanes: lanes(board, &role, &state, (now, window)),
         schedule: schedule(&state),
         turns,
         last_turn,
         outlook,
         changes: changes.take(NOTES).collect(),
-        problems: still.into_iter().chain(problems).take(NOTES).collect(),
+        problems: stalled.into_iter().chain(problems).take(NOTES).collect(),
         overlapping: None,
         commands: Some(Commands {
             successors: successors(board, &state, now),
@@ -80,7 +80,7 @@ fn successors(board: &Board, state: &State, now: Duration) -> Vec<String> {
 }
 
 /// What it is, as far as that is known: a follower whose storage account answers no more knows nothing of now.
-fn known(board: &Board, now: Duration) -> Role {
+fn known_role(board: &Board, now: Duration) -> Role {
     match board.role(now) {
         Role::Following(_) if board.readiness(now) != Readiness::Ready => Role::Undecided,
         role => role,
@@ -88,19 +88,19 @@ fn known(board: &Board, now: Duration) -> Role {
 }
 
 /// Whether it does not know who leads.
-fn is_unseen(role: &Role, unready: bool) -> bool {
+fn is_leader_unknown(role: &Role, unready: bool) -> bool {
     *role == Role::Following(None) || (*role == Role::Undecided && unready)
 }
 
 /// One line of the overview.
 fn row(board: &Board, now: Duration) -> Row {
-    let (role, readiness) = (known(board, now), board.readiness(now));
+    let (role, readiness) = (known_role(board, now), board.readiness(now));
     let state = board.state();
     let outlook = state.outlook();
     let last_turn = last_turn(&state, &outlook);
     let problem = match readiness {
         Readiness::Ready => None,
-        Readiness::NotReady(why) => Some(short(&why)),
+        Readiness::NotReady(reason) => Some(short(&reason)),
     };
     let leader = role.leader(&board.candidate);
     let (leader, term) = leader.map(|leader| (short(&leader.name), leader.term)).unzip();
@@ -110,14 +110,14 @@ fn row(board: &Board, now: Duration) -> Row {
     let ended = ends.into_iter().flatten().flatten().map(|ended| ended.end.at.0 / 1_000_000).max();
     Row {
         election: board.election.clone(),
-        fares: if problem.is_some() { Fares::NotSeen } else { outlook.fares(is_led) },
-        role: word(&role),
-        unseen: is_unseen(&role, problem.is_some()),
+        fares: if problem.is_some() { ElectionHealth::NotSeen } else { outlook.health(is_led) },
+        role: role_label(&role),
+        unseen: is_leader_unknown(&role, problem.is_some()),
         leader,
         term,
         ended_at: ended.filter(|_| {
-            let (shown, known) = (last_turn.as_ref(), outlook.last_turn.as_ref());
-            shown.zip(known).is_some_and(|(shown, known)| shown.slot == known.slot)
+            let (shown_turn, recorded_turn) = (last_turn.as_ref(), outlook.last_turn.as_ref());
+            shown_turn.zip(recorded_turn).is_some_and(|(shown, known)| shown.slot == known.slot)
         }),
         outcome: last_turn.as_ref().map(|turn| turn.outcome.clone()),
         took_ms: last_turn.and_then(|turn| turn.took_ms),
@@ -129,11 +129,11 @@ fn row(board: &Board, now: Duration) -> Row {
 }
 
 fn schedule(state: &State) -> Option<String> {
-    state.turns.as_ref()?.schedule.as_deref().map(schedule_words)
+    state.turns.as_ref()?.schedule.as_deref().map(describe_schedule)
 }
 
 /// That of this candidate, as long as the record tells of none that is newer.
-fn last_turn(state: &State, outlook: &Outlook) -> Option<LastTurn> {
+fn last_turn(state: &State, outlook: &TurnSummary) -> Option<LastTurn> {
     let on_record = outlook.last_turn.as_ref().map(|turn| LastTurn {
         slot: turn.slot.clone(),
         outcome: turn.outcome.to_owned(),
@@ -143,24 +143,24 @@ fn last_turn(state: &State, outlook: &Outlook) -> Option<LastTurn> {
     let instant = |turn: &LastTurn| Timestamp::parse(&turn.slot);
     // Once it leads no more, another candidate may have run the same slot again.
     let leads = matches!(state.role, Role::Leading { .. });
-    let newer = |own: &LastTurn| {
-        on_record.as_ref().is_none_or(|o| match instant(own).cmp(&instant(o)) {
+    let is_newer = |own_turn: &LastTurn| {
+        on_record.as_ref().is_none_or(|o| match instant(own_turn).cmp(&instant(o)) {
             Ordering::Less => false,
-            Ordering::Equal => leads || own.outcome == RUNNING || own.outcome == o.outcome,
+            Ordering::Equal => leads || own_turn.outcome == RUNNING || own_turn.outcome == o.outcome,
             Ordering::Greater => true,
         })
     };
-    state.turn.clone().filter(newer).or(on_record)
+    state.turn.clone().filter(is_newer).or(on_record)
 }
 
 fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Leader> {
-    let seen =
+    let observed =
         state.timeline.leads_since().map_or(Duration::ZERO, |since| now.saturating_sub(since));
-    let seen_ms = milliseconds(seen);
+    let seen_ms = milliseconds(observed);
     match role {
         Role::Leading { term, until } => {
             let left = until.saturating_sub(now);
-            let (left_ms, whole_ms) = (milliseconds(left), milliseconds(state.whole.max(left)));
+            let (left_ms, whole_ms) = (milliseconds(left), milliseconds(state.full_validity.max(left)));
             Some(Leader {
                 name: short(&board.candidate),
                 term: *term,
@@ -177,7 +177,7 @@ fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Le
     }
 }
 
-fn word(role: &Role) -> &'static str {
+fn role_label(role: &Role) -> &'static str {
     match role {
         Role::Leading { .. } => "leads",
         Role::Following(_) => "follows",
@@ -192,40 +192,40 @@ fn lanes(
     state: &State,
     (now, window): (Duration, Duration),
 ) -> Vec<Lane> {
-    let own = Lane {
+    let own_lane = Lane {
         name: short(&board.candidate),
-        state: word(role),
+        state: role_label(role),
         requests_per_minute: Some(state.timeline.requests.per_minute(now)),
-        spans: state.timeline.own(now, window),
+        spans: state.timeline.own_spans(now, window),
         turns: state.timeline.ticks(now, window),
         ..Lane::default()
     };
     let leads = |name: &str| matches!(role, Role::Following(Some(other)) if other.name == name);
     let others = state.timeline.others(now, window).into_iter().map(|(name, mut spans)| {
         let present = spans.last_mut().filter(|span| leads(name) && span.to_ms.is_none());
-        if let (Some(span), Some(age)) = (present, led_for(role, state.service_time.now())) {
+        if let (Some(span), Some(age)) = (present, leading_for(role, state.service_time.now())) {
             // The record knows more than was seen.
             span.from_ms = span.from_ms.max(milliseconds(age.min(window + window / 12)));
         }
         let state = if leads(name) { "leads" } else { "led" };
         Lane { name: short(name), state, spans, ..Lane::default() }
     });
-    std::iter::once(own).chain(others).take(LANES).collect()
+    std::iter::once(own_lane).chain(others).take(LANES).collect()
 }
 
 /// For how long the leader that is followed leads, by the record.
-fn led_for(role: &Role, now: Timestamp) -> Option<Duration> {
+fn leading_for(role: &Role, now: Timestamp) -> Option<Duration> {
     let Role::Following(Some(Other { since: Some(since), .. })) = role else { return None };
     Some(now.since(Timestamp::parse(since)?))
 }
 
 /// A change as a sentence.
-fn told(change: &Change, own: &str) -> String {
+fn describe_change(change: &Change, own_name: &str) -> String {
     let name = change.leader.as_deref();
-    let with = change.term.map(|term| format!(", with term {term}")).unwrap_or_default();
+    let term_text = change.term.map(|term| format!(", with term {term}")).unwrap_or_default();
     match (change.event, name) {
         ("stood-down", _) => {
-            let why = match change.reason.unwrap_or_default() {
+            let reason = match change.reason.unwrap_or_default() {
                 "validity-ended" => "its validity ended before a renewal was answered",
                 "lease-lost" => "the lease was lost",
                 "left" => "it released the lease",
@@ -234,9 +234,9 @@ fn told(change: &Change, own: &str) -> String {
                 "handed-over" => "it handed over",
                 other => other,
             };
-            format!("{own} no longer leads: {why}.")
+            format!("{own_name} no longer leads: {reason}.")
         }
-        (_, Some(name)) => format!("{name} leads{with}."),
+        (_, Some(name)) => format!("{name} leads{term_text}."),
         (_, None) => {
             "Another candidate holds the lease; the record names no leader yet.".to_owned()
         }

@@ -5,7 +5,7 @@ use super::*;
 use serde_json::Value;
 use std::time::Duration;
 use tenure::handler::TurnEnd;
-use tenure::{Event, Reason};
+use tenure::{Event, StandDownReason};
 use tenure_clock::BootClock;
 use tenure_core::{
     EndingReason, Exchange, ExchangeResult, Incumbent, Leadership, Problem, ProblemClass, Report,
@@ -25,7 +25,7 @@ pub(super) fn report(role: Role, results: &[ExchangeResult]) -> Report {
         result: *result,
         took: Duration::from_millis(5),
     };
-    Report { exchanges: results.iter().map(exchange).collect(), ..Report::of(role, seconds(4)) }
+    Report { exchanges: results.iter().map(exchange).collect(), ..Report::new(role, seconds(4)) }
 }
 
 pub(super) fn turn() -> Turn {
@@ -46,7 +46,7 @@ pub(super) fn turn() -> Turn {
 
 fn ended(end: TurnEnd) -> Event {
     let (elapsed, before) = (Duration::from_millis(40), Box::default());
-    Event::TurnEnded { turn: turn(), end, elapsed, before }
+    Event::TurnEnded { turn: turn(), end, elapsed, other_turns: before }
 }
 
 pub(super) fn leading() -> Role {
@@ -81,7 +81,7 @@ fn it_is_ready_as_long_as_the_service_answers() {
         (&[], false),
         (&[ExchangeResult::Done], true),
     ] {
-        board.stepped(&report(Role::Undecided, results), NOW, NOW);
+        board.on_step(&report(Role::Undecided, results), NOW, NOW);
         assert_eq!(board.readiness(NOW) == Readiness::Ready, ready, "{results:?}");
     }
 }
@@ -91,31 +91,31 @@ fn it_takes_part_as_soon_as_its_process_can_work() {
     let board = board();
     let ready = tokio::sync::watch::Sender::new(false);
     board.when_ready(ready.subscribe());
-    board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
-    let Readiness::NotReady(why) = board.takes_part(NOW) else { panic!("it is ready") };
+    board.on_step(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
+    let Readiness::NotReady(why) = board.participation(NOW) else { panic!("it is ready") };
     assert!(why.contains("not ready yet"), "{why}");
     ready.send_replace(true);
-    assert_eq!(board.takes_part(NOW), Readiness::Ready);
+    assert_eq!(board.participation(NOW), Readiness::Ready);
 }
 
 /// A SAS may be for the election's blob alone.
 #[test]
-fn who_may_not_reach_what_lies_beside_the_election_is_ready() {
+fn a_candidate_without_access_to_side_blobs_is_ready() {
     let board = board();
-    board.stepped(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
+    board.on_step(&report(Role::Undecided, &[ExchangeResult::Done]), NOW, NOW);
     let mut refused = report(leading(), &[ExchangeResult::Refused; 4]);
     use RequestKind::{Announce, ReadAnnouncement, ReadOrders, WriteCandidates};
-    let beside = [ReadAnnouncement, Announce, WriteCandidates, ReadOrders];
-    for (exchange, what) in refused.exchanges.iter_mut().zip(beside) {
+    let side_requests = [ReadAnnouncement, Announce, WriteCandidates, ReadOrders];
+    for (exchange, what) in refused.exchanges.iter_mut().zip(side_requests) {
         exchange.what = what;
     }
-    board.stepped(&refused, NOW, NOW);
+    board.on_step(&refused, NOW, NOW);
     assert_eq!(board.readiness(NOW), Readiness::Ready);
 }
 
 /// A look is answered, and the acquire after it refused, again and again.
 #[test]
-fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
+fn a_candidate_that_can_read_but_not_acquire_is_not_ready() {
     use ExchangeResult::{Declined, Done, Refused};
     for (class, ready) in [
         (ProblemClass::Refused, false),
@@ -130,58 +130,58 @@ fn who_can_look_and_never_win_is_not_ready_until_somebody_leads() {
         let board = board();
         let mut refused = report(Role::Undecided, &[Done, Refused]);
         refused.problems.push(Problem { class, detail: "it needs w".to_owned() });
-        board.stepped(&refused, NOW, NOW);
+        board.on_step(&refused, NOW, NOW);
         // Not told again for a minute.
-        board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
-        let told = board.readiness(NOW);
-        assert_eq!(told == Readiness::Ready, ready, "{class:?}");
-        if let Readiness::NotReady(why) = told {
+        board.on_step(&report(Role::Undecided, &[Done]), NOW, NOW);
+        let readiness = board.readiness(NOW);
+        assert_eq!(readiness == Readiness::Ready, ready, "{class:?}");
+        if let Readiness::NotReady(why) = readiness {
             assert!(why.ends_with(": it needs w"), "{why}");
         }
-        board.stepped(&report(following(None), &[Declined]), NOW, NOW);
+        board.on_step(&report(following(None), &[Declined]), NOW, NOW);
         assert_eq!(board.readiness(NOW), Readiness::Ready, "{class:?}");
     }
 }
 
 #[test]
-fn why_it_is_not_ready_is_what_was_told_last() {
+fn the_last_problem_explains_why_it_is_not_ready() {
     let board = board();
     let mut refused = report(Role::Undecided, &[ExchangeResult::Refused; 2]);
     let detail = "look at the role".to_owned();
     refused.problems.push(Problem { class: ProblemClass::Refused, detail });
-    board.stepped(&refused, NOW, NOW);
+    board.on_step(&refused, NOW, NOW);
     // Problems are not repeated in each step.
-    board.stepped(&report(Role::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
-    let why = Readiness::NotReady("refused: look at the role".to_owned());
-    assert_eq!(board.readiness(NOW), why);
+    board.on_step(&report(Role::Undecided, &[ExchangeResult::Refused]), NOW, NOW);
+    let reason = Readiness::NotReady("refused: look at the role".to_owned());
+    assert_eq!(board.readiness(NOW), reason);
 }
 
 #[test]
 fn a_loop_that_stands_still_is_neither_healthy_nor_ready() {
     let board = board();
-    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
-    assert!(board.runs(NOW + seconds(149)));
-    assert!(!board.runs(NOW + seconds(150)));
+    board.on_step(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    assert!(board.is_running(NOW + seconds(149)));
+    assert!(!board.is_running(NOW + seconds(150)));
     assert_ne!(board.readiness(NOW + seconds(150)), Readiness::Ready);
 }
 
 #[test]
 fn a_loop_that_is_not_to_begin_yet_does_not_stand_still() {
     let board = board();
-    board.waits();
-    assert!(board.runs(NOW + seconds(3_600)), "components are compiled");
-    board.begins(NOW + seconds(3_600));
-    assert!(board.runs(NOW + seconds(3_749)));
-    assert!(!board.runs(NOW + seconds(3_750)));
+    board.delay_start();
+    assert!(board.is_running(NOW + seconds(3_600)), "components are compiled");
+    board.start(NOW + seconds(3_600));
+    assert!(board.is_running(NOW + seconds(3_749)));
+    assert!(!board.is_running(NOW + seconds(3_750)));
 }
 
 #[test]
 fn a_loop_that_has_ended_does_not_stand_still() {
     let board = board();
-    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
-    board.happened(&Event::Stopped, NOW);
+    board.on_step(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    board.on_event(&Event::Stopped, NOW);
     let later = NOW + seconds(3600);
-    assert!(board.runs(later));
+    assert!(board.is_running(later));
     let left = Readiness::NotReady("it has left the election".to_owned());
     assert_eq!(board.readiness(later), left);
     assert_eq!(board.summary(later).role, "left");
@@ -190,10 +190,10 @@ fn a_loop_that_has_ended_does_not_stand_still() {
 #[test]
 fn a_summary_has_the_role_after_the_first_step() {
     let board = board();
-    assert!(!board.summary(NOW).begun);
-    board.stepped(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
+    assert!(!board.summary(NOW).has_stepped);
+    board.on_step(&report(leading(), &[ExchangeResult::Done]), NOW, NOW);
     let summary = board.summary(NOW + seconds(2));
-    assert_eq!((summary.role, summary.begun), ("leading", true));
+    assert_eq!((summary.role, summary.has_stepped), ("leading", true));
 }
 
 async fn get(server: &Server, path: &str) -> (u16, Option<String>, String) {
@@ -223,20 +223,20 @@ async fn serve(board: Arc<Board>, clock: &BootClock) -> Server {
 }
 
 #[tokio::test]
-async fn the_leader_is_found_by_asking_anybody() {
+async fn every_candidate_reports_the_leader() {
     let clock = BootClock::new();
     let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
     let server = serve(board.clone(), &clock).await;
-    let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
+    let parse_json = |body: String| serde_json::from_str::<Value>(&body).unwrap();
 
     assert_eq!(get(&server, "GET /healthz").await.0, 200);
     assert_eq!(get(&server, "GET /readyz").await.0, 503);
-    board.stepped(&report(following(None), &[ExchangeResult::Done]), clock.now(), clock.now());
+    board.on_step(&report(following(None), &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "GET /readyz").await.0, 200);
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
     let (status, _, body) = get(&server, "GET /leader").await;
     assert_eq!(status, 200);
-    assert_eq!(told(body)["leader"]["name"], "<script>");
+    assert_eq!(parse_json(body)["leader"]["name"], "<script>");
     assert_eq!(get(&server, "GET /leader?redirect").await.0, 503);
 
     for (address, expected) in [
@@ -246,7 +246,7 @@ async fn the_leader_is_found_by_asking_anybody() {
         ("http://a\r\nset-cookie: b", None),
     ] {
         let role = following(Some(address));
-        board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
+        board.on_step(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
         let (status, location, _) = get(&server, "GET /leader?redirect").await;
         assert_eq!(
             (status, location.as_deref()),
@@ -254,38 +254,38 @@ async fn the_leader_is_found_by_asking_anybody() {
         );
     }
 
-    board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
-    board.happened(
+    board.on_step(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+    board.on_event(
         &Event::Elected { term: 7, valid_for: seconds(12), next_turn: None },
         clock.now(),
     );
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 200);
-    let body = told(get(&server, "GET /leader").await.2);
+    let body = parse_json(get(&server, "GET /leader").await.2);
     assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
-    let changes = told(get(&server, "GET /history").await.2);
+    let changes = parse_json(get(&server, "GET /history").await.2);
     assert_eq!(changes["changes"][0]["event"], "elected");
     // Its time runs out whether or not anybody says so.
     let over = Role::Leading(Leadership { term: 7, valid_for: Duration::ZERO });
-    board.stepped(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
+    board.on_step(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
 }
 
 #[tokio::test]
-async fn figures_are_told_and_nothing_can_be_changed() {
+async fn metrics_are_served_and_pages_are_read_only() {
     let clock = BootClock::new();
     let board = Arc::new(Board::new("jobs/report", "ada \"the\" first", clock.now()));
     let server = serve(board.clone(), &clock).await;
     let results = [ExchangeResult::Done, ExchangeResult::Unanswered];
-    board.stepped(&report(leading(), &results), clock.now(), clock.now());
-    board.happened(
+    board.on_step(&report(leading(), &results), clock.now(), clock.now());
+    board.on_event(
         &Event::Elected { term: 7, valid_for: seconds(12), next_turn: None },
         clock.now(),
     );
-    board.happened(&Event::TurnStarted { turn: turn() }, clock.now());
-    board.happened(&ended(TurnEnd::Succeeded), clock.now());
-    let reason = Reason::Election(EndingReason::Left);
-    board.happened(&Event::StoodDown { term: 7, reason }, clock.now());
-    board.stepped(&report(leading(), &[]), clock.now(), clock.now());
+    board.on_event(&Event::TurnStarted { turn: turn() }, clock.now());
+    board.on_event(&ended(TurnEnd::Succeeded), clock.now());
+    let reason = StandDownReason::Election(EndingReason::Left);
+    board.on_event(&Event::StoodDown { term: 7, reason }, clock.now());
+    board.on_step(&report(leading(), &[]), clock.now(), clock.now());
     let (status, _, text) = get(&server, "GET /metrics").await;
     assert_eq!(status, 200);
     let labels = r#"election="jobs/report",candidate="ada \"the\" first""#;
@@ -320,13 +320,13 @@ async fn figures_are_told_and_nothing_can_be_changed() {
         ("POST /events", "this is read-only"),
         ("GET /leaders", "/healthz"),
     ] {
-        let (_, _, told) = get(&server, request).await;
-        assert!(told.contains(words), "{request}: {told}");
+        let (_, _, body) = get(&server, request).await;
+        assert!(body.contains(words), "{request}: {body}");
     }
 }
 
 #[tokio::test]
-async fn several_elections_are_told_apart() {
+async fn several_elections_are_distinguished() {
     let clock = BootClock::new();
     let now = || clock.now();
     let boards = ["jobs/a", "jobs/b"].map(|election| Arc::new(Board::new(election, "ada", now())));
@@ -335,19 +335,19 @@ async fn several_elections_are_told_apart() {
     boards.iter().for_each(|board| roster.add(board.clone()));
     let server = Server::serve_all(listener, roster, Hosts::default()).unwrap();
     let [first, second] = boards;
-    let told = |body: String| serde_json::from_str::<Value>(&body).unwrap();
+    let parse_json = |body: String| serde_json::from_str::<Value>(&body).unwrap();
 
     assert_eq!(get(&server, "GET /readyz").await.0, 503);
-    first.stepped(&report(leading(), &[ExchangeResult::Done]), now(), now());
+    first.on_step(&report(leading(), &[ExchangeResult::Done]), now(), now());
     // One that was just added does not count yet.
     assert_eq!(get(&server, "GET /readyz").await.0, 200);
     assert_eq!(get(&server, "GET /readyz?election=jobs/b").await.0, 503);
     let unanswered = report(Role::Undecided, &[ExchangeResult::Unavailable; 2]);
-    second.stepped(&unanswered, now(), now());
-    let (status, _, why) = get(&server, "GET /readyz").await;
+    second.on_step(&unanswered, now(), now());
+    let (status, _, body) = get(&server, "GET /readyz").await;
     assert_eq!(status, 503);
-    assert!(why.contains("jobs/b: "), "{why}");
-    second.stepped(&report(following(None), &[ExchangeResult::Done]), now(), now());
+    assert!(body.contains("jobs/b: "), "{body}");
+    second.on_step(&report(following(None), &[ExchangeResult::Done]), now(), now());
     for (request, expected) in [
         ("GET /healthz", 200),
         ("GET /readyz", 200),
@@ -360,9 +360,9 @@ async fn several_elections_are_told_apart() {
     ] {
         assert_eq!(get(&server, request).await.0, expected, "{request}");
     }
-    let body = told(get(&server, "GET /leader?election=jobs/b").await.2);
+    let body = parse_json(get(&server, "GET /leader?election=jobs/b").await.2);
     assert_eq!((&body["election"], &body["leader"]["term"]), (&"jobs/b".into(), &6.into()));
-    let body = told(get(&server, "GET /leader").await.2);
+    let body = parse_json(get(&server, "GET /leader").await.2);
     assert_eq!(body["elections"], serde_json::json!(["jobs/a", "jobs/b"]));
 
     let (_, _, text) = get(&server, "GET /metrics").await;
@@ -389,7 +389,7 @@ async fn elections_come_and_go_while_others_are_shown() {
     let clock = BootClock::new();
     let board = |election| {
         let board = Arc::new(Board::new(election, "ada", clock.now()));
-        board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+        board.on_step(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
         board
     };
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -419,7 +419,7 @@ async fn elections_come_and_go_while_others_are_shown() {
         }
         streams.push((stream, text));
     }
-    second.stepped(&report(Role::Left, &[]), clock.now(), clock.now());
+    second.on_step(&report(Role::Left, &[]), clock.now(), clock.now());
     roster.remove(&second);
     for (mut stream, mut text) in streams {
         let ended = tokio::time::timeout(seconds(60), stream.read_to_end(&mut text)).await;
@@ -442,18 +442,18 @@ async fn a_port_in_use_is_known_at_once() {
 #[test]
 fn turns_that_were_late_refused_or_stopped_are_counted() {
     let board = board();
-    let begins = |past_due| Event::TurnStarted { turn: Turn { past_due, ..turn() } };
+    let turn_started = |past_due| Event::TurnStarted { turn: Turn { past_due, ..turn() } };
     for event in [
-        begins(true),
+        turn_started(true),
         ended(TurnEnd::Succeeded),
-        begins(false),
+        turn_started(false),
         ended(TurnEnd::CutOff),
-        begins(false),
+        turn_started(false),
         ended(TurnEnd::TimedOut),
         // Claimed, and never begun.
         ended(TurnEnd::CutOff),
     ] {
-        board.happened(&event, NOW);
+        board.on_event(&event, NOW);
     }
     // The claim of the last one told of slots before it: also that of a turn that never begins.
     let turn = Turn {
@@ -469,8 +469,8 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         time_limit: None,
         share: None,
     };
-    board.stepped(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
+    board.on_step(&Report { run: Some(turn), ..report(Role::Undecided, &[]) }, NOW, NOW);
     let counts = board.metrics.counts();
     assert_eq!((counts.past_due, counts.missed, counts.refused, counts.preempted), (1, 4, 1, 2));
-    assert_eq!(counts.turn_times.count, 3);
+    assert_eq!(counts.turn_durations.count, 3);
 }

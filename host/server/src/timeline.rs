@@ -13,7 +13,7 @@ const SPANS: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     /// This candidate.
-    own: Track,
+    own_track: Track,
     /// The others, as far as they led.
     others: Track,
     turns: VecDeque<Turn>,
@@ -47,13 +47,13 @@ pub(super) struct Turn {
 
 impl Timeline {
     /// The candidate `name` is that at `now`.
-    pub(super) fn stands(&mut self, now: Duration, name: &str, role: &Role) {
-        let own = match role {
+    pub(super) fn on_role(&mut self, now: Duration, name: &str, role: &Role) {
+        let own_span = match role {
             Role::Leading { term, until } => Some((Kind::Leads, Some(*term), Some(*until))),
             Role::Following(_) => Some((Kind::Follows, None, None)),
             Role::Undecided | Role::Left => None,
         };
-        self.own.enter(now, own.map(|(kind, term, to)| (name, kind, term, to)));
+        self.own_track.enter(now, own_span.map(|(kind, term, to)| (name, kind, term, to)));
         let other = match role {
             Role::Following(Some(leader)) => {
                 Some((leader.name.as_str(), Kind::Leads, Some(leader.term), None))
@@ -69,8 +69,8 @@ impl Timeline {
     }
 
     pub(super) fn turn_ended(&mut self, slot: &str, outcome: &str) {
-        let ours = |turn: &&mut Turn| turn.slot == short(slot) && turn.outcome.is_none();
-        if let Some(turn) = self.turns.iter_mut().rev().find(ours) {
+        let is_running_turn = |turn: &&mut Turn| turn.slot == short(slot) && turn.outcome.is_none();
+        if let Some(turn) = self.turns.iter_mut().rev().find(is_running_turn) {
             turn.outcome = Some(outcome.to_owned());
         }
     }
@@ -86,15 +86,15 @@ impl Timeline {
     }
 
     /// What this candidate was.
-    pub(super) fn own(&self, now: Duration, window: Duration) -> Vec<Span> {
-        self.own.0.iter().filter_map(|stretch| stretch.seen(now, window)).collect()
+    pub(super) fn own_spans(&self, now: Duration, window: Duration) -> Vec<Span> {
+        self.own_track.0.iter().filter_map(|stretch| stretch.visible(now, window)).collect()
     }
 
     /// The others that led, those of the newest first, and when.
     pub(super) fn others(&self, now: Duration, window: Duration) -> Vec<(&str, Vec<Span>)> {
         let mut lanes: Vec<(&str, Vec<Span>)> = Vec::new();
         for stretch in self.others.0.iter().rev() {
-            let Some(span) = stretch.seen(now, window) else { continue };
+            let Some(span) = stretch.visible(now, window) else { continue };
             match lanes.iter_mut().find(|(name, _)| *name == stretch.name) {
                 Some((_, spans)) => spans.insert(0, span),
                 None => lanes.push((&stretch.name, vec![span])),
@@ -104,17 +104,17 @@ impl Timeline {
     }
 
     /// Since when nothing was forgotten.
-    pub(super) fn remembers_since(&self) -> Duration {
-        let of = |track: &Track| {
+    pub(super) fn complete_since(&self) -> Duration {
+        let oldest_start = |track: &Track| {
             track.0.front().filter(|_| track.0.len() == SPANS).map(|first| first.from)
         };
-        of(&self.own).max(of(&self.others)).unwrap_or_default()
+        oldest_start(&self.own_track).max(oldest_start(&self.others)).unwrap_or_default()
     }
 
     /// Since when the present leader was seen, be it this candidate or another.
     pub(super) fn leads_since(&self) -> Option<Duration> {
         let open = |track: &Track| track.0.back().filter(|last| last.open).cloned();
-        [open(&self.own), open(&self.others)]
+        [open(&self.own_track), open(&self.others)]
             .into_iter()
             .flatten()
             .find(|stretch| stretch.kind == Kind::Leads)
@@ -123,9 +123,9 @@ impl Timeline {
 }
 
 impl Track {
-    fn enter(&mut self, now: Duration, what: Option<(&str, Kind, Option<u64>, Option<Duration>)>) {
+    fn enter(&mut self, now: Duration, next: Option<(&str, Kind, Option<u64>, Option<Duration>)>) {
         if let Some(last) = self.0.back_mut().filter(|last| last.open) {
-            let same = what.filter(|(name, kind, term, _)| {
+            let same = next.filter(|(name, kind, term, _)| {
                 (last.name.as_str(), last.kind, last.term) == (*name, *kind, *term)
             });
             if let Some((_, _, _, to)) = same {
@@ -135,7 +135,7 @@ impl Track {
             last.to = Some(last.to.map_or(now, |to| to.min(now)));
             last.open = false;
         }
-        if let Some((name, kind, term, to)) = what {
+        if let Some((name, kind, term, to)) = next {
             let stretch = Stretch { name: name.to_owned(), kind, term, from: now, to, open: true };
             push(&mut self.0, stretch, SPANS);
         }
@@ -143,17 +143,17 @@ impl Track {
 }
 
 impl Stretch {
-    fn seen(&self, now: Duration, window: Duration) -> Option<Span> {
-        Span::seen(window, now, self.kind, self.term, self.from, self.to)
+    fn visible(&self, now: Duration, window: Duration) -> Option<Span> {
+        Span::visible(window, now, self.kind, self.term, self.from, self.to)
     }
 }
 
 /// The oldest goes when there are enough.
-fn push<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
-    if kept.len() == most {
-        kept.pop_front();
+fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
+    if queue.len() == capacity {
+        queue.pop_front();
     }
-    kept.push_back(new);
+    queue.push_back(item);
 }
 
 #[cfg(test)]
@@ -186,15 +186,15 @@ mod tests {
     #[test]
     fn leaders_follow_one_upon_the_other() {
         let mut line = Timeline::default();
-        line.stands(s(1_000), "ada", &following("ben", 6));
-        line.stands(s(1_003), "ada", &following("ben", 6));
-        line.stands(s(1_010), "ada", &following("cleo", 7));
-        line.stands(s(1_020), "ada", &Role::Undecided);
-        line.stands(s(1_021), "ada", &leading(8, 1_033));
-        line.stands(s(1_025), "ada", &leading(8, 1_037));
+        line.on_role(s(1_000), "ada", &following("ben", 6));
+        line.on_role(s(1_003), "ada", &following("ben", 6));
+        line.on_role(s(1_010), "ada", &following("cleo", 7));
+        line.on_role(s(1_020), "ada", &Role::Undecided);
+        line.on_role(s(1_021), "ada", &leading(8, 1_033));
+        line.on_role(s(1_025), "ada", &leading(8, 1_037));
         let now = s(1_030);
         assert_eq!(
-            ages(&line.own(now, WINDOW)),
+            ages(&line.own_spans(now, WINDOW)),
             [(Kind::Follows, 30, Some(10)), (Kind::Leads, 9, None)]
         );
         let others = line.others(now, WINDOW);
@@ -203,9 +203,9 @@ mod tests {
         assert_eq!(ages(&others[1].1), [(Kind::Leads, 30, Some(20))]);
         assert_eq!(line.leads_since(), Some(s(1_021)));
         // Leadership ends with its time, whether or not anybody says so.
-        assert_eq!(ages(&line.own(s(1_040), WINDOW))[1], (Kind::Leads, 19, Some(3)));
-        line.stands(s(1_050), "ada", &following("ben", 9));
-        assert_eq!(ages(&line.own(s(1_050), WINDOW))[1], (Kind::Leads, 29, Some(13)));
+        assert_eq!(ages(&line.own_spans(s(1_040), WINDOW))[1], (Kind::Leads, 19, Some(3)));
+        line.on_role(s(1_050), "ada", &following("ben", 9));
+        assert_eq!(ages(&line.own_spans(s(1_050), WINDOW))[1], (Kind::Leads, 29, Some(13)));
         assert_eq!(line.others(s(1_050), WINDOW)[0].1.len(), 2, "ben has one lane");
         assert_eq!(line.leads_since(), Some(s(1_050)));
     }
@@ -216,24 +216,24 @@ mod tests {
         line.turn_started(s(10), "a");
         line.turn_ended("a", "failed");
         line.turn_started(s(20), "b");
-        let told = |now| {
+        let outcomes_and_ages = |now| {
             let ticks = line.ticks(s(now), WINDOW).into_iter();
             ticks.map(|tick| (tick.outcome, tick.age_ms / 1_000)).collect::<Vec<_>>()
         };
-        assert_eq!(told(30), [("failed".to_owned(), 20), ("running".to_owned(), 10)]);
-        assert_eq!(told(131).len(), 1);
+        assert_eq!(outcomes_and_ages(30), [("failed".to_owned(), 20), ("running".to_owned(), 10)]);
+        assert_eq!(outcomes_and_ages(131).len(), 1);
     }
 
     #[test]
-    fn much_is_not_kept() {
+    fn old_entries_are_dropped() {
         let mut line = Timeline::default();
         for number in 0..1_000 {
             line.turn_started(s(number), "a");
-            line.stands(s(number), "ada", &following(&number.to_string(), number));
+            line.on_role(s(number), "ada", &following(&number.to_string(), number));
         }
         assert_eq!(line.turns.len(), TURNS);
         assert_eq!(line.others.0.len(), SPANS);
-        assert_eq!(line.remembers_since(), s(1_000 - SPANS as u64));
-        assert_eq!(Timeline::default().remembers_since(), Duration::ZERO);
+        assert_eq!(line.complete_since(), s(1_000 - SPANS as u64));
+        assert_eq!(Timeline::default().complete_since(), Duration::ZERO);
     }
 }

@@ -23,8 +23,8 @@ mod planner;
 mod sign;
 
 pub use assign::{Worker, assign};
-pub use leader::{Leader, Trouble};
-pub use member::{Act, Member, Running, Will};
-pub use pace::Pace;
+pub use leader::{Leader, CoordinatorProblem};
+pub use member::{Action, Member, RunningShare, LastWill};
+pub use pace::SignTiming;
 pub use plan::{Plan, Share};
-pub use sign::{Answer, Ask, Listed, Sign, Tag};
+pub use sign::{StoreResponse, StoreRequest, ListedSign, Sign, Tag};

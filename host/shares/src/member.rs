@@ -3,25 +3,25 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::leader::FAILURES;
+use crate::leader::MIN_FAILURES;
 use crate::mutants::mutant;
 use crate::plan::{Plan, Share};
-use crate::sign::{Answer, Ask, Sign, Tag};
+use crate::sign::{StoreResponse, StoreRequest, Sign, Tag};
 
 /// A share that runs in this process: its election has a candidate here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningShare {
     /// Which.
     pub share: Share,
     /// This candidate leads, and so holds the share.
-    pub leads: bool,
+    pub is_leading: bool,
     /// The member that was named as its successor, and whom the candidate still waits for.
-    pub gives_to: Option<String>,
+    pub successor: Option<String>,
 }
 
 /// What to do about a share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// Have a candidate contend for it.
     Begin(Share),
     /// Have its candidate hand over to that member, once that one has come to take over.
@@ -33,7 +33,7 @@ pub enum Act {
 /// What is to be done once the process is dead and its work with it, by one that outlives it: delete its sign, if it is
 /// still this one (`If-Match`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Will {
+pub struct LastWill {
     /// The newest sign that is known to be written.
     pub sign: Tag,
     /// It is of no use afterwards: the member is gone by its silence.
@@ -44,77 +44,77 @@ pub struct Will {
 #[derive(Clone, Debug)]
 pub struct Member {
     sign: Sign,
-    signing: Errand,
-    reading: Errand,
+    signing: PeriodicRequest,
+    reading: PeriodicRequest,
     /// The newest plan that was read. It stays while none can be read.
     plan: Option<(Plan, Tag)>,
     /// When the newest read of the plan was sent that was answered, and how many failed since.
     read_at: Duration,
     failed_reads: u32,
     /// True while no read of the plan has been answered for so long that others may have taken its shares away.
-    unread: bool,
+    is_plan_unread: bool,
     /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
-    new_until: Option<Duration>,
-    will: Option<Will>,
+    quick_signs_until: Option<Duration>,
+    last_will: Option<LastWill>,
     signs: Vec<(Tag, Duration)>,
-    leaves: bool,
+    is_leaving: bool,
 }
 
 /// Something to send to the store again and again.
 #[derive(Clone, Copy, Debug)]
-struct Errand {
+struct PeriodicRequest {
     due: Option<Duration>,
     /// When it was sent, while it has no answer.
-    sent: Option<Duration>,
+    sent_at: Option<Duration>,
 }
 
 /// So many of its signs a member remembers: those of a minute and more.
-const REMEMBERED: usize = 128;
+const MAX_SIGNS: usize = 128;
 
 /// After a request that failed.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Member {
     /// One that is not there yet: it leaves no sign and reads no plan until it [comes](Self::come).
     #[must_use]
-    pub fn away(sign: Sign) -> Self {
-        let errand = Errand { due: None, sent: None };
+    pub fn new(sign: Sign) -> Self {
+        let request = PeriodicRequest { due: None, sent_at: None };
         Self {
             sign,
-            signing: errand,
-            reading: errand,
+            signing: request,
+            reading: request,
             plan: None,
             read_at: Duration::ZERO,
             failed_reads: 0,
-            unread: false,
-            new_until: None,
-            will: None,
+            is_plan_unread: false,
+            quick_signs_until: None,
+            last_will: None,
             signs: Vec::new(),
-            leaves: false,
+            is_leaving: false,
         }
     }
 
     /// One that is there from `now` on.
     #[must_use]
-    pub fn begin(sign: Sign, now: Duration) -> Self {
-        let mut member = Self::away(sign);
-        member.come(now);
+    pub fn new_joined(sign: Sign, now: Duration) -> Self {
+        let mut member = Self::new(sign);
+        member.join(now);
         member
     }
 
     /// It is there from `now` on, unless it leaves.
-    pub fn come(&mut self, now: Duration) {
-        if !self.leaves {
+    pub fn join(&mut self, now: Duration) {
+        if !self.is_leaving {
             self.signing.due = Some(now);
             self.reading.due = Some(now);
-            self.new_until = Some(now + self.sign.pace.gone_after());
+            self.quick_signs_until = Some(now + self.sign.timing.member_timeout());
         }
     }
 
     /// It is to leave: it takes its sign back, and takes up no share any more. What it holds it hands over as ever, as
     /// soon as the plan says to whom.
     pub fn leave(&mut self, now: Duration) {
-        self.leaves = true;
+        self.is_leaving = true;
         if !mutant!(SignStays) {
             self.signing.due = Some(now);
         }
@@ -122,8 +122,8 @@ impl Member {
 
     /// Returns true while the member has not read the plan for so long that it contends for no share.
     #[must_use]
-    pub fn is_unread(&self) -> bool {
-        self.unread
+    pub fn is_plan_unread(&self) -> bool {
+        self.is_plan_unread
     }
 
     /// The newest plan that was read.
@@ -134,8 +134,8 @@ impl Member {
 
     /// What to leave with a process that outlives this one. None: there is no sign, or it was taken back.
     #[must_use]
-    pub fn will(&self) -> Option<&Will> {
-        self.will.as_ref()
+    pub fn last_will(&self) -> Option<&LastWill> {
+        self.last_will.as_ref()
     }
 
     /// Its newest signs that were answered, and when they were sent, the oldest first: then the account took signs, and this
@@ -147,96 +147,96 @@ impl Member {
 
     /// When to ask [`next`](Self::next) again, unless an answer comes before.
     #[must_use]
-    pub fn wake(&self) -> Option<Duration> {
-        let due = |errand: Errand| errand.due.filter(|_| errand.sent.is_none());
+    pub fn wake_at(&self) -> Option<Duration> {
+        let due = |request: PeriodicRequest| request.due.filter(|_| request.sent_at.is_none());
         [due(self.signing), due(self.reading)].into_iter().flatten().min()
     }
 
     /// What to send now. Each request is to be answered, also where no answer came.
-    pub fn next(&mut self, now: Duration) -> Vec<Ask> {
-        let mut asks = Vec::new();
-        if self.signing.begins(now) {
-            asks.push(match self.leaves {
-                true => Ask::TakeBack,
-                false => Ask::Sign(self.sign.clone()),
+    pub fn next_requests(&mut self, now: Duration) -> Vec<StoreRequest> {
+        let mut requests = Vec::new();
+        if self.signing.start_if_due(now) {
+            requests.push(match self.is_leaving {
+                true => StoreRequest::WithdrawSign,
+                false => StoreRequest::WriteSign(self.sign.clone()),
             });
         }
-        if self.reading.begins(now) {
-            asks.push(Ask::ReadPlan(self.plan.as_ref().map(|(_, tag)| tag.clone())));
+        if self.reading.start_if_due(now) {
+            requests.push(StoreRequest::ReadPlan(self.plan.as_ref().map(|(_, tag)| tag.clone())));
         }
-        asks
+        requests
     }
 
     /// Takes the answer to a request.
-    pub fn answered(&mut self, ask: &Ask, answer: Answer, now: Duration) {
-        match ask {
-            Ask::Sign(_) | Ask::TakeBack => self.signed(ask, &answer, now),
-            _ => self.read(answer, now),
+    pub fn on_response(&mut self, request: &StoreRequest, response: StoreResponse, now: Duration) {
+        match request {
+            StoreRequest::WriteSign(_) | StoreRequest::WithdrawSign => self.on_sign_response(request, &response, now),
+            _ => self.on_plan_response(response, now),
         }
     }
 
-    fn signed(&mut self, ask: &Ask, answer: &Answer, now: Duration) {
-        let leaves = self.leaves && !mutant!(SignStays);
-        if let (Answer::Signed(tag), Some(sent)) = (answer, self.signing.sent) {
-            let surplus = (self.signs.len() + 1).saturating_sub(REMEMBERED);
+    fn on_sign_response(&mut self, request: &StoreRequest, response: &StoreResponse, now: Duration) {
+        let withdraws = self.is_leaving && !mutant!(SignStays);
+        if let (StoreResponse::Signed(tag), Some(sent_at)) = (response, self.signing.sent_at) {
+            let surplus = (self.signs.len() + 1).saturating_sub(MAX_SIGNS);
             self.signs.drain(..surplus);
-            self.signs.push((tag.clone(), sent));
+            self.signs.push((tag.clone(), sent_at));
         }
-        match answer {
-            Answer::Signed(_) if self.will.is_some() && mutant!(WillOfFirstSign) => {}
-            Answer::Signed(tag) => {
-                let until = self.signing.sent.unwrap_or(now) + self.sign.pace.gone_after();
-                self.will = Some(Will { sign: tag.clone(), until });
+        match response {
+            StoreResponse::Signed(_) if self.last_will.is_some() && mutant!(WillOfFirstSign) => {}
+            StoreResponse::Signed(tag) => {
+                let until = self.signing.sent_at.unwrap_or(now) + self.sign.timing.member_timeout();
+                self.last_will = Some(LastWill { sign: tag.clone(), until });
             }
-            Answer::Done if *ask == Ask::TakeBack => self.will = None,
+            StoreResponse::Done if *request == StoreRequest::WithdrawSign => self.last_will = None,
             // The newest one that is known to be there may still be.
             _ => {}
         }
-        let next = match answer {
-            Answer::Done if *ask == Ask::TakeBack => None,
+        let next_in = match response {
+            StoreResponse::Done if *request == StoreRequest::WithdrawSign => None,
             // Its newest sign is to be taken back.
-            _ if leaves && *ask != Ask::TakeBack => Some(Duration::ZERO),
-            Answer::Signed(_) => Some(self.period(now)),
-            _ => Some(AGAIN.min(self.period(now))),
+            _ if withdraws && *request != StoreRequest::WithdrawSign => Some(Duration::ZERO),
+            StoreResponse::Signed(_) => Some(self.sign_interval(now)),
+            _ => Some(RETRY_DELAY.min(self.sign_interval(now))),
         };
-        self.signing.ends(next);
+        self.signing.finish(next_in);
     }
 
-    fn read(&mut self, answer: Answer, now: Duration) {
-        let mut next = self.sign.pace.look(self.plan().map_or(0, |plan| plan.members.len()));
-        if matches!(answer, Answer::Plan(..) | Answer::SamePlan | Answer::NoPlan) {
-            (self.read_at, self.failed_reads) = (self.reading.sent.unwrap_or(now), 0);
+    fn on_plan_response(&mut self, response: StoreResponse, now: Duration) {
+        let mut next_in = self.sign.timing.plan_read_interval(self.plan().map_or(0, |plan| plan.members.len()));
+        if matches!(response, StoreResponse::Plan(..) | StoreResponse::PlanUnchanged | StoreResponse::NoPlan) {
+            (self.read_at, self.failed_reads) = (self.reading.sent_at.unwrap_or(now), 0);
         } else {
             self.failed_reads = self.failed_reads.saturating_add(1);
         }
-        self.unread = self.failed_reads >= FAILURES
-            && now.saturating_sub(self.read_at) > self.sign.pace.gone_after();
-        match answer {
-            Answer::Plan(plan, tag) => {
-                let named = self.plan().is_some_and(|before| before.names(&self.sign.member));
-                if named && !plan.names(&self.sign.member) {
-                    self.new_until = Some(now + self.sign.pace.gone_after());
+        self.is_plan_unread = self.failed_reads >= MIN_FAILURES
+            && now.saturating_sub(self.read_at) > self.sign.timing.member_timeout();
+        match response {
+            StoreResponse::Plan(plan, tag) => {
+                let was_named = self.plan().is_some_and(|previous| previous.has_member(&self.sign.member));
+                if was_named && !plan.has_member(&self.sign.member) {
+                    self.quick_signs_until = Some(now + self.sign.timing.member_timeout());
                     self.signing.due = self.signing.due.map(|due| due.min(now));
                 }
-                next = self.sign.pace.look(plan.members.len());
+                next_in = self.sign.timing.plan_read_interval(plan.members.len());
                 self.plan = Some((plan, tag));
             }
-            Answer::Unknown if mutant!(LostWithoutPlan) => self.plan = None,
+            StoreResponse::Unknown if mutant!(LostWithoutPlan) => self.plan = None,
             // Nothing changes where no plan can be read.
             _ => {}
         }
-        self.reading.ends(Some(next));
+        self.reading.finish(Some(next_in));
     }
 
     /// Between two signs.
-    fn period(&self, now: Duration) -> Duration {
+    fn sign_interval(&self, now: Duration) -> Duration {
         let plan = self.plan();
-        let named = plan.is_some_and(|plan| plan.names(&self.sign.member));
-        match self.new_until {
-            Some(until) if !named && now < until => {
-                self.sign.pace.first_signs(plan.map_or(0, |plan| plan.members.len()))
+        let is_named = plan.is_some_and(|plan| plan.has_member(&self.sign.member));
+        match self.quick_signs_until {
+            Some(until) if !is_named && now < until => {
+                self.sign.timing.first_sign_interval(plan.map_or(0, |plan| plan.members.len()))
             }
-            _ => self.sign.pace.sign(),
+            _ => self.sign.timing.interval(),
         }
     }
 
@@ -245,54 +245,54 @@ impl Member {
     /// work, or none has led yet, and this process contends for no share. It contends for none either while it cannot read the
     /// plan, so that a lease that a coordinator broke is not acquired again.
     #[must_use]
-    pub fn acts(&self, running: &[Running], coordinated: bool) -> Vec<Act> {
-        let is_planned = !self.unread || mutant!(ContendsUnread);
-        let contends = !self.leaves && is_planned && (coordinated || mutant!(ContendsBesideWhole));
+    pub fn actions(&self, running: &[RunningShare], is_coordinated: bool) -> Vec<Action> {
+        let is_planned = !self.is_plan_unread || mutant!(ContendsUnread);
+        let may_contend = !self.is_leaving && is_planned && (is_coordinated || mutant!(ContendsBesideWhole));
         let Some(plan) = self.plan() else {
             let all = running.iter().filter(|_| mutant!(LostWithoutPlan));
-            return all.map(|running| Act::End(running.share)).collect();
+            return all.map(|running| Action::End(running.share)).collect();
         };
-        let own = self.sign.member.as_str();
-        let mut acts = Vec::new();
-        for Running { share, leads, gives_to } in running {
+        let own_name = self.sign.member.as_str();
+        let mut actions = Vec::new();
+        for RunningShare { share, is_leading: leads, successor: gives_to } in running {
             match plan.holder(*share) {
-                Some(member) if member == own && (*leads || contends) => {}
+                Some(member) if member == own_name && (*leads || may_contend) => {}
                 // It goes on until the other one has come: a share is not left alone meanwhile.
                 Some(member) if *leads && !mutant!(EndsAtOnce) => {
                     if gives_to.as_deref() != Some(member) {
-                        acts.push(Act::HandOver(*share, member.to_owned()));
+                        actions.push(Action::HandOver(*share, member.to_owned()));
                     }
                 }
                 None if plan.next.is_some() && mutant!(NotDrained) => {}
-                _ => acts.push(Act::End(*share)),
+                _ => actions.push(Action::End(*share)),
             }
         }
-        if !contends {
-            return acts;
+        if !may_contend {
+            return actions;
         }
-        let begun = running.iter().map(|running| running.share).collect::<BTreeSet<_>>();
-        let mut planned = plan.of(own).collect::<Vec<_>>();
+        let running_shares = running.iter().map(|running| running.share).collect::<BTreeSet<_>>();
+        let mut planned = plan.shares_of(own_name).collect::<Vec<_>>();
         if let Some(last) = planned.last().copied().filter(|_| mutant!(TakesUnplanned)) {
             planned.push(Share { index: last.index + 1, ..last });
         }
-        acts.extend(planned.into_iter().filter(|share| !begun.contains(share)).map(Act::Begin));
-        acts
+        actions.extend(planned.into_iter().filter(|share| !running_shares.contains(share)).map(Action::Begin));
+        actions
     }
 }
 
-impl Errand {
-    fn begins(&mut self, now: Duration) -> bool {
-        let begins = self.sent.is_none() && self.due.is_some_and(|due| due <= now);
-        if begins {
-            self.sent = Some(now);
+impl PeriodicRequest {
+    fn start_if_due(&mut self, now: Duration) -> bool {
+        let is_due = self.sent_at.is_none() && self.due.is_some_and(|due| due <= now);
+        if is_due {
+            self.sent_at = Some(now);
         }
-        begins
+        is_due
     }
 
     /// It was answered, and is due again so long after it was sent.
-    fn ends(&mut self, next: Option<Duration>) {
-        let sent = self.sent.take().unwrap_or_default();
-        self.due = next.map(|next| sent + next);
+    fn finish(&mut self, next_in: Option<Duration>) {
+        let sent_at = self.sent_at.take().unwrap_or_default();
+        self.due = next_in.map(|next| sent_at + next);
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Plan {
 impl Plan {
     /// The first one: nobody holds any of so many shares.
     #[must_use]
-    pub fn first(shares: u32) -> Self {
+    pub fn unassigned(shares: u32) -> Self {
         let shares = vec![None; shares as usize];
         Self { term: 0, version: 0, split: 1, members: Vec::new(), shares, next: None }
     }
@@ -46,18 +46,18 @@ impl Plan {
 
     /// The work is split anew: all shares of this plan are closed. None: nobody asked for it.
     #[must_use]
-    pub fn resplit(&self) -> Option<Self> {
+    pub fn next_split(&self) -> Option<Self> {
         let (term, version, split) = (self.term, self.version, self.split + 1);
-        Some(Self { term, version, split, ..Self::first(self.next?) })
+        Some(Self { term, version, split, ..Self::unassigned(self.next?) })
     }
 
     /// Whether a coordinator of `most` shares at most can have written it. protocol.md §14.2.
     #[must_use]
-    pub fn is_sound(&self, most: u32) -> bool {
+    pub fn is_valid(&self, max_shares: u32) -> bool {
         let members = self.members.iter().collect::<BTreeSet<_>>().len();
-        let is_member = |place: &u32| (*place as usize) < members;
-        (1..=most).contains(&self.count())
-            && self.next.is_none_or(|next| (1..=most).contains(&next))
+        let is_member = |index: &u32| (*index as usize) < members;
+        (1..=max_shares).contains(&self.count())
+            && self.next.is_none_or(|next| (1..=max_shares).contains(&next))
             && members == self.members.len()
             && self.shares.iter().flatten().all(is_member)
             // There is room for the plans to come.
@@ -66,14 +66,14 @@ impl Plan {
     }
 
     /// All shares of this split.
-    pub fn all(&self) -> impl Iterator<Item = Share> {
+    pub fn all_shares(&self) -> impl Iterator<Item = Share> {
         let split = self.split;
         (0..).zip(&self.shares).map(move |(index, _)| Share { split, index })
     }
 
     /// Whether it names that member.
     #[must_use]
-    pub fn names(&self, member: &str) -> bool {
+    pub fn has_member(&self, member: &str) -> bool {
         self.members.iter().any(|name| name == member)
     }
 
@@ -88,13 +88,13 @@ impl Plan {
     }
 
     /// What a member should hold.
-    pub fn of(&self, member: &str) -> impl Iterator<Item = Share> {
-        let place = self.members.iter().position(|name| name == member);
-        let place = place.filter(|_| self.next.is_none()).and_then(|p| u32::try_from(p).ok());
-        let of = move |held: &Option<u32>| place.is_some() && *held == place;
+    pub fn shares_of(&self, member: &str) -> impl Iterator<Item = Share> {
+        let member_index = self.members.iter().position(|name| name == member);
+        let member_index = member_index.filter(|_| self.next.is_none()).and_then(|p| u32::try_from(p).ok());
+        let is_held = move |held: &Option<u32>| member_index.is_some() && *held == member_index;
         let split = self.split;
-        let held = (0..).zip(&self.shares).filter(move |(_, held)| of(held));
-        held.map(move |(index, _)| Share { split, index })
+        let held_shares = (0..).zip(&self.shares).filter(move |(_, holder)| is_held(holder));
+        held_shares.map(move |(index, _)| Share { split, index })
     }
 
     /// So many shares there are.
@@ -107,17 +107,17 @@ impl Plan {
 impl Share {
     /// What the name of its election ends with, after that of the coordinating election and a dot. It is one `of` so many.
     #[must_use]
-    pub fn suffix(self, of: u32) -> String {
-        format!("share.{}.{}-of-{of}", self.split, self.index)
+    pub fn suffix(self, count: u32) -> String {
+        format!("share.{}.{}-of-{count}", self.split, self.index)
     }
 
     /// Which one has that suffix.
     #[must_use]
-    pub fn of_suffix(suffix: &str) -> Option<Self> {
-        let (split, rest) = suffix.strip_prefix("share.")?.split_once('.')?;
-        let (index, of) = rest.split_once("-of-")?;
+    pub fn from_suffix(suffix: &str) -> Option<Self> {
+        let (split, index_and_count) = suffix.strip_prefix("share.")?.split_once('.')?;
+        let (index, count) = index_and_count.split_once("-of-")?;
         let share = Self { split: split.parse().ok()?, index: index.parse().ok()? };
-        (share.suffix(of.parse().ok()?) == suffix).then_some(share)
+        (share.suffix(count.parse().ok()?) == suffix).then_some(share)
     }
 }
 

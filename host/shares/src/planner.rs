@@ -5,164 +5,164 @@ use std::time::Duration;
 
 use crate::assign::{Worker, assign};
 use crate::mutants::mutant;
-use crate::pace::Pace;
+use crate::pace::SignTiming;
 use crate::plan::Plan;
-use crate::sign::{Listed, Sign, Tag};
+use crate::sign::{ListedSign, Sign, Tag};
 
 /// What the coordinator has seen of members, in its term.
 #[derive(Clone, Debug)]
 pub(crate) struct Planner {
-    own: String,
-    pace: Pace,
+    own_name: String,
+    timing: SignTiming,
     /// It is about to leave, and holds nothing.
-    pub leaves: bool,
-    seen: BTreeMap<String, Seen>,
+    pub is_leaving: bool,
+    members: BTreeMap<String, ObservedMember>,
     /// It has seen who is there.
-    pub has_looked: bool,
+    pub has_listed: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Seen {
+struct ObservedMember {
     /// Of its newest sign. None: there is none.
     tag: Option<Tag>,
     worker: Worker,
     /// How often it leaves one, or the leader, as long as nothing is known of it.
-    pace: Pace,
+    timing: SignTiming,
     /// It was seen alive, and not only by something that may be left of a former life.
-    counts: bool,
+    is_counted: bool,
     /// Since when it left no new sign, by the leader's clock.
-    since: Duration,
+    changed_at: Duration,
 }
 
 impl Planner {
     /// Begins a term with the plan that was found. Its members count until they are silent for too long.
-    pub fn begin(own: &str, pace: Pace, plan: &Plan) -> Self {
-        let mut seen = BTreeMap::new();
+    pub fn new(own_name: &str, timing: SignTiming, plan: &Plan) -> Self {
+        let mut members = BTreeMap::new();
         if !mutant!(PlanForgotten) {
-            seen.extend(plan.members.iter().map(|member| (member.clone(), Seen::in_plan(pace))));
+            members.extend(plan.members.iter().map(|member| (member.clone(), ObservedMember::from_plan(timing))));
         }
-        Self { own: own.to_owned(), pace, leaves: false, seen, has_looked: false }
+        Self { own_name: own_name.to_owned(), timing, is_leaving: false, members, has_listed: false }
     }
 
     /// Takes the signs that a list showed which was asked for and answered then, and the leader's own signs with the instants
     /// at which they were sent, the oldest first. Returns the signs of members that are gone, to be removed.
-    pub fn looked(
+    pub fn on_list(
         &mut self,
-        signs: Vec<Listed>,
-        own: &[(Tag, Duration)],
-        asked: Duration,
-        answered: Duration,
+        signs: Vec<ListedSign>,
+        own_signs: &[(Tag, Duration)],
+        list_sent_at: Duration,
+        list_received_at: Duration,
     ) -> Vec<(String, Tag)> {
-        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let is_first = !std::mem::replace(&mut self.has_listed, true);
         let by_name = signs.into_iter().map(|listed| (listed.sign.member.clone(), listed));
         let mut by_name = by_name.collect::<HashMap<_, _>>();
-        let shown = by_name.get(&self.own);
-        let own_age = shown.map_or(Duration::ZERO, |shown| shown.age);
+        let own_listed = by_name.get(&self.own_name);
+        let own_age = own_listed.map_or(Duration::ZERO, |shown| shown.age);
         // The next one may have been answered before the list was. One that was not answered yet is as new as the list.
-        let sent = shown.and_then(|shown| own.iter().rev().find(|(tag, _)| *tag == shown.tag));
-        let sent = sent.map_or(answered, |(_, sent)| *sent);
+        let sent = own_listed.and_then(|shown| own_signs.iter().rev().find(|(tag, _)| *tag == shown.tag));
+        let sent = sent.map_or(list_received_at, |(_, sent)| *sent);
         // The service's dates are in whole seconds. If they make the leader's own sign older than it is, they are wrong by as
         // much.
-        let unknown =
-            Duration::from_secs(1).max(own_age.saturating_sub(answered.saturating_sub(sent)));
+        let age_uncertainty =
+            Duration::from_secs(1).max(own_age.saturating_sub(list_received_at.saturating_sub(sent)));
         for listed in by_name.values_mut() {
             // Only what was before the first look is not known better.
             listed.age = match is_first && !mutant!(AgeIgnored) {
-                true => listed.age.saturating_sub(unknown),
+                true => listed.age.saturating_sub(age_uncertainty),
                 false => Duration::ZERO,
             };
         }
-        for (name, seen) in &mut self.seen {
-            seen.look(by_name.remove(name), answered);
+        for (name, member) in &mut self.members {
+            member.update(by_name.remove(name), list_received_at);
         }
-        let first = by_name.into_iter().map(|(name, listed)| (name, Seen::first(listed, answered)));
-        self.seen.extend(first);
+        let new_members = by_name.into_iter().map(|(name, listed)| (name, ObservedMember::from_listed(listed, list_received_at)));
+        self.members.extend(new_members);
         // A list without the leader's own sign is not to be trusted.
-        if self.seen.get(&self.own).is_none_or(|own| own.tag.is_none() && !self.leaves) {
+        if self.members.get(&self.own_name).is_none_or(|own_member| own_member.tag.is_none() && !self.is_leaving) {
             return Vec::new();
         }
-        self.seen.retain(|name, seen| seen.tag.is_some() || (self.leaves && *name == self.own));
+        self.members.retain(|name, member| member.tag.is_some() || (self.is_leaving && *name == self.own_name));
         let mut gone = Vec::new();
-        for (name, seen) in &mut self.seen {
-            if seen.is_silent(own, self.pace, asked) && !mutant!(NeverGone) {
+        for (name, member) in &mut self.members {
+            if member.is_silent(own_signs, self.timing, list_sent_at) && !mutant!(NeverGone) {
                 // With its next sign it counts again: that is another one than this.
-                seen.counts = false;
-                gone.extend(seen.tag.clone().map(|tag| (name.clone(), tag)));
+                member.is_counted = false;
+                gone.extend(member.tag.clone().map(|tag| (name.clone(), tag)));
             }
         }
         gone
     }
 
     /// The plan for those who count now, after that one. None: it is the same one.
-    pub fn plan(&self, before: &Plan, term: u64) -> Option<Plan> {
-        let counts =
-            |name: &String, seen: &Seen| seen.counts && !(self.leaves && *name == self.own);
-        let counting = self.seen.iter().filter(|(name, seen)| counts(name, seen));
+    pub fn plan(&self, previous: &Plan, term: u64) -> Option<Plan> {
+        let is_counted =
+            |name: &String, member: &ObservedMember| member.is_counted && !(self.is_leaving && *name == self.own_name);
+        let counted = self.members.iter().filter(|(name, seen)| is_counted(name, seen));
         let (names, workers): (Vec<_>, Vec<_>) =
-            counting.map(|(name, seen)| (name, seen.worker)).unzip();
-        let places =
-            before.members.iter().map(|name| names.binary_search(&name).ok()).collect::<Vec<_>>();
-        let place = |member: &Option<u32>| places.get((*member)? as usize).copied().flatten();
-        let held = match mutant!(NotSticky) {
-            true => vec![None; before.shares.len()],
-            false => before.shares.iter().map(place).collect::<Vec<_>>(),
+            counted.map(|(name, member)| (name, member.worker)).unzip();
+        let member_indices =
+            previous.members.iter().map(|name| names.binary_search(&name).ok()).collect::<Vec<_>>();
+        let index_of = |member: &Option<u32>| member_indices.get((*member)? as usize).copied().flatten();
+        let current_holders = match mutant!(NotSticky) {
+            true => vec![None; previous.shares.len()],
+            false => previous.shares.iter().map(index_of).collect::<Vec<_>>(),
         };
-        let place = |member: Option<usize>| member.and_then(|member| u32::try_from(member).ok());
-        let shares = assign(&held, &workers).into_iter().map(place).collect::<Vec<_>>();
+        let to_member_number = |member: Option<usize>| member.and_then(|member| u32::try_from(member).ok());
+        let shares = assign(&current_holders, &workers).into_iter().map(to_member_number).collect::<Vec<_>>();
         // Those who hold nothing are named too, so that the next leader knows that they are there.
         let members = names.into_iter().cloned().collect::<Vec<_>>();
-        let is_same = members == before.members && shares == before.shares;
+        let is_same = members == previous.members && shares == previous.shares;
         if is_same && !mutant!(PlanRewritten) {
             return None;
         }
-        let (version, split) = (before.version + 1, before.split);
+        let (version, split) = (previous.version + 1, previous.split);
         Some(Plan { term, version, split, members, shares, next: None })
     }
 }
 
-impl Seen {
-    fn in_plan(pace: Pace) -> Self {
-        let worker = Worker { weight: 1, most: None };
-        Self { tag: None, worker, pace, counts: true, since: Duration::ZERO }
+impl ObservedMember {
+    fn from_plan(timing: SignTiming) -> Self {
+        let worker = Worker { weight: 1, max_shares: None };
+        Self { tag: None, worker, timing, is_counted: true, changed_at: Duration::ZERO }
     }
 
     /// One sign may be left of a process that is dead.
-    fn first(Listed { sign, tag, age }: Listed, answered: Duration) -> Self {
-        let counts = mutant!(CountsAtOnce);
-        let since = answered.saturating_sub(age);
-        Self { worker: sign.worker(), pace: sign.pace, tag: Some(tag), counts, since }
+    fn from_listed(ListedSign { sign, tag, age }: ListedSign, received_at: Duration) -> Self {
+        let is_counted = mutant!(CountsAtOnce);
+        let changed_at = received_at.saturating_sub(age);
+        Self { worker: sign.worker(), timing: sign.timing, tag: Some(tag), is_counted, changed_at }
     }
 
     /// With its sign, if it left one and did not take it back.
-    fn look(&mut self, listed: Option<Listed>, answered: Duration) {
-        let Some(Listed { sign, tag, age }) = listed else {
+    fn update(&mut self, listed: Option<ListedSign>, received_at: Duration) {
+        let Some(ListedSign { sign, tag, age }) = listed else {
             self.tag = None;
             return;
         };
         if self.tag.as_ref() != Some(&tag) {
-            self.counts |= self.tag.is_some();
-            self.since = answered.saturating_sub(age);
+            self.is_counted |= self.tag.is_some();
+            self.changed_at = received_at.saturating_sub(age);
         }
-        (self.tag, self.worker, self.pace) = (Some(tag), sign.worker(), sign.pace);
+        (self.tag, self.worker, self.timing) = (Some(tag), sign.worker(), sign.timing);
     }
 
     /// It has been silent for too long until `now`, and alone: most of that time the leader signed, at its pace. When signs of
     /// the leader were missing too, the store may have been down, or the leader was frozen.
-    fn is_silent(&self, own: &[(Tag, Duration)], of_leader: Pace, now: Duration) -> bool {
-        let pace = self.pace.slower(of_leader);
-        let sent = own.iter().map(|(_, sent)| *sent);
-        let alone = sent.clone().zip(sent.skip(1)).filter(|(_, next)| *next <= now);
-        let alone = alone.filter(|(one, next)| *next - *one <= of_leader.steady());
-        let alone: Duration =
-            alone.map(|(one, next)| next.saturating_sub(one.max(self.since))).sum();
-        let is_alone = alone > pace.sign() * 2 || mutant!(SilenceOfAll);
-        is_alone && now.saturating_sub(self.since) > pace.gone_after()
+    fn is_silent(&self, own_signs: &[(Tag, Duration)], leader_timing: SignTiming, now: Duration) -> bool {
+        let timing = self.timing.slower(leader_timing);
+        let sent_times = own_signs.iter().map(|(_, sent)| *sent);
+        let gaps = sent_times.clone().zip(sent_times.skip(1)).filter(|(_, next)| *next <= now);
+        let steady_gaps = gaps.filter(|(one, next)| *next - *one <= leader_timing.longest_steady_gap());
+        let observed_silence: Duration =
+            steady_gaps.map(|(one, next)| next.saturating_sub(one.max(self.changed_at))).sum();
+        let has_observed_enough = observed_silence > timing.interval() * 2 || mutant!(SilenceOfAll);
+        has_observed_enough && now.saturating_sub(self.changed_at) > timing.member_timeout()
     }
 }
 
 impl Sign {
     fn worker(&self) -> Worker {
-        Worker { weight: self.weight, most: self.most }
+        Worker { weight: self.weight, max_shares: self.max_shares }
     }
 }
 

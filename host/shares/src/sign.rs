@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::pace::Pace;
+use crate::pace::SignTiming;
 use crate::plan::{Plan, Share};
 
 /// A version of a blob, as the store names it: its ETag.
@@ -17,14 +17,14 @@ pub struct Sign {
     /// How much the member can do beside the others. 0: it takes no share.
     pub weight: u32,
     /// The most shares that it takes.
-    pub most: Option<u32>,
+    pub max_shares: Option<u32>,
     /// How often it leaves one: members with elections of other lengths may be among them.
-    pub pace: Pace,
+    pub timing: SignTiming,
 }
 
 /// A sign as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedSign {
     /// What its member said.
     pub sign: Sign,
     /// This version of it.
@@ -33,51 +33,51 @@ pub struct Listed {
     pub age: Duration,
 }
 
-impl Listed {
+impl ListedSign {
     /// Returns true if the sign is so young that its member counts as alive, whatever else is known of it.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         // The age is a difference of whole seconds.
-        self.age <= self.sign.pace.gone_after() + Duration::from_secs(1)
+        self.age <= self.sign.timing.member_timeout() + Duration::from_secs(1)
     }
 }
 
 /// A request to the store. It gets one [`Answer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum StoreRequest {
     /// Write `BLOB.member.NAME`.
-    Sign(Sign),
+    WriteSign(Sign),
     /// Delete one's own sign.
-    TakeBack,
+    WithdrawSign,
     /// Read `BLOB.plan`, unless it is still that one (`If-None-Match`).
     ReadPlan(Option<Tag>),
     /// List all signs, with their tags.
-    List,
+    ListSigns,
     /// Write `BLOB.plan` over that one (`If-Match`), or where there is none (`If-None-Match: *`).
     WritePlan(Plan, Option<Tag>),
     /// Close the elections of these shares for ever: write to each without a lease, which the store refuses while
     /// somebody holds it, that it is closed.
-    Close {
+    CloseShares {
         /// Which.
         shares: Vec<Share>,
         /// Of so many.
-        of: u32,
+        count: u32,
     },
     /// Break the lease of that share's election, without a period: it ends when it would without another renewal, and its
     /// holder has stopped by then.
-    Break {
+    BreakLease {
         /// Which.
         share: Share,
         /// Of so many.
-        of: u32,
+        count: u32,
     },
     /// Delete the sign of that member if it is still this one (`If-Match`).
-    Remove(String, Tag),
+    RemoveSign(String, Tag),
 }
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum StoreResponse {
     /// No answer, or one that is none: it may have been done.
     Unknown,
     /// What was asked for was done.
@@ -87,13 +87,13 @@ pub enum Answer {
     /// The store refused it, since a blob is not what the request said, or for another reason.
     Refused,
     /// The plan is still the same one.
-    SamePlan,
+    PlanUnchanged,
     /// There is no plan.
     NoPlan,
     /// The plan that was read, or written.
     Plan(Plan, Tag),
     /// All signs.
-    Signs(Vec<Listed>),
+    Signs(Vec<ListedSign>),
     /// Those of the shares that are closed now, or were before.
     Closed(Vec<Share>),
 }

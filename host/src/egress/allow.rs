@@ -37,12 +37,12 @@ impl AllowList {
     /// # Errors
     ///
     /// One of them names no host that a request can be sent to.
-    pub fn of(needs: &Needs) -> Result<Self, InvalidSettings> {
+    pub fn from_needs(needs: &Needs) -> Result<Self, InvalidSettings> {
         let mut allow = Self::default();
         for origin in &needs.origins {
             allow.allow(origin).map_err(|InvalidOrigin { entry }| {
                 InvalidSettings(vec![Complaint {
-                    setting: SettingId::of(variable::CONNECTION_STRING),
+                    setting: SettingId::new(variable::CONNECTION_STRING),
                     problem: format!(
                         "the endpoint {entry:?} does not name a host that can be reached"
                     ),
@@ -79,10 +79,10 @@ impl AllowList {
     }
 
     /// The reason why a request to `url`, which the list does not allow, is refused, and the entry that allows it.
-    pub(crate) fn refusal(&self, url: &Url) -> String {
+    pub(crate) fn denial_message(&self, url: &Url) -> String {
         let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
-        let known = self.0.iter().find(|entry| entry.host == host);
-        let reason = match known {
+        let same_host = self.0.iter().find(|entry| entry.host == host);
+        let reason = match same_host {
             None => "is not allowed".to_owned(),
             Some(entry) if entry.scheme.as_deref().is_some_and(|allowed| allowed != scheme) => {
                 format!("is not allowed: --allow-host {entry} has another scheme")
@@ -208,7 +208,7 @@ mod tests {
             let mut list = AllowList::default();
             list.allow(entry).unwrap();
             let url = Url::parse(url).unwrap();
-            assert_eq!(list.refusal(&url), format!("a request to {refusal}"));
+            assert_eq!(list.denial_message(&url), format!("a request to {refusal}"));
             let needed = refusal.rsplit(' ').next().unwrap();
             assert!(allows(needed, url.as_str()), "{needed}");
         }

@@ -14,9 +14,9 @@ const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 /// Certificates of authorities, or of single servers, that are trusted in addition to those that the
 /// platform trusts. None by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Authorities(Vec<CertificateDer<'static>>);
+pub struct RootCertificates(Vec<CertificateDer<'static>>);
 
-impl Authorities {
+impl RootCertificates {
     /// Reads all certificates of a PEM file. Text between them, which some tools write before each certificate, is
     /// ignored.
     ///
@@ -24,27 +24,27 @@ impl Authorities {
     ///
     /// When the file has no certificate, a section that is none, or a certificate that cannot be trusted, whatever it
     /// vouches for.
-    pub fn from_pem(pem: &[u8]) -> Result<Self, InvalidAuthorities> {
+    pub fn from_pem(pem: &[u8]) -> Result<Self, InvalidRootCertificates> {
         if pem.starts_with(&[0xff, 0xfe]) || pem.starts_with(&[0xfe, 0xff]) {
-            return Err(InvalidAuthorities::Utf16);
+            return Err(InvalidRootCertificates::Utf16);
         }
-        let (pem, sections) = certificates_only(pem)?;
+        let (pem, sections) = certificate_sections(pem)?;
         // The parser's own words quote the file, which may hold a key.
-        let all = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
-        let all = all.map_err(|_| InvalidAuthorities::Broken)?;
-        if all.is_empty() {
-            return Err(InvalidAuthorities::Missing);
+        let parsed = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+        let parsed = parsed.map_err(|_| InvalidRootCertificates::Malformed)?;
+        if parsed.is_empty() {
+            return Err(InvalidRootCertificates::NoCertificate);
         }
         // The parser drops a section without an end when another one begins.
-        if all.len() != sections {
-            return Err(InvalidAuthorities::Broken);
+        if parsed.len() != sections {
+            return Err(InvalidRootCertificates::Malformed);
         }
-        for (index, certificate) in all.iter().enumerate() {
+        for (index, certificate) in parsed.iter().enumerate() {
             // Else it would be noticed with the first connection only.
-            let judged = RootCertStore::empty().add(certificate.clone());
-            judged.map_err(|_| InvalidAuthorities::Unusable(index + 1))?;
+            let result = RootCertStore::empty().add(certificate.clone());
+            result.map_err(|_| InvalidRootCertificates::InvalidCertificate(index + 1))?;
         }
-        Ok(Self(all))
+        Ok(Self(parsed))
     }
 
     pub(super) fn certificates(&self) -> impl Iterator<Item = CertificateDer<'static>> {
@@ -54,13 +54,13 @@ impl Authorities {
 
 /// Returns the text without byte-order marks, which stand before a line in a file that was put together from several,
 /// and the number of its sections. The parser passes over a section that it does not know.
-fn certificates_only(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidAuthorities> {
+fn certificate_sections(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidRootCertificates> {
     let (mut text, mut sections) = (Vec::with_capacity(pem.len()), 0);
     for (index, line) in pem.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         if line.windows(BEGIN.len()).any(|part| part == BEGIN) {
             if line.trim_ascii_end() != CERTIFICATE {
-                return Err(InvalidAuthorities::Unread(index + 1));
+                return Err(InvalidRootCertificates::UnexpectedSection(index + 1));
             }
             sections += 1;
         }
@@ -73,7 +73,7 @@ fn certificates_only(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidAuthorities>
 /// Why a text names no [`Authorities`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum InvalidAuthorities {
+pub enum InvalidRootCertificates {
     /// The file is text in UTF-16.
     #[error("is text in UTF-16; save it in UTF-8")]
     Utf16,
@@ -82,16 +82,16 @@ pub enum InvalidAuthorities {
         "has a section in line {0} that is not read; keep only certificates, each from its own line \
          -----BEGIN CERTIFICATE----- to its own line -----END CERTIFICATE-----"
     )]
-    Unread(usize),
+    UnexpectedSection(usize),
     /// There is no certificate in it.
     #[error("holds no certificate in PEM form")]
-    Missing,
+    NoCertificate,
     /// A section of it does not end, or is no Base64.
     #[error("is damaged: one of its sections is not PEM")]
-    Broken,
+    Malformed,
     /// The certificate of this number, from 1, is none that servers are known by.
     #[error("has a certificate that is not X.509, number {0}")]
-    Unusable(usize),
+    InvalidCertificate(usize),
 }
 
 #[cfg(test)]
@@ -103,34 +103,34 @@ mod tests {
     }
 
     #[test]
-    fn every_certificate_of_a_file_counts() {
+    fn every_certificate_of_a_file_is_read() {
         let (one, other) = (certificate(), certificate());
         let file = format!("subject=an authority\n{one}\nissuer=another\r\n{other}");
-        let authorities = Authorities::from_pem(file.as_bytes()).unwrap();
+        let authorities = RootCertificates::from_pem(file.as_bytes()).unwrap();
         assert_eq!(authorities.certificates().count(), 2);
-        assert_eq!(Authorities::default().certificates().count(), 0);
+        assert_eq!(RootCertificates::default().certificates().count(), 0);
     }
 
     #[test]
-    fn a_file_without_a_certificate_is_none() {
+    fn a_file_without_a_certificate_is_rejected() {
         for file in ["", "\n", "no certificate", "\0\u{1}", "\u{feff}"] {
-            let judged = Authorities::from_pem(file.as_bytes());
-            assert_eq!(judged.unwrap_err(), InvalidAuthorities::Missing, "{file:?}");
+            let result = RootCertificates::from_pem(file.as_bytes());
+            assert_eq!(result.unwrap_err(), InvalidRootCertificates::NoCertificate, "{file:?}");
         }
     }
 
     #[test]
-    fn a_byte_order_mark_hides_no_certificate() {
+    fn a_byte_order_mark_is_skipped() {
         let (one, other) = (certificate(), certificate());
         let file = format!("\u{feff}{one}\u{feff}{other}");
-        assert_eq!(Authorities::from_pem(file.as_bytes()).unwrap().certificates().count(), 2);
+        assert_eq!(RootCertificates::from_pem(file.as_bytes()).unwrap().certificates().count(), 2);
         let utf16 = one.encode_utf16().flat_map(u16::to_le_bytes);
         let utf16 = [0xff, 0xfe].into_iter().chain(utf16).collect::<Vec<_>>();
-        assert_eq!(Authorities::from_pem(&utf16).unwrap_err(), InvalidAuthorities::Utf16);
+        assert_eq!(RootCertificates::from_pem(&utf16).unwrap_err(), InvalidRootCertificates::Utf16);
     }
 
     #[test]
-    fn a_section_that_is_not_read_is_refused() {
+    fn an_unexpected_section_is_rejected() {
         let good = certificate();
         let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
         for (file, line) in [
@@ -140,22 +140,22 @@ mod tests {
             (format!("\n  {}", good.replace('\n', "\n  ")), 2),
             (good.replace('\n', " "), 1),
         ] {
-            let refused = Authorities::from_pem(file.as_bytes()).unwrap_err();
-            assert_eq!(refused, InvalidAuthorities::Unread(line), "{file}");
+            let error = RootCertificates::from_pem(file.as_bytes()).unwrap_err();
+            assert_eq!(error, InvalidRootCertificates::UnexpectedSection(line), "{file}");
         }
     }
 
     #[test]
-    fn a_damaged_file_is_not_half_believed() {
+    fn a_damaged_file_is_rejected_as_a_whole() {
         let good = certificate();
         let end = good.find("-----END").unwrap();
         for damaged in [&good[..end], &good.replacen("\nM", "\n!", 1)] {
             let file = format!("{good}{damaged}\n{good}");
-            let judged = Authorities::from_pem(file.as_bytes());
-            assert_eq!(judged.unwrap_err(), InvalidAuthorities::Broken, "{file}");
+            let result = RootCertificates::from_pem(file.as_bytes());
+            assert_eq!(result.unwrap_err(), InvalidRootCertificates::Malformed, "{file}");
         }
         let text = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
-        let judged = Authorities::from_pem(format!("{good}{text}").as_bytes());
-        assert_eq!(judged.unwrap_err(), InvalidAuthorities::Unusable(2));
+        let result = RootCertificates::from_pem(format!("{good}{text}").as_bytes());
+        assert_eq!(result.unwrap_err(), InvalidRootCertificates::InvalidCertificate(2));
     }
 }

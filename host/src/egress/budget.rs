@@ -15,7 +15,7 @@ struct Account {
     /// What is under way.
     charged: AtomicUsize,
     /// What the handles stood for when they were last counted.
-    held: AtomicUsize,
+    handle_bytes: AtomicUsize,
 }
 
 impl Budget {
@@ -30,7 +30,7 @@ impl Budget {
 
     /// One of so many bytes.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Account { limit, charged: AtomicUsize::new(0), held: AtomicUsize::new(0) }))
+        Self(Arc::new(Account { limit, charged: AtomicUsize::new(0), handle_bytes: AtomicUsize::new(0) }))
     }
 
     /// For code that is trusted.
@@ -40,13 +40,13 @@ impl Budget {
 
     /// What headers take in memory, roughly: their places, and their texts.
     pub fn weight(headers: &HeaderMap) -> usize {
-        const PLACE: usize = size_of::<HeaderName>() + size_of::<HeaderValue>() + 40;
+        const ENTRY_SIZE: usize = size_of::<HeaderName>() + size_of::<HeaderValue>() + 40;
         /// Every value of a name but the first one, in a list that doubles when it is full.
-        const MORE: usize = 2 * (size_of::<HeaderValue>() + 32);
-        const TEXT: usize = 32;
-        let texts = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT);
-        let more = headers.len() - headers.keys_len();
-        headers.capacity() * PLACE + more * MORE + texts.sum::<usize>()
+        const EXTRA_VALUE_SIZE: usize = 2 * (size_of::<HeaderValue>() + 32);
+        const TEXT_OVERHEAD: usize = 32;
+        let text_sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT_OVERHEAD);
+        let extra_values = headers.len() - headers.keys_len();
+        headers.capacity() * ENTRY_SIZE + extra_values * EXTRA_VALUE_SIZE + text_sizes.sum::<usize>()
     }
 
     /// One of which requests may have `limit`.
@@ -68,13 +68,13 @@ impl Budget {
     /// Takes `bytes` until what is returned is dropped; none when there are not so many left.
     pub fn charge(&self, bytes: usize) -> Option<Charge> {
         let mut charge = Charge { budget: self.clone(), bytes: 0 };
-        charge.set(bytes).then_some(charge)
+        charge.resize(bytes).then_some(charge)
     }
 
     /// Takes note of what the handles stand for; false when that and what is under way are more than
     /// the limit.
-    pub fn hold(&self, bytes: usize) -> bool {
-        self.0.held.store(bytes, Ordering::SeqCst);
+    pub fn set_handle_bytes(&self, bytes: usize) -> bool {
+        self.0.handle_bytes.store(bytes, Ordering::SeqCst);
         bytes.saturating_add(self.0.charged.load(Ordering::SeqCst)) <= self.0.limit
     }
 }
@@ -88,16 +88,16 @@ pub struct Charge {
 
 impl Charge {
     /// Makes it as large as `bytes`; false when there are not so many left, and it stays as it is.
-    pub fn set(&mut self, bytes: usize) -> bool {
-        let Account { limit, charged, held } = &*self.budget.0;
+    pub fn resize(&mut self, bytes: usize) -> bool {
+        let Account { limit, charged, handle_bytes: held } = &*self.budget.0;
         // A quarter is for handles alone: a turn that has as many requests under way as there is room
         // for may go on holding handles, that of the refused one among them.
-        let left = limit.saturating_sub(held.load(Ordering::SeqCst).max(limit / 4));
-        let more = bytes.saturating_sub(self.bytes);
+        let available = limit.saturating_sub(held.load(Ordering::SeqCst).max(limit / 4));
+        let growth = bytes.saturating_sub(self.bytes);
         let changed = charged.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |charged| {
-            let all = charged.checked_add(bytes)?.checked_sub(self.bytes)?;
+            let total = charged.checked_add(bytes)?.checked_sub(self.bytes)?;
             // To give back is always possible.
-            (more == 0 || all <= left).then_some(all)
+            (growth == 0 || total <= available).then_some(total)
         });
         if changed.is_ok() {
             self.bytes = bytes;
@@ -113,13 +113,13 @@ impl Drop for Charge {
 }
 
 /// Bytes that are charged for as long as they are there.
-pub(super) struct Charged {
+pub(super) struct ChargedBytes {
     pub bytes: Vec<u8>,
     /// There to be dropped.
     pub _charge: Charge,
 }
 
-impl AsRef<[u8]> for Charged {
+impl AsRef<[u8]> for ChargedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -130,26 +130,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_charged_is_there_again_when_it_is_dropped() {
+    fn a_dropped_charge_is_available_again() {
         let budget = Budget::for_requests(100);
         let mut first = budget.charge(60).unwrap();
         assert!(budget.charge(41).is_none());
         let second = budget.charge(40).unwrap();
-        assert!(!first.set(61));
+        assert!(!first.resize(61));
         drop(second);
-        assert!(first.set(100) && first.set(10));
+        assert!(first.resize(100) && first.resize(10));
         assert!(budget.charge(90).is_some());
     }
 
     #[test]
-    fn what_handles_stand_for_counts_too() {
+    fn bytes_of_handles_count_too() {
         let budget = Budget::new(100);
         let mut charge = budget.charge(60).unwrap();
-        assert!(budget.hold(40));
+        assert!(budget.set_handle_bytes(40));
         assert!(budget.charge(1).is_none());
-        assert!(!budget.hold(41));
+        assert!(!budget.set_handle_bytes(41));
         // More than there is: it can be made less all the same.
-        assert!(!charge.set(61) && charge.set(59));
+        assert!(!charge.resize(61) && charge.resize(59));
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         let budget = Budget::new(100);
         let _charge = budget.charge(75).unwrap();
         assert!(budget.charge(1).is_none());
-        assert!(budget.hold(25) && !budget.hold(26));
+        assert!(budget.set_handle_bytes(25) && !budget.set_handle_bytes(26));
     }
 
     #[test]

@@ -1,35 +1,35 @@
 //! The pooled HTTP clients of the election component.
 
 use super::proxies::{Proxies, Proxy};
-use super::{Authorities, tls};
+use super::{RootCertificates, tls};
 use reqwest::Url;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A connection that could not be made for this long is given up. Guests set shorter limits.
-pub(super) const CONNECT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What requests say who sends them, unless they say something else.
 pub(super) const USER_AGENT: &str = concat!("tenure/", env!("CARGO_PKG_VERSION"));
 
 /// Unused connections are kept for this long: longer than any interval between renewals.
-const IDLE: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// So many of them to one host: each election sends one request at a time, and so many steps there
 /// are at a time.
-const IDLE_PER_HOST: usize = 64;
+const MAX_IDLE_PER_HOST: usize = 64;
 
 /// One pool of connections, each part of which is made when it is first needed.
 #[derive(Default)]
 pub struct Clients {
-    authorities: Authorities,
+    root_certificates: RootCertificates,
     proxies: Proxies,
-    direct: Pair,
-    proxied: Pair,
+    direct: ClientPair,
+    proxied: ClientPair,
 }
 
 #[derive(Default)]
-struct Pair {
+struct ClientPair {
     plain: OnceLock<reqwest::Client>,
     tls: OnceLock<reqwest::Client>,
 }
@@ -37,25 +37,25 @@ struct Pair {
 impl Clients {
     /// Clients for the account and the endpoints that issue its tokens: they trust `authorities` beside the platform's, and
     /// use the proxies that the environment names.
-    pub fn for_component(authorities: Authorities) -> Self {
-        Self::through(Proxies::from_env(), authorities)
+    pub fn with_env_proxies(root_certificates: RootCertificates) -> Self {
+        Self::with_proxies(Proxies::from_env(), root_certificates)
     }
 
     /// Clients that trust `authorities` beside the platform's, and use no proxy.
-    pub fn direct(authorities: Authorities) -> Self {
-        Self::through(Proxies::default(), authorities)
+    pub fn without_proxies(root_certificates: RootCertificates) -> Self {
+        Self::with_proxies(Proxies::default(), root_certificates)
     }
 
-    pub(super) fn through(proxies: Proxies, authorities: Authorities) -> Self {
-        Self { authorities, proxies, ..Self::default() }
+    pub(super) fn with_proxies(proxies: Proxies, root_certificates: RootCertificates) -> Self {
+        Self { root_certificates, proxies, ..Self::default() }
     }
 
     /// Returns these where they trust `authorities`, else others that do.
     #[must_use]
-    pub fn trusting(self: Arc<Self>, authorities: Authorities) -> Arc<Self> {
-        match self.authorities == authorities {
+    pub fn with_root_certificates(self: Arc<Self>, root_certificates: RootCertificates) -> Arc<Self> {
+        match self.root_certificates == root_certificates {
             true => self,
-            false => Arc::new(Self::for_component(authorities)),
+            false => Arc::new(Self::with_env_proxies(root_certificates)),
         }
     }
 
@@ -68,7 +68,7 @@ impl Clients {
     pub fn get(&self, url: &Url) -> Result<&reqwest::Client, String> {
         let is_secure = url.scheme() == "https";
         let proxy = match self.proxy(url)? {
-            Some(_) => self.proxies.address(url),
+            Some(_) => self.proxies.configured_address(url),
             None => None,
         };
         let pair = if proxy.is_some() { &self.proxied } else { &self.direct };
@@ -78,11 +78,11 @@ impl Clients {
         }
         // A proxy may be spoken to over TLS.
         let config = match is_secure || proxy.is_some() {
-            true => self.authorities.client_config(),
-            false => tls::none(),
+            true => self.root_certificates.client_config(),
+            false => tls::without_roots(),
         };
-        let built = build(config, proxy)?;
-        Ok(client.get_or_init(|| built))
+        let new_client = build(config, proxy)?;
+        Ok(client.get_or_init(|| new_client))
     }
 
     /// Returns the proxy that requests to `url` go through.
@@ -112,9 +112,9 @@ fn build(
         .referer(false)
         .user_agent(USER_AGENT)
         .tcp_nodelay(true)
-        .connect_timeout(CONNECT)
-        .pool_idle_timeout(IDLE)
-        .pool_max_idle_per_host(IDLE_PER_HOST)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
         .tls_backend_preconfigured(config.map_err(|error| format!("TLS: {error}"))?)
         .build()
         .map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
 //! Requests of the program itself, sent as those of the election component are: what is found by one holds
 //! for the other.
 
-use super::{AllowList, Answers, Body, Clients, Error, Gate, Limits, Policy};
+use super::{AllowList, ResponseMode, Body, Clients, Error, Gate, Limits, Policy};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
@@ -11,7 +11,7 @@ use tenure_core::{Failure, FailureKind, Request, Response};
 use tokio::time::timeout;
 
 /// The largest answer, in bytes: the service's errors are a few hundred.
-const ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE: usize = 64 * 1024;
 
 impl Clients {
     /// Sends one request, and reads its answer, of 64 KiB at most. All of it takes no longer than `within`.
@@ -24,14 +24,14 @@ impl Clients {
         request: http::Request<Bytes>,
         within: Duration,
     ) -> Result<http::Response<Bytes>, Failure> {
-        let other = |detail: String| Failure { kind: FailureKind::Other, detail };
+        let other_failure = |detail: String| Failure { kind: FailureKind::Other, detail };
         let (scheme, authority) = (request.uri().scheme_str(), request.uri().authority());
         let mut allow = AllowList::default();
         if let (Some(scheme), Some(authority)) = (scheme, authority) {
             let origin = format!("{scheme}://{authority}");
-            allow.allow(&origin).map_err(|error| other(error.to_string()))?;
+            allow.allow(&origin).map_err(|error| other_failure(error.to_string()))?;
         }
-        let policy = Policy { allow, patience: within, answers: Answers::Collected(ANSWER) };
+        let policy = Policy { allow, timeout: within, response_mode: ResponseMode::Collected(MAX_RESPONSE) };
         Gate::pooled(Arc::new(policy), self.clone()).fetch(request, within).await
     }
 }
@@ -47,7 +47,7 @@ impl Gate {
         request: http::Request<Bytes>,
         within: Duration,
     ) -> Result<http::Response<Bytes>, Failure> {
-        let request = request.map(as_sent);
+        let request = request.map(to_body);
         let exchange = async {
             let (head, body) = self.clone().send(request, Limits::default()).await?.into_parts();
             Ok::<_, Error>(http::Response::from_parts(head, body.collect().await?.to_bytes()))
@@ -60,18 +60,18 @@ impl Gate {
 }
 
 /// A body as a gate takes it.
-pub(crate) fn as_sent(body: Bytes) -> Body {
+pub(crate) fn to_body(body: Bytes) -> Body {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// As the election understands these cases.
 pub(crate) fn failure(error: Error) -> Failure {
     let (kind, detail) = match error {
-        Error::Name(detail) => (FailureKind::Name, detail),
-        Error::NotConnected | Error::Unroutable => (FailureKind::Connect, String::new()),
-        Error::Ended => (FailureKind::Reset, String::new()),
-        Error::ConnectTimeout | Error::AnswerTimeout => (FailureKind::Timeout, String::new()),
-        Error::Alert { text, .. } => (FailureKind::Tls, text),
+        Error::NameResolution(detail) => (FailureKind::Name, detail),
+        Error::ConnectionRefused | Error::NoRoute => (FailureKind::Connect, String::new()),
+        Error::ConnectionClosed => (FailureKind::Reset, String::new()),
+        Error::ConnectTimeout | Error::ResponseTimeout => (FailureKind::Timeout, String::new()),
+        Error::TlsAlert { text, .. } => (FailureKind::Tls, text),
         Error::Tls(_) => (FailureKind::Tls, error.to_string()),
         Error::Denied => (FailureKind::Denied, String::new()),
         _ => (FailureKind::Other, error.to_string()),
@@ -93,7 +93,7 @@ pub fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
 }
 
 /// An answer as it came.
-pub fn response(response: http::Response<Bytes>) -> Response {
+pub fn from_http(response: http::Response<Bytes>) -> Response {
     let header =
         |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), value.as_bytes().to_vec());
     Response {

@@ -1,6 +1,6 @@
 //! What went wrong with a request.
 
-use super::permit::Over;
+use super::permit::PermitExpired;
 use super::proxies::Proxy;
 use hyper_util::client::legacy;
 use std::error::Error as StdError;
@@ -22,16 +22,16 @@ pub enum Error {
     Denied,
     /// Its host is an address of this machine or of its link, and is not allowed by that address.
     #[error("the address is not allowed")]
-    Prohibited,
+    AddressDenied,
     /// The name of its host could not be resolved.
     #[error("{0}")]
-    Name(String),
+    NameResolution(String),
     /// Nobody accepted the connection. Nothing was sent.
     #[error("the connection was refused")]
-    NotConnected,
+    ConnectionRefused,
     /// There is no way to the address. Nothing was sent.
     #[error("there is no route to the address")]
-    Unroutable,
+    NoRoute,
     /// No connection in time. Nothing was sent.
     #[error("the connection took too long")]
     ConnectTimeout,
@@ -40,25 +40,25 @@ pub enum Error {
     RequestTimeout,
     /// No answer, or no further part of one, in time.
     #[error("the answer took too long")]
-    AnswerTimeout,
+    ResponseTimeout,
     /// The connection ended before the answer did.
     #[error("the connection was closed")]
-    Ended,
+    ConnectionClosed,
     /// Too many requests are under way.
     #[error("too many requests are under way")]
-    Busy,
+    TooManyRequests,
     /// Its body has more than so many bytes. Nothing was sent.
     #[error("the body of the request has more than {0} bytes")]
     RequestTooLarge(u64),
     /// There is no room for the head of the answer.
     #[error("the head of the answer is too large")]
-    HeadTooLarge,
+    ResponseHeadTooLarge,
     /// The body of the answer is too large.
     #[error("the answer is too large")]
-    AnswerTooLarge,
+    ResponseTooLarge,
     /// The peer ended the handshake of TLS with an alert.
     #[error("TLS: {text}")]
-    Alert {
+    TlsAlert {
         /// Its number.
         id: u8,
         /// Its name.
@@ -74,7 +74,7 @@ pub enum Error {
 
 /// Why a connection by a name was not made.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum NotFound {
+pub(super) enum LookupError {
     /// The name could not be resolved.
     #[error("{0}")]
     Unresolved(String),
@@ -89,46 +89,46 @@ pub(super) enum NotFound {
 type Cause<'a> = &'a (dyn StdError + 'static);
 
 /// The first error of this type among the causes of `error`, and itself.
-pub(super) fn find<E: StdError + 'static>(error: Cause<'_>) -> Option<&E> {
-    causes(error).find_map(|cause| cause.downcast_ref())
+pub(super) fn find_cause<E: StdError + 'static>(error: Cause<'_>) -> Option<&E> {
+    error_chain(error).find_map(|cause| cause.downcast_ref())
 }
 
 /// The case that fits best; what has no case of its own keeps its text.
 pub(super) fn translate(error: Cause<'_>) -> Error {
-    if find::<Over>(error).is_some() {
+    if find_cause::<PermitExpired>(error).is_some() {
         return Error::Denied;
     }
-    if matches!(find(error), Some(NotFound::Prohibited { .. })) {
-        return Error::Prohibited;
+    if matches!(find_cause(error), Some(LookupError::Prohibited { .. })) {
+        return Error::AddressDenied;
     }
     // Names are not resolved and connections not made then, although neither is at fault.
     if let Some(limit) = out_of_descriptors(error) {
         return Error::Other(limit);
     }
-    if let Some(tls) = find::<rustls::Error>(error) {
+    if let Some(tls) = find_cause::<rustls::Error>(error) {
         return translate_tls(tls);
     }
-    let pooled = find::<reqwest::Error>(error);
-    let is_unresolved = matches!(find(error), Some(NotFound::Unresolved(_)));
+    let pooled = find_cause::<reqwest::Error>(error);
+    let is_unresolved = matches!(find_cause(error), Some(LookupError::Unresolved(_)));
     if is_unresolved || pooled.is_some_and(reqwest::Error::is_dns) {
-        return Error::Name(innermost(error));
+        return Error::NameResolution(innermost(error));
     }
     // One that wraps another says less than that.
-    let mut kinds = causes(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
+    let mut kinds = error_chain(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
     let io = kinds.find(|kind| *kind != io::ErrorKind::Other);
-    let connecting = pooled.is_some_and(reqwest::Error::is_connect)
-        || find(error).is_some_and(legacy::Error::is_connect);
+    let is_connecting = pooled.is_some_and(reqwest::Error::is_connect)
+        || find_cause(error).is_some_and(legacy::Error::is_connect);
     if io == Some(io::ErrorKind::TimedOut)
-        || find::<Elapsed>(error).is_some()
+        || find_cause::<Elapsed>(error).is_some()
         || pooled.is_some_and(reqwest::Error::is_timeout)
     {
-        return match connecting {
+        return match is_connecting {
             true => Error::ConnectTimeout,
-            false => Error::AnswerTimeout,
+            false => Error::ResponseTimeout,
         };
     }
     match io {
-        Some(io::ErrorKind::ConnectionRefused) if connecting => Error::NotConnected,
+        Some(io::ErrorKind::ConnectionRefused) if is_connecting => Error::ConnectionRefused,
         // Of a connection that there is, all of them say the same: what was written may have arrived. For a turn it
         // matters whether it may. For the election it does not, and people are told what happened.
         Some(
@@ -137,23 +137,23 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof,
-        ) => match connecting && pooled.is_none() {
-            true => Error::NotConnected,
-            false => Error::Ended,
+        ) => match is_connecting && pooled.is_none() {
+            true => Error::ConnectionRefused,
+            false => Error::ConnectionClosed,
         },
         Some(io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) => {
-            match connecting {
-                true => Error::Unroutable,
-                false => Error::Ended,
+            match is_connecting {
+                true => Error::NoRoute,
+                false => Error::ConnectionClosed,
             }
         }
-        _ => translate_rest(error),
+        _ => translate_other(error),
     }
 }
 
 /// The problem and the advice for a limit of open files that was reached.
 fn out_of_descriptors(error: Cause<'_>) -> Option<String> {
-    causes(error).filter_map(|cause| cause.downcast_ref()).find_map(Error::too_many_files)
+    error_chain(error).filter_map(|cause| cause.downcast_ref()).find_map(Error::too_many_files)
 }
 
 impl Error {
@@ -180,52 +180,52 @@ impl Error {
 
 /// The same for a request that went through a proxy: an error of the connection is that of the proxy.
 pub(super) fn translate_proxied(error: &reqwest::Error, proxy: &Proxy) -> Error {
-    let is_of_proxy = error.is_connect()
+    let is_proxy_failure = error.is_connect()
         && !error.is_timeout()
-        && find::<rustls::Error>(error).is_none()
+        && find_cause::<rustls::Error>(error).is_none()
         && out_of_descriptors(error).is_none();
-    if !is_of_proxy {
+    if !is_proxy_failure {
         return translate(error);
     }
     let Proxy { variable, address } = proxy;
-    let why = innermost(error);
-    Error::Other(format!("through the proxy {address} of {variable}: {why}"))
+    let reason = innermost(error);
+    Error::Other(format!("through the proxy {address} of {variable}: {reason}"))
 }
 
-fn translate_rest(error: Cause<'_>) -> Error {
+fn translate_other(error: Cause<'_>) -> Error {
     // The connection ended before the answer did, or before the request was written.
-    let ended = |error: &hyper::Error| {
+    let is_closed = |error: &hyper::Error| {
         error.is_incomplete_message() || error.is_closed() || error.is_canceled()
     };
-    match find::<hyper::Error>(error).is_some_and(ended) {
-        true => Error::Ended,
+    match find_cause::<hyper::Error>(error).is_some_and(is_closed) {
+        true => Error::ConnectionClosed,
         false => Error::Other(innermost(error)),
     }
 }
 
 fn translate_tls(error: &rustls::Error) -> Error {
     match error {
-        rustls::Error::InvalidCertificate(bad) if let Some(why) = Error::of_authority(bad) => {
-            Error::Tls(why.to_owned())
+        rustls::Error::InvalidCertificate(bad) if let Some(reason) = Error::ca_as_end_entity(bad) => {
+            Error::Tls(reason.to_owned())
         }
         rustls::Error::AlertReceived(alert) => {
-            Error::Alert { id: u8::from(*alert), text: format!("{alert:?}") }
+            Error::TlsAlert { id: u8::from(*alert), text: format!("{alert:?}") }
         }
         _ => Error::Tls(error.to_string()),
     }
 }
 
 fn innermost(error: Cause<'_>) -> String {
-    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+    error_chain(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The error and its causes, outermost first.
-fn causes(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
-    std::iter::successors(Some(error), |cause| cause_of(*cause))
+fn error_chain(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
+    std::iter::successors(Some(error), |cause| source_of(*cause))
 }
 
 /// An I/O error that wraps another error hides it: its source is the other's source.
-fn cause_of(error: Cause<'_>) -> Option<Cause<'_>> {
+fn source_of(error: Cause<'_>) -> Option<Cause<'_>> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
         None => error.source(),
@@ -237,14 +237,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_open_files_are_neither_the_name_nor_the_network() {
-        for (code, whose) in [
+    fn too_many_open_files_are_reported_as_such() {
+        for (code, expected) in [
             (rustix::io::Errno::MFILE, "this process has"),
             (rustix::io::Errno::NFILE, "this machine has"),
         ] {
             let limit = io::Error::from_raw_os_error(code.raw_os_error());
-            let Error::Other(told) = translate(&io::Error::other(limit)) else { panic!("{code}") };
-            assert!(told.starts_with(whose) && told.contains("ulimit -n"), "{told}");
+            let Error::Other(text) = translate(&io::Error::other(limit)) else { panic!("{code}") };
+            assert!(text.starts_with(expected) && text.contains("ulimit -n"), "{text}");
         }
     }
 }

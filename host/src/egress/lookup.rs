@@ -5,9 +5,9 @@
 //! at a time, of all its turns together, and those who ask for one name share one look-up. The
 //! election's requests use the runtime's own threads, which no handler can fill.
 
-use super::error::NotFound;
-use super::names::Names;
-use super::place::{Place, place};
+use super::error::LookupError;
+use super::names::NamePolicy;
+use super::place::{RequestSlot, current_slot};
 use crate::future::{BoxError, BoxFuture};
 use hyper_util::client::legacy::connect::dns::Name;
 use std::collections::{HashMap, hash_map};
@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower_service::Service;
 
 /// Look-ups of one handler that are under way at a time, each of another name.
-pub(super) const LOOKUPS: usize = 4;
+pub(super) const MAX_LOOKUPS: usize = 4;
 
 /// What is asked about names and addresses. It may take its time, and is not interrupted.
 pub(super) trait Directory: Send + Sync + 'static {
@@ -28,23 +28,23 @@ pub(super) trait Directory: Send + Sync + 'static {
     fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>>;
 
     /// The addresses of this machine's own interfaces.
-    fn own(&self) -> io::Result<Vec<IpAddr>>;
+    fn local_addresses(&self) -> io::Result<Vec<IpAddr>>;
 }
 
 /// The resolver and the interfaces of this machine.
-pub(super) struct Machine;
+pub(super) struct SystemDirectory;
 
-impl Directory for Machine {
+impl Directory for SystemDirectory {
     fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
         Ok((name, 0).to_socket_addrs()?.collect())
     }
 
-    fn own(&self) -> io::Result<Vec<IpAddr>> {
+    fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(if_addrs::get_if_addrs()?.iter().map(if_addrs::Interface::ip).collect())
     }
 }
 
-type Found = Result<Vec<SocketAddr>, NotFound>;
+type LookupResult = Result<Vec<SocketAddr>, LookupError>;
 
 /// The look-ups of one handler. Clones share them.
 #[derive(Clone)]
@@ -52,121 +52,121 @@ pub(super) struct Lookups(Arc<Shared>);
 
 struct Shared {
     directory: Box<dyn Directory>,
-    names: Names,
+    names: NamePolicy,
     slots: Arc<Semaphore>,
-    under_way: Mutex<HashMap<String, UnderWay>>,
+    in_flight: Mutex<HashMap<String, InFlightLookup>>,
 }
 
 /// A look-up that has begun.
-struct UnderWay {
-    found: watch::Receiver<Option<Found>>,
+struct InFlightLookup {
+    result: watch::Receiver<Option<LookupResult>>,
     /// Of all who asked for it, those who gave up included.
-    places: Vec<Place>,
+    slots: Vec<RequestSlot>,
 }
 
-impl UnderWay {
+impl InFlightLookup {
     /// Lets one more wait for it.
-    fn join(&mut self, place: Option<Place>) -> watch::Receiver<Option<Found>> {
-        self.places.extend(place);
-        self.found.clone()
+    fn join(&mut self, slot: Option<RequestSlot>) -> watch::Receiver<Option<LookupResult>> {
+        self.slots.extend(slot);
+        self.result.clone()
     }
 }
 
 impl Lookups {
-    pub(super) fn new(names: Names, directory: impl Directory) -> Self {
+    pub(super) fn new(names: NamePolicy, directory: impl Directory) -> Self {
         Self(Arc::new(Shared {
             directory: Box::new(directory),
             names,
-            slots: Arc::new(Semaphore::new(LOOKUPS)),
-            under_way: Mutex::default(),
+            slots: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+            in_flight: Mutex::default(),
         }))
     }
 
     /// Looks `name` up, for a request that keeps `place` until the look-up has ended.
-    pub(super) async fn find(&self, name: &str, mut place: Option<Place>) -> Found {
-        let mut found = match self.join(name, &mut place) {
-            Some(found) => found,
+    pub(super) async fn find(&self, name: &str, mut slot: Option<RequestSlot>) -> LookupResult {
+        let mut receiver = match self.join(name, &mut slot) {
+            Some(receiver) => receiver,
             None => {
                 // Who gives up while waiting here leaves nothing behind. Never closed.
                 let slot = self.0.slots.clone().acquire_owned().await;
                 let slot = slot.map_err(|closed| unresolved(&closed))?;
-                self.begin(name, place, slot)
+                self.start(name, slot, slot)
             }
         };
-        let ended = found.wait_for(Option::is_some).await;
-        let ended = ended.map_err(|closed| unresolved(&closed))?;
-        ended.clone().unwrap_or_else(|| Err(unresolved(&"the look-up was cancelled")))
+        let result = receiver.wait_for(Option::is_some).await;
+        let result = result.map_err(|closed| unresolved(&closed))?;
+        result.clone().unwrap_or_else(|| Err(unresolved(&"the look-up was cancelled")))
     }
 
     /// Waits for a look-up of the same name that is under way, if there is one.
     fn join(
         &self,
         name: &str,
-        place: &mut Option<Place>,
-    ) -> Option<watch::Receiver<Option<Found>>> {
-        self.0.under_way().get_mut(name).map(|lookup| lookup.join(place.take()))
+        request_slot: &mut Option<RequestSlot>,
+    ) -> Option<watch::Receiver<Option<LookupResult>>> {
+        self.0.in_flight().get_mut(name).map(|lookup| lookup.join(request_slot.take()))
     }
 
     /// Begins a look-up, unless one of the same name is under way.
-    fn begin(
+    fn start(
         &self,
         name: &str,
-        place: Option<Place>,
-        slot: OwnedSemaphorePermit,
-    ) -> watch::Receiver<Option<Found>> {
-        let (tell, found) = watch::channel(None);
-        match self.0.under_way().entry(name.to_owned()) {
+        request_slot: Option<RequestSlot>,
+        lookup_permit: OwnedSemaphorePermit,
+    ) -> watch::Receiver<Option<LookupResult>> {
+        let (sender, receiver) = watch::channel(None);
+        match self.0.in_flight().entry(name.to_owned()) {
             // Somebody else has begun meanwhile.
-            hash_map::Entry::Occupied(mut lookup) => return lookup.get_mut().join(place),
+            hash_map::Entry::Occupied(mut lookup) => return lookup.get_mut().join(request_slot),
             hash_map::Entry::Vacant(vacant) => {
-                let places = place.into_iter().collect();
-                vacant.insert(UnderWay { found: found.clone(), places });
+                let slots = request_slot.into_iter().collect();
+                vacant.insert(InFlightLookup { result: receiver.clone(), slots });
             }
         }
-        let entry = Entry { shared: self.0.clone(), name: name.to_owned(), _slot: slot };
+        let guard = LookupGuard { shared: self.0.clone(), name: name.to_owned(), _slot: lookup_permit };
         let look_up = move || {
-            let answer = entry.shared.look_up(&entry.name);
+            let result = guard.shared.look_up(&guard.name);
             // Whoever asks from here on begins anew.
-            drop(entry);
-            tell.send_replace(Some(answer));
+            drop(guard);
+            sender.send_replace(Some(result));
         };
         // One that cannot be started is dropped, and with it what would tell.
         let _ = thread::Builder::new().name("tenure-name".to_owned()).spawn(look_up);
-        found
+        receiver
     }
 }
 
 impl Shared {
-    fn look_up(&self, name: &str) -> Found {
-        let found = self.directory.addresses(name).map_err(|error| unresolved(&error))?;
-        let own = match self.names {
-            Names::OfAll => Vec::new(),
-            Names::OfOthers => self.directory.own().map_err(|error| {
+    fn look_up(&self, name: &str) -> LookupResult {
+        let addresses = self.directory.addresses(name).map_err(|error| unresolved(&error))?;
+        let local = match self.names {
+            NamePolicy::Any => Vec::new(),
+            NamePolicy::RemoteOnly => self.directory.local_addresses().map_err(|error| {
                 unresolved(&format!("this machine's own addresses cannot be read: {error}"))
             })?,
         };
-        self.names.judge(name, found, &own)
+        self.names.filter_addresses(name, addresses, &local)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<String, InFlightLookup>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn unresolved(why: &impl ToString) -> NotFound {
-    NotFound::Unresolved(why.to_string())
+fn unresolved(reason: &impl ToString) -> LookupError {
+    LookupError::Unresolved(reason.to_string())
 }
 
 /// Ends a look-up, however it ends: frees the places of those who asked, and its own.
-struct Entry {
+struct LookupGuard {
     shared: Arc<Shared>,
     name: String,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Drop for Entry {
+impl Drop for LookupGuard {
     fn drop(&mut self) {
-        self.shared.under_way().remove(&self.name);
+        self.shared.in_flight().remove(&self.name);
     }
 }
 
@@ -180,8 +180,8 @@ impl Service<Name> for Lookups {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let (lookups, place) = (self.clone(), place());
-        Box::pin(async move { Ok(lookups.find(name.as_str(), place).await?.into_iter()) })
+        let (lookups, slot) = (self.clone(), current_slot());
+        Box::pin(async move { Ok(lookups.find(name.as_str(), slot).await?.into_iter()) })
     }
 }
 
@@ -192,33 +192,33 @@ mod tests {
 
     /// Counts who asks, and answers when nobody else has the lock.
     #[derive(Clone, Default)]
-    struct Counted(Arc<(AtomicUsize, Mutex<()>)>);
+    struct CountingDirectory(Arc<(AtomicUsize, Mutex<()>)>);
 
-    impl Directory for Counted {
+    impl Directory for CountingDirectory {
         fn addresses(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
             self.0.0.fetch_add(1, Ordering::SeqCst);
             drop(self.0.1.lock());
             Ok(Vec::new())
         }
 
-        fn own(&self) -> io::Result<Vec<IpAddr>> {
+        fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
             Ok(Vec::new())
         }
     }
 
     #[tokio::test]
-    async fn two_who_begin_at_once_share_a_look_up() {
-        let directory = Counted::default();
-        let lookups = Lookups::new(Names::OfAll, directory.clone());
-        let held = directory.0.1.lock().unwrap();
+    async fn concurrent_lookups_of_a_name_share_one() {
+        let directory = CountingDirectory::default();
+        let lookups = Lookups::new(NamePolicy::Any, directory.clone());
+        let lock = directory.0.1.lock().unwrap();
         let slot = || lookups.0.slots.clone().try_acquire_owned().unwrap();
-        let both = [(); 2].map(|()| lookups.begin("a.test", None, slot()));
-        drop(held);
-        for mut found in both {
-            found.wait_for(Option::is_some).await.unwrap();
+        let both = [(); 2].map(|()| lookups.start("a.test", None, slot()));
+        drop(lock);
+        for mut receiver in both {
+            receiver.wait_for(Option::is_some).await.unwrap();
         }
         assert_eq!(directory.0.0.load(Ordering::SeqCst), 1);
-        assert_eq!(lookups.0.slots.available_permits(), LOOKUPS);
-        assert!(lookups.0.under_way().is_empty());
+        assert_eq!(lookups.0.slots.available_permits(), MAX_LOOKUPS);
+        assert!(lookups.0.in_flight().is_empty());
     }
 }

@@ -25,11 +25,11 @@ mod turn;
 mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
-pub use authorities::{Authorities, InvalidAuthorities};
+pub use authorities::{RootCertificates, InvalidRootCertificates};
 pub use budget::Budget;
 pub use client::Clients;
 pub use error::Error;
-pub(crate) use gate::Answers;
+pub(crate) use gate::ResponseMode;
 pub use gate::{Gate, Limits, Policy};
 pub use proxies::Proxy;
 pub use turn::Outlet;

@@ -1,6 +1,6 @@
 //! Which addresses a name may stand for.
 
-use super::error::NotFound;
+use super::error::LookupError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Azure's wire server: every virtual machine reaches it, and it tells what only the machine's agent
@@ -9,29 +9,29 @@ const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 /// Whom names may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum NamePolicy {
     /// Nobody on this machine or its link, nor the platform's own services: for code that chooses its
     /// URLs. Else an allowed name could be pointed at the machine's identity endpoint, or at a port
     /// that is open to the machine itself only.
-    OfOthers,
+    RemoteOnly,
     /// Anybody: for the URL of an operator.
-    OfAll,
+    Any,
 }
 
-impl Names {
+impl NamePolicy {
     /// Those of the addresses that `name` may stand for, on a machine whose `own` addresses these are.
     /// An address that a URL names itself is not judged here: the allow-list has it, or not.
-    pub(super) fn judge(
+    pub(super) fn filter_addresses(
         self,
         name: &str,
-        found: Vec<SocketAddr>,
-        own: &[IpAddr],
-    ) -> Result<Vec<SocketAddr>, NotFound> {
-        let prohibits = |address: &SocketAddr| self == Self::OfOthers && is_near(address.ip(), own);
-        let (near, far): (Vec<_>, Vec<_>) = found.into_iter().partition(prohibits);
+        addresses: Vec<SocketAddr>,
+        local: &[IpAddr],
+    ) -> Result<Vec<SocketAddr>, LookupError> {
+        let is_prohibited = |address: &SocketAddr| self == Self::RemoteOnly && is_local(address.ip(), local);
+        let (near, far): (Vec<_>, Vec<_>) = addresses.into_iter().partition(is_prohibited);
         match near.first() {
             Some(address) if far.is_empty() => {
-                Err(NotFound::Prohibited { name: name.to_owned(), address: address.ip() })
+                Err(LookupError::Prohibited { name: name.to_owned(), address: address.ip() })
             }
             _ => Ok(far),
         }
@@ -40,8 +40,8 @@ impl Names {
 
 /// Whether an address is reserved for URLs that name it: this machine's, on its link, the platform's
 /// own service, or one that may stand for such an address.
-pub(super) fn is_near(address: IpAddr, own: &[IpAddr]) -> bool {
-    own.contains(&address)
+pub(super) fn is_local(address: IpAddr, local: &[IpAddr]) -> bool {
+    local.contains(&address)
         || match address {
             IpAddr::V4(v4) => {
                 v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4 == WIRE_SERVER
@@ -50,15 +50,15 @@ pub(super) fn is_near(address: IpAddr, own: &[IpAddr]) -> bool {
                 v6.is_loopback()
                     || v6.is_unicast_link_local()
                     || v6.is_unspecified()
-                    || may_be_any(v6)
-                    || embedded(v6).is_some_and(|v4| is_near(v4.into(), own))
+                    || may_embed_any_address(v6)
+                    || embedded(v6).is_some_and(|v4| is_local(v4.into(), local))
             }
         }
 }
 
 /// Addresses that are translated into addresses of IPv4 which cannot be told: by 6to4, and by a NAT64
 /// of the local network.
-fn may_be_any(address: Ipv6Addr) -> bool {
+fn may_embed_any_address(address: Ipv6Addr) -> bool {
     matches!(address.segments(), [0x2002, ..] | [0x64, 0xff9b, 1, ..])
 }
 
@@ -77,10 +77,10 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
-    fn judged(address: &str, own: &[&str]) -> Result<Vec<SocketAddr>, NotFound> {
-        let own: Vec<_> = own.iter().map(|own| own.parse().unwrap()).collect();
-        let found = vec![SocketAddr::new(address.parse().unwrap(), 0)];
-        Names::OfOthers.judge("name", found, &own)
+    fn filtered(address: &str, local: &[&str]) -> Result<Vec<SocketAddr>, LookupError> {
+        let local: Vec<_> = local.iter().map(|own| own.parse().unwrap()).collect();
+        let addresses = vec![SocketAddr::new(address.parse().unwrap(), 0)];
+        NamePolicy::RemoteOnly.filter_addresses("name", addresses, &local)
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             "64:ff9b:1::7f00:1",
             "64:ff9b:1:ffff:ffff:ffff:ffff:ffff",
         ] {
-            assert!(judged(text, &[]).is_err(), "{text}");
+            assert!(filtered(text, &[]).is_err(), "{text}");
         }
         for text in [
             "10.0.0.1",
@@ -120,26 +120,26 @@ mod tests {
             "::ffff:20.60.1.1",
             "fd00::1",
         ] {
-            assert!(judged(text, &[]).is_ok(), "{text}");
+            assert!(filtered(text, &[]).is_ok(), "{text}");
         }
     }
 
     #[test]
     fn names_do_not_reach_the_addresses_of_this_machines_interfaces() {
-        let own = ["10.0.0.4", "203.0.113.9", "fd00::4"];
+        let local = ["10.0.0.4", "203.0.113.9", "fd00::4"];
         for text in ["10.0.0.4", "203.0.113.9", "fd00::4", "::ffff:10.0.0.4", "64:ff9b::a00:4"] {
-            assert!(judged(text, &own).is_err(), "{text}");
+            assert!(filtered(text, &local).is_err(), "{text}");
         }
         for text in ["10.0.0.5", "203.0.113.8", "fd00::5"] {
-            assert!(judged(text, &own).is_ok(), "{text}");
+            assert!(filtered(text, &local).is_ok(), "{text}");
         }
     }
 
     #[test]
-    fn of_several_addresses_the_others_are_left() {
-        let found = ["10.0.0.4", "20.60.1.1"].map(|text| SocketAddr::new(text.parse().unwrap(), 0));
-        let own = ["10.0.0.4".parse().unwrap()];
-        assert_eq!(Names::OfOthers.judge("name", found.to_vec(), &own).unwrap(), found[1..]);
-        assert_eq!(Names::OfAll.judge("name", found.to_vec(), &own).unwrap(), found);
+    fn only_prohibited_addresses_are_removed() {
+        let addresses = ["10.0.0.4", "20.60.1.1"].map(|text| SocketAddr::new(text.parse().unwrap(), 0));
+        let local = ["10.0.0.4".parse().unwrap()];
+        assert_eq!(NamePolicy::RemoteOnly.filter_addresses("name", addresses.to_vec(), &local).unwrap(), addresses[1..]);
+        assert_eq!(NamePolicy::Any.filter_addresses("name", addresses.to_vec(), &local).unwrap(), addresses);
     }
 }

@@ -1,6 +1,6 @@
 //! Proxies on the way to the account, and to the endpoints that issue its tokens.
 
-use super::names::is_near;
+use super::names::is_local;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
@@ -8,28 +8,28 @@ use std::net::IpAddr;
 
 const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
-const NONE: [&str; 2] = ["NO_PROXY", "no_proxy"];
+const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// A proxy for a matcher that only says which requests go through one.
 const ANY_PROXY: &str = "http://proxy.invalid";
 
 /// Variables with the endpoint of a managed identity. It serves this machine alone, and is given a secret over plain
 /// HTTP.
-const IDENTITY: [&str; 2] = ["IDENTITY_ENDPOINT", "AZURE_POD_IDENTITY_AUTHORITY_HOST"];
+const IDENTITY_ENDPOINTS: [&str; 2] = ["IDENTITY_ENDPOINT", "AZURE_POD_IDENTITY_AUTHORITY_HOST"];
 
 /// The proxies that the environment names. By default none.
 #[derive(Default)]
 pub struct Proxies {
-    http: Option<Named>,
-    https: Option<Named>,
+    http: Option<ConfiguredProxy>,
+    https: Option<ConfiguredProxy>,
     /// Applies `NO_PROXY`: it intercepts requests to all other hosts.
     matcher: Option<Matcher>,
     /// Hosts of endpoints that only this machine reaches.
-    direct: Vec<String>,
+    direct_hosts: Vec<String>,
 }
 
 /// The value of a variable.
-struct Named {
+struct ConfiguredProxy {
     variable: &'static str,
     /// The address of the proxy. It may hold a password.
     value: String,
@@ -49,30 +49,30 @@ pub struct Proxy {
 impl Proxies {
     /// Reads `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, or the same in lower case.
     pub fn from_env() -> Self {
-        Self::read(|name| std::env::var(name).ok())
+        Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let first = |names: [&'static str; 2]| {
+    pub(super) fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let first_set = |names: [&'static str; 2]| {
             names.into_iter().find_map(|name| {
                 let value = variable(name)?;
                 let value = value.trim();
                 (!value.is_empty()).then(|| (name, value.to_owned()))
             })
         };
-        let none = first(NONE).map_or_else(String::new, |(_, value)| value);
-        let named = |names| {
-            let (variable, value) = first(names)?;
+        let no_proxy = first_set(NO_PROXY).map_or_else(String::new, |(_, value)| value);
+        let configured = |names| {
+            let (variable, value) = first_set(names)?;
             let value = if value.contains("://") { value } else { format!("http://{value}") };
             let address = http_proxy(&value);
-            Some(Named { variable, value, address })
+            Some(ConfiguredProxy { variable, value, address })
         };
         let host = |name: &&str| host(&Url::parse(&variable(name)?).ok()?);
         Self {
-            http: named(HTTP),
-            https: named(HTTPS),
-            matcher: Some(Matcher::builder().all(ANY_PROXY).no(none).build()),
-            direct: IDENTITY.iter().filter_map(host).collect(),
+            http: configured(HTTP),
+            https: configured(HTTPS),
+            matcher: Some(Matcher::builder().all(ANY_PROXY).no(no_proxy).build()),
+            direct_hosts: IDENTITY_ENDPOINTS.iter().filter_map(host).collect(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Proxies {
     ///
     /// When the variable for this scheme does not hold the address of an HTTP proxy.
     pub fn select(&self, url: &Url) -> Result<Option<Proxy>, String> {
-        let Some(Named { variable, address, .. }) = self.named(url) else { return Ok(None) };
+        let Some(ConfiguredProxy { variable, address, .. }) = self.configured(url) else { return Ok(None) };
         if self.is_direct(url) {
             return Ok(None);
         }
@@ -96,22 +96,22 @@ impl Proxies {
     }
 
     /// The address of the proxy for the scheme of `url`, with its password.
-    pub(super) fn address(&self, url: &Url) -> Option<&str> {
-        self.named(url).map(|named| named.value.as_str())
+    pub(super) fn configured_address(&self, url: &Url) -> Option<&str> {
+        self.configured(url).map(|named| named.value.as_str())
     }
 
-    fn named(&self, url: &Url) -> Option<&Named> {
+    fn configured(&self, url: &Url) -> Option<&ConfiguredProxy> {
         if url.scheme() == "https" { self.https.as_ref() } else { self.http.as_ref() }
     }
 
     fn is_direct(&self, url: &Url) -> bool {
         let Some(host) = host(url) else { return true };
         match host.parse::<IpAddr>() {
-            Ok(address) if is_near(address, &[]) => true,
+            Ok(address) if is_local(address, &[]) => true,
             _ => {
                 host == "localhost"
                     || host.ends_with(".localhost")
-                    || self.direct.contains(&host)
+                    || self.direct_hosts.contains(&host)
                     || !self.is_intercepted(url)
             }
         }
@@ -144,15 +144,15 @@ fn http_proxy(address: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn proxies(variables: &[(&str, &str)]) -> Proxies {
-        Proxies::read(|name| {
+    fn proxies_from(variables: &[(&str, &str)]) -> Proxies {
+        Proxies::from_variables(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     }
 
     fn selected(variables: &[(&str, &str)], url: &str) -> Option<(&'static str, String)> {
-        let proxy = proxies(variables).select(&Url::parse(url).unwrap()).unwrap();
+        let proxy = proxies_from(variables).select(&Url::parse(url).unwrap()).unwrap();
         proxy.map(|proxy| (proxy.variable, proxy.address))
     }
 
@@ -194,7 +194,7 @@ mod tests {
             ("NO_PROXY", "store.test"),
             ("IDENTITY_ENDPOINT", "http://identity.test:40342/token"),
         ];
-        let proxies = proxies(&variables);
+        let proxies = proxies_from(&variables);
         for url in [
             "http://169.254.169.254/",
             "http://127.0.0.1:10000/",
@@ -247,7 +247,7 @@ mod tests {
         for wrong in
             ["socks5://S3CRET:1", "ftp://S3CRET", "http://", "http://S3CRET:x", "S3CRET proxy"]
         {
-            let refused = proxies(&[("HTTPS_PROXY", wrong)]);
+            let refused = proxies_from(&[("HTTPS_PROXY", wrong)]);
             let refused =
                 refused.select(&Url::parse("https://account.test/").unwrap()).unwrap_err();
             assert!(refused.starts_with("HTTPS_PROXY does not hold"), "{refused}");

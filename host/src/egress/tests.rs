@@ -9,8 +9,8 @@ mod tls;
 mod wire;
 
 use super::budget::Budget;
-use super::gate::{Answers, Gate, Limits, Policy};
-use super::turn::{AT_A_TIME, Connections};
+use super::gate::{ResponseMode, Gate, Limits, Policy};
+use super::turn::{MAX_REQUESTS, Connections};
 use super::{AllowList, Body, Error, Outlet};
 use crate::lease::Lease;
 use axum::extract::{ConnectInfo, Request, State};
@@ -28,10 +28,10 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 /// Peers of the requests that arrived.
-type Arrived = Arc<Mutex<Vec<SocketAddr>>>;
+type Arrivals = Arc<Mutex<Vec<SocketAddr>>>;
 
-async fn answer(
-    State(arrived): State<Arrived>,
+async fn respond(
+    State(arrived): State<Arrivals>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> axum::response::Response {
@@ -48,14 +48,14 @@ async fn answer(
 
 struct Server {
     address: SocketAddr,
-    arrived: Arrived,
+    arrived: Arrivals,
 }
 
 async fn server() -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let arrived = Arrived::default();
-    let app = axum::Router::new().fallback(any(answer)).with_state(arrived.clone());
+    let arrived = Arrivals::default();
+    let app = axum::Router::new().fallback(any(respond)).with_state(arrived.clone());
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move { axum::serve(listener, app).await });
     Server { address, arrived }
@@ -67,26 +67,26 @@ impl Server {
     }
 }
 
-fn policy(allow: &str, answers: Answers) -> Arc<Policy> {
+fn policy(allow: &str, answers: ResponseMode) -> Arc<Policy> {
     let mut list = AllowList::default();
     list.allow(allow).unwrap();
-    Arc::new(Policy { allow: list, patience: Duration::from_secs(30), answers })
+    Arc::new(Policy { allow: list, timeout: Duration::from_secs(30), response_mode: answers })
 }
 
 fn component_gate(allow: impl ToString) -> Gate {
-    let policy = policy(&allow.to_string(), Answers::Collected(1000));
+    let policy = policy(&allow.to_string(), ResponseMode::Collected(1000));
     Gate::pooled(policy, Arc::default())
 }
 
 /// The gate of a turn of term 7, and what keeps the turn open.
 fn turn_gate(allow: impl ToString, lease: Lease) -> (Gate, Connections) {
-    let connections = Outlet::of_component().open(7, "jobs/report", lease);
-    let policy = policy(&allow.to_string(), Answers::Streamed(1000));
-    (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
+    let connections = Outlet::for_component().open(7, "jobs/report", lease);
+    let policy = policy(&allow.to_string(), ResponseMode::Streamed(1000));
+    (Gate::for_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }
 
-fn for_ever() -> Lease {
-    Lease::new(1, BootClock::new().reading(), Duration::MAX)
+fn unlimited_lease() -> Lease {
+    Lease::new(1, BootClock::new().handle(), Duration::MAX)
 }
 
 async fn send(gate: &Gate, url: &str, body: &'static str) -> Result<(StatusCode, String), Error> {
@@ -107,7 +107,7 @@ async fn send(gate: &Gate, url: &str, body: &'static str) -> Result<(StatusCode,
 #[tokio::test]
 async fn requests_share_a_connection() {
     let server = server().await;
-    let (turn, _connections) = turn_gate(server.address, for_ever());
+    let (turn, _connections) = turn_gate(server.address, unlimited_lease());
     for gate in [component_gate(server.address), turn] {
         for _ in 0..3 {
             let answer = send(&gate, &format!("http://{}/", server.address), "").await.unwrap();
@@ -122,7 +122,7 @@ async fn requests_share_a_connection() {
 #[tokio::test]
 async fn a_body_arrives_whole() {
     let server = server().await;
-    let (turn, _connections) = turn_gate(server.address, for_ever());
+    let (turn, _connections) = turn_gate(server.address, unlimited_lease());
     for gate in [component_gate(server.address), turn] {
         let answer = send(&gate, &format!("http://{}/echo", server.address), "body").await.unwrap();
         assert_eq!(answer.1, "body");
@@ -130,7 +130,7 @@ async fn a_body_arrives_whole() {
 }
 
 #[tokio::test]
-async fn what_is_not_allowed_is_not_sent() {
+async fn denied_requests_are_not_sent() {
     let server = server().await;
     let gate = component_gate("127.0.0.1:1");
     let denied = send(&gate, &format!("http://{}/", server.address), "").await;
@@ -142,9 +142,9 @@ async fn what_is_not_allowed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn redirects_are_answers() {
+async fn redirects_are_returned() {
     let server = server().await;
-    let (turn, _connections) = turn_gate(server.address, for_ever());
+    let (turn, _connections) = turn_gate(server.address, unlimited_lease());
     for gate in [component_gate(server.address), turn] {
         let answer = send(&gate, &format!("http://{}/redirect", server.address), "").await.unwrap();
         assert_eq!(answer.0, StatusCode::FOUND);
@@ -153,59 +153,59 @@ async fn redirects_are_answers() {
 }
 
 #[tokio::test]
-async fn answers_are_bounded_in_size_and_time() {
+async fn responses_are_bounded_in_size_and_time() {
     let server = server().await;
-    let (turn, _connections) = turn_gate(server.address, for_ever());
+    let (turn, _connections) = turn_gate(server.address, unlimited_lease());
     for gate in [component_gate(server.address), turn] {
         let large = send(&gate, &format!("http://{}/large", server.address), "").await;
-        assert!(matches!(large, Err(Error::AnswerTooLarge)), "{large:?}");
+        assert!(matches!(large, Err(Error::ResponseTooLarge)), "{large:?}");
         let never = send(&gate, &format!("http://{}/never", server.address), "").await;
-        assert!(matches!(never, Err(Error::AnswerTimeout)), "{never:?}");
+        assert!(matches!(never, Err(Error::ResponseTimeout)), "{never:?}");
     }
 }
 
 #[tokio::test]
 async fn errors_keep_their_kind() {
-    for of_turn in [false, true] {
+    for is_turn in [false, true] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (turn, _connections) = turn_gate(address, for_ever());
-        let gate = if of_turn { turn } else { component_gate(address) };
+        let (turn, _connections) = turn_gate(address, unlimited_lease());
+        let gate = if is_turn { turn } else { component_gate(address) };
         let closes = async {
             drop(listener.accept().await.unwrap());
             drop(listener);
         };
         let url = format!("http://{address}/");
         let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
-        assert!(matches!(closed, Err(Error::Ended)), "{closed:?}");
+        assert!(matches!(closed, Err(Error::ConnectionClosed)), "{closed:?}");
         let refused = send(&gate, &url, "").await;
-        assert!(matches!(refused, Err(Error::NotConnected)), "{refused:?}");
+        assert!(matches!(refused, Err(Error::ConnectionRefused)), "{refused:?}");
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_before_it_is_one_carried_no_request_of_a_turn() {
-    for of_turn in [false, true] {
+async fn a_failed_handshake_sent_no_request_of_a_turn() {
+    for is_turn in [false, true] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (turn, _connections) = turn_gate(address, for_ever());
-        let gate = if of_turn { turn } else { component_gate(address) };
+        let (turn, _connections) = turn_gate(address, unlimited_lease());
+        let gate = if is_turn { turn } else { component_gate(address) };
         let closes = async { drop(listener.accept().await.unwrap()) };
         let url = format!("https://{address}/");
         let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
-        match of_turn {
+        match is_turn {
             // It is known that nothing arrived.
-            true => assert!(matches!(closed, Err(Error::NotConnected)), "{closed:?}"),
-            false => assert!(matches!(closed, Err(Error::Ended)), "{closed:?}"),
+            true => assert!(matches!(closed, Err(Error::ConnectionRefused)), "{closed:?}"),
+            false => assert!(matches!(closed, Err(Error::ConnectionClosed)), "{closed:?}"),
         }
     }
 }
 
 #[tokio::test]
-async fn a_handler_says_how_long_a_connection_may_take() {
+async fn a_handler_sets_its_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (gate, _connections) = turn_gate(address, for_ever());
+    let (gate, _connections) = turn_gate(address, unlimited_lease());
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     // Its handshake is never answered.
     let request = http::Request::get(format!("https://{address}/")).body(body).unwrap();
@@ -220,7 +220,7 @@ async fn a_handler_says_how_long_a_connection_may_take() {
 #[tokio::test]
 async fn nothing_but_requests_leaves() {
     let server = server().await;
-    let (turn, _connections) = turn_gate(server.address, for_ever());
+    let (turn, _connections) = turn_gate(server.address, unlimited_lease());
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let tunnel = http::Request::connect(format!("http://{}/", server.address)).body(body).unwrap();
     let refused = turn.send(tunnel, Limits::default()).await;
@@ -229,14 +229,14 @@ async fn nothing_but_requests_leaves() {
 }
 
 #[tokio::test]
-async fn a_connection_that_becomes_something_else_is_closed() {
+async fn an_upgraded_connection_is_closed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (gate, _connections) = turn_gate(address, for_ever());
+    let (gate, _connections) = turn_gate(address, unlimited_lease());
     let switches = async {
         let (mut peer, _) = listener.accept().await.unwrap();
-        let mut asked = vec![0; 4096];
-        let _ = peer.read(&mut asked).await.unwrap();
+        let mut request_bytes = vec![0; 4096];
+        let _ = peer.read(&mut request_bytes).await.unwrap();
         let switched =
             b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
         peer.write_all(switched).await.unwrap();
@@ -258,35 +258,35 @@ async fn a_connection_that_becomes_something_else_is_closed() {
 async fn a_peer_that_vanished_is_noticed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (gate, _connections) = turn_gate(address, for_ever());
+    let (gate, _connections) = turn_gate(address, unlimited_lease());
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
-    let look = async {
+    let connection_state = async {
         let (mut peer, from) = listener.accept().await.unwrap();
         let _ = peer.read(&mut [0; 4096]).await.unwrap();
         let [from, to] = [from, address].map(|at| format!(":{:04X}", at.port()));
         loop {
             let all = std::fs::read_to_string("/proc/net/tcp").unwrap();
             let mut rows = all.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
-            let own = rows.find(|row| row[1].ends_with(&from) && row[2].ends_with(&to));
-            let own = own.expect("the connection");
+            let row = rows.find(|row| row[1].ends_with(&from) && row[2].ends_with(&to));
+            let row = row.expect("the connection");
             // Until what was written is acknowledged, it has another one.
-            if !own[5].starts_with("01") {
-                return own[5][..2].to_owned();
+            if !row[5].starts_with("01") {
+                return row[5][..2].to_owned();
             }
             tokio::task::yield_now().await;
         }
     };
     tokio::select! {
-        timer = look => assert_eq!(timer, "02"),
+        timer = connection_state => assert_eq!(timer, "02"),
         sent = gate.send(request, Limits::default()) => panic!("{sent:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_server_that_proves_nothing_is_not_spoken_to() {
+async fn an_untrusted_server_receives_no_request() {
     let server = server().await;
-    let (turn, _connections) = turn_gate(server.address, for_ever());
+    let (turn, _connections) = turn_gate(server.address, unlimited_lease());
     for gate in [component_gate(server.address), turn] {
         let plain = send(&gate, &format!("https://{}/", server.address), "").await;
         assert!(matches!(&plain, Err(Error::Tls(_))));
@@ -298,16 +298,16 @@ async fn a_server_that_proves_nothing_is_not_spoken_to() {
 async fn a_handler_reaches_this_machine_by_address_only() {
     let server = server().await;
     let allow = format!("localhost:{}", server.address.port());
-    let (by_name, _connections) = turn_gate(&allow, for_ever());
+    let (by_name, _connections) = turn_gate(&allow, unlimited_lease());
     let refused = send(&by_name, &format!("http://{allow}/"), "").await;
-    assert!(matches!(refused, Err(Error::Prohibited)), "{refused:?}");
+    assert!(matches!(refused, Err(Error::AddressDenied)), "{refused:?}");
     assert_eq!(server.arrived(), 0);
     let component = component_gate(&allow);
     assert!(send(&component, &format!("http://{allow}/"), "").await.is_ok());
     // The URL of an operator.
-    let connections = Outlet::of_operator().open(7, "jobs/one", for_ever());
-    let webhook = Gate::of_turn(
-        policy(&allow, Answers::Streamed(1000)),
+    let connections = Outlet::for_operator().open(7, "jobs/one", unlimited_lease());
+    let webhook = Gate::for_turn(
+        policy(&allow, ResponseMode::Streamed(1000)),
         &connections,
         Arc::new(|_| {}),
         Budget::unlimited(),
@@ -316,7 +316,7 @@ async fn a_handler_reaches_this_machine_by_address_only() {
 }
 
 /// Joins the queue in this call.
-fn ask(
+fn get(
     gate: &Gate,
     server: &Server,
     path: &str,
@@ -331,41 +331,41 @@ fn ask(
 }
 
 #[tokio::test]
-async fn a_turn_has_so_many_requests_at_a_time_and_the_others_wait() {
+async fn requests_above_the_limit_of_a_turn_wait() {
     let server = server().await;
-    let (gate, _connections) = turn_gate(server.address, for_ever());
-    let ask = |patience| ask(&gate, &server, "/", patience);
+    let (gate, _connections) = turn_gate(server.address, unlimited_lease());
+    let get_root = |patience| get(&gate, &server, "/", patience);
     let mut unread = Vec::new();
-    for _ in 0..AT_A_TIME {
-        unread.push(ask(30_000).await.unwrap());
+    for _ in 0..MAX_REQUESTS {
+        unread.push(get_root(30_000).await.unwrap());
     }
-    let one_more = ask(20).await;
-    assert!(matches!(one_more, Err(Error::Busy)), "{one_more:?}");
-    assert_eq!(server.arrived(), AT_A_TIME);
+    let one_more = get_root(20).await;
+    assert!(matches!(one_more, Err(Error::TooManyRequests)), "{one_more:?}");
+    assert_eq!(server.arrived(), MAX_REQUESTS);
     unread.pop();
-    assert!(ask(30_000).await.is_ok());
+    assert!(get_root(30_000).await.is_ok());
 }
 
 #[tokio::test]
 async fn no_request_of_a_turn_overtakes_an_earlier_one() {
     let server = server().await;
-    let (gate, _connections) = turn_gate(server.address, for_ever());
+    let (gate, _connections) = turn_gate(server.address, unlimited_lease());
     // Not driven yet: so may it be with tasks that another thread has not come to.
     let mut earlier: Vec<_> =
-        (0..AT_A_TIME).map(|_| Box::pin(ask(&gate, &server, "/", 30_000))).collect();
-    let later = ask(&gate, &server, "/", 20).await;
-    assert!(matches!(later, Err(Error::Busy)), "{later:?}");
+        (0..MAX_REQUESTS).map(|_| Box::pin(get(&gate, &server, "/", 30_000))).collect();
+    let later = get(&gate, &server, "/", 20).await;
+    assert!(matches!(later, Err(Error::TooManyRequests)), "{later:?}");
     assert!(earlier.remove(0).await.is_ok());
-    assert!(ask(&gate, &server, "/", 30_000).await.is_ok());
+    assert!(get(&gate, &server, "/", 30_000).await.is_ok());
 }
 
 #[tokio::test]
-async fn an_answer_without_a_body_keeps_no_place() {
+async fn a_response_without_a_body_frees_its_slot() {
     let server = server().await;
-    let (gate, _connections) = turn_gate(server.address, for_ever());
-    let mut kept = Vec::new();
-    for _ in 0..=AT_A_TIME {
-        kept.push(ask(&gate, &server, "/empty", 30_000).await.unwrap());
+    let (gate, _connections) = turn_gate(server.address, unlimited_lease());
+    let mut responses = Vec::new();
+    for _ in 0..=MAX_REQUESTS {
+        responses.push(get(&gate, &server, "/empty", 30_000).await.unwrap());
     }
-    assert_eq!(server.arrived(), AT_A_TIME + 1);
+    assert_eq!(server.arrived(), MAX_REQUESTS + 1);
 }

@@ -1,27 +1,27 @@
 //! How servers prove who they are.
 
-use super::{Authorities, Error};
+use super::{RootCertificates, Error};
 use rustls::crypto::CryptoProvider;
 use rustls::{CertificateError, ClientConfig, ConfigBuilder, OtherError, RootCertStore};
 use rustls::{WantsVerifier, client::WantsClientCert};
 use rustls_platform_verifier::Verifier;
 use std::sync::Arc;
 
-pub(super) const OF_AUTHORITY: &str = "the server presents the certificate of an authority (CA:TRUE) as its own, which is not \
+pub(super) const CA_AS_END_ENTITY: &str = "the server presents the certificate of an authority (CA:TRUE) as its own, which is not \
     accepted, even from the file of trusted certificates; make the server's certificate with CA:FALSE, for example with \
     openssl req -x509 and -addext basicConstraints=critical,CA:FALSE";
 
 impl Error {
     /// Explains that a server was refused because its certificate is that of an authority, if that is so.
     #[must_use]
-    pub fn of_authority(error: &CertificateError) -> Option<&'static str> {
+    pub fn ca_as_end_entity(error: &CertificateError) -> Option<&'static str> {
         let CertificateError::Other(OtherError(cause)) = error else { return None };
-        let refused = matches!(cause.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity));
-        refused.then_some(OF_AUTHORITY)
+        let is_ca = matches!(cause.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity));
+        is_ca.then_some(CA_AS_END_ENTITY)
     }
 }
 
-impl Authorities {
+impl RootCertificates {
     /// Returns the configuration of clients that trust these and the platform's. Reading those takes longer than all else
     /// at the start.
     ///
@@ -37,7 +37,7 @@ impl Authorities {
 }
 
 /// Trusts nobody: for the client that makes no such connection.
-pub(super) fn none() -> Result<ClientConfig, rustls::Error> {
+pub(super) fn without_roots() -> Result<ClientConfig, rustls::Error> {
     Ok(http1(builder()?.with_root_certificates(RootCertStore::empty())))
 }
 

@@ -1,11 +1,11 @@
 //! The outgoing HTTP of one turn: connections of its own, which end with it.
 
-use super::Authorities;
-use super::client::{CONNECT, USER_AGENT};
-use super::lookup::{Directory, Lookups, Machine};
-use super::names::Names;
-use super::permit::{Permit, Revoke};
-use super::place::{Place, REQUEST, connect_within};
+use super::RootCertificates;
+use super::client::{CONNECT_TIMEOUT, USER_AGENT};
+use super::lookup::{Directory, Lookups, SystemDirectory};
+use super::names::NamePolicy;
+use super::permit::{Permit, RevokeGuard};
+use super::place::{RequestSlot, REQUEST, current_connect_timeout};
 use super::wire::Wire;
 use crate::future::{BoxError, BoxFuture};
 use crate::lease::Lease;
@@ -32,12 +32,12 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 /// Unused connections that a turn keeps to one host.
-const IDLE_PER_HOST: usize = 4;
+const MAX_IDLE_PER_HOST: usize = 4;
 
 /// Requests of a turn that are under way at a time, answers that are not read to their end
 /// included. More of them wait: the connections of the election must not run short of descriptors,
 /// nor the host of memory for bodies.
-pub(super) const AT_A_TIME: usize = 64;
+pub(super) const MAX_REQUESTS: usize = 64;
 
 /// Bytes that are read of a connection before they are taken: no head of an answer is longer.
 pub(super) const READ_AHEAD: usize = 128 * 1024;
@@ -45,9 +45,9 @@ pub(super) const READ_AHEAD: usize = 128 * 1024;
 /// A peer that acknowledged everything and is not heard of for so long is asked whether it is still there, and asked
 /// again after [`ASK_AGAIN`], and once more. That keeps alive a call that waits for long, too: load balancers forget
 /// idle connections, often after minutes.
-const IDLE: Duration = Duration::from_secs(30);
-const ASK_AGAIN: Duration = Duration::from_secs(10);
-const ASKED: u32 = 3;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 3;
 
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -55,7 +55,7 @@ const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 pub struct Outlet {
     tcp: HttpConnector<Lookups>,
     /// Who is trusted beside whom the platform trusts.
-    authorities: Arc<Authorities>,
+    root_certificates: Arc<RootCertificates>,
     /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
     pub(super) tls: Tls,
     /// Its receivers are the permits of all turns.
@@ -63,56 +63,56 @@ pub struct Outlet {
 }
 
 /// Waits until there is room for one more request.
-pub(super) type Queued = BoxFuture<'static, Option<Place>>;
+pub(super) type QueuedSlot = BoxFuture<'static, Option<RequestSlot>>;
 
 type Tls = Arc<OnceLock<Arc<ClientConfig>>>;
 
 /// The connections of one turn. When this is dropped they are closed, and nothing can be sent by
 /// anybody who still holds a gate of the turn.
 pub struct Connections {
-    pub(super) courier: Arc<Courier>,
-    _revoke: Revoke,
+    pub(super) turn_client: Arc<TurnClient>,
+    _revoke: RevokeGuard,
 }
 
 /// Sends the requests of one turn, stamped with its term and its election.
-pub(super) struct Courier {
+pub(super) struct TurnClient {
     client: Client<Connector, Full<Bytes>>,
-    stamps: [(HeaderName, HeaderValue); 2],
+    fencing_headers: [(HeaderName, HeaderValue); 2],
     /// The trace that the turn belongs to.
-    trace: Option<HeaderValue>,
+    trace_parent: Option<HeaderValue>,
     pub(super) permit: Permit,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 impl Outlet {
     /// The connections of the turns of a handler that chooses its URLs. A name never leads to this machine, its link or the
     /// platform's own services: an allowed name could be pointed at the identity endpoint of the machine, or at a port that
     /// is open to the machine itself only.
-    pub fn of_component() -> Self {
-        Self::with_directory(Names::OfOthers, Machine)
+    pub fn for_component() -> Self {
+        Self::with_directory(NamePolicy::RemoteOnly, SystemDirectory)
     }
 
     /// The same for the URL of an operator. A name may lead anywhere.
-    pub(crate) fn of_operator() -> Self {
-        Self::with_directory(Names::OfAll, Machine)
+    pub(crate) fn for_operator() -> Self {
+        Self::with_directory(NamePolicy::Any, SystemDirectory)
     }
 
     /// Asks `directory` about names and addresses.
-    pub(super) fn with_directory(names: Names, directory: impl Directory) -> Self {
+    pub(super) fn with_directory(names: NamePolicy, directory: impl Directory) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(Lookups::new(names, directory));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT));
-        tcp.set_keepalive(Some(IDLE));
-        tcp.set_keepalive_interval(Some(ASK_AGAIN));
-        tcp.set_keepalive_retries(Some(ASKED));
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        tcp.set_keepalive(Some(KEEPALIVE_IDLE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         let permits = watch::Sender::new(());
-        Self { tcp, authorities: Arc::default(), tls: Arc::default(), permits }
+        Self { tcp, root_certificates: Arc::default(), tls: Arc::default(), permits }
     }
 
     /// Trusts `authorities` beside the platform's.
-    pub(crate) fn trusting(self, authorities: Authorities) -> Self {
-        Self { authorities: Arc::new(authorities), ..self }
+    pub(crate) fn with_root_certificates(self, root_certificates: RootCertificates) -> Self {
+        Self { root_certificates: Arc::new(root_certificates), ..self }
     }
 
     /// Lets a turn of `election` under `term` send while its lease holds.
@@ -120,31 +120,31 @@ impl Outlet {
         let (permit, revoke) = Permit::new(lease, &self.permits);
         let connector = Connector {
             tcp: self.tcp.clone(),
-            authorities: self.authorities.clone(),
+            root_certificates: self.root_certificates.clone(),
             tls: self.tls.clone(),
             permit: permit.clone(),
         };
-        let client = Client::builder(UntilRevoked(permit.clone()))
+        let client = Client::builder(RevocableExecutor(permit.clone()))
             // What could not be sent is for the handler to decide about.
             .retry_canceled_requests(false)
-            .pool_max_idle_per_host(IDLE_PER_HOST)
+            .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
             .http1_max_buf_size(READ_AHEAD)
             .build(connector);
         // Its characters are those that a header may have.
-        let election = HeaderValue::try_from(election_value(election));
-        let election = election.unwrap_or(HeaderValue::from_static(""));
-        let stamps = [
+        let election_header = HeaderValue::try_from(election_value(election));
+        let election_header = election_header.unwrap_or(HeaderValue::from_static(""));
+        let fencing_headers = [
             (HeaderName::from_static(TERM_HEADER), term.into()),
-            (HeaderName::from_static(ELECTION_HEADER), election),
+            (HeaderName::from_static(ELECTION_HEADER), election_header),
         ];
-        let courier = Arc::new(Courier {
+        let turn_client = Arc::new(TurnClient {
             client,
-            stamps,
-            trace: TraceParent::current().and_then(|parent| parent.to_string().try_into().ok()),
+            fencing_headers,
+            trace_parent: TraceParent::current().and_then(|parent| parent.to_string().try_into().ok()),
             permit,
-            places: Arc::new(Semaphore::new(AT_A_TIME)),
+            slots: Arc::new(Semaphore::new(MAX_REQUESTS)),
         });
-        Connections { courier, _revoke: revoke }
+        Connections { turn_client, _revoke: revoke }
     }
 
     /// Completes when all connections of turns that are over have been closed, and nobody makes another one.
@@ -153,14 +153,14 @@ impl Outlet {
     }
 }
 
-impl Courier {
+impl TurnClient {
     /// Joins the queue of the requests, in this call: a handler waits for its answers in the order
     /// in which it asked, so that none may overtake an earlier one on the way here.
-    pub(super) fn queue(&self) -> Queued {
-        let mut queued = Box::pin(self.places.clone().acquire_owned());
+    pub(super) fn queue(&self) -> QueuedSlot {
+        let mut queued = Box::pin(self.slots.clone().acquire_owned());
         match queued.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             // The semaphore is never closed.
-            Poll::Ready(place) => Box::pin(ready(place.ok().map(Arc::new))),
+            Poll::Ready(slot) => Box::pin(ready(slot.ok().map(Arc::new))),
             Poll::Pending => Box::pin(async { queued.await.ok().map(Arc::new) }),
         }
     }
@@ -168,7 +168,7 @@ impl Courier {
     pub(super) async fn send(
         &self,
         mut request: http::Request<Full<Bytes>>,
-        place: Option<Place>,
+        slot: Option<RequestSlot>,
         connect_within: Duration,
     ) -> Result<http::Response<Incoming>, legacy::Error> {
         let headers = request.headers_mut();
@@ -178,35 +178,35 @@ impl Courier {
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
         // A handler that traces its own work has named a span of its own.
-        if let Some(parent) = &self.trace {
+        if let Some(parent) = &self.trace_parent {
             headers.entry(TRACE_PARENT).or_insert(parent.clone());
         }
-        for (stamp, value) in &self.stamps {
+        for (header_name, value) in &self.fencing_headers {
             // Whatever the handler put there, and what its server may take for it.
-            let forged: Vec<_> =
-                headers.keys().filter(|name| reads_as(stamp, name)).cloned().collect();
-            for name in forged {
+            let replaced: Vec<_> =
+                headers.keys().filter(|name| is_same_header(header_name, name)).cloned().collect();
+            for name in replaced {
                 headers.remove(name);
             }
-            headers.insert(stamp.clone(), value.clone());
+            headers.insert(header_name.clone(), value.clone());
         }
-        REQUEST.scope((place, connect_within), self.client.request(request)).await
+        REQUEST.scope((slot, connect_within), self.client.request(request)).await
     }
 }
 
 /// Returns true if a server may take the header `name` for `stamp`: many replace every character that is
 /// no letter or digit by the same one, for example `_`, before an application reads the name.
-fn reads_as(stamp: &HeaderName, name: &HeaderName) -> bool {
-    let plain = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
-    let plain = |name: &HeaderName| name.as_str().bytes().map(plain).collect::<Vec<_>>();
-    plain(name) == plain(stamp)
+fn is_same_header(header_name: &HeaderName, name: &HeaderName) -> bool {
+    let normalized_byte = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
+    let normalized = |name: &HeaderName| name.as_str().bytes().map(normalized_byte).collect::<Vec<_>>();
+    normalized(name) == normalized(header_name)
 }
 
 /// Makes connections that write under the permit.
 #[derive(Clone)]
 struct Connector {
     tcp: HttpConnector<Lookups>,
-    authorities: Arc<Authorities>,
+    root_certificates: Arc<RootCertificates>,
     tls: Tls,
     permit: Permit,
 }
@@ -221,8 +221,8 @@ impl Connector {
         let config = match self.tls.get() {
             Some(config) => config,
             None => {
-                let made = self.authorities.client_config().map_err(|e| format!("TLS: {e}"))?;
-                self.tls.get_or_init(|| Arc::new(made))
+                let new_config = self.root_certificates.client_config().map_err(|e| format!("TLS: {e}"))?;
+                self.tls.get_or_init(|| Arc::new(new_config))
             }
         };
         let host = to.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -242,7 +242,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let (connecting, within) = (self.clone().connect(to), connect_within());
+        let (connecting, within) = (self.clone().connect(to), current_connect_timeout());
         Box::pin(async move { timeout(within, connecting).await? })
     }
 }
@@ -260,9 +260,9 @@ impl Connection for Box<dyn Stream> {
 
 /// Runs the tasks of the client for as long as the turn lasts. Connections are dropped with them.
 #[derive(Clone)]
-struct UntilRevoked(Permit);
+struct RevocableExecutor(Permit);
 
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for UntilRevoked {
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for RevocableExecutor {
     fn execute(&self, task: F) {
         let revoked = self.0.clone().revoked();
         tokio::spawn(async move {

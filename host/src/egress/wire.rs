@@ -34,18 +34,18 @@ impl Wire {
         &mut self,
         write: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        let written = self.act(write);
+        let written = self.run(write);
         self.is_unanswered |= matches!(written, Poll::Ready(Ok(1..)));
         written
     }
 
-    fn act<T>(
+    fn run<T>(
         &mut self,
-        act: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>,
+        action: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        match self.permit.act(|| act(Pin::new(&mut self.stream))) {
+        match self.permit.run(|| action(Pin::new(&mut self.stream))) {
             Ok(poll) => poll,
-            Err(over) => Poll::Ready(Err(over.into())),
+            Err(expired) => Poll::Ready(Err(expired.into())),
         }
     }
 }
@@ -72,11 +72,11 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.act(|stream| stream.poll_flush(cx))
+        self.run(|stream| stream.poll_flush(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.act(|stream| stream.poll_shutdown(cx))
+        self.run(|stream| stream.poll_shutdown(cx))
     }
 }
 
@@ -86,9 +86,9 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let filled_before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
+        if buffer.filled().len() > filled_before {
             self.is_unanswered = false;
         }
         read
@@ -99,7 +99,7 @@ impl Drop for Wire {
     fn drop(&mut self) {
         // A request without an answer may still wait in the kernel, which would go on sending it when the lease is long
         // over. The same holds for the last alert of TLS.
-        if !self.is_unanswered && !self.permit.lease_is_over() {
+        if !self.is_unanswered && !self.permit.is_lease_lost() {
             // An orderly end instead of a reset.
             let _ = set_socket_linger(&self.stream, None);
         }

@@ -24,70 +24,70 @@ fn settings(store: &Store, name: &str) -> Settings {
 }
 
 /// Returns the next role. None: there is no other one.
-async fn next(roles: &mut watch::Receiver<Role>) -> Option<Role> {
+async fn next_role(roles: &mut watch::Receiver<Role>) -> Option<Role> {
     roles.changed().await.ok()?;
     Some(roles.borrow_and_update().clone())
 }
 
 /// Waits until it leads, and returns the lease.
-async fn leads(roles: &mut watch::Receiver<Role>) -> Lease {
+async fn wait_until_leading(roles: &mut watch::Receiver<Role>) -> Lease {
     loop {
-        if let Role::Leading(lease) = next(roles).await.expect("it has not left") {
+        if let Role::Leading(lease) = next_role(roles).await.expect("it has not left") {
             return lease;
         }
     }
 }
 
-async fn lease_of(elector: &Elector) -> LeaseState {
+async fn lease_state(elector: &Elector) -> LeaseState {
     elector.election.check().unwrap();
     elector.election.inspect().await.unwrap().lease
 }
 
 #[tokio::test]
-async fn one_is_left_while_the_others_go_on() {
+async fn leaving_one_election_keeps_the_others() {
     let store = store().await;
     let elector = |name: &str| Elector::new(settings(&store, name)).unwrap();
     let mut memberships: Vec<_> = ["a", "b", "c"].map(|name| elector(name).start().unwrap()).into();
-    let mut roles: Vec<_> = memberships.iter().map(Membership::roles).collect();
+    let mut roles: Vec<_> = memberships.iter().map(Membership::watch_role).collect();
     let mut leases = Vec::new();
     for roles in &mut roles {
-        leases.push(leads(roles).await);
+        leases.push(wait_until_leading(roles).await);
     }
     assert!(leases.iter().all(|lease| !lease.is_lost()));
 
     memberships.remove(0).leave().await;
-    assert!(matches!(next(&mut roles[0]).await, Some(Role::Left)) && leases[0].is_lost());
-    assert!(next(&mut roles[0]).await.is_none());
-    assert_eq!(lease_of(&elector("a")).await, LeaseState::Available);
+    assert!(matches!(next_role(&mut roles[0]).await, Some(Role::Left)) && leases[0].is_lost());
+    assert!(next_role(&mut roles[0]).await.is_none());
+    assert_eq!(lease_state(&elector("a")).await, LeaseState::Available);
     for (n, membership) in memberships.iter().enumerate() {
         let (roles, lease) = (&roles[n + 1], &leases[n + 1]);
         assert!(!roles.has_changed().unwrap() && !lease.is_lost());
-        assert_eq!(membership.role().leads(), membership.leads());
-        assert!(membership.leads().is_some());
+        assert_eq!(membership.role().leading_term(), membership.leading_term());
+        assert!(membership.leading_term().is_some());
     }
     // The same election again, which no other candidate holds.
-    let again = elector("a").start().unwrap();
-    leads(&mut again.roles()).await;
+    let rejoined = elector("a").start().unwrap();
+    wait_until_leading(&mut rejoined.watch_role()).await;
     // A membership that is dropped leaves too.
     drop(memberships);
     for roles in &mut roles[1..] {
         roles.wait_for(|role| matches!(role, Role::Left)).await.unwrap();
     }
-    assert!(leases.iter().all(Lease::is_lost) && again.leads().is_some());
-    assert_eq!(lease_of(&elector("b")).await, LeaseState::Available);
-    again.leave().await;
+    assert!(leases.iter().all(Lease::is_lost) && rejoined.leading_term().is_some());
+    assert_eq!(lease_state(&elector("b")).await, LeaseState::Available);
+    rejoined.leave().await;
 }
 
 #[tokio::test]
-async fn wrong_settings_are_complained_of_at_once() {
+async fn all_invalid_settings_are_reported_together() {
     let store = store().await;
-    let mut wrong = Settings { lease: Some(Duration::from_secs(5)), ..settings(&store, "a") };
-    wrong.election = "tests".into();
-    let error = Elector::new(wrong).unwrap_err();
+    let mut invalid = Settings { lease: Some(Duration::from_secs(5)), ..settings(&store, "a") };
+    invalid.election = "tests".into();
+    let error = Elector::new(invalid).unwrap_err();
     assert!(error.source().is_some_and(|source| source.to_string().contains("lease: ")));
     let NewElectorError::Settings(InvalidSettings(complaints)) = error else { panic!("{error}") };
-    let about: BTreeSet<_> = complaints.iter().map(|c| c.setting.variable()).collect();
-    assert_eq!(about, BTreeSet::from([variable::ELECTION, variable::LEASE]));
+    let named_settings: BTreeSet<_> = complaints.iter().map(|c| c.setting.variable()).collect();
+    assert_eq!(named_settings, BTreeSet::from([variable::ELECTION, variable::LEASE]));
     // Jitter needs a timer.
     let jitter = Settings { jitter: Duration::from_secs(1), ..settings(&store, "a") };
     let InvalidSettings(complaints) = Elector::new(jitter).unwrap().start().unwrap_err();
@@ -95,35 +95,35 @@ async fn wrong_settings_are_complained_of_at_once() {
 }
 
 #[tokio::test]
-async fn work_runs_while_its_process_leads() {
+async fn work_runs_while_the_process_leads() {
     let store = store().await;
     let elector = Elector::new(settings(&store, "a")).unwrap();
-    let (seen, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
-    let (term, begins) = (seen.clone(), begun.clone());
+    let (observed_term, started) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
+    let (term, on_start) = (observed_term.clone(), started.clone());
     let work = move |lease: Lease| {
         assert!(!lease.is_lost() && lease.deadline() > SystemTime::now());
         term.store(lease.term(), Ordering::SeqCst);
-        begins.notify_one();
+        on_start.notify_one();
         async move {
             lease.lost().await;
             Ok(())
         }
     };
-    elector.run_while_leading(begun.notified(), work).await.unwrap();
-    let first = seen.swap(0, Ordering::SeqCst);
-    assert!(first > 0);
-    assert_eq!(lease_of(&elector).await, LeaseState::Available);
+    elector.run_while_leading(started.notified(), work).await.unwrap();
+    let first_term = observed_term.swap(0, Ordering::SeqCst);
+    assert!(first_term > 0);
+    assert_eq!(lease_state(&elector).await, LeaseState::Available);
 
-    let (term, begins) = (seen.clone(), begun.clone());
-    let every = Schedule::Every(Duration::from_secs(1));
+    let (term, on_start) = (observed_term.clone(), started.clone());
+    let schedule = Schedule::Every(Duration::from_secs(1));
     let work = move |turn: Turn, lease: Lease| {
         assert_eq!(turn.term, lease.term());
         term.store(lease.term(), Ordering::SeqCst);
-        begins.notify_one();
+        on_start.notify_one();
         async { Ok(()) }
     };
-    elector.run_on(every, begun.notified(), work).await.unwrap();
-    assert!(seen.load(Ordering::SeqCst) > first);
+    elector.run_on_schedule(schedule, started.notified(), work).await.unwrap();
+    assert!(observed_term.load(Ordering::SeqCst) > first_term);
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn events_are_read_until_the_process_has_left() {
             break term;
         }
     };
-    assert_eq!(membership.leads(), Some(elected));
+    assert_eq!(membership.leading_term(), Some(elected));
     membership.leave().await;
     let mut last = None;
     while let Some(event) = events.next().await {

@@ -7,12 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tenure_core::{Turn, causes};
+use tenure_core::{Turn, error_chain};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// How long after its deadline a function is still polled: one that sleeps until then may end by itself.
-const LATE: Duration = Duration::from_millis(100);
+const LATE_LIMIT: Duration = Duration::from_millis(100);
 
 /// A handler made of an async function. See [`from_fn`].
 #[derive(Clone, Debug)]
@@ -44,15 +44,15 @@ where
 {
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
-            let mut ended = pin!((self.0)(turn, lease.clone()));
+            let mut future = pin!((self.0)(turn, lease.clone()));
             poll_fn(|context| {
                 // Whoever is to drop this then may be held up: its thread is that of all elections.
-                if lease.is_lost() && lease.overdue() > LATE {
+                if lease.is_lost() && lease.overdue() > LATE_LIMIT {
                     return Poll::Ready(TurnEnd::CutOff);
                 }
-                ended.as_mut().poll(context).map(|ended| match ended {
+                future.as_mut().poll(context).map(|result| match result {
                     Ok(()) => TurnEnd::Succeeded,
-                    Err(error) => TurnEnd::Failed(causes(&*error)),
+                    Err(error) => TurnEnd::Failed(error_chain(&*error)),
                 })
             })
             .await
@@ -65,7 +65,7 @@ where
 struct BlockingHandler<F> {
     function: Arc<F>,
     /// Whoever runs has it.
-    runs: Arc<Semaphore>,
+    running: Arc<Semaphore>,
 }
 
 /// Makes a handler of a function that blocks, for example in a database client that is not async. It runs on a thread
@@ -95,7 +95,7 @@ pub fn from_blocking_fn<F>(function: F) -> impl Handler
 where
     F: Fn(Turn, Lease) -> Result<(), BoxError> + Send + Sync + 'static,
 {
-    BlockingHandler { function: Arc::new(function), runs: Arc::new(Semaphore::new(1)) }
+    BlockingHandler { function: Arc::new(function), running: Arc::new(Semaphore::new(1)) }
 }
 
 impl<F> Handler for BlockingHandler<F>
@@ -105,10 +105,10 @@ where
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
             // Nobody closes it.
-            let runs = self.runs.clone().acquire_owned().await;
+            let permit = self.running.clone().acquire_owned().await;
             let function = self.function.clone();
             let ended = spawn_blocking(move || {
-                let _runs = runs;
+                let _runs = permit;
                 // All threads may have been taken until now.
                 if lease.is_lost() {
                     return Err("the leadership ended before the function began".into());
@@ -117,7 +117,7 @@ where
             });
             match ended.await {
                 Ok(Ok(())) => TurnEnd::Succeeded,
-                Ok(Err(error)) => TurnEnd::Failed(causes(&*error)),
+                Ok(Err(error)) => TurnEnd::Failed(error_chain(&*error)),
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(_) => TurnEnd::Trapped("its runtime ended before it began".to_owned()),
@@ -127,7 +127,7 @@ where
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move { drop(self.runs.acquire().await) })
+        Box::pin(async move { drop(self.running.acquire().await) })
     }
 }
 
@@ -136,10 +136,10 @@ mod tests {
     use super::super::tests::{lease, turn};
     use super::*;
     use futures_util::FutureExt as _;
-    use tenure_clock::{BootClock, Clock as _, Reading};
+    use tenure_clock::{BootClock, Clock as _, ClockHandle};
 
     #[tokio::test]
-    async fn an_error_of_any_kind_is_told_with_what_led_to_it() {
+    async fn an_error_is_reported_with_its_causes() {
         #[derive(Debug)]
         struct Unsaved(std::num::ParseIntError);
         impl std::fmt::Display for Unsaved {
@@ -156,50 +156,50 @@ mod tests {
             "x".parse::<u8>().map_err(Unsaved)?;
             Ok(())
         });
-        let told = "nothing was saved: invalid digit found in string".to_owned();
-        assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed(told));
+        let expected = "nothing was saved: invalid digit found in string".to_owned();
+        assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed(expected));
         let work = from_fn(|_, _| async { Err("in words".into()) });
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Failed("in words".to_owned()));
     }
 
     #[tokio::test]
-    async fn a_function_does_nothing_after_its_deadline_although_nobody_drops_it() {
+    async fn a_late_function_is_cut_off_without_being_dropped() {
         let now = Duration::from_secs(60);
-        let lease = Lease::new(1, Reading::of(move || now), 2 * now);
+        let lease = Lease::new(1, ClockHandle::from_fn(move || now), 2 * now);
         let work = from_fn(|_, _| async {
             tokio::task::yield_now().await;
             panic!("it goes on")
         });
         let mut turn = work.on_tick(turn(), lease.clone());
         assert!((&mut turn).now_or_never().is_none());
-        lease.set(Duration::ZERO);
+        lease.set_valid_until(Duration::ZERO);
         assert_eq!(turn.await, TurnEnd::CutOff);
     }
 
     /// All threads of the runtime may have been taken for that long.
     #[tokio::test]
-    async fn a_function_whose_time_is_over_does_not_begin() {
+    async fn an_expired_function_does_not_start() {
         let work = from_blocking_fn(|_, _| panic!("it begins"));
-        let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
-        let told = "the leadership ended before the function began".to_owned();
-        assert_eq!(work.on_tick(turn(), over).await, TurnEnd::Failed(told));
+        let expired = Lease::new(1, BootClock::new().handle(), Duration::ZERO);
+        let expected = "the leadership ended before the function began".to_owned();
+        assert_eq!(work.on_tick(turn(), expired).await, TurnEnd::Failed(expected));
     }
 
     /// Its future is dropped, and it has not stopped before the function has returned.
     #[tokio::test]
-    async fn a_function_that_blocks_is_waited_for() {
+    async fn stopped_waits_for_a_blocking_function() {
         let (may_end, ends) = std::sync::mpsc::channel::<()>();
-        let (begins, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let (on_start, mut started) = tokio::sync::mpsc::unbounded_channel();
         let ends = std::sync::Mutex::new(ends);
         let work = from_blocking_fn(move |_, _| {
-            begins.send(())?;
+            on_start.send(())?;
             ends.lock().unwrap().recv()?;
             Ok(())
         });
         let mut running = work.on_tick(turn(), lease());
         tokio::select! {
             _ = &mut running => panic!("it waits"),
-            begun = begun.recv() => assert_eq!(begun, Some(())),
+            begun = started.recv() => assert_eq!(begun, Some(())),
         }
         drop(running);
         let mut stopped = work.stopped();
@@ -210,7 +210,7 @@ mod tests {
         may_end.send(()).unwrap();
         assert_eq!(work.on_tick(turn(), lease()).await, TurnEnd::Succeeded);
         drop(may_end);
-        let told = TurnEnd::Failed("receiving on a closed channel".to_owned());
-        assert_eq!(work.on_tick(turn(), lease()).await, told);
+        let expected = TurnEnd::Failed("receiving on a closed channel".to_owned());
+        assert_eq!(work.on_tick(turn(), lease()).await, expected);
     }
 }

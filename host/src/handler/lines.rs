@@ -6,23 +6,23 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_clock::Reading;
+use tenure_clock::ClockHandle;
 
 /// Lines of one turn that are handed on within an hour.
-const LINES: u64 = 10_000;
+const MAX_LINES: u64 = 10_000;
 
 /// Bytes of one turn's lines, as a log writes them.
-const BYTES: u64 = 8 * MIB;
+const MAX_BYTES: u64 = 8 * MIB;
 
 /// The same for all turns within a minute.
-const BYTES_A_MINUTE: u64 = 16 * MIB;
+const MAX_BYTES_PER_MINUTE: u64 = 16 * MIB;
 
 const MIB: u64 = 1024 * 1024;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a log writes around a line: when, which election, which candidate.
-const AROUND: u64 = 256;
+const LINE_OVERHEAD: u64 = 256;
 
 /// Takes the lines of a handler.
 pub type LineSink = Arc<dyn Fn(Stream, String) + Send + Sync>;
@@ -40,7 +40,7 @@ pub enum Stream {
 /// The lines of all turns of a handler.
 pub struct HandlerLines {
     sink: Option<LineSink>,
-    clock: Reading,
+    clock: ClockHandle,
     minute: Arc<Mutex<Minute>>,
 }
 
@@ -51,14 +51,14 @@ pub struct TurnLines(Arc<Turn>);
 
 struct Turn {
     sink: Option<LineSink>,
-    clock: Reading,
+    clock: ClockHandle,
     minute: Arc<Mutex<Minute>>,
     tally: Mutex<Tally>,
 }
 
 impl HandlerLines {
     /// Lines that are handed to `sink`, if there is one.
-    pub fn new(sink: Option<LineSink>, clock: Reading) -> Self {
+    pub fn new(sink: Option<LineSink>, clock: ClockHandle) -> Self {
         Self { sink, clock, minute: Arc::default() }
     }
 
@@ -68,20 +68,20 @@ impl HandlerLines {
             sink: self.sink.clone(),
             clock: self.clock.clone(),
             minute: self.minute.clone(),
-            tally: Mutex::new(Tally { began: self.clock.now(), ..Tally::default() }),
+            tally: Mutex::new(Tally { started_at: self.clock.now(), ..Tally::default() }),
         }))
     }
 }
 
 impl TurnLines {
     /// Takes the lines of one stream.
-    pub fn of(&self, stream: Stream) -> impl Fn(String) + Send + Sync + use<> {
+    pub fn writer(&self, stream: Stream) -> impl Fn(String) + Send + Sync + use<> {
         let turn = self.0.clone();
         move |line| turn.write(stream, line)
     }
 
     /// Takes what the host says.
-    pub fn of_host(&self) -> impl Fn(String) + Send + Sync + use<> {
+    pub fn host_writer(&self) -> impl Fn(String) + Send + Sync + use<> {
         let turn = self.0.clone();
         move |text| turn.write(Stream::Stderr, format!("tenure: {text}"))
     }
@@ -90,14 +90,14 @@ impl TurnLines {
 impl Turn {
     fn write(&self, stream: Stream, line: String) {
         let Some(sink) = &self.sink else { return };
-        let (told, passes) = {
+        let (notice, is_admitted) = {
             let mut minute = lock(&self.minute);
-            lock(&self.tally).take(&mut minute, self.clock.now(), as_written(&line))
+            lock(&self.tally).admit(&mut minute, self.clock.now(), encoded_size(&line))
         };
-        if let Some(told) = told {
-            sink(Stream::Stderr, format!("tenure: {told}"));
+        if let Some(notice) = notice {
+            sink(Stream::Stderr, format!("tenure: {notice}"));
         }
-        if passes {
+        if is_admitted {
             sink(stream, line);
         }
     }
@@ -105,7 +105,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let (Some(sink), Some(missing)) = (&self.sink, lock(&self.tally).missing()) {
+        if let (Some(sink), Some(missing)) = (&self.sink, lock(&self.tally).take_dropped_notice()) {
             sink(Stream::Stderr, format!("tenure: {missing}"));
         }
     }
@@ -118,7 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Bytes of a minute's lines.
 #[derive(Default)]
 struct Minute {
-    began: Duration,
+    started_at: Duration,
     bytes: u64,
 }
 
@@ -126,59 +126,59 @@ struct Minute {
 #[derive(Default)]
 struct Tally {
     /// When the hour began that they are counted in.
-    began: Duration,
+    started_at: Duration,
     lines: u64,
     bytes: u64,
     /// Lines and bytes that were left out and not told of yet.
-    left_out: (u64, u64),
+    dropped: (u64, u64),
     /// Nothing of the turn is handed on before the next hour.
-    over: bool,
+    is_exhausted: bool,
 }
 
 impl Tally {
     /// Whether a line of `size` bytes is handed on at `now`, and what is told before it.
-    fn take(&mut self, minute: &mut Minute, now: Duration, size: u64) -> (Option<String>, bool) {
-        if now.saturating_sub(minute.began) >= MINUTE {
-            *minute = Minute { began: now, bytes: 0 };
+    fn admit(&mut self, minute: &mut Minute, now: Duration, size: u64) -> (Option<String>, bool) {
+        if now.saturating_sub(minute.started_at) >= MINUTE {
+            *minute = Minute { started_at: now, bytes: 0 };
         }
-        if now.saturating_sub(self.began) >= HOUR {
-            *self = Self { began: now, left_out: self.left_out, ..Self::default() };
+        if now.saturating_sub(self.started_at) >= HOUR {
+            *self = Self { started_at: now, dropped: self.dropped, ..Self::default() };
         }
-        let limit = if self.over || self.lines == LINES {
-            Some(format!("of {LINES} lines a turn within an hour"))
-        } else if self.bytes + size > BYTES {
-            Some(format!("of {} MiB a turn within an hour", BYTES / MIB))
-        } else if minute.bytes + size > BYTES_A_MINUTE {
+        let limit = if self.is_exhausted || self.lines == MAX_LINES {
+            Some(format!("of {MAX_LINES} lines a turn within an hour"))
+        } else if self.bytes + size > MAX_BYTES {
+            Some(format!("of {} MiB a turn within an hour", MAX_BYTES / MIB))
+        } else if minute.bytes + size > MAX_BYTES_PER_MINUTE {
             // Also for a shorter line: what is left out has a beginning and an end.
-            minute.bytes = BYTES_A_MINUTE;
-            Some(format!("of {} MiB a minute", BYTES_A_MINUTE / MIB))
+            minute.bytes = MAX_BYTES_PER_MINUTE;
+            Some(format!("of {} MiB a minute", MAX_BYTES_PER_MINUTE / MIB))
         } else {
             None
         };
         let Some(limit) = limit else {
-            let missing = self.missing();
+            let dropped_notice = self.take_dropped_notice();
             self.lines += 1;
             self.bytes += size;
             minute.bytes += size;
-            return (missing, true);
+            return (dropped_notice, true);
         };
-        self.over |= self.lines == LINES || self.bytes + size > BYTES;
-        let first = self.left_out == (0, 0);
-        self.left_out = (self.left_out.0 + 1, self.left_out.1 + size);
-        let told =
+        self.is_exhausted |= self.lines == MAX_LINES || self.bytes + size > MAX_BYTES;
+        let is_first = self.dropped == (0, 0);
+        self.dropped = (self.dropped.0 + 1, self.dropped.1 + size);
+        let notice =
             format!("the handler has reached the log's limit {limit}; further lines are dropped");
-        (first.then_some(told), false)
+        (is_first.then_some(notice), false)
     }
 
     /// What is told, once, of what was left out.
-    fn missing(&mut self) -> Option<String> {
-        let (lines, bytes) = std::mem::take(&mut self.left_out);
+    fn take_dropped_notice(&mut self) -> Option<String> {
+        let (lines, bytes) = std::mem::take(&mut self.dropped);
         (lines > 0).then(|| format!("{lines} lines ({bytes} bytes) of the handler were dropped"))
     }
 }
 
 /// How many bytes a log writes for a line, at most: what does not show is spelt out there.
-fn as_written(line: &str) -> u64 {
+fn encoded_size(line: &str) -> u64 {
     let size = |c: char| match c {
         '"' | '\\' => 2,
         '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => 8,
@@ -186,7 +186,7 @@ fn as_written(line: &str) -> u64 {
         c if c.is_control() => 8,
         c => c.len_utf8(),
     };
-    AROUND + line.chars().map(|c| size(c) as u64).sum::<u64>()
+    LINE_OVERHEAD + line.chars().map(|c| size(c) as u64).sum::<u64>()
 }
 
 #[cfg(test)]
@@ -198,135 +198,135 @@ mod tests {
     struct Scene {
         lines: HandlerLines,
         seconds: Arc<AtomicU64>,
-        seen: Arc<Mutex<Vec<String>>>,
+        received: Arc<Mutex<Vec<String>>>,
     }
 
     impl Scene {
         fn new() -> Self {
             let seconds = Arc::new(AtomicU64::new(0));
-            let seen = Arc::<Mutex<Vec<String>>>::default();
-            let (now, written) = (seconds.clone(), seen.clone());
-            let sink = move |_: Stream, line: String| lock(&written).push(line);
-            let clock = Reading::of(move || Duration::from_secs(now.load(Ordering::SeqCst)));
+            let received = Arc::<Mutex<Vec<String>>>::default();
+            let (now, sink_lines) = (seconds.clone(), received.clone());
+            let sink = move |_: Stream, line: String| lock(&sink_lines).push(line);
+            let clock = ClockHandle::from_fn(move || Duration::from_secs(now.load(Ordering::SeqCst)));
             let lines = HandlerLines::new(Some(Arc::new(sink)), clock);
-            Self { lines, seconds, seen }
+            Self { lines, seconds, received }
         }
 
-        fn take(&self) -> Vec<String> {
-            std::mem::take(&mut *lock(&self.seen))
+        fn take_received(&self) -> Vec<String> {
+            std::mem::take(&mut *lock(&self.received))
         }
 
         /// What reached the log since it was last asked.
         fn bytes(&self) -> u64 {
-            self.take().iter().map(|line| as_written(line)).sum()
+            self.take_received().iter().map(|line| encoded_size(line)).sum()
         }
     }
 
     /// A line of 4 KiB that a log writes in eight times as many bytes.
-    fn costly() -> String {
+    fn costly_line() -> String {
         "\u{1}".repeat(4096)
     }
 
     #[test]
-    fn a_turn_has_so_many_lines_and_what_is_left_out_is_told_once() {
+    fn lines_above_the_limit_are_dropped_and_reported_once() {
         let scene = Scene::new();
         let turn = scene.lines.turn();
-        let (out, error) = (turn.of(Stream::Stdout), turn.of(Stream::Stderr));
-        for _ in 0..LINES {
+        let (out, error) = (turn.writer(Stream::Stdout), turn.writer(Stream::Stderr));
+        for _ in 0..MAX_LINES {
             out("x".to_owned());
             error("y".to_owned());
         }
-        let seen = scene.take();
-        assert_eq!(seen.len() as u64, LINES + 1);
+        let received = scene.take_received();
+        assert_eq!(received.len() as u64, MAX_LINES + 1);
         assert!(
-            seen.last().unwrap().contains("limit of 10000 lines a turn within an hour"),
-            "{seen:?}"
+            received.last().unwrap().contains("limit of 10000 lines a turn within an hour"),
+            "{received:?}"
         );
         drop((turn, out, error));
-        let bytes = LINES * as_written("x");
-        let told = format!("tenure: {LINES} lines ({bytes} bytes) of the handler were dropped");
-        assert_eq!(scene.take(), [told]);
+        let bytes = MAX_LINES * encoded_size("x");
+        let notice = format!("tenure: {MAX_LINES} lines ({bytes} bytes) of the handler were dropped");
+        assert_eq!(scene.take_received(), [notice]);
     }
 
     #[test]
-    fn a_turn_has_so_many_bytes_as_they_are_written() {
+    fn the_byte_limit_counts_encoded_bytes() {
         let scene = Scene::new();
         let turn = scene.lines.turn();
-        let out = turn.of(Stream::Stdout);
-        (0..LINES).for_each(|_| out(costly()));
+        let out = turn.writer(Stream::Stdout);
+        (0..MAX_LINES).for_each(|_| out(costly_line()));
         // What fits again is not handed on either.
         out("x".to_owned());
         drop((turn, out));
-        let seen = scene.take();
-        let told: Vec<_> = seen.iter().filter(|line| line.starts_with("tenure: ")).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
+        let received = scene.take_received();
+        let notices: Vec<_> = received.iter().filter(|line| line.starts_with("tenure: ")).collect();
+        assert_eq!(notices.len(), 2, "{notices:?}");
         assert!(
-            told[0].contains("limit of 8 MiB a turn within an hour") && told[1].contains("dropped")
+            notices[0].contains("limit of 8 MiB a turn within an hour") && notices[1].contains("dropped")
         );
-        let bytes: u64 = seen.iter().map(|line| as_written(line)).sum();
-        assert!((BYTES - 64 * 1024..BYTES + 64 * 1024).contains(&bytes), "{bytes}");
+        let bytes: u64 = received.iter().map(|line| encoded_size(line)).sum();
+        assert!((MAX_BYTES - 64 * 1024..MAX_BYTES + 64 * 1024).contains(&bytes), "{bytes}");
     }
 
     #[test]
-    fn a_turn_that_lasts_for_hours_goes_on_to_be_heard() {
+    fn a_long_turn_gets_a_new_limit_each_hour() {
         let scene = Scene::new();
         let turn = scene.lines.turn();
-        let out = turn.of(Stream::Stdout);
-        (0..=LINES).for_each(|_| out("x".to_owned()));
+        let out = turn.writer(Stream::Stdout);
+        (0..=MAX_LINES).for_each(|_| out("x".to_owned()));
         scene.seconds.store(3599, Ordering::SeqCst);
         out("too early".to_owned());
-        scene.take();
+        scene.take_received();
         scene.seconds.store(3600, Ordering::SeqCst);
         out("heard".to_owned());
-        let seen = scene.take();
-        assert!(seen[0].starts_with("tenure: 2 lines"), "{seen:?}");
-        assert_eq!(seen[1..], ["heard"]);
+        let received = scene.take_received();
+        assert!(received[0].starts_with("tenure: 2 lines"), "{received:?}");
+        assert_eq!(received[1..], ["heard"]);
     }
 
     #[test]
-    fn what_the_host_says_counts_too() {
+    fn lines_of_the_host_count_too() {
         let scene = Scene::new();
         let turn = scene.lines.turn();
-        let tell = turn.of_host();
-        (0..3 * LINES).for_each(|_| tell("a request was refused".to_owned()));
-        assert_eq!(scene.take().len() as u64, LINES + 1);
+        let write_host_line = turn.host_writer();
+        (0..3 * MAX_LINES).for_each(|_| write_host_line("a request was refused".to_owned()));
+        assert_eq!(scene.take_received().len() as u64, MAX_LINES + 1);
     }
 
     #[test]
-    fn the_turns_of_a_minute_have_so_many_bytes_together() {
+    fn turns_share_the_byte_limit_of_a_minute() {
         let scene = Scene::new();
-        let play = || {
+        let run_turn = || {
             let turn = scene.lines.turn();
-            let out = turn.of(Stream::Stdout);
-            (0..1000).for_each(|_| out(costly()));
+            let out = turn.writer(Stream::Stdout);
+            (0..1000).for_each(|_| out(costly_line()));
         };
-        (0..10).for_each(|_| play());
+        (0..10).for_each(|_| run_turn());
         let bytes = scene.bytes();
-        assert!((BYTES_A_MINUTE / 2..BYTES_A_MINUTE + MIB).contains(&bytes), "{bytes}");
-        play();
-        let seen = scene.take();
-        assert_eq!(seen.len(), 2, "{seen:?}");
-        assert!(seen[0].contains("16 MiB a minute"), "{seen:?}");
-        assert!(seen[1].contains("1000 lines"), "{seen:?}");
+        assert!((MAX_BYTES_PER_MINUTE / 2..MAX_BYTES_PER_MINUTE + MIB).contains(&bytes), "{bytes}");
+        run_turn();
+        let received = scene.take_received();
+        assert_eq!(received.len(), 2, "{received:?}");
+        assert!(received[0].contains("16 MiB a minute"), "{received:?}");
+        assert!(received[1].contains("1000 lines"), "{received:?}");
         scene.seconds.store(61, Ordering::SeqCst);
-        play();
-        assert!(scene.bytes() > BYTES / 2);
+        run_turn();
+        assert!(scene.bytes() > MAX_BYTES / 2);
     }
 
     #[test]
-    fn a_turn_that_goes_on_is_told_what_its_last_minute_lost() {
+    fn dropped_lines_are_reported_within_a_long_turn() {
         let scene = Scene::new();
         // Others have used the minute up.
-        lock(&scene.lines.minute).bytes = BYTES_A_MINUTE;
+        lock(&scene.lines.minute).bytes = MAX_BYTES_PER_MINUTE;
         let turn = scene.lines.turn();
-        let out = turn.of(Stream::Stdout);
+        let out = turn.writer(Stream::Stdout);
         out("x".to_owned());
         out("y".to_owned());
         scene.seconds.store(60, Ordering::SeqCst);
         out("z".to_owned());
-        let seen = scene.take();
-        assert!(seen[0].contains("16 MiB a minute"), "{seen:?}");
-        assert!(seen[1].starts_with("tenure: 2 lines"), "{seen:?}");
-        assert_eq!(seen[2..], ["z"]);
+        let received = scene.take_received();
+        assert!(received[0].contains("16 MiB a minute"), "{received:?}");
+        assert!(received[1].starts_with("tenure: 2 lines"), "{received:?}");
+        assert_eq!(received[2..], ["z"]);
     }
 }

@@ -11,7 +11,7 @@ mod webhook;
 
 pub use crate::future::{BoxError, BoxFuture};
 #[cfg(unix)]
-pub use command::{Attached, CommandEnd, CommandHandler, CommandSettings, NotRunnable};
+pub use command::{AttachedCommand, CommandEnd, CommandHandler, CommandSettings, NotRunnable};
 pub use function::{from_blocking_fn, from_fn};
 pub use lines::{LineSink, Stream};
 pub use secrets::is_withheld;
@@ -24,7 +24,7 @@ use tenure_core::Outcome;
 pub use tenure_core::Turn;
 
 /// How long a turn may go on when the candidate leaves, unless its handler or the runner says otherwise.
-pub const GRACE: Duration = Duration::from_secs(1);
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the turns of a leader, one at a time.
 ///
@@ -52,7 +52,7 @@ pub trait Handler: Send + Sync + 'static {
     /// How long a turn may go on when the candidate leaves or gives up its leadership, unless the runner is told
     /// otherwise ([`Runner::grace`](crate::runner::Runner::grace)). 1 s unless it is implemented.
     fn grace(&self) -> Duration {
-        GRACE
+        DEFAULT_GRACE
     }
 
     /// Time that a turn gets to end after its [time limit](Turn::time_limit). The turn is stopped when it is over. Zero
@@ -97,17 +97,17 @@ pub enum TurnEnd {
 }
 
 /// Bytes of a handler's error that are handed on. It is for people.
-const ERROR: usize = 4096;
+const MAX_ERROR: usize = 4096;
 
 impl TurnEnd {
     /// The handler returned an error. A text of more than 4 KiB is cut.
     pub fn failed(error: String) -> Self {
-        Self::Failed(shortened(error))
+        Self::Failed(truncated(error))
     }
 
     /// The handler did not come to its end. A text of more than 4 KiB is cut.
     pub fn trapped(error: String) -> Self {
-        Self::Trapped(shortened(error))
+        Self::Trapped(truncated(error))
     }
 
     /// The word for the election.
@@ -130,9 +130,9 @@ impl TurnEnd {
     }
 }
 
-fn shortened(mut text: String) -> String {
-    if text.len() > ERROR {
-        text.truncate(text.floor_char_boundary(ERROR));
+fn truncated(mut text: String) -> String {
+    if text.len() > MAX_ERROR {
+        text.truncate(text.floor_char_boundary(MAX_ERROR));
         text.push('…');
     }
     text

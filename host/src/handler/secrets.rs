@@ -24,18 +24,18 @@ const SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_U
 /// some systems, do not tell cases apart.
 pub fn is_withheld(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
-    let name = setting(&name);
+    let name = base_name(&name);
     name.starts_with(SETTINGS) || SECRETS.contains(&name) || SERVICE_MANAGER.contains(&name)
 }
 
 /// App Service sets each setting a second time, with its kind before its name: `APPSETTING_NAME`,
 /// `CUSTOMCONNSTR_NAME`, `SQLAZURECONNSTR_NAME` and so on.
-fn setting(mut name: &str) -> &str {
+fn base_name(mut name: &str) -> &str {
     const KIND: fn(char) -> bool = |letter| letter.is_ascii_alphabetic();
     loop {
         let after_kind = name.trim_start_matches(KIND);
-        let (kind, rest) = name.split_at(name.len() - after_kind.len());
-        match rest.strip_prefix('_') {
+        let (kind, suffix) = name.split_at(name.len() - after_kind.len());
+        match suffix.strip_prefix('_') {
             Some(rest) if kind == "APPSETTING" || kind.ends_with("CONNSTR") => name = rest,
             _ => return name,
         }
@@ -46,12 +46,12 @@ fn setting(mut name: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn ours(name: &str) -> bool {
+    fn withheld(name: &str) -> bool {
         is_withheld(OsStr::new(name))
     }
 
     #[test]
-    fn names_are_known_in_any_case() {
+    fn names_are_matched_in_any_case() {
         for name in [
             "AZURE_STORAGE_CONNECTION_STRING",
             "azure_storage_key",
@@ -62,12 +62,12 @@ mod tests {
             "TENURE_HANDLER_SECRET",
             "notify_socket",
         ] {
-            assert!(ours(name), "{name}");
+            assert!(withheld(name), "{name}");
         }
     }
 
     #[test]
-    fn names_are_known_behind_the_kinds_of_app_service() {
+    fn names_are_matched_after_app_service_prefixes() {
         for name in [
             "APPSETTING_AZURE_STORAGE_KEY",
             "APPSETTING_TENURE_TICK_TOKEN",
@@ -77,12 +77,12 @@ mod tests {
             "appsetting_azure_client_secret",
             "APPSETTING_CUSTOMCONNSTR_AZURE_STORAGE_KEY",
         ] {
-            assert!(ours(name), "{name}");
+            assert!(withheld(name), "{name}");
         }
     }
 
     #[test]
-    fn others_are_left() {
+    fn other_variables_are_passed_on() {
         for name in [
             "PATH",
             "AZURE_CLIENT_ID",
@@ -103,7 +103,7 @@ mod tests {
             "_AZURE_STORAGE_KEY",
             "",
         ] {
-            assert!(!ours(name), "{name}");
+            assert!(!withheld(name), "{name}");
         }
     }
 }

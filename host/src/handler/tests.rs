@@ -1,6 +1,6 @@
 //! What tests of handlers give them.
 
-use super::{ERROR, shortened};
+use super::{MAX_ERROR, truncated};
 use crate::lease::Lease;
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _};
@@ -23,13 +23,13 @@ pub(super) fn turn() -> Turn {
 }
 
 pub(super) fn lease() -> Lease {
-    Lease::new(1, BootClock::new().reading(), Duration::MAX)
+    Lease::new(1, BootClock::new().handle(), Duration::MAX)
 }
 
 #[test]
-fn a_long_text_is_cut_between_two_characters() {
-    assert_eq!(shortened("x".repeat(ERROR)), "x".repeat(ERROR));
-    let cut = shortened(format!("x{}", "ü".repeat(ERROR)));
-    assert_eq!(cut.len(), ERROR - 1 + '…'.len_utf8());
-    assert!(cut.ends_with("ü…"));
+fn a_long_text_is_truncated_between_characters() {
+    assert_eq!(truncated("x".repeat(MAX_ERROR)), "x".repeat(MAX_ERROR));
+    let truncated_text = truncated(format!("x{}", "ü".repeat(MAX_ERROR)));
+    assert_eq!(truncated_text.len(), MAX_ERROR - 1 + '…'.len_utf8());
+    assert!(truncated_text.ends_with("ü…"));
 }

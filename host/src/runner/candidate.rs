@@ -1,18 +1,18 @@
 //! What the loop knows of its candidate, and what follows from that.
 
-use super::event::{Class, Event};
-use super::narrator::Narrator;
+use super::event::{ProblemKind, Event};
+use super::narrator::EventEmitter;
 use super::order::Order;
-use super::turn::{RunningTurn, STUBBORN};
+use super::turn::{RunningTurn, STOP_WARNING_DELAY};
 use super::{Elector, ElectorError, Runner, STEP_LIMIT, Step};
 use crate::handler::TurnEnd;
-use crate::status::{Outlook, ServiceTime, wall};
+use crate::status::{TurnSummary, ServiceTime, wall_clock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_clock::Clock;
 use tenure_core::{
-    Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response, Role, State, Told,
+    Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response, Role, State, BackgroundReply,
     Turn, TurnResult, Turns,
 };
 use tokio::runtime::Handle;
@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 static CLOCK_IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// The pause after a step failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// How long a candidate without work tries to leave in good order, and how long it waits for work
 /// that was ordered to stop. Then its lease runs out by itself. What its steps wait for those of others does not count:
@@ -33,54 +33,54 @@ pub(super) struct Candidate<'a, E, C> {
     pub(super) runner: &'a Runner<E, C>,
     state: Option<State>,
     /// To be told to the elector in the next step.
-    word: Option<Word>,
+    next_input: Option<Word>,
     /// To be told after that, one in each step.
-    orders: VecDeque<Word>,
+    queued_inputs: VecDeque<Word>,
     /// Somebody said that the leader may have changed. Told last of all, once however often it was said.
-    hinted: bool,
+    has_hint: bool,
     /// False: it was ordered not to contend.
     may_contend: bool,
     /// True if its process can work.
-    ready: bool,
+    is_ready: bool,
     pub(super) turn: Option<RunningTurn>,
     /// How turns go by the record, as it was told last.
     turns: Option<Turns>,
     /// When the next step is due.
-    next: Duration,
+    next_step_at: Duration,
     /// When the step in flight was asked for.
-    pub(super) asked: Option<Duration>,
+    pub(super) step_sent_at: Option<Duration>,
     /// How long steps waited for those of others since it is leaving.
-    queued: Duration,
+    queue_time: Duration,
     /// Since when it is leaving: it was asked to, or its last turn is over.
-    leaving: Option<Duration>,
+    leaving_since: Option<Duration>,
     /// Whether the elector has been told so.
-    pub(super) said_goodbye: bool,
-    left: bool,
-    narrator: Narrator,
+    pub(super) leave_sent: bool,
+    has_left: bool,
+    emitter: EventEmitter,
     service_time: ServiceTime,
 }
 
 impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn new(runner: &'a Runner<E, C>) -> Self {
-        let ready = runner.is_ready();
+        let is_ready = runner.is_ready();
         Self {
             runner,
             state: None,
-            word: None,
+            next_input: None,
             // With the first step, so that it does not contend meanwhile.
-            orders: (!ready).then_some(Word::Ready(false)).into_iter().collect(),
-            hinted: false,
+            queued_inputs: (!is_ready).then_some(Word::Ready(false)).into_iter().collect(),
+            has_hint: false,
             may_contend: true,
-            ready,
+            is_ready,
             turn: None,
             turns: None,
-            next: runner.clock.now(),
-            asked: None,
-            queued: Duration::ZERO,
-            leaving: None,
-            said_goodbye: false,
-            left: false,
-            narrator: Narrator::default(),
+            next_step_at: runner.clock.now(),
+            step_sent_at: None,
+            queue_time: Duration::ZERO,
+            leaving_since: None,
+            leave_sent: false,
+            has_left: false,
+            emitter: EventEmitter::default(),
             service_time: ServiceTime::default(),
         }
     }
@@ -89,7 +89,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.runner.clock.now()
     }
 
-    fn tell(&self, event: Event) {
+    fn emit(&self, event: Event) {
         (self.runner.events)(event);
     }
 
@@ -97,37 +97,37 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn enforce(&mut self) {
         let now = self.now();
         let Some(turn) = &mut self.turn else { return };
-        turn.enforce(now);
-        if turn.is_stubborn(now) {
-            self.tell_work(format!(
-                "the handler was told to stop {STUBBORN:?} ago and is still running; until it stops, the lease is \
+        turn.enforce_deadline(now);
+        if turn.take_stop_warning(now) {
+            self.emit_work_problem(format!(
+                "the handler was told to stop {STOP_WARNING_DELAY:?} ago and is still running; until it stops, the lease is \
                  not released, and this process wins no new term. A handler that computes or blocks for long must \
                  check now and then whether its deadline has passed"
             ));
         }
     }
 
-    fn tell_work(&self, detail: String) {
-        self.tell(Event::Problem { class: Class::Election(ProblemClass::Work), detail });
+    fn emit_work_problem(&self, detail: String) {
+        self.emit(Event::Problem { class: ProblemKind::Election(ProblemClass::Work), detail });
     }
 
     pub(super) fn is_leaving(&self) -> bool {
-        self.leaving.is_some()
+        self.leaving_since.is_some()
     }
 
     pub(super) fn is_done(&self) -> bool {
-        if self.left {
+        if self.has_left {
             return true;
         }
         if self.give_up_at().is_none_or(|at| self.now() < at) {
             return false;
         }
         match self.turn {
-            Some(_) => self.tell_work(format!(
+            Some(_) => self.emit_work_problem(format!(
                 "the handler did not stop within {LEAVE_LIMIT:?}, so the lease is not released, but expires"
             )),
-            None => self.tell(Event::Problem {
-                class: Class::Election(ProblemClass::Unreachable),
+            None => self.emit(Event::Problem {
+                class: ProblemKind::Election(ProblemClass::Unreachable),
                 detail: format!(
                     "the election could not be left within {LEAVE_LIMIT:?}, since the storage account did not answer; if \
                      this candidate holds the lease, that expires"
@@ -139,20 +139,20 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
 
     /// When to leave without a release.
     fn give_up_at(&self) -> Option<Duration> {
-        let leaving = self.leaving?;
+        let leaving_since = self.leaving_since?;
         let since = match &self.turn {
-            Some(turn) => turn.ordered_at()?.max(leaving),
-            None => leaving + self.queued(),
+            Some(turn) => turn.ordered_at()?.max(leaving_since),
+            None => leaving_since + self.queue_time(),
         };
         Some(since + LEAVE_LIMIT)
     }
 
     /// How long steps have waited for those of others since it is leaving, the one in flight included.
-    fn queued(&self) -> Duration {
-        let (Some(leaving), Some(asked)) = (self.leaving, self.asked) else { return self.queued };
-        let waited = self.runner.elector.waited();
-        let began = waited.map_or_else(|| self.now(), |waited| asked + waited);
-        self.queued + began.saturating_sub(asked.max(leaving))
+    fn queue_time(&self) -> Duration {
+        let (Some(leaving_since), Some(step_sent_at)) = (self.leaving_since, self.step_sent_at) else { return self.queue_time };
+        let queue_time = self.runner.elector.queue_time();
+        let started_at = queue_time.map_or_else(|| self.now(), |waited| step_sent_at + waited);
+        self.queue_time + started_at.saturating_sub(step_sent_at.max(leaving_since))
     }
 
     /// The step that is due, if one is.
@@ -162,44 +162,44 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if self.state.is_none() && self.turn.is_some() {
             return None;
         }
-        let due = self.now() >= self.next;
-        if self.leaving.is_some() && self.turn.is_none() {
-            if self.said_goodbye {
+        let is_due = self.now() >= self.next_step_at;
+        if self.leaving_since.is_some() && self.turn.is_none() {
+            if self.leave_sent {
                 // The release may wait for a token that was asked for beside the steps.
-                if let Some(answer) = self.orders.pop_front() {
+                if let Some(answer) = self.queued_inputs.pop_front() {
                     return Some(self.runner.step(self.state.clone(), Some(answer)));
                 }
-                if !due {
+                if !is_due {
                     return None;
                 }
             }
-            self.said_goodbye = true;
+            self.leave_sent = true;
             // Brings the end of the turn; a word of its own would have another turn claimed.
-            let result = match self.word.take() {
+            let turn_result = match self.next_input.take() {
                 Some(Word::TurnEnded(result)) => Some(result),
                 _ => None,
             };
-            return Some(self.runner.step(self.state.clone(), Some(Word::Leave(result))));
+            return Some(self.runner.step(self.state.clone(), Some(Word::Leave(turn_result))));
         }
         // One that begins anew, after a failure, is told when it is its time.
-        let told = due || self.state.is_some();
-        let word = match self.word.take() {
-            None if told => {
-                let hint = || std::mem::take(&mut self.hinted).then_some(Word::Hint);
-                self.orders.pop_front().or_else(hint)
+        let may_send = is_due || self.state.is_some();
+        let input = match self.next_input.take() {
+            None if may_send => {
+                let hint = || std::mem::take(&mut self.has_hint).then_some(Word::Hint);
+                self.queued_inputs.pop_front().or_else(hint)
             }
-            word => word,
+            input => input,
         };
-        (due || word.is_some()).then(|| self.runner.step(self.state.clone(), word))
+        (is_due || input.is_some()).then(|| self.runner.step(self.state.clone(), input))
     }
 
     /// When the loop must wake up even if nothing happens.
     pub(super) fn wake_at(&self, stepping: bool) -> Duration {
         let turn = self.turn.as_ref().and_then(RunningTurn::wake_at);
-        let waits = stepping || (self.state.is_none() && self.turn.is_some());
-        let step = (!waits).then_some(self.next);
-        let told = !waits && !self.orders.is_empty() && self.state.is_some();
-        let step = if told { Some(self.now()) } else { step };
+        let must_wait = stepping || (self.state.is_none() && self.turn.is_some());
+        let step = (!must_wait).then_some(self.next_step_at);
+        let has_input = !must_wait && !self.queued_inputs.is_empty() && self.state.is_some();
+        let step = if has_input { Some(self.now()) } else { step };
         // A step that was not polled yet does not know how long it waits.
         let end = self.give_up_at().map(|at| at.min(self.now() + LEAVE_LIMIT));
         [turn, step, end].into_iter().flatten().min().unwrap_or_else(|| self.now() + STEP_LIMIT)
@@ -208,63 +208,63 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn leave(&mut self) {
         let now = self.now();
         // Before anything is given up.
-        self.tell(Event::Leaving { grace: self.runner.time_to_end() });
-        self.leaving = Some(now);
+        self.emit(Event::Leaving { grace: self.runner.grace_period() });
+        self.leaving_since = Some(now);
         // What went out beside the steps stays answered.
-        self.orders.retain(|word| matches!(word, Word::Answered(_)));
+        self.queued_inputs.retain(|input| matches!(input, Word::BackgroundReply(_)));
         if let Some(turn) = &mut self.turn {
-            turn.give_grace(now.saturating_add(self.runner.time_to_end()));
+            turn.set_grace(now.saturating_add(self.runner.grace_period()));
         }
         self.enforce();
     }
 
     /// Takes an order, to be told in a step of its own.
-    pub(super) fn ordered(&mut self, order: Order) {
-        if self.leaving.is_some() {
+    pub(super) fn on_order(&mut self, order: Order) {
+        if self.leaving_since.is_some() {
             return;
         }
-        self.tell(Event::Ordered { order: order.to_string() });
-        self.orders.push_back(match order {
+        self.emit(Event::Ordered { order: order.to_string() });
+        self.queued_inputs.push_back(match order {
             Order::Resign => Word::Resign,
             Order::HandOver(to) => Word::HandOver(to),
-            Order::Ready(ready) => {
-                self.may_contend = ready;
-                Word::Ready(self.contends())
+            Order::Ready(is_ready) => {
+                self.may_contend = is_ready;
+                Word::Ready(self.is_contending())
             }
         });
     }
 
-    pub(super) fn hinted(&mut self) {
-        self.hinted = true;
+    pub(super) fn on_hint(&mut self) {
+        self.has_hint = true;
     }
 
     /// Whether it waits for its process.
-    pub(super) fn gets_ready(&self) -> bool {
-        !self.ready && self.leaving.is_none()
+    pub(super) fn awaits_ready(&self) -> bool {
+        !self.is_ready && self.leaving_since.is_none()
     }
 
     /// Its process can work from now on.
-    pub(super) fn becomes_ready(&mut self) {
-        self.ready = true;
-        self.orders.push_back(Word::Ready(self.contends()));
-        let detail = match self.contends() {
+    pub(super) fn on_ready(&mut self) {
+        self.is_ready = true;
+        self.queued_inputs.push_back(Word::Ready(self.is_contending()));
+        let detail = match self.is_contending() {
             true => "ready, so this candidate now contends",
             false => "ready, but ordered not to contend",
         };
-        self.tell(Event::Note { detail: detail.to_owned() });
+        self.emit(Event::Note { detail: detail.to_owned() });
     }
 
     /// Returns true if it may contend. A new elector does not know that.
-    fn contends(&self) -> bool {
-        self.may_contend && self.ready
+    fn is_contending(&self) -> bool {
+        self.may_contend && self.is_ready
     }
 
     /// The leadership is about to be given up, after the turn that runs; by `limit` if it is handed over.
     fn wind_down(&mut self, limit: Option<Duration>) {
-        let end = self.now().saturating_add(self.runner.time_to_end());
+        let end = self.now().saturating_add(self.runner.grace_period());
         if let Some(turn) = &mut self.turn {
             let end = turn.grace().unwrap_or(end);
-            turn.give_grace(limit.map_or(end, |limit| end.min(limit)));
+            turn.set_grace(limit.map_or(end, |limit| end.min(limit)));
         }
         self.enforce();
     }
@@ -277,75 +277,75 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
     }
 
-    pub(super) fn turn_ended(&mut self, end: TurnEnd) {
+    pub(super) fn on_turn_ended(&mut self, end: TurnEnd) {
         let Some(turn) = self.turn.take() else { return };
-        let (now, end) = (self.now(), turn.judge(end));
-        if self.leaving.is_some() {
-            (self.leaving, self.queued) = (Some(now), Duration::ZERO);
+        let (now, end) = (self.now(), turn.final_end(end));
+        if self.leaving_since.is_some() {
+            (self.leaving_since, self.queue_time) = (Some(now), Duration::ZERO);
         }
         let elapsed = now.saturating_sub(turn.started);
         let reason = end.detail().map(str::to_owned);
         let result = TurnResult { outcome: end.outcome(), reason };
-        let before = self.before();
-        self.tell(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed, before });
+        let other_turns = self.other_turns();
+        self.emit(Event::TurnEnded { turn: turn.turn.clone(), end, elapsed, other_turns });
         // Without state it was the turn of an earlier candidate.
         if self.state.is_some() {
-            self.word = Some(Word::TurnEnded(result));
+            self.next_input = Some(Word::TurnEnded(result));
         }
     }
 
     /// Compares this machine's clock with the service's time in a report whose instant was `ago` before now.
-    fn compare_clocks(&mut self, report: &Report, ago: Duration, events: &dyn Fn(Event)) {
-        self.service_time.update(report, ago);
+    fn compare_clocks(&mut self, report: &Report, age: Duration, events: &dyn Fn(Event)) {
+        self.service_time.update(report, age);
         if let Some(difference) = &self.service_time.difference
             && !CLOCK_IS_REPORTED.swap(true, Ordering::Relaxed)
         {
-            let class = Class::Election(ProblemClass::Clock);
+            let class = ProblemKind::Election(ProblemClass::Clock);
             events(Event::Problem { class, detail: difference.to_string() });
         }
     }
 
     /// What is known of other turns when one ends.
-    fn before(&self) -> Box<Outlook> {
+    fn other_turns(&self) -> Box<TurnSummary> {
         let turns = self.turns.as_ref();
-        let outlook = turns.map(|turns| Outlook::at(self.service_time.now(), turns));
-        Box::new(Outlook { last_turn: None, ..outlook.unwrap_or_default() })
+        let outlook = turns.map(|turns| TurnSummary::new(self.service_time.now(), turns));
+        Box::new(TurnSummary { last_turn: None, ..outlook.unwrap_or_default() })
     }
 
     /// Takes the answer to a request that went out beside the steps.
-    pub(super) fn answered(&mut self, answer: Result<Response, Failure>) {
+    pub(super) fn on_background_reply(&mut self, reply: Result<Response, Failure>) {
         // A candidate that began anew did not ask.
         if self.state.is_some() {
-            self.orders.push_front(Word::Answered(Told { reply: answer, at: wall() }));
+            self.queued_inputs.push_front(Word::BackgroundReply(BackgroundReply { result: reply, received_at: wall_clock() }));
         }
     }
 
     /// Takes the result of a step, and obeys it. The request to send beside the next ones.
-    pub(super) fn stepped(
+    pub(super) fn on_step_result(
         &mut self,
         taken_at: Duration,
         result: Result<Report, ElectorError>,
     ) -> Option<Request> {
         let events = self.runner.events.clone();
-        self.queued = self.queued();
-        self.asked = None;
-        if let Some(late) = self.runner.elector.late() {
-            let what =
+        self.queue_time = self.queue_time();
+        self.step_sent_at = None;
+        if let Some(late) = self.runner.elector.lateness() {
+            let cause =
                 format!("a step of this candidate, which has the lease, began {late:.1?} late");
-            self.tell(Event::overload(&what));
+            self.emit(Event::overload(&cause));
         }
         let report = match result {
             Ok(report) => report,
             Err(error) => {
-                self.tell(Event::component_problem(error.to_string()));
-                self.narrator.forget(&*events);
+                self.emit(Event::component_problem(error.to_string()));
+                self.emitter.end_leadership(&*events);
                 self.stop_turn();
                 self.state = None;
-                self.word = None;
-                self.orders.clear();
-                let waits = !self.contends() && self.leaving.is_none();
-                self.orders.extend(waits.then_some(Word::Ready(false)));
-                self.next = self.now() + AFTER_FAILURE;
+                self.next_input = None;
+                self.queued_inputs.clear();
+                let must_wait = !self.is_contending() && self.leaving_since.is_none();
+                self.queued_inputs.extend(must_wait.then_some(Word::Ready(false)));
+                self.next_step_at = self.now() + RETRY_DELAY;
                 return None;
             }
         };
@@ -355,21 +355,21 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         if report.wind_down {
             let limit = report.wind_down_limit.map(|limit| taken_at.saturating_add(limit));
             self.wind_down(limit);
-        } else if let (None, Some(turn)) = (self.leaving, &mut self.turn) {
+        } else if let (None, Some(turn)) = (self.leaving_since, &mut self.turn) {
             // Nobody came to take over: it goes on as long as it leads.
-            turn.take_back_grace();
+            turn.clear_grace();
         }
         (self.runner.reports)(&report, taken_at);
-        let ago = self.now().saturating_sub(taken_at);
+        let age = self.now().saturating_sub(taken_at);
         self.turns = report.turns.clone().or(self.turns.take());
-        self.compare_clocks(&report, ago, &*events);
+        self.compare_clocks(&report, age, &*events);
         let now = self.service_time.now();
-        self.narrator.tell(&report, self.turns.as_ref(), now, ago, &*events);
+        self.emitter.emit(&report, self.turns.as_ref(), now, age, &*events);
         self.state = Some(report.state);
-        self.next = taken_at.saturating_add(report.again_in);
-        self.left = report.role == Role::Left;
+        self.next_step_at = taken_at.saturating_add(report.again_in);
+        self.has_left = report.role == Role::Left;
         if let Some(turn) = report.run {
-            self.start(turn, taken_at);
+            self.start_turn(turn, taken_at);
         }
         if let (Role::Leading(leadership), Some(turn)) = (&report.role, &mut self.turn)
             && turn.turn.term == leadership.term
@@ -378,29 +378,29 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
         if report.background.is_some() {
             // The election has given up the request before: its answer would be taken for this one's.
-            self.orders.retain(|word| !matches!(word, Word::Answered(_)));
+            self.queued_inputs.retain(|input| !matches!(input, Word::BackgroundReply(_)));
         }
         report.background
     }
 
-    fn start(&mut self, turn: Turn, taken_at: Duration) {
+    fn start_turn(&mut self, turn: Turn, taken_at: Duration) {
         if self.turn.is_some() {
-            self.tell(Event::component_problem("a turn was ordered while another one runs"));
+            self.emit(Event::component_problem("a turn was ordered while another one runs"));
             return;
         }
         let now = self.now();
-        let until = taken_at + turn.valid_for;
-        if self.leaving.is_some() || until <= now {
+        let valid_until = taken_at + turn.valid_for;
+        if self.leaving_since.is_some() || valid_until <= now {
             // Claimed, but it will not run: nobody else may wait for it, and it is no attempt.
-            let (end, elapsed, before) = (TurnEnd::CutOff, Duration::ZERO, self.before());
-            self.tell(Event::TurnEnded { turn, end, elapsed, before });
+            let (end, elapsed, other_turns) = (TurnEnd::CutOff, Duration::ZERO, self.other_turns());
+            self.emit(Event::TurnEnded { turn, end, elapsed, other_turns });
             let result = TurnResult { outcome: Outcome::NotStarted, reason: None };
-            self.word = Some(Word::TurnEnded(result));
+            self.next_input = Some(Word::TurnEnded(result));
             return;
         }
-        self.tell(Event::TurnStarted { turn: turn.clone() });
-        let (handler, clock) = (self.runner.handler.clone(), self.runner.clock.reading());
-        let runtime = self.runner.turns.clone().unwrap_or_else(Handle::current);
-        self.turn = Some(RunningTurn::start(&runtime, handler, turn, until, clock));
+        self.emit(Event::TurnStarted { turn: turn.clone() });
+        let (handler, clock) = (self.runner.handler.clone(), self.runner.clock.handle());
+        let runtime = self.runner.turn_runtime.clone().unwrap_or_else(Handle::current);
+        self.turn = Some(RunningTurn::start(&runtime, handler, turn, valid_until, clock));
     }
 }

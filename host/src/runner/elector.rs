@@ -35,12 +35,12 @@ pub trait Elector: Send + Sync {
 
     /// How long the newest step waited for others before it began. None: it has not begun, and may
     /// wait for as long as it takes. Only what comes after that can take too long.
-    fn waited(&self) -> Option<Duration> {
+    fn queue_time(&self) -> Option<Duration> {
         Some(Duration::ZERO)
     }
 
     /// How late the newest step began, where that is to be told: the host has too much to do.
-    fn late(&self) -> Option<Duration> {
+    fn lateness(&self) -> Option<Duration> {
         None
     }
 
@@ -62,7 +62,7 @@ impl Elector for Election {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ElectorError> {
-        self.grant().map_err(|invalid| ElectorError::new(invalid.to_string()))?;
+        self.ensure_checked().map_err(|invalid| ElectorError::new(invalid.to_string()))?;
         Ok(Election::step(self, state.as_ref(), elapsed, event).await)
     }
 

@@ -1,7 +1,7 @@
 //! What a runner tells while it runs.
 
 use crate::handler::{Stream, TurnEnd};
-use crate::status::{ComingTurn, Outlook};
+use crate::status::{UpcomingTurn, TurnSummary};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub enum Event {
         valid_for: Duration,
         /// The next turn of the schedule, where that is known already.
         #[serde(skip_serializing_if = "Option::is_none")]
-        next_turn: Option<ComingTurn>,
+        next_turn: Option<UpcomingTurn>,
     },
     /// The leadership was prolonged.
     Renewed {
@@ -94,7 +94,7 @@ pub enum Event {
         /// Of the turns before this one the last success and the last failure, and the next slot; another
         /// attempt at this one may come before it. Empty as far as that is not known.
         #[serde(flatten)]
-        before: Box<Outlook>,
+        other_turns: Box<TurnSummary>,
     },
     /// This candidate leads no longer. It is for logs: the turn was cut at its [`Lease`](crate::Lease), and this
     /// comes when the step that was under way then is over. The handler may still be stopping; `TurnEnded` says when it has.
@@ -102,12 +102,12 @@ pub enum Event {
         /// The term that ended.
         term: u64,
         /// Why.
-        reason: Reason,
+        reason: StandDownReason,
     },
     /// Something went wrong. The candidate goes on.
     Problem {
         /// Of what kind it is.
-        class: Class,
+        class: ProblemKind,
         /// What happened, and what to do about it.
         detail: String,
     },
@@ -151,7 +151,7 @@ pub enum Event {
 /// Why a leadership ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum StandDownReason {
     /// The election says so. Shown as the contract spells it: `lease-lost`, for example.
     Election(EndingReason),
     /// The election component failed, and its state was lost. Shown as `component-failed`.
@@ -161,7 +161,7 @@ pub enum Reason {
 /// Of what kind a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Class {
+pub enum ProblemKind {
     /// One of the election's. Shown as the contract spells it: `unreachable`, for example.
     Election(ProblemClass),
     /// The election component itself failed. Shown as `component`.
@@ -189,13 +189,13 @@ impl Event {
                 TurnEnd::Failed(_) | TurnEnd::Trapped(_) | TurnEnd::TimedOut => Level::ERROR,
             },
             Self::StoodDown { reason, .. } => match reason {
-                Reason::Election(
+                StandDownReason::Election(
                     EndingReason::Left | EndingReason::Resigned | EndingReason::HandedOver,
                 ) => Level::INFO,
-                Reason::Election(_) | Reason::ComponentFailed => Level::WARN,
+                StandDownReason::Election(_) | StandDownReason::ComponentFailed => Level::WARN,
             },
             Self::Problem { class, .. } => match class {
-                Class::Election(
+                ProblemKind::Election(
                     ProblemClass::Configuration
                     | ProblemClass::UnusableBlob
                     | ProblemClass::ForeignLease
@@ -204,30 +204,30 @@ impl Event {
                     | ProblemClass::Schedule
                     | ProblemClass::Work,
                 )
-                | Class::Component
-                | Class::Process => Level::ERROR,
-                Class::Election(_) | Class::Log | Class::Overload | Class::Telemetry => Level::WARN,
+                | ProblemKind::Component
+                | ProblemKind::Process => Level::ERROR,
+                ProblemKind::Election(_) | ProblemKind::Log | ProblemKind::Overload | ProblemKind::Telemetry => Level::WARN,
             },
             _ => Level::INFO,
         }
     }
 
     /// What is due comes too late, or not at all.
-    pub(super) fn overload(what: &str) -> Self {
+    pub(super) fn overload(cause: &str) -> Self {
         let detail = format!(
-            "{what}: this process was paused, is short of processor time, or has more elections than the account \
+            "{cause}: this process was paused, is short of processor time, or has more elections than the account \
              answers in time. While its leaders are late, it wins no election. Give it more processor time, or fewer elections"
         );
-        Self::Problem { class: Class::Overload, detail }
+        Self::Problem { class: ProblemKind::Overload, detail }
     }
 
     /// A problem that the component did not report, since it is its own.
     pub(super) fn component_problem(detail: impl Into<String>) -> Self {
-        Self::Problem { class: Class::Component, detail: detail.into() }
+        Self::Problem { class: ProblemKind::Component, detail: detail.into() }
     }
 }
 
-impl Reason {
+impl StandDownReason {
     /// As logs and pages show it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -238,7 +238,7 @@ impl Reason {
     }
 }
 
-impl Class {
+impl ProblemKind {
     /// As logs, pages and figures show it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -253,25 +253,25 @@ impl Class {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for StandDownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Serialize for Reason {
+impl Serialize for StandDownReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-impl Serialize for Class {
+impl Serialize for ProblemKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
@@ -339,7 +339,7 @@ mod tests {
             r#"{"event":"elected","term":7,"valid_for_ms":12000}"#
         );
         assert_eq!(
-            json(Event::StoodDown { term: 7, reason: Reason::Election(EndingReason::LeaseLost) }),
+            json(Event::StoodDown { term: 7, reason: StandDownReason::Election(EndingReason::LeaseLost) }),
             r#"{"event":"stood-down","term":7,"reason":"lease-lost"}"#
         );
         assert_eq!(
@@ -368,7 +368,7 @@ mod tests {
                 turn,
                 end: TurnEnd::CutOff,
                 elapsed: Duration::from_millis(3),
-                before: Box::default(),
+                other_turns: Box::default(),
             }),
             r#"{"event":"turn-ended","term":7,"slot":"1970-01-01T00:00:01.500Z","outcome":"cut-off","elapsed_ms":3}"#
         );

@@ -14,10 +14,10 @@ pub(crate) mod trace;
 mod turn;
 
 pub use elector::{Elector, ElectorError};
-pub use event::{Class, Event, Reason};
+pub use event::{ProblemKind, Event, StandDownReason};
 pub use order::Order;
 
-use crate::future::{BoxFuture, becomes_true, if_any};
+use crate::future::{BoxFuture, wait_until_true, or_pending};
 use crate::handler::{Handler, TurnEnd};
 use candidate::Candidate;
 use std::future::poll_fn;
@@ -37,7 +37,7 @@ use turn::RunningTurn;
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
 /// A limit that is noticed so long after it passed says that the process did not run, and the requests of its step neither.
-const ASLEEP: Duration = Duration::from_secs(1);
+const SLEEP_THRESHOLD: Duration = Duration::from_secs(1);
 
 /// Who is shown each report, and the instant that its durations are counted from.
 type Observer = dyn Fn(&Report, Duration) + Send + Sync;
@@ -48,12 +48,12 @@ pub struct Runner<E, C> {
     handler: Arc<dyn Handler>,
     pub(crate) clock: C,
     grace: Option<Duration>,
-    turns: Option<Handle>,
+    turn_runtime: Option<Handle>,
     ready: watch::Receiver<bool>,
     hints: Arc<Notify>,
     events: Arc<dyn Fn(Event) + Send + Sync>,
     reports: Arc<Observer>,
-    kept: Option<Arc<dyn Send + Sync>>,
+    guard: Option<Arc<dyn Send + Sync>>,
 }
 
 impl<E: Elector, C: Clock> Runner<E, C> {
@@ -66,12 +66,12 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             handler: Arc::new(handler),
             clock,
             grace: None,
-            turns: None,
+            turn_runtime: None,
             ready: watch::Sender::new(true).subscribe(),
             hints: Arc::default(),
             events: Arc::new(|event| event.emit()),
             reports: Arc::new(|_, _| {}),
-            kept: None,
+            guard: None,
         }
     }
 
@@ -87,8 +87,8 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// Runs turns on this runtime, so that a handler that computes for long holds up nothing on the one that this runs on.
     /// It is the same one unless it is set. It must outlast the turns, and somebody must drive it.
     #[must_use]
-    pub fn turns_on(mut self, runtime: Handle) -> Self {
-        self.turns = Some(runtime);
+    pub fn run_turns_on(mut self, runtime: Handle) -> Self {
+        self.turn_runtime = Some(runtime);
         self
     }
 
@@ -112,12 +112,12 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// any more: a handler that did not stop in time may run for longer. Whoever sees then that no clone is left may
     /// contend for the same election again in this process. When the future of `run` is dropped, nobody waits for turns.
     #[must_use]
-    pub fn keeping(mut self, kept: Arc<dyn Send + Sync>) -> Self {
-        self.kept = Some(kept);
+    pub fn hold_until_stopped(mut self, guard: Arc<dyn Send + Sync>) -> Self {
+        self.guard = Some(guard);
         self
     }
 
-    fn time_to_end(&self) -> Duration {
+    fn grace_period(&self) -> Duration {
         self.grace.unwrap_or_else(|| self.handler.grace())
     }
 
@@ -129,10 +129,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// neither block nor panic: it is called in the loop that renews the lease and ends the work in time.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
-        let earlier = self.events;
+        let previous = self.events;
         self.events = Arc::new(move |event: Event| {
             events(event.clone());
-            earlier(event);
+            previous(event);
         });
         self
     }
@@ -144,10 +144,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         mut self,
         reports: impl Fn(&Report, Duration) + Send + Sync + 'static,
     ) -> Self {
-        let earlier = self.reports;
+        let previous = self.reports;
         self.reports = Arc::new(move |report, taken_at| {
             reports(report, taken_at);
-            earlier(report, taken_at);
+            previous(report, taken_at);
         });
         self
     }
@@ -171,37 +171,37 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     /// # Panics
     ///
     /// Outside a runtime of tokio, or in one without its drivers for I/O and time.
-    pub async fn run(&mut self, leave: impl Future<Output = ()>) {
-        self.run_with(leave, &mut mpsc::channel(1).1).await;
+    pub async fn run(&mut self, shutdown: impl Future<Output = ()>) {
+        self.run_with(shutdown, &mut mpsc::channel(1).1).await;
     }
 
     /// The same, and obeys orders as they come.
     pub async fn run_with(
         &mut self,
-        leave: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
-        let span = trace::of_candidate(self.elector.names());
+        let span = trace::candidate_span(self.elector.names());
         // One at a time: a second one would share the elector.
         let this = &*self;
         // An argument has its place beside that of what it becomes: both of these are pointers.
         let candidate = Box::new(Candidate::new(this));
-        this.drive(candidate, pin!(leave), orders).instrument(span).await;
+        this.drive(candidate, pin!(shutdown), orders).instrument(span).await;
     }
 
     async fn drive(
         &self,
         mut candidate: Box<Candidate<'_, E, C>>,
-        mut leave: Pin<&mut impl Future<Output = ()>>,
+        mut shutdown: Pin<&mut impl Future<Output = ()>>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
         let mut readiness = self.ready.clone();
-        let mut ready = pin!(becomes_true(&mut readiness));
+        let mut ready = pin!(wait_until_true(&mut readiness));
         let mut step: Option<Step<'_>> = None;
         // A request beside the steps.
-        let mut beside: Option<BoxFuture<'_, Result<Response, Failure>>> = None;
+        let mut background: Option<BoxFuture<'_, Result<Response, Failure>>> = None;
         // One that was told so before it began contends for nothing.
-        if poll_fn(|context| Poll::Ready(leave.as_mut().poll(context).is_ready())).await {
+        if poll_fn(|context| Poll::Ready(shutdown.as_mut().poll(context).is_ready())).await {
             candidate.leave();
         }
         loop {
@@ -212,45 +212,45 @@ impl<E: Elector, C: Clock> Runner<E, C> {
             }
             if step.is_none() {
                 step = candidate.next_step();
-                candidate.asked = step.as_ref().map(|step| step.taken_at);
+                candidate.step_sent_at = step.as_ref().map(|step| step.taken_at);
             }
-            let wake = candidate.wake_at(step.is_some());
-            let happened = select! {
+            let wake_at = candidate.wake_at(step.is_some());
+            let wakeup = select! {
                 biased;
-                () = &mut leave, if !candidate.is_leaving() => Happened::Leave,
-                () = &mut ready, if candidate.gets_ready() => Happened::Ready,
-                Some(order) = orders.recv() => Happened::Ordered(order),
-                end = seen_stopped(&mut candidate.turn) => Happened::TurnEnded(end),
-                result = if_any(step.as_mut().map(|step| &mut step.future)) => Happened::Stepped(Box::new(result)),
-                answer = if_any(beside.as_mut()) => Happened::Answered(answer),
-                () = self.hints.notified() => Happened::Hinted,
-                () = self.clock.sleep_until(wake) => continue,
+                () = &mut shutdown, if !candidate.is_leaving() => Wakeup::Leave,
+                () = &mut ready, if candidate.awaits_ready() => Wakeup::Ready,
+                Some(order) = orders.recv() => Wakeup::Ordered(order),
+                end = wait_until_stopped(&mut candidate.turn) => Wakeup::TurnEnded(end),
+                result = or_pending(step.as_mut().map(|step| &mut step.future)) => Wakeup::Stepped(Box::new(result)),
+                answer = or_pending(background.as_mut()) => Wakeup::BackgroundReply(answer),
+                () = self.hints.notified() => Wakeup::Hint,
+                () = self.clock.sleep_until(wake_at) => continue,
             };
             candidate.enforce();
-            match happened {
-                Happened::Leave => candidate.leave(),
-                Happened::Ready => candidate.becomes_ready(),
-                Happened::Ordered(order) => candidate.ordered(order),
-                Happened::Hinted => candidate.hinted(),
-                Happened::TurnEnded(end) => candidate.turn_ended(end),
-                Happened::Stepped(result) => {
+            match wakeup {
+                Wakeup::Leave => candidate.leave(),
+                Wakeup::Ready => candidate.on_ready(),
+                Wakeup::Ordered(order) => candidate.on_order(order),
+                Wakeup::Hint => candidate.on_hint(),
+                Wakeup::TurnEnded(end) => candidate.on_turn_ended(end),
+                Wakeup::Stepped(result) => {
                     let taken_at =
                         step.take().map_or_else(|| self.clock.now(), |step| step.taken_at);
-                    if let Some(request) = candidate.stepped(taken_at, *result) {
-                        beside = Some(Box::pin(self.elector.send(request)));
+                    if let Some(request) = candidate.on_step_result(taken_at, *result) {
+                        background = Some(Box::pin(self.elector.send(request)));
                     }
                 }
-                Happened::Answered(answer) => {
-                    beside = None;
-                    candidate.answered(answer);
+                Wakeup::BackgroundReply(answer) => {
+                    background = None;
+                    candidate.on_background_reply(answer);
                 }
             }
         }
-        if let (Some(mut turn), Some(kept)) = (candidate.turn.take(), self.kept.clone()) {
+        if let (Some(mut turn), Some(guard)) = (candidate.turn.take(), self.guard.clone()) {
             turn.stop(self.clock.now(), TurnEnd::CutOff);
             Handle::current().spawn(async move {
-                turn.seen_stopped().await;
-                drop(kept);
+                turn.wait_until_stopped().await;
+                drop(guard);
             });
         }
         drop(candidate);
@@ -258,10 +258,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 
     /// A step, and the limit that only a broken component meets.
-    fn step(&self, state: Option<State>, word: Option<Word>) -> Step<'_> {
+    fn step(&self, state: Option<State>, input: Option<Word>) -> Step<'_> {
         let taken_at = self.clock.now();
         let future = async move {
-            let mut step = pin!(self.elector.step(state, taken_at, word));
+            let mut step = pin!(self.elector.step(state, taken_at, input));
             let mut limit = taken_at + STEP_LIMIT;
             loop {
                 select! {
@@ -269,21 +269,21 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                     result = &mut step => return result,
                     () = self.clock.sleep_until(limit) => {}
                 }
-                let began = self.elector.waited().map(|waited| taken_at + waited);
-                if began.is_none() {
-                    let waits = self.clock.now().saturating_sub(taken_at).as_secs();
-                    let waits = format!("this election has made no step for {waits} s");
-                    (self.events)(Event::overload(&waits));
+                let started_at = self.elector.queue_time().map(|waited| taken_at + waited);
+                if started_at.is_none() {
+                    let waited_seconds = self.clock.now().saturating_sub(taken_at).as_secs();
+                    let cause = format!("this election has made no step for {waited_seconds} s");
+                    (self.events)(Event::overload(&cause));
                 }
                 // A machine that slept leaves the step no time to end.
                 let now = self.clock.now();
-                let began = began.filter(|_| now.saturating_sub(limit) < ASLEEP);
-                let later = began.unwrap_or(now) + STEP_LIMIT;
-                if later <= limit {
+                let began = started_at.filter(|_| now.saturating_sub(limit) < SLEEP_THRESHOLD);
+                let next_limit = began.unwrap_or(now) + STEP_LIMIT;
+                if next_limit <= limit {
                     let error = format!("a step took more than {STEP_LIMIT:?}");
                     return Err(ElectorError::new(error));
                 }
-                limit = later;
+                limit = next_limit;
             }
         };
         Step { taken_at, future: Box::pin(future) }
@@ -296,20 +296,20 @@ struct Step<'a> {
     future: BoxFuture<'a, Result<Report, ElectorError>>,
 }
 
-enum Happened {
+enum Wakeup {
     Leave,
     Ready,
     Ordered(Order),
-    Hinted,
+    Hint,
     TurnEnded(TurnEnd),
     Stepped(Box<Result<Report, ElectorError>>),
-    Answered(Result<Response, Failure>),
+    BackgroundReply(Result<Response, Failure>),
 }
 
 /// Completes when nothing of the turn runs any more; never, when there is none.
-async fn seen_stopped(turn: &mut Option<RunningTurn>) -> TurnEnd {
+async fn wait_until_stopped(turn: &mut Option<RunningTurn>) -> TurnEnd {
     match turn {
-        Some(turn) => turn.seen_stopped().await,
+        Some(turn) => turn.wait_until_stopped().await,
         None => std::future::pending().await,
     }
 }

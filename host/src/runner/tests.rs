@@ -6,7 +6,7 @@ mod orders;
 mod stopping;
 mod waiting;
 
-use super::{Candidate, Elector, ElectorError, Event, Order, Runner, seen_stopped};
+use super::{Candidate, Elector, ElectorError, Event, Order, Runner, wait_until_stopped};
 use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::collections::VecDeque;
@@ -66,13 +66,13 @@ struct Script {
 }
 
 struct Reply {
-    takes: Duration,
+    duration: Duration,
     report: Result<Report, ElectorError>,
 }
 
 impl Reply {
-    fn takes(mut self, time: Duration) -> Self {
-        self.takes = time;
+    fn with_duration(mut self, time: Duration) -> Self {
+        self.duration = time;
         self
     }
 
@@ -81,19 +81,19 @@ impl Reply {
         self
     }
 
-    fn again_in(self, time: u64) -> Self {
+    fn with_again_in(self, time: u64) -> Self {
         self.change(|report| report.again_in = seconds(time))
     }
 
     /// With a turn for slot 0 that may last as long as the leadership.
-    fn run(self, turn: Turn) -> Self {
+    fn with_turn(self, turn: Turn) -> Self {
         self.change(|report| report.run = Some(turn))
     }
 }
 
 fn reply(role: Role) -> Reply {
-    let report = Report { state: State::from(vec![1]), ..Report::of(role, seconds(4)) };
-    Reply { takes: Duration::ZERO, report: Ok(report) }
+    let report = Report { state: State::from(vec![1]), ..Report::new(role, seconds(4)) };
+    Reply { duration: Duration::ZERO, report: Ok(report) }
 }
 
 fn leading(term: u64) -> Reply {
@@ -126,7 +126,7 @@ fn turn(term: u64) -> Turn {
 }
 
 fn trap() -> Reply {
-    Reply { takes: Duration::ZERO, report: Err(ElectorError::new("trap")) }
+    Reply { duration: Duration::ZERO, report: Err(ElectorError::new("trap")) }
 }
 
 impl Elector for Script {
@@ -134,38 +134,38 @@ impl Elector for Script {
         &self,
         state: Option<State>,
         elapsed: Duration,
-        word: Option<Word>,
+        input: Option<Word>,
     ) -> Result<Report, ElectorError> {
         assert_eq!(elapsed, self.log.clock.now());
-        let known = if state.is_some() { "" } else { " as new" };
-        self.log.add(match &word {
-            None => format!("step{known}"),
-            Some(Word::Leave(None)) => format!("step{known}: leave"),
+        let suffix = if state.is_some() { "" } else { " as new" };
+        self.log.add(match &input {
+            None => format!("step{suffix}"),
+            Some(Word::Leave(None)) => format!("step{suffix}: leave"),
             Some(Word::Leave(Some(result))) => {
-                format!("step{known}: leave, {}", said(result.outcome))
+                format!("step{suffix}: leave, {}", outcome_text(result.outcome))
             }
             Some(Word::LeaveLate(_)) => unreachable!("no host says this"),
-            Some(Word::TurnEnded(result)) => format!("step{known}: {}", said(result.outcome)),
-            Some(Word::ResetSlot) => format!("step{known}: reset slot"),
-            Some(Word::Resign) => format!("step{known}: resign"),
-            Some(Word::HandOver(to)) => format!("step{known}: hand over to {to}"),
-            Some(Word::Ready(false)) => format!("step{known}: not ready"),
-            Some(Word::Ready(true)) => format!("step{known}: ready"),
-            Some(Word::Answered(answer)) => {
-                format!("step{known}: answered {}", answer.reply.is_ok())
+            Some(Word::TurnEnded(result)) => format!("step{suffix}: {}", outcome_text(result.outcome)),
+            Some(Word::ResetSlot) => format!("step{suffix}: reset slot"),
+            Some(Word::Resign) => format!("step{suffix}: resign"),
+            Some(Word::HandOver(to)) => format!("step{suffix}: hand over to {to}"),
+            Some(Word::Ready(false)) => format!("step{suffix}: not ready"),
+            Some(Word::Ready(true)) => format!("step{suffix}: ready"),
+            Some(Word::BackgroundReply(answer)) => {
+                format!("step{suffix}: answered {}", answer.result.is_ok())
             }
-            Some(Word::Hint) => format!("step{known}: hint"),
+            Some(Word::Hint) => format!("step{suffix}: hint"),
         });
         let next = self.replies.lock().unwrap().pop_front();
         let next = next.unwrap_or_else(|| {
-            reply(if matches!(word, Some(Word::Leave(_))) { Role::Left } else { Role::Undecided })
+            reply(if matches!(input, Some(Word::Leave(_))) { Role::Left } else { Role::Undecided })
         });
-        self.log.clock.sleep_until(elapsed + next.takes).await;
+        self.log.clock.sleep_until(elapsed + next.duration).await;
         next.report
     }
 }
 
-fn said(outcome: Outcome) -> &'static str {
+fn outcome_text(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Succeeded => "succeeded",
         Outcome::Failed => "failed",
@@ -179,7 +179,7 @@ fn said(outcome: Outcome) -> &'static str {
 
 /// A handler whose turns last for a time, and that tells when it is dropped.
 struct Work {
-    lasts: Duration,
+    duration: Duration,
     log: Log,
 }
 
@@ -195,12 +195,12 @@ impl Handler for Work {
     fn on_tick(&self, turn: Turn, _lease: Lease) -> BoxFuture<'_, TurnEnd> {
         let log = self.log.clone();
         Box::pin(async move {
-            let left = turn.valid_for;
-            let left = if left < seconds(12) { format!(", {left:?} left") } else { String::new() };
-            log.add(format!("work begins, term {}{left}", turn.term));
+            let remaining = turn.valid_for;
+            let suffix = if remaining < seconds(12) { format!(", {remaining:?} left") } else { String::new() };
+            log.add(format!("work begins, term {}{suffix}", turn.term));
             let clock = log.clock.clone();
             let _guard = Guard(log);
-            clock.sleep_until(clock.now() + self.lasts).await;
+            clock.sleep_until(clock.now() + self.duration).await;
             TurnEnd::Succeeded
         })
     }
@@ -211,34 +211,34 @@ impl Handler for Work {
 }
 
 /// Runs a candidate that is told to leave after `leave` seconds, and returns what happened.
-fn play(lasts: u64, leave: u64, replies: impl IntoIterator<Item = Reply>) -> Vec<String> {
-    play_with_grace(0, lasts, leave, replies)
+fn play(duration: u64, leave: u64, replies: impl IntoIterator<Item = Reply>) -> Vec<String> {
+    play_with_grace(0, duration, leave, replies)
 }
 
 fn play_with_grace(
     grace: u64,
-    lasts: u64,
+    duration: u64,
     leave: u64,
     replies: impl IntoIterator<Item = Reply>,
 ) -> Vec<String> {
-    play_with_orders(Vec::new(), grace, lasts, leave, replies)
+    play_with_orders(Vec::new(), grace, duration, leave, replies)
 }
 
 /// The same with orders, each at a second.
 fn play_with_orders(
-    ordered: Vec<(u64, Order)>,
+    orders: Vec<(u64, Order)>,
     grace: u64,
-    lasts: u64,
+    duration: u64,
     leave: u64,
     replies: impl IntoIterator<Item = Reply>,
 ) -> Vec<String> {
-    play_with(|runner| runner.grace(seconds(grace)), ordered, lasts, leave, replies)
+    play_with(|runner| runner.grace(seconds(grace)), orders, duration, leave, replies)
 }
 
 fn play_with(
-    changed: impl FnOnce(Runner<Script, VirtualClock>) -> Runner<Script, VirtualClock>,
-    ordered: Vec<(u64, Order)>,
-    lasts: u64,
+    configure: impl FnOnce(Runner<Script, VirtualClock>) -> Runner<Script, VirtualClock>,
+    orders_at: Vec<(u64, Order)>,
+    duration: u64,
     leave: u64,
     replies: impl IntoIterator<Item = Reply>,
 ) -> Vec<String> {
@@ -246,28 +246,28 @@ fn play_with(
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Script { replies, log: log.clone() };
-        let work = Work { lasts: seconds(lasts), log: log.clone() };
-        let told = log.clone();
-        let mut runner = changed(Runner::new(elector, work, clock.clone()))
-            .on_event(move |event| told.event(&event));
-        let (order, mut orders) = mpsc::channel(8);
+        let work = Work { duration: seconds(duration), log: log.clone() };
+        let event_log = log.clone();
+        let mut runner = configure(Runner::new(elector, work, clock.clone()))
+            .on_event(move |event| event_log.event(&event));
+        let (order_sender, mut order_receiver) = mpsc::channel(8);
         let ordering = async {
-            for (at, what) in ordered {
+            for (at, next_order) in orders_at {
                 clock.sleep_until(seconds(at)).await;
-                order.send(what).await.unwrap();
+                order_sender.send(next_order).await.unwrap();
             }
         };
         let leave = clock.sleep_until(seconds(leave));
-        tokio::join!(runner.run_with(leave, &mut orders), ordering);
+        tokio::join!(runner.run_with(leave, &mut order_receiver), ordering);
         log.read()
     })
 }
 
 #[test]
-fn a_turn_runs_to_its_end_and_its_outcome_is_told_at_once() {
-    let seen = play(1, 2, [leading(7).run(turn(7)), leading(7)]);
+fn a_turn_runs_to_its_end_and_its_outcome_is_reported_at_once() {
+    let lines = play(1, 2, [leading(7).with_turn(turn(7)), leading(7)]);
     assert_eq!(
-        seen,
+        lines,
         [
             "0 step as new",
             "0 elected 7",
@@ -283,34 +283,34 @@ fn a_turn_runs_to_its_end_and_its_outcome_is_told_at_once() {
 }
 
 #[test]
-fn the_validity_is_told_as_what_is_left_of_it() {
+fn the_reported_validity_is_the_remaining_one() {
     let renewed = |term| leading(term).change(|report| report.renewed = true);
-    let seen = play(
+    let lines = play(
         100,
         21,
         [
             leading(7),
-            renewed(7).takes(seconds(3)).again_in(8),
-            renewed(7).takes(seconds(14)).again_in(100),
+            renewed(7).with_duration(seconds(3)).with_again_in(8),
+            renewed(7).with_duration(seconds(14)).with_again_in(100),
         ],
     );
-    let told: Vec<_> = seen.iter().filter(|line| line.contains("renewed")).collect();
-    assert_eq!(told, ["7 renewed 7 for 9000", "26 renewed 7 for 0"], "{seen:?}");
+    let renewals: Vec<_> = lines.iter().filter(|line| line.contains("renewed")).collect();
+    assert_eq!(renewals, ["7 renewed 7 for 9000", "26 renewed 7 for 0"], "{lines:?}");
 }
 
 #[test]
 fn the_deadline_stops_the_work_while_a_step_hangs() {
-    let seen = play(
+    let lines = play(
         100,
         20,
         [
-            leading(7).run(turn(7)),
-            leading(7).takes(seconds(11)),
+            leading(7).with_turn(turn(7)),
+            leading(7).with_duration(seconds(11)),
             lost(7, EndingReason::ValidityEnded),
         ],
     );
     assert_eq!(
-        seen,
+        lines,
         [
             "0 step as new",
             "0 elected 7",
@@ -331,11 +331,11 @@ fn the_deadline_stops_the_work_while_a_step_hangs() {
 
 #[test]
 fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
-    let seen =
-        play(100, 40, [leading(7).run(turn(7)), leading(7), leading(7), leading(7).again_in(100)]);
+    let lines =
+        play(100, 40, [leading(7).with_turn(turn(7)), leading(7), leading(7), leading(7).with_again_in(100)]);
     // The last step was at 12 s, and its leadership lasts 12 s more.
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "8 step",
@@ -353,11 +353,11 @@ fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
 }
 
 #[test]
-fn an_answer_after_the_deadline_does_not_save_the_turn() {
+fn a_renewal_after_the_deadline_does_not_save_the_turn() {
     // The step takes exactly as long as the leadership lasts.
-    let seen = play(100, 13, [leading(7).run(turn(7)), leading(7).takes(seconds(8)).again_in(100)]);
+    let lines = play(100, 13, [leading(7).with_turn(turn(7)), leading(7).with_duration(seconds(8)).with_again_in(100)]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "12 work ends",
@@ -370,10 +370,10 @@ fn an_answer_after_the_deadline_does_not_save_the_turn() {
 }
 
 #[test]
-fn a_lost_lease_stops_the_work_before_anything_is_told() {
-    let seen = play(100, 5, [leading(7).run(turn(7)), lost(7, EndingReason::LeaseLost)]);
+fn a_lost_lease_stops_the_work_before_the_next_step() {
+    let lines = play(100, 5, [leading(7).with_turn(turn(7)), lost(7, EndingReason::LeaseLost)]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "4 stood down 7 lease-lost",
@@ -387,10 +387,10 @@ fn a_lost_lease_stops_the_work_before_anything_is_told() {
 }
 
 #[test]
-fn a_turn_whose_time_is_over_is_not_started() {
-    let seen = play(100, 13, [leading(7).run(turn(7)).takes(seconds(12))]);
+fn an_expired_turn_is_not_started() {
+    let lines = play(100, 13, [leading(7).with_turn(turn(7)).with_duration(seconds(12))]);
     assert_eq!(
-        seen,
+        lines,
         [
             "0 step as new",
             "12 elected 7",
@@ -404,9 +404,9 @@ fn a_turn_whose_time_is_over_is_not_started() {
 
 #[test]
 fn two_turns_never_run_at_a_time() {
-    let seen = play(6, 7, [leading(7).run(turn(7)), leading(7).run(turn(7))]);
+    let lines = play(6, 7, [leading(7).with_turn(turn(7)), leading(7).with_turn(turn(7))]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "4 problem component",
@@ -421,9 +421,9 @@ fn two_turns_never_run_at_a_time() {
 
 #[test]
 fn a_component_that_fails_is_a_new_candidate_once_the_work_has_stopped() {
-    let seen = play(100, 6, [leading(7).run(turn(7)), trap(), leading(8)]);
+    let lines = play(100, 6, [leading(7).with_turn(turn(7)), trap(), leading(8)]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "4 problem component",
@@ -440,9 +440,9 @@ fn a_component_that_fails_is_a_new_candidate_once_the_work_has_stopped() {
 
 #[test]
 fn a_step_without_an_end_is_a_failure() {
-    let seen = play(100, 122, [leading(7).takes(seconds(1000))]);
+    let lines = play(100, 122, [leading(7).with_duration(seconds(1000))]);
     assert_eq!(
-        seen,
+        lines,
         [
             "0 step as new",
             "120 problem component",
@@ -455,15 +455,15 @@ fn a_step_without_an_end_is_a_failure() {
 
 #[test]
 fn a_panicking_handler_is_a_failed_turn() {
-    let seen = VirtualClock::run(async |clock| {
+    let lines = VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
-        let replies = Mutex::new([leading(7).run(turn(7))].into());
+        let replies = Mutex::new([leading(7).with_turn(turn(7))].into());
         let elector = Script { replies, log: log.clone() };
         let panics = crate::handler::from_fn(|_, _| async { panic!("no") });
-        let told = log.clone();
+        let event_log = log.clone();
         let mut runner = Runner::new(elector, panics, clock.clone()).on_event(move |event| {
             if let Event::TurnEnded { end, .. } = event {
-                told.add(format!("{end}: {:?}", end.detail()));
+                event_log.add(format!("{end}: {:?}", end.detail()));
             }
         });
         runner.run(clock.sleep_until(seconds(1))).await;
@@ -471,7 +471,7 @@ fn a_panicking_handler_is_a_failed_turn() {
         lines.clone()
     });
     assert_eq!(
-        seen,
+        lines,
         [
             "0 step as new",
             r#"0 trapped: Some("the handler panicked: no")"#,
@@ -486,34 +486,34 @@ fn with_candidate(test: impl AsyncFnOnce(&mut Candidate<'_, Script, VirtualClock
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Script { replies: Mutex::default(), log: log.clone() };
-        let work = Work { lasts: seconds(100), log };
+        let work = Work { duration: seconds(100), log };
         let runner = Runner::new(elector, work, clock.clone()).grace(Duration::ZERO);
         let mut candidate = Candidate::new(&runner);
-        candidate.stepped(Duration::ZERO, leading(7).run(turn(7)).report);
+        candidate.on_step_result(Duration::ZERO, leading(7).with_turn(turn(7)).report);
         assert!(candidate.turn.is_some());
         test(&mut candidate).await;
     });
 }
 
 #[test]
-fn nothing_is_won_anew_until_the_work_was_seen_stopped() {
+fn no_new_lease_is_won_until_the_work_has_stopped() {
     with_candidate(async |candidate| {
-        candidate.stepped(Duration::ZERO, trap().report);
+        candidate.on_step_result(Duration::ZERO, trap().report);
         candidate.runner.clock.sleep_until(seconds(5)).await;
         assert!(candidate.next_step().is_none());
-        let end = seen_stopped(&mut candidate.turn).await;
-        candidate.turn_ended(end);
+        let end = wait_until_stopped(&mut candidate.turn).await;
+        candidate.on_turn_ended(end);
         assert!(candidate.next_step().is_some());
     });
 }
 
 #[test]
-fn nothing_is_released_until_the_work_was_seen_stopped() {
+fn the_lease_is_not_released_until_the_work_has_stopped() {
     with_candidate(async |candidate| {
         candidate.leave();
         assert!(candidate.next_step().is_none());
-        let end = seen_stopped(&mut candidate.turn).await;
-        candidate.turn_ended(end);
-        assert!(candidate.next_step().is_some() && candidate.said_goodbye);
+        let end = wait_until_stopped(&mut candidate.turn).await;
+        candidate.on_turn_ended(end);
+        assert!(candidate.next_step().is_some() && candidate.leave_sent);
     });
 }

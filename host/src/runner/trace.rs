@@ -64,12 +64,12 @@ impl Event {
 }
 
 /// What a candidate does, from its beginning to its end.
-pub(super) fn of_candidate((election, candidate): (&str, &str)) -> Span {
+pub(super) fn candidate_span((election, candidate): (&str, &str)) -> Span {
     info_span!("candidate", election, candidate)
 }
 
 /// What the handler does in a turn.
-pub(super) fn of_turn(turn: &Turn) -> Span {
+pub(super) fn turn_span(turn: &Turn) -> Span {
     let Turn { election, term, attempt, .. } = turn;
     info_span!("turn", election, term, slot = turn.slot.to_rfc3339(), attempt)
 }

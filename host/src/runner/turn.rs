@@ -5,7 +5,7 @@ use crate::handler::{BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_clock::Reading;
+use tenure_clock::ClockHandle;
 use tenure_core::Turn;
 #[cfg(feature = "mutants")]
 use tenure_core::mutants::{Mutant, is_active};
@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument as _;
 
 /// A handler that runs on for so long after it was ordered to stop is told of.
-pub(super) const STUBBORN: Duration = Duration::from_secs(5);
+pub(super) const STOP_WARNING_DELAY: Duration = Duration::from_secs(5);
 
 /// One call of the handler, as a task of its own: a handler that computes for long must not hold
 /// up the renewals.
@@ -29,20 +29,20 @@ pub(super) struct RunningTurn {
     grace: Option<Duration>,
     /// The earliest of the three, as the handler and its requests see it.
     lease: Lease,
-    order: Option<Order>,
+    stop_order: Option<StopOrder>,
     task: JoinHandle<TurnEnd>,
     /// How the task ended.
     end: Option<TurnEnd>,
     /// Completes when what the task has left behind is gone too. Asked once, however often the loop looks.
-    gone: Option<BoxFuture<'static, ()>>,
+    handler_stopped: Option<BoxFuture<'static, ()>>,
 }
 
 /// That a turn must stop now.
-struct Order {
-    at: Duration,
+struct StopOrder {
+    ordered_at: Duration,
     end: TurnEnd,
     /// Whether it was told that the handler does not obey.
-    told: bool,
+    is_reported: bool,
 }
 
 impl RunningTurn {
@@ -51,27 +51,27 @@ impl RunningTurn {
         handler: Arc<dyn Handler>,
         turn: Turn,
         valid_until: Duration,
-        clock: Reading,
+        clock: ClockHandle,
     ) -> Self {
         // Of the claim, some is gone: the handler is told what is left.
         let valid_for = valid_until.saturating_sub(clock.now());
-        let (ordered, works) = (Turn { valid_for, ..turn.clone() }, handler.clone());
+        let (handler_turn, turn_handler) = (Turn { valid_for, ..turn.clone() }, handler.clone());
         let overtime = handler.overtime();
-        let span = trace::of_turn(&turn);
+        let span = trace::turn_span(&turn);
         let spawn = |lease| {
-            runtime.spawn(async move { works.on_tick(ordered, lease).await }.instrument(span))
+            runtime.spawn(async move { turn_handler.on_tick(handler_turn, lease).await }.instrument(span))
         };
-        let mut this = Self::of(turn, valid_until, overtime, clock, spawn);
-        this.gone = Some(Box::pin(async move { handler.stopped().await }));
-        this
+        let mut running = Self::with_task(turn, valid_until, overtime, clock, spawn);
+        running.handler_stopped = Some(Box::pin(async move { handler.stopped().await }));
+        running
     }
 
     /// A turn whose work `spawn` begins.
-    pub(super) fn of(
+    pub(super) fn with_task(
         turn: Turn,
         valid_until: Duration,
         overtime: Duration,
-        clock: Reading,
+        clock: ClockHandle,
         spawn: impl FnOnce(Lease) -> JoinHandle<TurnEnd>,
     ) -> Self {
         let started = clock.now();
@@ -85,16 +85,16 @@ impl RunningTurn {
             time_limit,
             grace: None,
             lease,
-            order: None,
+            stop_order: None,
             task,
             end: None,
-            gone: None,
+            handler_stopped: None,
         }
     }
 
     /// The leadership goes on until `at`.
-    pub(super) fn extend(&mut self, at: Duration) {
-        self.valid_until = at;
+    pub(super) fn extend(&mut self, valid_until: Duration) {
+        self.valid_until = valid_until;
         self.move_deadline();
     }
 
@@ -104,13 +104,13 @@ impl RunningTurn {
     }
 
     /// The candidate leaves, or gives up its leadership: the turn may end by itself until `at`.
-    pub(super) fn give_grace(&mut self, at: Duration) {
-        self.grace = Some(at);
+    pub(super) fn set_grace(&mut self, until: Duration) {
+        self.grace = Some(until);
         self.move_deadline();
     }
 
     /// The candidate goes on leading: the turn need not end for its sake.
-    pub(super) fn take_back_grace(&mut self) {
+    pub(super) fn clear_grace(&mut self) {
         #[cfg(feature = "mutants")]
         if is_active(Mutant::GraceNotTakenBack) {
             return;
@@ -120,71 +120,71 @@ impl RunningTurn {
     }
 
     fn move_deadline(&mut self) {
-        if self.order.is_none() {
-            self.lease.set(earliest(self.valid_until, self.time_limit, self.grace));
+        if self.stop_order.is_none() {
+            self.lease.set_valid_until(earliest(self.valid_until, self.time_limit, self.grace));
         }
     }
 
     /// Stops the turn if its time is over.
-    pub(super) fn enforce(&mut self, now: Duration) {
-        if now < self.lease.until() {
+    pub(super) fn enforce_deadline(&mut self, now: Duration) {
+        if now < self.lease.valid_until() {
             return;
         }
-        let over = |end: Option<Duration>| end.is_some_and(|end| end <= now);
+        let is_past = |end: Option<Duration>| end.is_some_and(|end| end <= now);
         // Leadership that ended in the meantime says nothing about the handler.
-        let timed_out = over(self.time_limit) && now < self.valid_until;
+        let timed_out = is_past(self.time_limit) && now < self.valid_until;
         self.stop(now, if timed_out { TurnEnd::TimedOut } else { TurnEnd::CutOff });
     }
 
     /// Orders the turn to stop: nothing more is sent from now on, and the handler's future is
     /// dropped as soon as it does not run.
     pub(super) fn stop(&mut self, now: Duration, end: TurnEnd) {
-        if self.order.is_none() {
-            self.order = Some(Order { at: now, end, told: false });
+        if self.stop_order.is_none() {
+            self.stop_order = Some(StopOrder { ordered_at: now, end, is_reported: false });
             #[cfg(feature = "mutants")]
             if is_active(Mutant::WorkNotStopped) {
                 return;
             }
-            self.lease.set(Duration::ZERO);
+            self.lease.set_valid_until(Duration::ZERO);
             self.task.abort();
         }
     }
 
     /// When the turn was ordered to stop.
     pub(super) fn ordered_at(&self) -> Option<Duration> {
-        self.order.as_ref().map(|order| order.at)
+        self.stop_order.as_ref().map(|order| order.ordered_at)
     }
 
     /// True once, when the handler does not obey.
-    pub(super) fn is_stubborn(&mut self, now: Duration) -> bool {
-        let stubborn = |order: &&mut Order| !order.told && now >= order.at + STUBBORN;
-        self.order.as_mut().filter(stubborn).map(|order| order.told = true).is_some()
+    pub(super) fn take_stop_warning(&mut self, now: Duration) -> bool {
+        let is_due = |order: &&mut StopOrder| !order.is_reported && now >= order.ordered_at + STOP_WARNING_DELAY;
+        self.stop_order.as_mut().filter(is_due).map(|order| order.is_reported = true).is_some()
     }
 
     /// When there is something to do about this turn, unless it ends before.
     pub(super) fn wake_at(&self) -> Option<Duration> {
-        match &self.order {
-            None => Some(self.lease.until()),
-            Some(order) => (!order.told).then_some(order.at + STUBBORN),
+        match &self.stop_order {
+            None => Some(self.lease.valid_until()),
+            Some(order) => (!order.is_reported).then_some(order.ordered_at + STOP_WARNING_DELAY),
         }
     }
 
     /// Completes when nothing of the turn runs any more.
-    pub(super) async fn seen_stopped(&mut self) -> TurnEnd {
+    pub(super) async fn wait_until_stopped(&mut self) -> TurnEnd {
         // Asked again after it was interrupted in what follows.
         if self.end.is_none() {
-            self.end = Some((&mut self.task).await.unwrap_or_else(end_of));
+            self.end = Some((&mut self.task).await.unwrap_or_else(end_from_join_error));
         }
-        if let Some(gone) = &mut self.gone {
+        if let Some(gone) = &mut self.handler_stopped {
             gone.await;
-            self.gone = None;
+            self.handler_stopped = None;
         }
         self.end.clone().unwrap_or(TurnEnd::CutOff)
     }
 
     /// How the turn ended, which `end` was seen of.
-    pub(super) fn judge(&self, end: TurnEnd) -> TurnEnd {
-        match (end, &self.order) {
+    pub(super) fn final_end(&self, end: TurnEnd) -> TurnEnd {
+        match (end, &self.stop_order) {
             // It was quicker than the order.
             (TurnEnd::Succeeded, _) => TurnEnd::Succeeded,
             // A handler whose requests are refused from then on fails by that.
@@ -205,7 +205,7 @@ fn earliest(valid_until: Duration, limit: Option<Duration>, grace: Option<Durati
     [limit, grace].into_iter().flatten().fold(valid_until, Duration::min)
 }
 
-fn end_of(error: JoinError) -> TurnEnd {
+fn end_from_join_error(error: JoinError) -> TurnEnd {
     // Unless it was ordered to stop, which counts then.
     let Ok(panic) = error.try_into_panic() else {
         return TurnEnd::Trapped("the runtime of its turns has ended".to_owned());

@@ -1,9 +1,9 @@
 //! The settings of one candidate, as the core takes them.
 
-use super::replacement::Replacement;
+use super::replacement::TakeoverTime;
 use super::{Schedule, Settings, Variables};
 use tenure_core::{
-    Delivery, Environment, Failover, Missed, Options, Retries, Secret, SettingId, Unreadable,
+    Delivery, Environment, Failover, Missed, Options, Retries, Secret, SettingId, FileError,
 };
 
 /// The settings of one candidate: typed options, and the variables of its credential.
@@ -21,7 +21,7 @@ pub struct CandidateSettings {
 impl CandidateSettings {
     /// Returns the same with this schedule. Without one there are no turns.
     #[must_use]
-    pub fn on(mut self, schedule: Schedule) -> Self {
+    pub fn with_schedule(mut self, schedule: Schedule) -> Self {
         match schedule {
             Schedule::Every(interval) => self.options.every = Some(interval),
             Schedule::Cron { expression, time_zone } => {
@@ -35,14 +35,14 @@ impl CandidateSettings {
 
     /// Returns how soon a leader with these settings is replaced when it dies. None if a period is invalid. The leader
     /// counts as supervised if it is asked for its last will.
-    pub fn replacement(&self) -> Option<Replacement> {
+    pub fn takeover_time(&self) -> Option<TakeoverTime> {
         let timings = self.options.timings()?;
-        Some(Replacement {
+        Some(TakeoverTime {
             promise: timings.failover.map(Failover::promise),
             lease: timings.lease,
             poll: timings.poll,
-            supervised: self.options.last_will == Some(true),
-            watched: self.options.address.as_deref().is_some_and(Replacement::may_be_watched),
+            is_supervised: self.options.last_will == Some(true),
+            is_watched: self.options.address.as_deref().is_some_and(TakeoverTime::may_be_watched),
         })
     }
 }
@@ -95,20 +95,20 @@ impl From<Settings> for CandidateSettings {
             max_tenure,
             ..Options::default()
         };
-        Self { options, credential: credential.variables() }
+        Self { options, credential: credential.into_variables() }
     }
 }
 
 impl From<Variables> for CandidateSettings {
     fn from(variables: Variables) -> Self {
         let options = Options::read(&|name| variables.get(name).map(str::to_owned));
-        Self { options, credential: variables.of_credentials() }
+        Self { options, credential: variables.credentials_only() }
     }
 }
 
 impl From<CandidateSettings> for Variables {
     fn from(CandidateSettings { options, credential }: CandidateSettings) -> Self {
-        options.variables().into_iter().fold(credential, |all, (name, value)| all.with(name, value))
+        options.variables().into_iter().fold(credential, |variables, (name, value)| variables.with(name, value))
     }
 }
 
@@ -125,7 +125,7 @@ impl Environment for CandidateSettings {
         }
     }
 
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
         self.credential.file(path)
     }
 
@@ -133,7 +133,7 @@ impl Environment for CandidateSettings {
         Some(&self.options)
     }
 
-    fn called(&self, setting: SettingId, _about: SettingId) -> String {
-        setting.field()
+    fn setting_name(&self, setting: SettingId, _about: SettingId) -> String {
+        setting.field_name()
     }
 }

@@ -9,12 +9,12 @@ fn settings() -> Settings {
     Settings::new("jobs/report", Credential::ConnectionString(AZURITE.into()))
 }
 
-type Read = Result<tenure_core::Settings, Vec<tenure_core::Complaint>>;
+type ReadResult = Result<tenure_core::Settings, Vec<tenure_core::Complaint>>;
 
-fn read(settings: &Settings, schedule: Option<Schedule>) -> Read {
+fn read_settings(settings: &Settings, schedule: Option<Schedule>) -> ReadResult {
     let mut settings = CandidateSettings::from(settings.clone());
     if let Some(schedule) = schedule {
-        settings = settings.on(schedule);
+        settings = settings.with_schedule(schedule);
     }
     let variables = Variables::from(settings.clone());
     let read = tenure_core::Settings::read(|name: &str| variables.get(name).map(str::to_owned));
@@ -47,9 +47,9 @@ fn full() -> Settings {
 }
 
 #[test]
-fn the_component_reads_what_was_written() {
+fn the_component_reads_the_written_settings() {
     let period = Duration::from_secs(90);
-    let read = read(&full(), Some(Schedule::Every(period))).unwrap();
+    let read = read_settings(&full(), Some(Schedule::Every(period))).unwrap();
     assert_eq!(read.election.to_string(), "jobs/report");
     assert_eq!(
         (read.name.as_str(), read.address.as_deref()),
@@ -77,14 +77,14 @@ fn defaults_are_those_of_the_component() {
         _ => None,
     };
     let bare = tenure_core::Settings::read(bare).unwrap();
-    assert_eq!(format!("{:?}", read(&settings(), None).unwrap()), format!("{bare:?}"));
+    assert_eq!(format!("{:?}", read_settings(&settings(), None).unwrap()), format!("{bare:?}"));
 }
 
 #[test]
-fn other_schedules_are_read_too() {
-    let scheduled = |schedule| read(&settings(), Some(schedule)).unwrap().agenda.schedule.unwrap();
+fn other_schedules_are_read() {
+    let scheduled = |schedule| read_settings(&settings(), Some(schedule)).unwrap().agenda.schedule.unwrap();
     let cron = Box::new(Cron::parse("0 9 * * MON").unwrap());
-    let berlin = Zone::named("Europe/Berlin").unwrap();
+    let berlin = Zone::from_name("Europe/Berlin").unwrap();
     let zoned = |zone: &str| Schedule::Cron {
         expression: "0 9 * * MON".to_owned(),
         time_zone: Some(zone.to_owned()),
@@ -95,27 +95,27 @@ fn other_schedules_are_read_too() {
 }
 
 #[test]
-fn all_complaints_come_at_once() {
+fn all_complaints_are_reported_together() {
     let settings = Settings {
         lease: Some(Duration::from_secs(5)),
         ..Settings::new("report", Credential::ConnectionString(AZURITE.into()))
     };
-    let complaints = read(&settings, Some(Schedule::Every(Duration::ZERO))).unwrap_err();
-    let mut wrong: Vec<_> = complaints.iter().map(|c| c.setting.variable()).collect();
-    wrong.sort_unstable();
-    assert_eq!(wrong, [variable::ELECTION, variable::EVERY, variable::LEASE]);
+    let complaints = read_settings(&settings, Some(Schedule::Every(Duration::ZERO))).unwrap_err();
+    let mut invalid: Vec<_> = complaints.iter().map(|c| c.setting.variable()).collect();
+    invalid.sort_unstable();
+    assert_eq!(invalid, [variable::ELECTION, variable::EVERY, variable::LEASE]);
 }
 
 #[test]
-fn of_the_environment_only_the_credential_is_taken() {
+fn only_the_credential_is_taken_from_the_environment() {
     let variables = Variables::new()
         .with(variable::ACCOUNT, "acme")
         .with(variable::IDENTITY_ENDPOINT, "http://127.0.0.1/token")
         .with(variable::LEASE, "60s")
         .with(variable::ELECTION, "jobs/other");
-    let left = variables.of_credentials();
-    assert_eq!(left.environment().len(), 2);
-    assert_eq!((left.get(variable::LEASE), left.get(variable::ELECTION)), (None, None));
+    let credentials = variables.credentials_only();
+    assert_eq!(credentials.entries().len(), 2);
+    assert_eq!((credentials.get(variable::LEASE), credentials.get(variable::ELECTION)), (None, None));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn no_secret_is_printed() {
 }
 
 #[test]
-fn a_file_is_named_wherever_the_program_is() {
+fn a_credential_file_has_an_absolute_path() {
     let credential = Credential::ConnectionStringFile("secrets/storage".into());
     let variables = CandidateSettings::from(Settings::new("jobs/report", credential)).credential;
     let path = PathBuf::from(variables.get(variable::CONNECTION_STRING_FILE).unwrap());

@@ -4,7 +4,7 @@ use crate::token::Tokens;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use tenure_core::{Environment, Secret, Unreadable, variable};
+use tenure_core::{Environment, Secret, FileError, variable};
 use zeroize::Zeroize;
 
 /// The environment of the election component, and nothing but that: it holds the storage
@@ -19,7 +19,7 @@ pub struct Variables {
 }
 
 /// The file that holds the token of a provider: no file of that name is read.
-const TOKENS: &str = "token provider";
+const TOKENS_PATH: &str = "token provider";
 
 impl Variables {
     /// None.
@@ -34,8 +34,8 @@ impl Variables {
         let mut variables = Self::new();
         for (name, value) in std::env::vars_os() {
             let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
-            let ours = variable::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-            if ours && !value.trim().is_empty() {
+            let is_relevant = variable::PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            if is_relevant && !value.trim().is_empty() {
                 variables.set(&name, value);
             }
         }
@@ -44,10 +44,10 @@ impl Variables {
 
     /// Those that say with what requests are authorised.
     #[must_use]
-    pub fn of_credentials(mut self) -> Self {
-        let others = |name: &&String| name.starts_with("TENURE_");
+    pub fn credentials_only(mut self) -> Self {
+        let is_other = |name: &&String| name.starts_with("TENURE_");
         let others: Vec<_> =
-            self.values.iter().map(|(name, _)| name).filter(others).cloned().collect();
+            self.values.iter().map(|(name, _)| name).filter(is_other).cloned().collect();
         others.iter().for_each(|name| self.remove(name));
         self
     }
@@ -77,7 +77,7 @@ impl Variables {
     /// Returns the same with tokens of a provider as the credential.
     pub(super) fn with_tokens(mut self, tokens: Tokens) -> Self {
         self.tokens = Some(tokens);
-        self.with(variable::AUTH_TOKEN_FILE, TOKENS)
+        self.with(variable::AUTH_TOKEN_FILE, TOKENS_PATH)
     }
 
     /// The tokens of a provider, if they are the credential.
@@ -91,7 +91,7 @@ impl Variables {
     }
 
     /// All of them, secrets too: for the environment of a component.
-    pub fn environment(&self) -> &[(String, String)] {
+    pub fn entries(&self) -> &[(String, String)] {
         &self.values
     }
 }
@@ -102,19 +102,19 @@ impl Environment for Variables {
         self.get(name).map(str::to_owned)
     }
 
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        if let Some(tokens) = self.tokens.as_ref().filter(|_| path == TOKENS) {
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
+        if let Some(tokens) = self.tokens.as_ref().filter(|_| path == TOKENS_PATH) {
             return Ok(tokens.last());
         }
         /// No secret is larger.
-        const MOST: u64 = 64 * 1024;
-        let file = File::open(path).map_err(|_| Unreadable::Missing)?;
+        const MAX_SIZE: u64 = 64 * 1024;
+        let file = File::open(path).map_err(|_| FileError::Missing)?;
         let mut text = String::new();
-        match file.take(MOST + 1).read_to_string(&mut text) {
-            Ok(size) if size as u64 <= MOST => Ok(text.into()),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Unreadable::Missing),
-            Err(error) if error.kind() == ErrorKind::IsADirectory => Err(Unreadable::Directory),
-            _ => Err(Unreadable::NoText),
+        match file.take(MAX_SIZE + 1).read_to_string(&mut text) {
+            Ok(size) if size as u64 <= MAX_SIZE => Ok(text.into()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(FileError::Missing),
+            Err(error) if error.kind() == ErrorKind::IsADirectory => Err(FileError::Directory),
+            _ => Err(FileError::NotText),
         }
     }
 }
@@ -138,16 +138,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_printed_but_names() {
+    fn only_names_are_printed() {
         let variables = Variables::new().with(variable::CONNECTION_STRING, "AccountKey=c2VjcmV0");
         assert_eq!(format!("{variables:?}"), r#"{"AZURE_STORAGE_CONNECTION_STRING"}"#);
     }
 
     #[test]
-    fn the_newest_value_counts() {
+    fn the_newest_value_applies() {
         let variables = Variables::new().with(variable::LEASE, "15s").with(variable::LEASE, "30s");
         assert_eq!(variables.get(variable::LEASE), Some("30s"));
-        assert_eq!(variables.environment().len(), 1);
+        assert_eq!(variables.entries().len(), 1);
         let mut variables = variables;
         variables.remove(variable::LEASE);
         assert_eq!(variables, Variables::new());

@@ -1,6 +1,6 @@
 //! The difference between this machine's clock and the service's.
 
-use super::wall;
+use super::wall_clock;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::{Report, Timestamp, format_duration};
@@ -8,12 +8,12 @@ use tenure_core::{Report, Timestamp, format_duration};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A smaller difference is not reported: the service's own clock may be as far off.
-const TOLERATED: Duration = Duration::from_secs(2);
+const TOLERANCE: Duration = Duration::from_secs(2);
 
 /// A difference between this machine's clock and the service's that is worth reporting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockDifference {
-    by: Duration,
+    amount: Duration,
     is_behind: bool,
 }
 
@@ -24,16 +24,16 @@ impl ClockDifference {
     pub fn new(service: Timestamp, before: Timestamp, after: Timestamp) -> Option<Self> {
         let behind = service.since(after);
         let ahead = before.since(service.plus(SECOND));
-        let (by, is_behind) = if behind > ahead { (behind, true) } else { (ahead, false) };
-        (by > TOLERATED).then_some(Self { by, is_behind })
+        let (amount, is_behind) = if behind > ahead { (behind, true) } else { (ahead, false) };
+        (amount > TOLERANCE).then_some(Self { amount, is_behind })
     }
 
     /// An instant of this machine's clock, by the service's clock.
     #[must_use]
     pub fn corrected(&self, instant: Timestamp) -> Timestamp {
         match self.is_behind {
-            true => instant.plus(self.by),
-            false => instant.minus(self.by),
+            true => instant.plus(self.amount),
+            false => instant.minus(self.amount),
         }
     }
 }
@@ -48,24 +48,24 @@ pub struct ServiceTime {
 impl ServiceTime {
     /// Takes the service's time from a report of an instant that was `ago` before now. A report without one changes
     /// nothing.
-    pub fn update(&mut self, report: &Report, ago: Duration) {
+    pub fn update(&mut self, report: &Report, age: Duration) {
         let Some(service) = report.service_time else { return };
-        self.difference = ClockDifference::new(service.plus(ago), wall(), wall());
+        self.difference = ClockDifference::new(service.plus(age), wall_clock(), wall_clock());
     }
 
     /// Returns the time: this machine's, corrected by the difference.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.difference.map_or_else(wall, |difference| difference.corrected(wall()))
+        self.difference.map_or_else(wall_clock, |difference| difference.corrected(wall_clock()))
     }
 }
 
 impl fmt::Display for ClockDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Rounded, since it is known to a second only.
-        let unit = if self.by >= 120 * SECOND { 60 } else { 1 };
+        let unit = if self.amount >= 120 * SECOND { 60 } else { 1 };
         let rounded = Duration::from_secs(
-            (self.by + SECOND * unit / 2).as_secs() / u64::from(unit) * u64::from(unit),
+            (self.amount + SECOND * unit / 2).as_secs() / u64::from(unit) * u64::from(unit),
         );
         let relation = if self.is_behind { "behind" } else { "ahead of" };
         write!(
@@ -88,7 +88,7 @@ mod tests {
         let nanosecond = Duration::from_nanos(1);
         let later = |seconds: u32| now.plus(seconds * SECOND);
         let earlier = |seconds: u32| now.minus(seconds * SECOND);
-        for (before, after, words) in [
+        for (before, after, expected) in [
             (now, now, None),
             (later(3), later(3), None),
             (later(3).plus(nanosecond), later(4), Some("2s ahead of")),
@@ -97,14 +97,14 @@ mod tests {
             (earlier(1_200), earlier(1_199), Some("20m behind")),
             (later(3_601), later(3_601), Some("1h ahead of")),
         ] {
-            let found = ClockDifference::new(now, before, after);
-            let text = found.map(|found| found.to_string());
-            assert_eq!(text.is_some(), words.is_some(), "{text:?}");
-            assert!(words.is_none_or(|words| text.as_ref().unwrap().contains(words)), "{text:?}");
-            if let Some(found) = found {
+            let difference = ClockDifference::new(now, before, after);
+            let text = difference.map(|found| found.to_string());
+            assert_eq!(text.is_some(), expected.is_some(), "{text:?}");
+            assert!(expected.is_none_or(|expected| text.as_ref().unwrap().contains(expected)), "{text:?}");
+            if let Some(difference) = difference {
                 // The service's time lay within that second when it was learnt.
-                let (before, after) = (found.corrected(before), found.corrected(after));
-                assert!(before <= later(1) && after >= now, "{found:?}");
+                let (before, after) = (difference.corrected(before), difference.corrected(after));
+                assert!(before <= later(1) && after >= now, "{difference:?}");
             }
         }
     }

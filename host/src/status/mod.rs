@@ -3,7 +3,7 @@
 mod clock;
 mod outlook;
 
-pub use crate::settings::replacement::Replacement;
+pub use crate::settings::replacement::TakeoverTime;
 pub use clock::{ClockDifference, ServiceTime};
-pub(crate) use outlook::wall;
-pub use outlook::{ComingTurn, EndedTurn, Fares, Outlook, local_time};
+pub(crate) use outlook::wall_clock;
+pub use outlook::{UpcomingTurn, EndedTurn, ElectionHealth, TurnSummary, local_time};

@@ -7,7 +7,7 @@ use tenure_core::{Ended, Outcome, Schedule, Timestamp, Turns, Zone, milliseconds
 /// How the turns of an election went, and when the next one comes, by its record. The log, the pages, `/leader`,
 /// `/watch` and `tenure status` tell it so.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Outlook {
+pub struct TurnSummary {
     /// The newest turn that is over. None: there was none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_turn: Option<EndedTurn>,
@@ -19,13 +19,13 @@ pub struct Outlook {
     pub last_failure: Option<EndedTurn>,
     /// The next one. None: there is no schedule on record.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_turn: Option<ComingTurn>,
+    pub next_turn: Option<UpcomingTurn>,
 }
 
 /// How an election fares, the worst first: the order in which several are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fares {
+pub enum ElectionHealth {
     /// The account does not answer, refuses, or what answers is no election.
     #[default]
     NotSeen,
@@ -65,7 +65,7 @@ pub struct EndedTurn {
 
 /// A turn that is to come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ComingTurn {
+pub struct UpcomingTurn {
     /// Its slot, RFC 3339 in UTC.
     pub slot: String,
     /// When it is due, with the offset and the name of the schedule's time zone (RFC 9557): its slot, and what
@@ -75,11 +75,11 @@ pub struct ComingTurn {
     pub in_ms: u64,
 }
 
-impl Outlook {
+impl TurnSummary {
     /// What `turns` are at `now`.
     #[must_use]
-    pub fn at(now: Timestamp, turns: &Turns) -> Self {
-        let zone = turns.schedule.as_deref().and_then(Schedule::described);
+    pub fn new(now: Timestamp, turns: &Turns) -> Self {
+        let zone = turns.schedule.as_deref().and_then(Schedule::from_description);
         let zone = zone.map_or(Zone::UTC, |(_, zone)| zone);
         let ended_turn = |ended: Ended| EndedTurn {
             slot: ended.slot.to_rfc3339(),
@@ -103,12 +103,12 @@ impl Outlook {
         let ends = [turns.last_success, turns.last_failure];
         let newest = ends.into_iter().flatten().max_by_key(|ended| (ended.end.at, ended.slot));
         // Work that lasted as long as its leadership has an outcome, but is neither the last success nor the last failure.
-        let earlier =
+        let is_earlier =
             |ended: Ended, slot| ended.slot < slot && (!ended.triggered || ended.end.at < slot);
-        let alone = turns.finished.as_ref().filter(|finished| {
-            ends.into_iter().flatten().all(|ended| earlier(ended, finished.slot))
+        let unmatched_finish = turns.finished.as_ref().filter(|finished| {
+            ends.into_iter().flatten().all(|ended| is_earlier(ended, finished.slot))
         });
-        let last_turn = match alone {
+        let last_turn = match unmatched_finish {
             None => newest.map(detailed),
             Some(finished) => Some(EndedTurn {
                 slot: finished.slot.to_rfc3339(),
@@ -135,7 +135,7 @@ impl Outlook {
             }),
             last_success: turns.last_success.map(detailed),
             last_failure: turns.last_failure.map(detailed),
-            next_turn: turns.next.map(|next| ComingTurn {
+            next_turn: turns.next.map(|next| UpcomingTurn {
                 slot: next.slot.to_rfc3339(),
                 local: local_time(next.at, zone),
                 in_ms: milliseconds(next.at.since(now)),
@@ -145,24 +145,24 @@ impl Outlook {
 
     /// How an election with these turns fares that can be seen, and that somebody leads or nobody.
     #[must_use]
-    pub fn fares(&self, is_led: bool) -> Fares {
+    pub fn health(&self, is_led: bool) -> ElectionHealth {
         let succeeded = Outcome::Succeeded.name();
         match &self.last_turn {
-            _ if !is_led => Fares::NobodyLeads,
-            Some(last) if last.outcome != succeeded => Fares::LastTurnFailed,
-            _ => Fares::Well,
+            _ if !is_led => ElectionHealth::NobodyLeads,
+            Some(last) if last.outcome != succeeded => ElectionHealth::LastTurnFailed,
+            _ => ElectionHealth::Well,
         }
     }
 
     /// The same, told at no instant in particular: what changes only since time passes is left out.
     #[must_use]
-    pub fn timeless(&self) -> Self {
-        let ended = |turn: &EndedTurn| EndedTurn { ago_ms: None, ..turn.clone() };
+    pub fn without_relative_times(&self) -> Self {
+        let strip = |turn: &EndedTurn| EndedTurn { ago_ms: None, ..turn.clone() };
         Self {
-            last_turn: self.last_turn.as_ref().map(ended),
-            last_success: self.last_success.as_ref().map(ended),
-            last_failure: self.last_failure.as_ref().map(ended),
-            next_turn: self.next_turn.clone().map(|next| ComingTurn { in_ms: 0, ..next }),
+            last_turn: self.last_turn.as_ref().map(strip),
+            last_success: self.last_success.as_ref().map(strip),
+            last_failure: self.last_failure.as_ref().map(strip),
+            next_turn: self.next_turn.clone().map(|next| UpcomingTurn { in_ms: 0, ..next }),
         }
     }
 }
@@ -187,7 +187,7 @@ pub fn local_time(instant: Timestamp, zone: Zone) -> String {
 }
 
 /// This machine's time of day.
-pub(crate) fn wall() -> Timestamp {
+pub(crate) fn wall_clock() -> Timestamp {
     Timestamp::from_date(Utc::now())
 }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_schedules_zone() {
-        let outlook = Outlook::at(SLOT.plus(60 * SECOND), &turns());
+        let outlook = TurnSummary::new(SLOT.plus(60 * SECOND), &turns());
         let last = outlook.last_turn.clone().unwrap();
         assert_eq!(Some(&last), outlook.last_failure.as_ref());
         assert_eq!(last.slot, "2026-03-28T02:00:00Z");
@@ -244,42 +244,42 @@ mod tests {
         assert_eq!(next.slot, "2026-03-29T01:00:00Z");
         assert_eq!(next.local, "2026-03-29T03:01:00+02:00[Europe/Berlin]", "with its jitter");
         assert_eq!(next.in_ms, 82_800_000);
-        assert_eq!(Outlook::at(SLOT.plus(61 * SECOND), &turns()).timeless(), outlook.timeless());
-        let overdue = Outlook::at(SLOT.plus(2 * DAY), &turns());
+        assert_eq!(TurnSummary::new(SLOT.plus(61 * SECOND), &turns()).without_relative_times(), outlook.without_relative_times());
+        let overdue = TurnSummary::new(SLOT.plus(2 * DAY), &turns());
         assert_eq!(overdue.next_turn.unwrap().in_ms, 0);
         let every = Turns { schedule: Some("every 1d".to_owned()), ..turns() };
         assert_eq!(
-            Outlook::at(Timestamp(0), &every).last_turn.unwrap().local,
+            TurnSummary::new(Timestamp(0), &every).last_turn.unwrap().local,
             "2026-03-28T02:00:00Z"
         );
     }
 
     #[test]
-    fn the_worst_comes_first() {
-        let failed = Outlook::at(SLOT.plus(DAY), &turns());
-        let well = Outlook::default();
-        let fares = [Fares::NotSeen, failed.fares(false), failed.fares(true), well.fares(true)];
-        use Fares::{LastTurnFailed, NobodyLeads, NotSeen, Well};
-        assert_eq!(fares, [NotSeen, NobodyLeads, LastTurnFailed, Well]);
-        assert!(fares.is_sorted());
+    fn worse_health_sorts_first() {
+        let failed = TurnSummary::new(SLOT.plus(DAY), &turns());
+        let well = TurnSummary::default();
+        let healths = [ElectionHealth::NotSeen, failed.health(false), failed.health(true), well.health(true)];
+        use ElectionHealth::{LastTurnFailed, NobodyLeads, NotSeen, Well};
+        assert_eq!(healths, [NotSeen, NobodyLeads, LastTurnFailed, Well]);
+        assert!(healths.is_sorted());
         let ended = |outcome| EndedTurn { outcome, ..failed.last_turn.clone().unwrap() };
-        let succeeded = Outlook { last_turn: Some(ended("succeeded")), ..failed.clone() };
-        assert_eq!(succeeded.fares(true), Well);
+        let succeeded = TurnSummary { last_turn: Some(ended("succeeded")), ..failed.clone() };
+        assert_eq!(succeeded.health(true), Well);
     }
 
     #[test]
-    fn the_last_turn_is_the_newest_whatever_is_known_of_it() {
-        let last = |turns: &Turns| Outlook::at(SLOT.plus(DAY), turns).last_turn;
-        let none = Turns { finished: None, last_success: None, last_failure: None, ..turns() };
-        assert_eq!(last(&none), None);
-        let better =
+    fn the_last_turn_is_the_newest_known_one() {
+        let last = |turns: &Turns| TurnSummary::new(SLOT.plus(DAY), turns).last_turn;
+        let no_turns = Turns { finished: None, last_success: None, last_failure: None, ..turns() };
+        assert_eq!(last(&no_turns), None);
+        let later_success =
             Turns { last_success: Some(ended(SLOT.plus(SECOND), Outcome::Succeeded)), ..turns() };
-        assert_eq!(last(&better).unwrap().outcome, "succeeded");
-        let given_up = Turns {
+        assert_eq!(last(&later_success).unwrap().outcome, "succeeded");
+        let abandoned_turns = Turns {
             finished: Some(Finished { slot: SLOT, outcome: Outcome::Abandoned }),
             ..turns()
         };
-        let abandoned = last(&given_up).unwrap();
+        let abandoned = last(&abandoned_turns).unwrap();
         assert_eq!((abandoned.outcome, abandoned.took_ms), ("abandoned", Some(12_300)));
         // Asked for before that slot, and run after it.
         let triggered = Ended { triggered: true, ..ended(SLOT.minus(SECOND), Outcome::Succeeded) };

@@ -5,7 +5,7 @@ use std::fmt;
 use tenure_azure::shared_key::Key;
 use thiserror::Error;
 
-use super::sas::{Terms, Token};
+use super::sas::{SasParameters, Token};
 
 /// The account that every emulator of Azure Storage has.
 pub const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
@@ -36,13 +36,13 @@ pub struct Account {
 pub enum AccountError {
     /// The name must be 3 to 24 lower-case letters and digits.
     #[error("an account's name is 3 to 24 lower-case letters and digits")]
-    Name,
+    InvalidName,
     /// There must be one key or two.
     #[error("an account has one or two keys: NAME:KEY or NAME:KEY:KEY")]
-    Keys,
+    KeyCount,
     /// A key must be base64.
     #[error("an account's key must be base64")]
-    Key,
+    InvalidKey,
     /// There is no account of that name.
     #[error("there is no account of that name")]
     Unknown,
@@ -63,13 +63,13 @@ impl Account {
     pub fn new(name: &str, keys: &[&str]) -> Result<Account, AccountError> {
         let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         if !letters || !(3..=24).contains(&name.len()) {
-            return Err(AccountError::Name);
+            return Err(AccountError::InvalidName);
         }
         if !(1..=2).contains(&keys.len()) {
-            return Err(AccountError::Keys);
+            return Err(AccountError::KeyCount);
         }
         let key = |text: &&str| {
-            Key::from_base64(text).map(|key| ((*text).to_owned(), key)).ok_or(AccountError::Key)
+            Key::from_base64(text).map(|key| ((*text).to_owned(), key)).ok_or(AccountError::InvalidKey)
         };
         Ok(Account { name: name.to_owned(), keys: keys.iter().map(key).collect::<Result<_, _>>()? })
     }
@@ -102,14 +102,14 @@ impl Account {
 
     /// A shared access signature for this account by one of its keys: **a secret**. None when it has no second key and
     /// is to use it.
-    pub fn sas(&self, name: KeyName, terms: &Terms) -> Option<Token> {
+    pub fn sas(&self, name: KeyName, terms: &SasParameters) -> Option<Token> {
         let (_, key) = self.keys.get(name as usize)?;
         Some(terms.sign(&self.name, key))
     }
 
     /// Replaces a key, or adds the second. What the old one signed is worth nothing from then on.
     pub(super) fn replace_key(&mut self, name: KeyName, text: &str) -> Result<(), AccountError> {
-        let key = (text.to_owned(), Key::from_base64(text).ok_or(AccountError::Key)?);
+        let key = (text.to_owned(), Key::from_base64(text).ok_or(AccountError::InvalidKey)?);
         match self.keys.get_mut(name as usize) {
             Some(old) => *old = key,
             None => self.keys.push(key),
@@ -145,27 +145,27 @@ mod tests {
 
     #[test]
     fn a_key_is_replaced_and_a_second_is_added() {
-        let text = |account: &Account| {
+        let key_texts = |account: &Account| {
             account.keys.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>()
         };
         let mut account = Account::parse("alpha:AAEC").unwrap();
         account.replace_key(KeyName::Key1, "AwQF").unwrap();
-        assert_eq!(text(&account), ["AwQF"]);
+        assert_eq!(key_texts(&account), ["AwQF"]);
         account.replace_key(KeyName::Key2, "BgcI").unwrap();
-        assert_eq!(text(&account), ["AwQF", "BgcI"]);
+        assert_eq!(key_texts(&account), ["AwQF", "BgcI"]);
         account.replace_key(KeyName::Key2, "CQoL").unwrap();
-        assert_eq!(text(&account), ["AwQF", "CQoL"]);
-        assert_eq!(account.replace_key(KeyName::Key1, "?"), Err(AccountError::Key));
-        assert_eq!(text(&account), ["AwQF", "CQoL"], "a text that is no key replaces none");
+        assert_eq!(key_texts(&account), ["AwQF", "CQoL"]);
+        assert_eq!(account.replace_key(KeyName::Key1, "?"), Err(AccountError::InvalidKey));
+        assert_eq!(key_texts(&account), ["AwQF", "CQoL"], "a text that is no key replaces none");
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        assert_eq!(Account::parse("Alpha:AAEC").unwrap_err(), AccountError::Name);
-        assert_eq!(Account::parse("").unwrap_err(), AccountError::Name);
-        assert_eq!(Account::parse("alpha").unwrap_err(), AccountError::Keys);
-        assert_eq!(Account::parse("alpha:a:b:c").unwrap_err(), AccountError::Keys);
-        assert_eq!(Account::parse("alpha:?").unwrap_err(), AccountError::Key);
+    fn errors_name_the_invalid_part() {
+        assert_eq!(Account::parse("Alpha:AAEC").unwrap_err(), AccountError::InvalidName);
+        assert_eq!(Account::parse("").unwrap_err(), AccountError::InvalidName);
+        assert_eq!(Account::parse("alpha").unwrap_err(), AccountError::KeyCount);
+        assert_eq!(Account::parse("alpha:a:b:c").unwrap_err(), AccountError::KeyCount);
+        assert_eq!(Account::parse("alpha:?").unwrap_err(), AccountError::InvalidKey);
     }
 
     #[test]

@@ -17,7 +17,7 @@ const ROOT: &str = "$root";
 pub(super) struct Address {
     pub(super) account: String,
     /// Whether the account is a part of the path, and not of the host.
-    pub(super) in_path: bool,
+    pub(super) account_in_path: bool,
     /// As sent: this is what the client signed.
     pub(super) path: String,
     /// Decoded.
@@ -37,13 +37,13 @@ impl Address {
     /// With a host that is an IP address or has no dot, the account is the path's first part (`/account/container/blob`);
     /// with `account.blob.localhost` it is the host's first label, if there is an account of that name. So a store
     /// behind any name, `store.default.svc` for one, still answers to path-style addresses.
-    pub(super) fn of(request: &Request, accounts: &[Account]) -> Address {
+    pub(super) fn from_request(request: &Request, accounts: &[Account]) -> Address {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         // The service reads a `+` as a blank.
         let query = decoded_query(&query.replace('+', "%20"));
-        let of_host = account_of_host(request.header("host").unwrap_or_default(), accounts);
-        let in_path = of_host.is_none();
-        let (account, rest) = of_host.map(|account| (account, path)).unwrap_or_else(|| {
+        let host_account = account_in_host(request.header("host").unwrap_or_default(), accounts);
+        let in_path = host_account.is_none();
+        let (account, rest) = host_account.map(|account| (account, path)).unwrap_or_else(|| {
             let path = path.strip_prefix('/').unwrap_or(path);
             path.split_once('/').unwrap_or((path, ""))
         });
@@ -52,7 +52,7 @@ impl Address {
             name == "restype" && matches!(value.as_str(), "container" | "account")
         });
         let resource = resource(rest.strip_prefix('/').unwrap_or(rest), container);
-        Address { account: account.to_owned(), in_path, path: path.to_owned(), query, resource }
+        Address { account: account.to_owned(), account_in_path: in_path, path: path.to_owned(), query, resource }
     }
 
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
@@ -72,7 +72,7 @@ impl Address {
     }
 }
 
-fn account_of_host<'a>(host: &str, accounts: &'a [Account]) -> Option<&'a str> {
+fn account_in_host<'a>(host: &str, accounts: &'a [Account]) -> Option<&'a str> {
     let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
     if name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
         return None;
@@ -82,16 +82,16 @@ fn account_of_host<'a>(host: &str, accounts: &'a [Account]) -> Option<&'a str> {
 }
 
 fn resource(path: &str, container: bool) -> Result<Resource, Code> {
-    let decoded = |text: &str| match percent_decode_str(text).decode_utf8() {
+    let decode = |text: &str| match percent_decode_str(text).decode_utf8() {
         Ok(text) if !text.contains('\0') => Ok(text.into_owned()),
         _ => Err(Code::InvalidUri),
     };
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
     let resource = match (first, rest, container) {
         ("", "", _) => Resource::Account,
-        (name, "", true) => Resource::Container(decoded(name)?),
-        (blob, "", false) => Resource::Blob(ROOT.to_owned(), decoded(blob)?),
-        (container, blob, _) => Resource::Blob(decoded(container)?, decoded(blob)?),
+        (name, "", true) => Resource::Container(decode(name)?),
+        (blob, "", false) => Resource::Blob(ROOT.to_owned(), decode(blob)?),
+        (container, blob, _) => Resource::Blob(decode(container)?, decode(blob)?),
     };
     match &resource {
         Resource::Container(name) | Resource::Blob(name, _) if !is_container(name) => {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn address(host: &str, target: &str) -> Address {
-        Address::of(&Request::new("PUT", target).with("Host", host), &[Account::emulator()])
+        Address::from_request(&Request::new("PUT", target).with("Host", host), &[Account::emulator()])
     }
 
     fn blob(container: &str, name: &str) -> Result<Resource, Code> {
@@ -137,25 +137,25 @@ mod tests {
 
     #[test]
     fn the_path_is_decoded_once() {
-        let of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
-        assert_eq!(of("leases/a%20b%2Fc%2525"), blob("leases", "a b/c%25"));
-        assert_eq!(of("alone"), blob("$root", "alone"));
-        assert_eq!(of("leases?restype=container"), Ok(Resource::Container("leases".to_owned())));
-        assert_eq!(of("?comp=list"), Ok(Resource::Account));
+        let resource_of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
+        assert_eq!(resource_of("leases/a%20b%2Fc%2525"), blob("leases", "a b/c%25"));
+        assert_eq!(resource_of("alone"), blob("$root", "alone"));
+        assert_eq!(resource_of("leases?restype=container"), Ok(Resource::Container("leases".to_owned())));
+        assert_eq!(resource_of("?comp=list"), Ok(Resource::Account));
     }
 
     #[test]
-    fn names_that_cannot_be_are_refused() {
-        let of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
+    fn invalid_names_are_refused() {
+        let resource_of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
         for container in ["ab", "Leases", "-ab", "ab-", "a--b", "a_b", &"a".repeat(64)] {
             assert_eq!(
-                of(&format!("{container}/b")),
+                resource_of(&format!("{container}/b")),
                 Err(Code::InvalidResourceName),
                 "{container}"
             );
         }
-        assert_eq!(of(&format!("leases/{}", "b".repeat(1025))), Err(Code::InvalidResourceName));
-        assert_eq!(of("leases/%ff"), Err(Code::InvalidUri));
-        assert_eq!(of("leases/a%00b"), Err(Code::InvalidUri));
+        assert_eq!(resource_of(&format!("leases/{}", "b".repeat(1025))), Err(Code::InvalidResourceName));
+        assert_eq!(resource_of("leases/%ff"), Err(Code::InvalidUri));
+        assert_eq!(resource_of("leases/a%00b"), Err(Code::InvalidUri));
     }
 }

@@ -30,7 +30,7 @@ pub(super) const PROPERTIES: [&str; 6] = [
 const BLOB_MD5: &str = "x-ms-blob-content-md5";
 
 /// The names of an account and of a container of it.
-pub(super) type Place = (String, String);
+pub(super) type ContainerKey = (String, String);
 
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Container {
@@ -63,13 +63,13 @@ pub(super) struct Properties(Vec<(&'static str, String)>);
 impl Properties {
     /// Reads those of a Put Blob: `x-ms-blob-content-type`, or `Content-Type` where that is missing, and so on. The
     /// checksum is the service's own. It must equal the client's where the client sends one.
-    pub(super) fn read(request: &Request) -> Result<Properties, Failure> {
+    pub(super) fn from_request(request: &Request) -> Result<Properties, Failure> {
         checksum::check(request, "content-md5")?;
         checksum::check(request, BLOB_MD5)?;
-        let mut properties = vec![("Content-MD5", checksum::of(&request.body))];
+        let mut properties = vec![("Content-MD5", checksum::md5_base64(&request.body))];
         for name in PROPERTIES.into_iter().filter(|name| *name != "Content-MD5") {
-            let own = request.header(&format!("x-ms-blob-{name}"));
-            properties.extend(own.or(request.header(name)).map(|value| (name, value.to_owned())));
+            let blob_header = request.header(&format!("x-ms-blob-{name}"));
+            properties.extend(blob_header.or(request.header(name)).map(|value| (name, value.to_owned())));
         }
         Ok(Properties(properties))
     }
@@ -82,15 +82,15 @@ impl Properties {
 
 impl Content {
     /// Its type, or what is read as one.
-    pub(super) fn kind(&self) -> &str {
+    pub(super) fn content_type(&self) -> &str {
         self.properties.get("Content-Type").unwrap_or("application/octet-stream")
     }
 
     /// The answer to a read, with the lease's state as of now. A HEAD gets the same without the body.
-    pub(super) fn answer(&self, lease: &Lease, now: Duration, part: Part) -> Response {
+    pub(super) fn response(&self, lease: &Lease, now: Duration, part: Part) -> Response {
         let length = self.body.len();
         let status = if matches!(part, Part::Range { .. }) { 206 } else { 200 };
-        let mut response = stamped(status, &self.etag, self.modified)
+        let mut response = with_etag(status, &self.etag, self.modified)
             .with("Accept-Ranges", "bytes")
             .with("x-ms-blob-type", BLOB_TYPE)
             .with("x-ms-creation-time", http_date::format(self.created))
@@ -100,7 +100,7 @@ impl Content {
         }
         for name in PROPERTIES {
             let value = match name {
-                "Content-Type" => Some(self.kind()),
+                "Content-Type" => Some(self.content_type()),
                 name => self.properties.get(name),
             };
             // Of a part it would be read as the checksum of that part.
@@ -109,7 +109,7 @@ impl Content {
         }
         response = response.with_metadata(&self.metadata);
         match part {
-            Part::Nothing => response.with("Content-Length", length.to_string()),
+            Part::Empty => response.with("Content-Length", length.to_string()),
             Part::Whole => {
                 response.body = self.body.clone();
                 response.with("Content-Length", length.to_string())
@@ -128,7 +128,7 @@ impl Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// No byte: a HEAD.
-    Nothing,
+    Empty,
     Whole,
     /// From the first byte to the last, both included.
     Range {
@@ -143,9 +143,9 @@ pub(super) fn lease_headers(
     now: Duration,
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
     let state = lease.state(now);
-    let duration = lease.infinite(now).map(|infinite| if infinite { "infinite" } else { "fixed" });
+    let duration = lease.is_infinite(now).map(|infinite| if infinite { "infinite" } else { "fixed" });
     [
-        ("x-ms-lease-status", if state.locked() { "locked" } else { "unlocked" }),
+        ("x-ms-lease-status", if state.is_locked() { "locked" } else { "unlocked" }),
         ("x-ms-lease-state", state.name()),
     ]
     .into_iter()
@@ -153,6 +153,6 @@ pub(super) fn lease_headers(
 }
 
 /// An answer without body that tells ETag and date of what it is about.
-pub(super) fn stamped(status: u16, etag: &str, modified: DateTime<Utc>) -> Response {
+pub(super) fn with_etag(status: u16, etag: &str, modified: DateTime<Utc>) -> Response {
     Response::new(status).with("ETag", etag).with("Last-Modified", http_date::format(modified))
 }

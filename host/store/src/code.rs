@@ -78,7 +78,7 @@ pub(super) struct Failure {
     /// 304 instead of the code's own status, when a read finds nothing new.
     not_modified: bool,
     /// One sentence more in the message.
-    remark: String,
+    extra_message: String,
     details: Vec<(&'static str, String)>,
     /// `Content-Range`: how long the blob is whose range does not exist.
     range: Option<String>,
@@ -89,7 +89,7 @@ impl From<Code> for Failure {
         Failure {
             code,
             not_modified: false,
-            remark: String::new(),
+            extra_message: String::new(),
             details: Vec::new(),
             range: None,
         }
@@ -105,28 +105,28 @@ impl Failure {
     /// A header (by name) that is not as it must be.
     pub(super) fn header(name: &str, value: &str) -> Failure {
         Failure::from(Code::InvalidHeaderValue)
-            .because("HeaderName", name)
-            .because("HeaderValue", value)
+            .with_detail("HeaderName", name)
+            .with_detail("HeaderValue", value)
     }
 
     /// A header that must be there.
     pub(super) fn missing(name: &str) -> Failure {
-        Failure::from(Code::MissingRequiredHeader).because("HeaderName", name)
+        Failure::from(Code::MissingRequiredHeader).with_detail("HeaderName", name)
     }
 
     /// A query parameter that is not as it must be.
     pub(super) fn query(name: &str, value: &str) -> Failure {
         Failure::from(Code::InvalidQueryParameterValue)
-            .because("QueryParameterName", name)
-            .because("QueryParameterValue", value)
+            .with_detail("QueryParameterName", name)
+            .with_detail("QueryParameterValue", value)
     }
 
     /// What is real and not played here: an operation, a header, a parameter.
-    pub(super) fn not_played(what: &str) -> Failure {
+    pub(super) fn unsupported(feature: &str) -> Failure {
         let remark = format!(
-            " The embedded store does not support {what}. `tenure store --help` lists what it supports."
+            " The embedded store does not support {feature}. `tenure store --help` lists what it supports."
         );
-        Failure { remark, ..Failure::from(Code::NotImplemented) }
+        Failure { extra_message: remark, ..Failure::from(Code::NotImplemented) }
     }
 
     /// A range that begins behind the end of a blob of this length.
@@ -135,13 +135,13 @@ impl Failure {
     }
 
     /// One element more in the body.
-    pub(super) fn because(mut self, element: &'static str, text: &str) -> Failure {
+    pub(super) fn with_detail(mut self, element: &'static str, text: &str) -> Failure {
         self.details.push((element, text.to_owned()));
         self
     }
 
     /// The answer, without the headers that every answer has. `head`: the code in the header is all there is.
-    pub(super) fn answer(&self, head: bool, request_id: &str, time: &str) -> Response {
+    pub(super) fn response(&self, head: bool, request_id: &str, time: &str) -> Response {
         let status = if self.not_modified { 304 } else { self.code.status() };
         let mut response = Response::new(status).with("x-ms-error-code", self.code.name());
         if self.code == Code::NoAuthenticationInformation {
@@ -161,13 +161,13 @@ impl Failure {
 
     /// Begins with a byte order mark, as the service's does.
     fn xml(&self, request_id: &str, time: &str) -> String {
-        let (name, text, remark) = (self.code.name(), self.code.text(), escaped(&self.remark));
+        let (name, text, remark) = (self.code.name(), self.code.text(), escape_xml(&self.extra_message));
         let mut xml = format!(
             "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
              <Error><Code>{name}</Code><Message>{text}{remark}\nRequestId:{request_id}\nTime:{time}</Message>"
         );
         for (element, text) in &self.details {
-            xml.push_str(&format!("<{element}>{}</{element}>", escaped(text)));
+            xml.push_str(&format!("<{element}>{}</{element}>", escape_xml(text)));
         }
         xml.push_str("</Error>");
         xml
@@ -175,19 +175,19 @@ impl Failure {
 }
 
 /// What a client sent may come back in the body; it must not become markup there.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+pub(super) fn escape_xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
             // XML 1.0 knows no other control characters, not even escaped.
-            letter if letter.is_control() && !matches!(letter, '\n' | '\t') => out.push('\u{fffd}'),
-            letter => out.push(letter),
+            letter if letter.is_control() && !matches!(letter, '\n' | '\t') => escaped.push('\u{fffd}'),
+            letter => escaped.push(letter),
         }
     }
-    out
+    escaped
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn an_error_is_xml_behind_a_byte_order_mark() {
         let answer =
-            Failure::header("x-ms-lease-duration", "<14>\u{1}").answer(false, "id", "time");
+            Failure::header("x-ms-lease-duration", "<14>\u{1}").response(false, "id", "time");
         let body = std::str::from_utf8(&answer.body).unwrap();
         assert!(answer.body.starts_with(b"\xef\xbb\xbf<?xml"));
         assert!(body.contains("<HeaderName>x-ms-lease-duration</HeaderName>"), "{body}");
@@ -208,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_told_only_the_code() {
-        let answer = Failure::from(Code::BlobNotFound).answer(true, "id", "time");
+    fn a_head_response_has_only_the_code() {
+        let answer = Failure::from(Code::BlobNotFound).response(true, "id", "time");
         assert_eq!((answer.status, answer.code()), (404, Some("BlobNotFound")));
         assert!(answer.body.is_empty());
         assert_eq!(answer.header("content-length"), None);

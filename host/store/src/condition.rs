@@ -9,23 +9,23 @@ use super::wire::Request;
 /// The conditions of one request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    matches: Option<Tags>,
-    matches_none: Option<Tags>,
-    modified_since: Option<DateTime<Utc>>,
-    unmodified_since: Option<DateTime<Utc>>,
+    if_match: Option<Tags>,
+    if_none_match: Option<Tags>,
+    if_modified_since: Option<DateTime<Utc>>,
+    if_unmodified_since: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tags {
     Any,
-    These(Vec<String>),
+    List(Vec<String>),
 }
 
 impl Tags {
-    fn cover(&self, etag: &str) -> bool {
+    fn matches(&self, etag: &str) -> bool {
         match self {
             Tags::Any => true,
-            Tags::These(tags) => tags.iter().any(|tag| tag == etag.trim_matches('"')),
+            Tags::List(tags) => tags.iter().any(|tag| tag == etag.trim_matches('"')),
         }
     }
 }
@@ -33,86 +33,86 @@ impl Tags {
 impl Conditions {
     fn parse(request: &Request) -> Result<Conditions, Failure> {
         Ok(Conditions {
-            matches: tags(request, "if-match")?,
-            matches_none: tags(request, "if-none-match")?,
-            modified_since: date(request, "if-modified-since")?,
-            unmodified_since: date(request, "if-unmodified-since")?,
+            if_match: tags(request, "if-match")?,
+            if_none_match: tags(request, "if-none-match")?,
+            if_modified_since: date(request, "if-modified-since")?,
+            if_unmodified_since: date(request, "if-unmodified-since")?,
         })
     }
 
     /// Of Get Blob and Get Blob Properties: any of them together, and lists of ETags.
-    pub(super) fn of_read(request: &Request) -> Result<Conditions, Failure> {
+    pub(super) fn for_read(request: &Request) -> Result<Conditions, Failure> {
         let conditions = Conditions::parse(request)?;
         // Not in the reference; seen of the service in the tests of Azure's command line.
-        if conditions.matches_none == Some(Tags::Any) {
+        if conditions.if_none_match == Some(Tags::Any) {
             return Err(Code::UnsatisfiableCondition.into());
         }
         Ok(conditions)
     }
 
     /// Of all other operations: one of them with one ETag, or the ETag and the date of a pair, where the ETag decides.
-    pub(super) fn of_write(request: &Request) -> Result<Conditions, Failure> {
+    pub(super) fn for_write(request: &Request) -> Result<Conditions, Failure> {
         let mut conditions = Conditions::parse(request)?;
-        let listed =
-            |tags: &Option<Tags>| matches!(tags, Some(Tags::These(tags)) if tags.len() > 1);
+        let is_list =
+            |tags: &Option<Tags>| matches!(tags, Some(Tags::List(tags)) if tags.len() > 1);
         for (name, tags) in
-            [("if-match", &conditions.matches), ("if-none-match", &conditions.matches_none)]
+            [("if-match", &conditions.if_match), ("if-none-match", &conditions.if_none_match)]
         {
-            if listed(tags) {
+            if is_list(tags) {
                 return Err(Failure::header(name, request.header(name).unwrap_or_default()));
             }
         }
-        let wanted = conditions.matches.is_some() || conditions.unmodified_since.is_some();
-        let news = conditions.matches_none.is_some() || conditions.modified_since.is_some();
-        if wanted && news {
+        let has_match_condition = conditions.if_match.is_some() || conditions.if_unmodified_since.is_some();
+        let has_change_condition = conditions.if_none_match.is_some() || conditions.if_modified_since.is_some();
+        if has_match_condition && has_change_condition {
             return Err(Code::MultipleConditionHeadersNotSupported.into());
         }
-        if conditions.matches.is_some() {
-            conditions.unmodified_since = None;
+        if conditions.if_match.is_some() {
+            conditions.if_unmodified_since = None;
         }
-        if conditions.matches_none.is_some() {
-            conditions.modified_since = None;
+        if conditions.if_none_match.is_some() {
+            conditions.if_modified_since = None;
         }
         Ok(conditions)
     }
 
     /// `If-None-Match: *`: only if there is nothing yet.
     pub(super) fn only_create(&self) -> bool {
-        self.matches_none == Some(Tags::Any)
+        self.if_none_match == Some(Tags::Any)
     }
 
     /// For a write to what is not there.
-    pub(super) fn admit_create(&self) -> Result<(), Failure> {
-        if self.matches.is_some() { Err(Code::ConditionNotMet.into()) } else { Ok(()) }
+    pub(super) fn check_create(&self) -> Result<(), Failure> {
+        if self.if_match.is_some() { Err(Code::ConditionNotMet.into()) } else { Ok(()) }
     }
 
     /// For a write or a lease operation. `If-None-Match: *` on what exists fails like every condition (the reference
     /// names it for creating only).
-    pub(super) fn admit_write(&self, etag: &str, modified: DateTime<Utc>) -> Result<(), Failure> {
-        let met = self.is_wanted(etag, modified) && self.is_news(etag, modified);
+    pub(super) fn check_write(&self, etag: &str, modified: DateTime<Utc>) -> Result<(), Failure> {
+        let met = self.matches_expected(etag, modified) && self.has_changed(etag, modified);
         if met { Ok(()) } else { Err(Code::ConditionNotMet.into()) }
     }
 
     /// For a read: 412 when it is another one than wanted, 304 when it is the known one.
-    pub(super) fn admit_read(&self, etag: &str, modified: DateTime<Utc>) -> Result<(), Failure> {
-        if !self.is_wanted(etag, modified) {
+    pub(super) fn check_read(&self, etag: &str, modified: DateTime<Utc>) -> Result<(), Failure> {
+        if !self.matches_expected(etag, modified) {
             return Err(Code::ConditionNotMet.into());
         }
-        if self.is_news(etag, modified) { Ok(()) } else { Err(Failure::not_modified()) }
+        if self.has_changed(etag, modified) { Ok(()) } else { Err(Failure::not_modified()) }
     }
 
     /// `If-Match` and `If-Unmodified-Since`.
-    fn is_wanted(&self, etag: &str, modified: DateTime<Utc>) -> bool {
-        self.matches.as_ref().is_none_or(|tags| tags.cover(etag))
+    fn matches_expected(&self, etag: &str, modified: DateTime<Utc>) -> bool {
+        self.if_match.as_ref().is_none_or(|tags| tags.matches(etag))
             // `Last-Modified` has whole seconds, so that is what a client can compare with.
-            && self.unmodified_since.is_none_or(|date| modified.trunc_subsecs(0) <= date)
+            && self.if_unmodified_since.is_none_or(|date| modified.trunc_subsecs(0) <= date)
     }
 
     /// `If-None-Match` or `If-Modified-Since`.
-    fn is_news(&self, etag: &str, modified: DateTime<Utc>) -> bool {
-        let other = self.matches_none.as_ref().map(|tags| !tags.cover(etag));
-        let later = self.modified_since.map(|date| modified.trunc_subsecs(0) > date);
-        match (other, later) {
+    fn has_changed(&self, etag: &str, modified: DateTime<Utc>) -> bool {
+        let is_other = self.if_none_match.as_ref().map(|tags| !tags.matches(etag));
+        let is_later = self.if_modified_since.map(|date| modified.trunc_subsecs(0) > date);
+        match (is_other, is_later) {
             (Some(other), Some(later)) => other || later,
             (one, another) => one.or(another).unwrap_or(true),
         }
@@ -130,7 +130,7 @@ fn tags(request: &Request, name: &str) -> Result<Option<Tags>, Failure> {
     if tags.iter().any(|tag| tag.is_empty() || tag == "*") {
         return Err(Failure::header(name, value));
     }
-    Ok(Some(Tags::These(tags)))
+    Ok(Some(Tags::List(tags)))
 }
 
 fn date(request: &Request, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
@@ -144,7 +144,7 @@ mod tests {
 
     const ETAG: &str = "\"0x8D1\"";
     const OTHER: &str = "\"0x8D2\"";
-    const BEFORE: &str = "Fri, 02 Jan 2026 03:04:04 GMT";
+    const EARLIER: &str = "Fri, 02 Jan 2026 03:04:04 GMT";
     const SAME: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
 
     fn modified() -> DateTime<Utc> {
@@ -158,16 +158,16 @@ mod tests {
     }
 
     fn write(headers: &[(&str, &str)]) -> bool {
-        let conditions = Conditions::of_write(&request(headers)).unwrap();
-        conditions.admit_write(ETAG, modified()).is_ok()
+        let conditions = Conditions::for_write(&request(headers)).unwrap();
+        conditions.check_write(ETAG, modified()).is_ok()
     }
 
     /// The status of a read.
     fn read(headers: &[(&str, &str)]) -> u16 {
-        let conditions = Conditions::of_read(&request(headers));
-        match conditions.and_then(|conditions| conditions.admit_read(ETAG, modified())) {
+        let conditions = Conditions::for_read(&request(headers));
+        match conditions.and_then(|conditions| conditions.check_read(ETAG, modified())) {
             Ok(()) => 200,
-            Err(failure) => failure.answer(false, "", "").status,
+            Err(failure) => failure.response(false, "", "").status,
         }
     }
 
@@ -184,24 +184,24 @@ mod tests {
 
     #[test]
     fn dates_in_whole_seconds() {
-        assert!(write(&[("If-Modified-Since", BEFORE)]));
+        assert!(write(&[("If-Modified-Since", EARLIER)]));
         assert!(!write(&[("If-Modified-Since", SAME)]));
-        assert!(!write(&[("If-Unmodified-Since", BEFORE)]));
+        assert!(!write(&[("If-Unmodified-Since", EARLIER)]));
         assert!(write(&[("If-Unmodified-Since", SAME)]));
     }
 
     #[test]
-    fn of_a_write_the_etag_decides_over_the_date() {
-        assert!(write(&[("If-Match", ETAG), ("If-Unmodified-Since", BEFORE)]));
+    fn for_writes_an_etag_overrides_the_date() {
+        assert!(write(&[("If-Match", ETAG), ("If-Unmodified-Since", EARLIER)]));
         assert!(write(&[("If-None-Match", OTHER), ("If-Modified-Since", SAME)]));
     }
 
     #[test]
-    fn of_a_read_every_header_counts() {
+    fn for_reads_every_header_counts() {
         // If-Match && If-Unmodified-Since && (If-None-Match || If-Modified-Since)
-        assert_eq!(read(&[("If-Match", ETAG), ("If-Unmodified-Since", BEFORE)]), 412);
+        assert_eq!(read(&[("If-Match", ETAG), ("If-Unmodified-Since", EARLIER)]), 412);
         assert_eq!(read(&[("If-Match", ETAG), ("If-Unmodified-Since", SAME)]), 200);
-        assert_eq!(read(&[("If-None-Match", ETAG), ("If-Modified-Since", BEFORE)]), 200);
+        assert_eq!(read(&[("If-None-Match", ETAG), ("If-Modified-Since", EARLIER)]), 200);
         assert_eq!(read(&[("If-None-Match", OTHER), ("If-Modified-Since", SAME)]), 200);
         assert_eq!(read(&[("If-None-Match", ETAG), ("If-Modified-Since", SAME)]), 304);
         assert_eq!(read(&[("If-Match", OTHER), ("If-None-Match", ETAG)]), 412);
@@ -222,11 +222,11 @@ mod tests {
         let headers =
             [("If-Match", ""), ("If-None-Match", "\"a\", \"b\""), ("If-Modified-Since", "today")];
         for (name, value) in headers {
-            let failure = Conditions::of_write(&request(&[(name, value)])).unwrap_err();
+            let failure = Conditions::for_write(&request(&[(name, value)])).unwrap_err();
             assert_eq!(failure.code, Code::InvalidHeaderValue, "{name}");
         }
         let both = request(&[("If-Match", ETAG), ("If-None-Match", OTHER)]);
-        let failure = Conditions::of_write(&both).unwrap_err();
+        let failure = Conditions::for_write(&both).unwrap_err();
         assert_eq!(failure.code, Code::MultipleConditionHeadersNotSupported);
         assert_eq!(read(&[("If-None-Match", "\"a\", *")]), 400);
     }

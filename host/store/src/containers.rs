@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::blob::{Container, stamped};
+use super::blob::{Container, with_etag};
 use super::call::Call;
 use super::code::{Code, Failure};
 use super::condition::Conditions;
@@ -11,16 +11,16 @@ use super::service::Service;
 use super::wire::Response;
 
 /// How long a deleted container's name stays taken. The reference says "at least 30 seconds".
-const DELETION: Duration = Duration::from_secs(30);
+const DELETION_PERIOD: Duration = Duration::from_secs(30);
 
 impl Service {
     pub(super) fn create_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
         let metadata = metadata(call.request)?;
         self.deleting.retain(|_, until| call.now.elapsed < *until);
-        if self.deleting.contains_key(&call.place) {
+        if self.deleting.contains_key(&call.container_key) {
             return Err(Code::ContainerBeingDeleted.into());
         }
-        if self.containers.contains_key(&call.place) {
+        if self.containers.contains_key(&call.container_key) {
             return Err(Code::ContainerAlreadyExists.into());
         }
         let container = Container {
@@ -29,24 +29,24 @@ impl Service {
             metadata,
             ..Container::default()
         };
-        let answer = stamped(201, &container.etag, container.modified);
-        self.containers.insert(call.place.clone(), container);
-        Ok(answer)
+        let response = with_etag(201, &container.etag, container.modified);
+        self.containers.insert(call.container_key.clone(), container);
+        Ok(response)
     }
 
     /// With everything in it, leased or not: a lease on a blob does not protect its container.
     pub(super) fn delete_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
-        let conditions = Conditions::of_write(call.request)?;
-        let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
-        conditions.admit_write(&container.etag, container.modified)?;
-        self.containers.remove(&call.place);
-        self.deleting.insert(call.place.clone(), call.now.elapsed + DELETION);
+        let conditions = Conditions::for_write(call.request)?;
+        let container = self.containers.get(&call.container_key).ok_or(Code::ContainerNotFound)?;
+        conditions.check_write(&container.etag, container.modified)?;
+        self.containers.remove(&call.container_key);
+        self.deleting.insert(call.container_key.clone(), call.now.elapsed + DELETION_PERIOD);
         Ok(Response::new(202))
     }
 
     pub(super) fn get_container(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
-        let response = stamped(200, &container.etag, container.modified)
+        let container = self.containers.get(&call.container_key).ok_or(Code::ContainerNotFound)?;
+        let response = with_etag(200, &container.etag, container.modified)
             .with("x-ms-lease-status", "unlocked")
             .with("x-ms-lease-state", "available")
             .with("x-ms-has-immutability-policy", "false")

@@ -39,7 +39,7 @@ impl Generator {
 }
 
 /// The service's time in bodies: seven digits of a second.
-pub(super) fn precise(time: DateTime<Utc>) -> String {
+pub(super) fn format_precise(time: DateTime<Utc>) -> String {
     format!("{}.{:07}Z", time.format("%Y-%m-%dT%H:%M:%S"), time.timestamp_subsec_nanos() / 100)
 }
 
@@ -49,18 +49,18 @@ mod tests {
 
     #[test]
     fn one_seed_makes_one_sequence() {
-        let made = |seed| {
+        let generate = |seed| {
             let mut generator = Generator::new(seed);
             (generator.guid().to_string(), generator.etag(), generator.etag())
         };
-        assert_eq!(made(7), made(7));
-        assert_ne!(made(7), made(8));
-        assert_ne!(made(7).1, made(7).2);
+        assert_eq!(generate(7), generate(7));
+        assert_ne!(generate(7), generate(8));
+        assert_ne!(generate(7).1, generate(7).2);
     }
 
     #[test]
     fn times_in_bodies_have_seven_digits_of_a_second() {
         let wall = DateTime::from_timestamp(1_767_323_045, 123_456_789).unwrap();
-        assert_eq!(precise(wall), "2026-01-02T03:04:05.1234567Z");
+        assert_eq!(format_precise(wall), "2026-01-02T03:04:05.1234567Z");
     }
 }

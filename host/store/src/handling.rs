@@ -16,8 +16,8 @@ use super::address::Address;
 use super::auth::{self, Access};
 use super::call::Call;
 use super::code::Failure;
-use super::generator::precise;
-use super::headers::{common, version};
+use super::generator::format_precise;
+use super::headers::{check_common, version};
 use super::log::Entry;
 use super::operation::Operation;
 use super::service::Service;
@@ -27,49 +27,49 @@ use super::wire::{Now, Request, Response};
 const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 
 /// How much of a method is remembered.
-const LONGEST_METHOD: usize = 16;
+const MAX_METHOD_LENGTH: usize = 16;
 
 impl Service {
     /// Handles one request, now. `now` must not go back from one call to the next.
     pub fn handle(&mut self, now: Now, request: &Request) -> Response {
-        let address = Address::of(request, &self.accounts);
-        let operation = Operation::of(&address, request);
+        let address = Address::from_request(request, &self.accounts);
+        let operation = Operation::find(&address, request);
         let admitted = auth::check(now, request, &address, &self.accounts).and_then(|access| {
             let version = version(request, access.version())?.to_owned();
-            common(request, &address)?;
+            check_common(request, &address)?;
             Ok((access, version))
         });
         let version = admitted.as_ref().ok().map(|(_, version)| version.clone());
         let verb = operation.as_ref().map_or(Verb::Other, |operation| operation.verb);
         let outcome = admitted.and_then(|(access, _)| {
             let operation = operation?;
-            operation.judge(&address, request)?;
-            access.permit(operation.verb, operation.right)?;
+            operation.check(&address, request)?;
+            access.authorize(operation.verb, operation.required_right)?;
             self.perform(now, &address, &access, operation, request)
         });
         let id = self.generator.guid().to_string();
-        let (answer, code) = match outcome {
+        let (response, code) = match outcome {
             Ok(answer) => (answer, None),
             Err(failure) => {
-                let answer = failure.answer(request.method == "HEAD", &id, &precise(now.wall));
+                let answer = failure.response(request.method == "HEAD", &id, &format_precise(now.wall));
                 (answer, Some(failure.code.name()))
             }
         };
         let (container, blob) = address.names();
         // Nobody fills the memory with names that mean nothing.
         let account = self.accounts.iter().map(Account::name).find(|name| *name == address.account);
-        let method = request.method.chars().take(LONGEST_METHOD).collect();
+        let method = request.method.chars().take(MAX_METHOD_LENGTH).collect();
         self.log.add(Entry {
             at: now.elapsed,
             method,
             verb,
             container: container.to_owned(),
             blob: blob.to_owned(),
-            status: answer.status,
+            status: response.status,
             code,
             account: account.unwrap_or_default().to_owned(),
         });
-        dressed(answer, now, &id, request, version)
+        with_common_headers(response, now, &id, request, version)
     }
 
     fn perform(
@@ -81,39 +81,39 @@ impl Service {
         request: &Request,
     ) -> Result<Response, Failure> {
         let (container, name) = address.names();
-        let place = (address.account.clone(), container.to_owned());
+        let container_key = (address.account.clone(), container.to_owned());
         // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
-        if operation.verb == Verb::PutBlob && self.blob(&place, name).is_ok() {
-            access.permit_overwrite()?;
+        if operation.verb == Verb::PutBlob && self.blob(&container_key, name).is_ok() {
+            access.authorize_overwrite()?;
         }
-        (operation.run)(self, &Call { now, request, address, place, name })
+        (operation.run)(self, &Call { now, request, address, container_key, blob_name: name })
     }
 }
 
 /// Adds what every answer has. The version only where the service got so far as to know it.
-fn dressed(
-    answer: Response,
+fn with_common_headers(
+    response: Response,
     now: Now,
     id: &str,
     request: &Request,
     version: Option<String>,
 ) -> Response {
-    let bodyless = answer.header("content-length").is_none()
+    let is_bodyless = response.header("content-length").is_none()
         && request.method != "HEAD"
-        && answer.status != 304;
-    let mut answer = answer
+        && response.status != 304;
+    let mut answer = response
         .with("Server", SERVER)
         .with("x-ms-request-id", id)
         .with("Date", http_date::format(now.wall));
-    if bodyless {
+    if is_bodyless {
         answer = answer.with("Content-Length", "0");
     }
     if let Some(version) = version {
         answer = answer.with("x-ms-version", version);
     }
     match request.header("x-ms-client-request-id") {
-        Some(own) if own.len() <= 1024 && own.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            answer.with("x-ms-client-request-id", own)
+        Some(client_id) if client_id.len() <= 1024 && client_id.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            answer.with("x-ms-client-request-id", client_id)
         }
         _ => answer,
     }

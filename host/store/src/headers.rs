@@ -34,7 +34,7 @@ impl Response {
 }
 
 /// What every operation has: `timeout`, and a length for what is put.
-pub(super) fn common(request: &Request, address: &Address) -> Result<(), Failure> {
+pub(super) fn check_common(request: &Request, address: &Address) -> Result<(), Failure> {
     // Larger values are cut to 30 s by the service; here every request is handled at once, so any number will do.
     if let Some(timeout) = address.parameter("timeout")
         && timeout.parse::<u32>().is_err()
@@ -48,17 +48,17 @@ pub(super) fn common(request: &Request, address: &Address) -> Result<(), Failure
 /// *Versioning for Azure Storage*).
 pub(super) fn version<'a>(
     request: &'a Request,
-    of_sas: Option<&'a str>,
+    sas_version: Option<&'a str>,
 ) -> Result<&'a str, Failure> {
     // The reference requires it of every other authorized request. The service has a default for those that name none,
     // by which leases work as before 2012; nobody wants that here.
     let Some(version) = request.header(VERSION) else {
-        return of_sas.ok_or_else(|| Failure::missing(VERSION));
+        return sas_version.ok_or_else(|| Failure::missing(VERSION));
     };
-    let dated =
+    let is_date =
         chrono::NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok() && version.len() == 10;
     // Clients of tomorrow say tomorrow's version; what of it is not played is refused by name.
-    if !dated || version < OLDEST_VERSION {
+    if !is_date || version < OLDEST_VERSION {
         return Err(Failure::header(VERSION, version));
     }
     Ok(version)
@@ -103,15 +103,15 @@ fn guid(text: &str) -> Option<LeaseId> {
         if numbers.len() != DIGITS.len() || head.split(',').count() != 3 {
             return None;
         }
-        let mut plain = String::new();
+        let mut padded = String::new();
         for (number, digits) in numbers.into_iter().zip(DIGITS) {
             let number = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X"))?;
             if number.is_empty() || number.len() > digits {
                 return None;
             }
-            plain.push_str(&format!("{number:0>digits$}"));
+            padded.push_str(&format!("{number:0>digits$}"));
         }
-        LeaseId::parse(&plain)
+        LeaseId::parse(&padded)
     })
 }
 
@@ -164,7 +164,7 @@ pub(super) fn metadata(request: &Request) -> Result<Metadata, Failure> {
 mod tests {
     use super::*;
 
-    fn refused<T: std::fmt::Debug>(result: Result<T, Failure>) -> Code {
+    fn code_of<T: std::fmt::Debug>(result: Result<T, Failure>) -> Code {
         result.unwrap_err().code
     }
 
@@ -197,28 +197,28 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_judged() {
-        let of = |name: &str, value: &str| metadata(&Request::new("PUT", "/").with(name, value));
-        assert_eq!(of("X-Ms-Meta-Term", " 7 ").unwrap(), [("Term".to_owned(), "7".to_owned())]);
-        assert_eq!(refused(of("x-ms-meta-", "7")), Code::EmptyMetadataKey);
-        assert_eq!(refused(of("x-ms-meta-7", "7")), Code::InvalidMetadata);
-        assert_eq!(refused(of("x-ms-meta-a-b", "7")), Code::InvalidMetadata);
-        assert_eq!(refused(of("x-ms-meta-a", "ö")), Code::InvalidMetadata);
-        assert_eq!(refused(of("x-ms-meta-a", &"7".repeat(MAX_METADATA))), Code::MetadataTooLarge);
-        assert!(of("é", "no ASCII, no metadata").unwrap().is_empty());
+    fn metadata_is_validated() {
+        let parse_metadata = |name: &str, value: &str| metadata(&Request::new("PUT", "/").with(name, value));
+        assert_eq!(parse_metadata("X-Ms-Meta-Term", " 7 ").unwrap(), [("Term".to_owned(), "7".to_owned())]);
+        assert_eq!(code_of(parse_metadata("x-ms-meta-", "7")), Code::EmptyMetadataKey);
+        assert_eq!(code_of(parse_metadata("x-ms-meta-7", "7")), Code::InvalidMetadata);
+        assert_eq!(code_of(parse_metadata("x-ms-meta-a-b", "7")), Code::InvalidMetadata);
+        assert_eq!(code_of(parse_metadata("x-ms-meta-a", "ö")), Code::InvalidMetadata);
+        assert_eq!(code_of(parse_metadata("x-ms-meta-a", &"7".repeat(MAX_METADATA))), Code::MetadataTooLarge);
+        assert!(parse_metadata("é", "no ASCII, no metadata").unwrap().is_empty());
     }
 
     #[test]
     fn a_put_needs_a_length_within_limits() {
         let put = Request::new("PUT", "/");
-        assert_eq!(refused(content_length(&put)), Code::MissingContentLengthHeader);
+        assert_eq!(code_of(content_length(&put)), Code::MissingContentLengthHeader);
         assert_eq!(
-            refused(content_length(&put.clone().with("Content-Length", "x"))),
+            code_of(content_length(&put.clone().with("Content-Length", "x"))),
             Code::InvalidHeaderValue
         );
-        let much = (MAX_BODY + 1).to_string();
+        let too_long = (MAX_BODY + 1).to_string();
         assert_eq!(
-            refused(content_length(&put.clone().with("Content-Length", &much))),
+            code_of(content_length(&put.clone().with("Content-Length", &too_long))),
             Code::RequestBodyTooLarge
         );
         assert!(content_length(&put.with("Transfer-Encoding", "chunked")).is_ok());
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn a_timeout_is_a_number() {
-        let judged = |target: &str| {
+        let check_target = |target: &str| {
             let request = Request::new("HEAD", target);
-            common(&request, &Address::of(&request, &[])).map_err(|failure| failure.code)
+            check_common(&request, &Address::from_request(&request, &[])).map_err(|failure| failure.code)
         };
-        assert_eq!(judged("/a?timeout=3"), Ok(()));
-        assert_eq!(judged("/a?timeout=9999"), Ok(()));
-        assert_eq!(judged("/a?timeout=3s"), Err(Code::InvalidQueryParameterValue));
-        assert_eq!(judged("/a?timeout=-1"), Err(Code::InvalidQueryParameterValue));
+        assert_eq!(check_target("/a?timeout=3"), Ok(()));
+        assert_eq!(check_target("/a?timeout=9999"), Ok(()));
+        assert_eq!(check_target("/a?timeout=3s"), Err(Code::InvalidQueryParameterValue));
+        assert_eq!(check_target("/a?timeout=-1"), Err(Code::InvalidQueryParameterValue));
     }
 }

@@ -24,9 +24,9 @@ pub(super) struct Head {
     pub(super) request: Request,
     pub(super) framing: Framing,
     /// The client wants no other request on this connection.
-    pub(super) last: bool,
+    pub(super) closes: bool,
     /// The client sends the body once it is asked for (`Expect: 100-continue`).
-    pub(super) waits: bool,
+    pub(super) expects_continue: bool,
 }
 
 /// The head at the beginning of these bytes and how long it is; `None` when there is only a part of it.
@@ -68,13 +68,13 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     }
     let is_old = parsed.version == Some(0);
     let framing = framing(&request, is_old)?;
-    let has = |name: &str, wanted: &str| {
-        let words = request.header(name).unwrap_or_default().split(',');
-        words.into_iter().any(|word| word.trim_matches(BLANKS).eq_ignore_ascii_case(wanted))
+    let has_token = |name: &str, token: &str| {
+        let tokens = request.header(name).unwrap_or_default().split(',');
+        tokens.into_iter().any(|word| word.trim_matches(BLANKS).eq_ignore_ascii_case(token))
     };
-    let last = is_old || has("connection", "close");
-    let waits = has("expect", "100-continue");
-    Ok(Some((Head { framing, last, waits, request }, length)))
+    let closes = is_old || has_token("connection", "close");
+    let expects_continue = has_token("expect", "100-continue");
+    Ok(Some((Head { framing, closes, expects_continue, request }, length)))
 }
 
 /// Reads the head of a request as a [`Store`](super::Store) does: the request without its body, and the length of the head.
@@ -90,10 +90,10 @@ pub fn request_head(bytes: &[u8]) -> Result<Option<(Request, usize)>, StatusCode
 /// A body whose end two readers could take for two places is the beginning of a smuggled request: refused.
 /// `is_old`: HTTP/1.0, which has no chunks.
 fn framing(request: &Request, is_old: bool) -> Result<Framing, StatusCode> {
-    let values = |wanted: &str| {
-        let own = request.headers.iter();
-        let own = own.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        own.map(|(_, value)| value.trim_matches(BLANKS)).collect::<Vec<_>>()
+    let values = |header: &str| {
+        let matching = request.headers.iter();
+        let matching = matching.filter(|(name, _)| name.eq_ignore_ascii_case(header));
+        matching.map(|(_, value)| value.trim_matches(BLANKS)).collect::<Vec<_>>()
     };
     match (values("content-length").as_slice(), values("transfer-encoding").as_slice()) {
         ([], []) => Ok(Framing::Length(0)),
@@ -106,7 +106,7 @@ fn framing(request: &Request, is_old: bool) -> Result<Framing, StatusCode> {
 }
 
 /// The head of an answer; `last`: nothing more is answered on this connection.
-pub(super) fn answer_head(response: &Response, last: bool) -> Vec<u8> {
+pub(super) fn response_head(response: &Response, closes: bool) -> Vec<u8> {
     let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let reason = status.canonical_reason().unwrap_or("Unknown");
     let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16());
@@ -116,7 +116,7 @@ pub(super) fn answer_head(response: &Response, last: bool) -> Vec<u8> {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
     }
-    head.push_str(if last { "Connection: close\r\n\r\n" } else { "\r\n" });
+    head.push_str(if closes { "Connection: close\r\n\r\n" } else { "\r\n" });
     head.into_bytes()
 }
 
@@ -163,7 +163,7 @@ mod tests {
         head(text.as_bytes()).unwrap().unwrap().0
     }
 
-    fn refused(text: &str) -> StatusCode {
+    fn status_of(text: &str) -> StatusCode {
         head(text.as_bytes()).unwrap_err()
     }
 
@@ -177,12 +177,12 @@ mod tests {
             ("PUT", "/a/b?c=d")
         );
         assert_eq!(head.request.headers[1], ("X-Ms-Meta-Term".to_owned(), "7".to_owned()));
-        assert_eq!((head.framing, head.last, head.waits), (Framing::Length(0), false, false));
+        assert_eq!((head.framing, head.closes, head.expects_continue), (Framing::Length(0), false, false));
         assert!(super::head(&text.as_bytes()[..length - 1]).unwrap().is_none());
     }
 
     #[test]
-    fn an_absolute_address_tells_the_host() {
+    fn an_absolute_address_names_the_host() {
         let request = parsed("GET http://store:1?a=b HTTP/1.1\r\n\r\n").request;
         assert_eq!((request.target.as_str(), request.header("host")), ("/?a=b", Some("store:1")));
         let request = parsed("GET http://store/a HTTP/1.1\r\nHost: other\r\n\r\n").request;
@@ -209,26 +209,26 @@ mod tests {
             "Content-Length: 5\u{85}\r\n",
             "Transfer-Encoding: \u{a0}chunked\r\n",
         ] {
-            assert_eq!(refused(&with(headers)), StatusCode::BAD_REQUEST, "{headers}");
+            assert_eq!(status_of(&with(headers)), StatusCode::BAD_REQUEST, "{headers}");
         }
         // Whoever speaks 1.0 may not know chunks, and so sees another end.
         let old = "PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
-        assert_eq!(refused(old), StatusCode::BAD_REQUEST);
-        assert_eq!(refused("nonsense\r\n\r\n"), StatusCode::BAD_REQUEST);
+        assert_eq!(status_of(old), StatusCode::BAD_REQUEST);
+        assert_eq!(status_of("nonsense\r\n\r\n"), StatusCode::BAD_REQUEST);
         let many = with(&"a: b\r\n".repeat(MAX_HEADERS + 1));
-        assert_eq!(refused(&many), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        assert_eq!(status_of(&many), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     }
 
     #[test]
-    fn what_the_client_wants_of_the_connection_is_understood() {
+    fn connection_headers_are_parsed() {
         let with = |version: &str, header: &str| format!("PUT / HTTP/{version}\r\n{header}\r\n");
-        assert!(parsed(&with("1.0", "")).last);
-        assert!(parsed(&with("1.1", "Connection: TE, Close\r\n")).last);
-        assert!(parsed(&with("1.1", "Expect: 100-Continue\r\n")).waits);
+        assert!(parsed(&with("1.0", "")).closes);
+        assert!(parsed(&with("1.1", "Connection: TE, Close\r\n")).closes);
+        assert!(parsed(&with("1.1", "Expect: 100-Continue\r\n")).expects_continue);
     }
 
     #[test]
-    fn chunks_are_told_apart() {
+    fn chunks_are_distinguished() {
         assert_eq!(chunk(b"5\r\nhello\r\n").unwrap(), Chunk::Data { skip: 3, data: 5 });
         assert_eq!(chunk(b"0\r\n\r\nnext").unwrap(), Chunk::End(5));
         assert_eq!(chunk(b"0\r\nA: b\r\n\r\n").unwrap(), Chunk::End(11));
@@ -243,7 +243,7 @@ mod tests {
         let response = Response::new(206)
             .with("x-ms-meta-Term", "7")
             .with("Content-Disposition", "a\r\nSet-Cookie: b");
-        let text = String::from_utf8(answer_head(&response, true)).unwrap();
+        let text = String::from_utf8(response_head(&response, true)).unwrap();
         let expected =
             "HTTP/1.1 206 Partial Content\r\nx-ms-meta-Term: 7\r\nConnection: close\r\n\r\n";
         assert_eq!(text, expected);

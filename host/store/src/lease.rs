@@ -10,7 +10,7 @@ use tenure_azure::LeaseId;
 use super::code::Code;
 
 /// How long a lease lasts: 15 to 60 s, counted from each acquire and renew, or without end (`None`).
-pub(super) type Length = Option<Duration>;
+pub(super) type LeaseDuration = Option<Duration>;
 
 /// `x-ms-lease-state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl State {
     }
 
     /// Whether writing needs the lease id: `x-ms-lease-status: locked`.
-    pub fn locked(self) -> bool {
+    pub fn is_locked(self) -> bool {
         matches!(self, State::Leased | State::Breaking)
     }
 }
@@ -51,26 +51,26 @@ pub(super) enum Lease {
     #[default]
     Free,
     /// Leased until then (for ever: `None`), expired thereafter.
-    Held { id: LeaseId, length: Length, until: Option<Duration> },
+    Leased { id: LeaseId, length: LeaseDuration, expires_at: Option<Duration> },
     /// Breaking until then, broken thereafter.
-    Ending { id: LeaseId, until: Duration },
+    Breaking { id: LeaseId, broken_at: Duration },
 }
 
 impl Lease {
     pub(super) fn state(&self, now: Duration) -> State {
         match self {
             Lease::Free => State::Available,
-            Lease::Held { until: Some(until), .. } if now >= *until => State::Expired,
-            Lease::Held { .. } => State::Leased,
-            Lease::Ending { until, .. } if now >= *until => State::Broken,
-            Lease::Ending { .. } => State::Breaking,
+            Lease::Leased { expires_at: Some(until), .. } if now >= *until => State::Expired,
+            Lease::Leased { .. } => State::Leased,
+            Lease::Breaking { broken_at: until, .. } if now >= *until => State::Broken,
+            Lease::Breaking { .. } => State::Breaking,
         }
     }
 
     /// Whether the lease is held for ever; `None` when it is not held.
-    pub(super) fn infinite(&self, now: Duration) -> Option<bool> {
+    pub(super) fn is_infinite(&self, now: Duration) -> Option<bool> {
         match self {
-            Lease::Held { length, .. } if self.state(now) == State::Leased => {
+            Lease::Leased { length, .. } if self.state(now) == State::Leased => {
                 Some(length.is_none())
             }
             _ => None,
@@ -81,11 +81,11 @@ impl Lease {
     pub(super) fn id(&self) -> Option<LeaseId> {
         match self {
             Lease::Free => None,
-            Lease::Held { id, .. } | Lease::Ending { id, .. } => Some(*id),
+            Lease::Leased { id, .. } | Lease::Breaking { id, .. } => Some(*id),
         }
     }
 
-    fn is(&self, id: LeaseId) -> bool {
+    fn has_id(&self, id: LeaseId) -> bool {
         self.id() == Some(id)
     }
 
@@ -95,29 +95,29 @@ impl Lease {
         &mut self,
         now: Duration,
         proposed: Option<LeaseId>,
-        fresh: LeaseId,
-        length: Length,
+        generated: LeaseId,
+        length: LeaseDuration,
     ) -> Result<LeaseId, Code> {
-        let own = proposed.is_some_and(|proposed| self.is(proposed));
+        let is_holder = proposed.is_some_and(|proposed| self.has_id(proposed));
         match self.state(now) {
-            State::Leased if !own => return Err(Code::LeaseAlreadyPresent),
-            State::Breaking if own => return Err(Code::LeaseIsBreakingAndCannotBeAcquired),
+            State::Leased if !is_holder => return Err(Code::LeaseAlreadyPresent),
+            State::Breaking if is_holder => return Err(Code::LeaseIsBreakingAndCannotBeAcquired),
             State::Breaking => return Err(Code::LeaseAlreadyPresent),
             State::Leased | State::Available | State::Broken | State::Expired => {}
         }
-        let id = proposed.unwrap_or(fresh);
-        *self = Lease::Held { id, length, until: length.map(|length| now + length) };
+        let id = proposed.unwrap_or(generated);
+        *self = Lease::Leased { id, length, expires_at: length.map(|length| now + length) };
         Ok(id)
     }
 
     /// Renew: the period starts again. Also when it has run out, if nobody wrote or acquired since: both forget the id.
     pub(super) fn renew(&mut self, now: Duration, id: LeaseId) -> Result<(), Code> {
         match self {
-            Lease::Held { id: holder, length, until } if *holder == id => {
+            Lease::Leased { id: holder, length, expires_at: until } if *holder == id => {
                 *until = length.map(|length| now + length);
                 Ok(())
             }
-            Lease::Ending { id: holder, .. } if *holder == id => {
+            Lease::Breaking { id: holder, .. } if *holder == id => {
                 Err(Code::LeaseIsBrokenAndCannotBeRenewed)
             }
             _ => Err(Code::LeaseIdMismatchWithLeaseOperation),
@@ -133,16 +133,16 @@ impl Lease {
     ) -> Result<(), Code> {
         let state = self.state(now);
         match self {
-            Lease::Held { id: holder, .. } if state == State::Leased => {
+            Lease::Leased { id: holder, .. } if state == State::Leased => {
                 if *holder != id && *holder != proposed {
                     return Err(Code::LeaseIdMismatchWithLeaseOperation);
                 }
                 *holder = proposed;
                 Ok(())
             }
-            Lease::Ending { id: holder, .. } if state == State::Breaking => {
-                let own = *holder == id;
-                Err(if own {
+            Lease::Breaking { id: holder, .. } if state == State::Breaking => {
+                let is_holder = *holder == id;
+                Err(if is_holder {
                     Code::LeaseIsBreakingAndCannotBeChanged
                 } else {
                     Code::LeaseIdMismatchWithLeaseOperation
@@ -154,7 +154,7 @@ impl Lease {
 
     /// Release: anybody may acquire at once. Not a second time, for the id is forgotten.
     pub(super) fn release(&mut self, id: LeaseId) -> Result<(), Code> {
-        if !self.is(id) {
+        if !self.has_id(id) {
             return Err(Code::LeaseIdMismatchWithLeaseOperation);
         }
         *self = Lease::Free;
@@ -163,42 +163,42 @@ impl Lease {
 
     /// Break after `period`, at most the rest of the lease (an infinite one has no rest: at once, unless a period is
     /// given). Returns the time until another may acquire.
-    pub(super) fn end(
+    pub(super) fn break_lease(
         &mut self,
         now: Duration,
         period: Option<Duration>,
     ) -> Result<Duration, Code> {
         let id = self.id().ok_or(Code::LeaseNotPresentWithLeaseOperation)?;
-        let rest = match self {
+        let remaining = match self {
             Lease::Free => Some(Duration::ZERO),
-            Lease::Held { until, .. } => until.map(|until| until.saturating_sub(now)),
-            Lease::Ending { until, .. } => Some(until.saturating_sub(now)),
+            Lease::Leased { expires_at: until, .. } => until.map(|until| until.saturating_sub(now)),
+            Lease::Breaking { broken_at: until, .. } => Some(until.saturating_sub(now)),
         };
-        let left = match (period, rest) {
+        let break_time = match (period, remaining) {
             (Some(period), Some(rest)) => period.min(rest),
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => Duration::ZERO,
         };
-        *self = Lease::Ending { id, until: now + left };
-        Ok(left)
+        *self = Lease::Breaking { id, broken_at: now + break_time };
+        Ok(break_time)
     }
 
     /// Whether the blob may be written with this lease id, or without one.
-    pub(super) fn admits_write(&self, now: Duration, id: Option<LeaseId>) -> Result<(), Code> {
+    pub(super) fn check_write(&self, now: Duration, id: Option<LeaseId>) -> Result<(), Code> {
         match id {
-            None if self.state(now).locked() => Err(Code::LeaseIdMissing),
+            None if self.state(now).is_locked() => Err(Code::LeaseIdMissing),
             None => Ok(()),
-            Some(id) => self.admits_id(now, id),
+            Some(id) => self.check_id(now, id),
         }
     }
 
     /// Whether the blob may be read: always, but a lease id that is given must be right.
-    pub(super) fn admits_read(&self, now: Duration, id: Option<LeaseId>) -> Result<(), Code> {
-        id.map_or(Ok(()), |id| self.admits_id(now, id))
+    pub(super) fn check_read(&self, now: Duration, id: Option<LeaseId>) -> Result<(), Code> {
+        id.map_or(Ok(()), |id| self.check_id(now, id))
     }
 
-    fn admits_id(&self, now: Duration, id: LeaseId) -> Result<(), Code> {
-        match (self.state(now).locked(), self.is(id)) {
+    fn check_id(&self, now: Duration, id: LeaseId) -> Result<(), Code> {
+        match (self.state(now).is_locked(), self.has_id(id)) {
             (true, true) => Ok(()),
             (true, false) => Err(Code::LeaseIdMismatchWithBlobOperation),
             // Ours once, run out or broken since. For a broken lease the reference prints only the status; the same
@@ -209,8 +209,8 @@ impl Lease {
     }
 
     /// The blob was written. A lease that no longer locks is forgotten, so that its last holder cannot renew unaware.
-    pub(super) fn written(&mut self, now: Duration) {
-        if !self.state(now).locked() {
+    pub(super) fn on_write(&mut self, now: Duration) {
+        if !self.state(now).is_locked() {
             *self = Lease::Free;
         }
     }
@@ -226,7 +226,7 @@ mod tests {
         LeaseId::from_random([byte; 16])
     }
 
-    fn leased(length: Length) -> Lease {
+    fn leased(length: LeaseDuration) -> Lease {
         let mut lease = Lease::default();
         lease.acquire(Duration::ZERO, Some(id(1)), id(9), length).unwrap();
         lease
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_break_runs_out_at_its_instant_and_not_before() {
         let mut lease = leased(None);
-        let left = lease.end(Duration::from_secs(5), Some(Duration::from_secs(10))).unwrap();
+        let left = lease.break_lease(Duration::from_secs(5), Some(Duration::from_secs(10))).unwrap();
         assert_eq!(left, Duration::from_secs(10));
         assert_eq!(lease.state(LENGTH - Duration::from_nanos(1)), State::Breaking);
         assert_eq!(lease.state(LENGTH), State::Broken);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_azure::LeaseId;
 
-use super::blob::stamped;
+use super::blob::with_etag;
 use super::call::Call;
 use super::code::{Code, Failure};
 use super::condition::Conditions;
@@ -24,8 +24,8 @@ use super::wire::Response;
 pub(super) fn acquire(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
     let proposed = lease_id(call.request, PROPOSED_LEASE_ID)?;
     let length = lease_length(call.request)?;
-    service.lease_blob(call, |lease, now, fresh| {
-        let id = lease.acquire(now, proposed, fresh, length)?;
+    service.lease_blob(call, |lease, now, generated| {
+        let id = lease.acquire(now, proposed, generated, length)?;
         Ok((201, Some((LEASE_ID, id.to_string()))))
     })
 }
@@ -55,32 +55,32 @@ pub(super) fn release(service: &mut Service, call: &Call<'_>) -> Result<Response
     })
 }
 
-pub(super) fn end(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+pub(super) fn break_lease(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
     let period = break_period(call.request)?;
     service.lease_blob(call, |lease, now, _| {
-        let rest = lease.end(now, period)?;
+        let remaining = lease.break_lease(now, period)?;
         // Rounded up: whoever waits that many seconds finds it free.
-        let seconds = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);
+        let seconds = remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0);
         Ok((202, Some(("x-ms-lease-time", seconds.to_string()))))
     })
 }
 
 /// The status of an answer, and what it tells beside the blob's ETag and date.
-type Done = (u16, Option<(&'static str, String)>);
+type LeaseResult = (u16, Option<(&'static str, String)>);
 
 impl Service {
     /// 1. the headers, 2. container and blob, 3. the conditions, 4. the lease. ETag and Last-Modified stay as they are.
     fn lease_blob(
         &mut self,
         call: &Call<'_>,
-        action: impl FnOnce(&mut Lease, Duration, LeaseId) -> Result<Done, Code>,
+        action: impl FnOnce(&mut Lease, Duration, LeaseId) -> Result<LeaseResult, Code>,
     ) -> Result<Response, Failure> {
-        let conditions = Conditions::of_write(call.request)?;
-        let fresh = self.generator.guid();
-        let blob = self.blob_mut(&call.place, call.name)?;
-        conditions.admit_write(&blob.content.etag, blob.content.modified)?;
-        let (status, told) = action(&mut blob.lease, call.now.elapsed, fresh)?;
-        let answer = stamped(status, &blob.content.etag, blob.content.modified);
-        Ok(told.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)))
+        let conditions = Conditions::for_write(call.request)?;
+        let generated = self.generator.guid();
+        let blob = self.blob_mut(&call.container_key, call.blob_name)?;
+        conditions.check_write(&blob.content.etag, blob.content.modified)?;
+        let (status, header) = action(&mut blob.lease, call.now.elapsed, generated)?;
+        let answer = with_etag(status, &blob.content.etag, blob.content.modified);
+        Ok(header.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)))
     }
 }

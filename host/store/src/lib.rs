@@ -53,7 +53,7 @@ pub use http1::request_head;
 pub use lease::State as LeaseState;
 pub use log::{Entry, Log};
 pub use manual::help;
-pub use server::{Store, run, serve_by, system_clock};
+pub use server::{Store, run, serve_with_clock, system_clock};
 pub use service::Service;
 pub use verb::Verb;
 pub use wire::{Clock, MAX_BODY, Now, Request, Response};

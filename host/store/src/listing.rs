@@ -8,7 +8,7 @@ use tenure_azure::http_date;
 use super::address::Address;
 use super::blob::{BLOB_TYPE, Blob, Container, PROPERTIES, lease_headers};
 use super::call::Call;
-use super::code::{Code, Failure, escaped};
+use super::code::{Code, Failure, escape_xml};
 use super::headers::Metadata;
 use super::service::Service;
 use super::wire::{Now, Request, Response};
@@ -17,8 +17,8 @@ use super::wire::{Now, Request, Response};
 const MAX_PAGE: usize = 5000;
 
 /// Datasets for `include` beside the metadata (REST reference, *List Containers* and *List Blobs*).
-const OF_CONTAINERS: &[&str] = &["deleted", "system"];
-const OF_BLOBS: &[&str] = &[
+const CONTAINER_DATASETS: &[&str] = &["deleted", "system"];
+const BLOB_DATASETS: &[&str] = &[
     "copy",
     "deleted",
     "deletedwithversions",
@@ -32,17 +32,17 @@ const OF_BLOBS: &[&str] = &[
 ];
 
 /// What stays as it is in a name that XML cannot carry.
-const ENCODED: &AsciiSet =
+const NAME_SAFE: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// What is asked for.
-struct Wanted<'a> {
+struct ListParameters<'a> {
     prefix: &'a str,
     delimiter: &'a str,
     marker: Option<&'a str>,
     /// The name at which the page begins.
-    from: String,
-    most: Option<usize>,
+    start: String,
+    max_results: Option<usize>,
     metadata: bool,
 }
 
@@ -57,51 +57,51 @@ enum Item<'a, T> {
 /// A page, and the name at which the next one begins.
 type Page<'a, T> = (Vec<Item<'a, T>>, Option<&'a str>);
 
-impl Wanted<'_> {
+impl ListParameters<'_> {
     /// Reads the parameters. `datasets` are those that the service has beside the metadata.
-    fn read<'a>(address: &'a Address, datasets: &[&str]) -> Result<Wanted<'a>, Failure> {
+    fn parse<'a>(address: &'a Address, datasets: &[&str]) -> Result<ListParameters<'a>, Failure> {
         let text = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
-        let mut wanted = Wanted {
+        let mut parameters = ListParameters {
             prefix: text("prefix").unwrap_or_default(),
             delimiter: text("delimiter").unwrap_or_default(),
             marker: text("marker"),
-            from: String::new(),
-            most: None,
+            start: String::new(),
+            max_results: None,
             metadata: false,
         };
-        if let Some(marker) = wanted.marker {
+        if let Some(marker) = parameters.marker {
             let name = URL_SAFE_NO_PAD.decode(marker).ok();
             let name = name.and_then(|bytes| String::from_utf8(bytes).ok());
-            wanted.from = name.ok_or_else(|| Failure::query("marker", marker))?;
+            parameters.start = name.ok_or_else(|| Failure::query("marker", marker))?;
         }
-        if let Some(most) = text("maxresults") {
-            match most.parse::<i64>() {
-                Ok(number) if number > 0 => wanted.most = usize::try_from(number).ok(),
+        if let Some(value) = text("maxresults") {
+            match value.parse::<i64>() {
+                Ok(number) if number > 0 => parameters.max_results = usize::try_from(number).ok(),
                 Ok(_) => return Err(Code::OutOfRangeQueryParameterValue.into()),
-                Err(_) => return Err(Failure::query("maxresults", most)),
+                Err(_) => return Err(Failure::query("maxresults", value)),
             }
         }
         for dataset in text("include").unwrap_or_default().split(',').filter(|set| !set.is_empty())
         {
             match dataset {
-                "metadata" => wanted.metadata = true,
+                "metadata" => parameters.metadata = true,
                 _ if !datasets.contains(&dataset) => {
                     return Err(Failure::query("include", dataset));
                 }
                 // Azure's command line asks for it by default. No blob here is a copy.
                 "copy" => {}
-                _ => return Err(Failure::not_played(&format!("include={dataset}"))),
+                _ => return Err(Failure::unsupported(&format!("include={dataset}"))),
             }
         }
-        Ok(wanted)
+        Ok(parameters)
     }
 
     /// The page of what comes in the order of its names.
     fn page<'a, T>(&self, all: impl Iterator<Item = (&'a str, &'a T)>) -> Page<'a, T> {
-        let most = self.most.unwrap_or(MAX_PAGE).min(MAX_PAGE);
+        let limit = self.max_results.unwrap_or(MAX_PAGE).min(MAX_PAGE);
         let mut items: Vec<Item<'a, T>> = Vec::new();
         for (name, value) in all {
-            if name < self.from.as_str() || !name.starts_with(self.prefix) {
+            if name < self.start.as_str() || !name.starts_with(self.prefix) {
                 continue;
             }
             if let Some(Item::Prefix(last)) = items.last()
@@ -109,14 +109,14 @@ impl Wanted<'_> {
             {
                 continue;
             }
-            if items.len() == most {
+            if items.len() == limit {
                 return (items, Some(name));
             }
-            let rest = &name[self.prefix.len()..];
-            let found = if self.delimiter.is_empty() { None } else { rest.find(self.delimiter) };
+            let suffix = &name[self.prefix.len()..];
+            let found = if self.delimiter.is_empty() { None } else { suffix.find(self.delimiter) };
             items.push(match found {
-                Some(place) => {
-                    Item::Prefix(&name[..self.prefix.len() + place + self.delimiter.len()])
+                Some(position) => {
+                    Item::Prefix(&name[..self.prefix.len() + position + self.delimiter.len()])
                 }
                 None => Item::Entry(name, value),
             });
@@ -125,14 +125,14 @@ impl Wanted<'_> {
     }
 
     /// What stands before the items.
-    fn beginning(&self, of: &str) -> String {
-        let mut xml = format!("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>{of}");
+    fn xml_start(&self, root: &str) -> String {
+        let mut xml = format!("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>{root}");
         xml.push_str(&name_element("Prefix", self.prefix));
         if let Some(marker) = self.marker {
             xml.push_str(&element("Marker", marker));
         }
-        if let Some(most) = self.most {
-            xml.push_str(&element("MaxResults", &most.min(MAX_PAGE).to_string()));
+        if let Some(max_results) = self.max_results {
+            xml.push_str(&element("MaxResults", &max_results.min(MAX_PAGE).to_string()));
         }
         if !self.delimiter.is_empty() {
             xml.push_str(&name_element("Delimiter", self.delimiter));
@@ -143,32 +143,32 @@ impl Wanted<'_> {
 
 impl Service {
     pub(super) fn list_containers(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let wanted = Wanted::read(call.address, OF_CONTAINERS)?;
-        let own =
+        let parameters = ListParameters::parse(call.address, CONTAINER_DATASETS)?;
+        let account_containers =
             self.containers.iter().filter(|((account, _), _)| *account == call.address.account);
         let (items, next) =
-            wanted.page(own.map(|((_, name), container)| (name.as_str(), container)));
-        let endpoint = escaped(&endpoint(call.address, call.request));
+            parameters.page(account_containers.map(|((_, name), container)| (name.as_str(), container)));
+        let endpoint = escape_xml(&endpoint(call.address, call.request));
         let mut xml =
-            wanted.beginning(&format!("<EnumerationResults ServiceEndpoint=\"{endpoint}\">"));
+            parameters.xml_start(&format!("<EnumerationResults ServiceEndpoint=\"{endpoint}\">"));
         xml.push_str("<Containers>");
         for item in items {
             if let Item::Entry(name, container) = item {
-                xml.push_str(&container_entry(name, container, &wanted));
+                xml.push_str(&container_entry(name, container, &parameters));
             }
         }
         xml.push_str("</Containers>");
-        Ok(Response::new(200).with_xml(ended(xml, next)))
+        Ok(Response::new(200).with_xml(xml_end(xml, next)))
     }
 
     pub(super) fn list_blobs(&self, call: &Call<'_>) -> Result<Response, Failure> {
-        let wanted = Wanted::read(call.address, OF_BLOBS)?;
-        let container = self.containers.get(&call.place).ok_or(Code::ContainerNotFound)?;
+        let parameters = ListParameters::parse(call.address, BLOB_DATASETS)?;
+        let container = self.containers.get(&call.container_key).ok_or(Code::ContainerNotFound)?;
         let (items, next) =
-            wanted.page(container.blobs.iter().map(|(name, blob)| (name.as_str(), blob)));
+            parameters.page(container.blobs.iter().map(|(name, blob)| (name.as_str(), blob)));
         let (endpoint, name) =
-            (escaped(&endpoint(call.address, call.request)), escaped(&call.place.1));
-        let mut xml = wanted.beginning(&format!(
+            (escape_xml(&endpoint(call.address, call.request)), escape_xml(&call.container_key.1));
+        let mut xml = parameters.xml_start(&format!(
             "<EnumerationResults ServiceEndpoint=\"{endpoint}\" ContainerName=\"{name}\">"
         ));
         xml.push_str("<Blobs>");
@@ -178,15 +178,15 @@ impl Service {
                     let name = name_element("Name", name);
                     xml.push_str(&format!("<BlobPrefix>{name}</BlobPrefix>"));
                 }
-                Item::Entry(name, blob) => xml.push_str(&blob_entry(call.now, name, blob, &wanted)),
+                Item::Entry(name, blob) => xml.push_str(&blob_entry(call.now, name, blob, &parameters)),
             }
         }
         xml.push_str("</Blobs>");
-        Ok(Response::new(200).with_xml(ended(xml, next)))
+        Ok(Response::new(200).with_xml(xml_end(xml, next)))
     }
 }
 
-fn container_entry(name: &str, container: &Container, wanted: &Wanted<'_>) -> String {
+fn container_entry(name: &str, container: &Container, parameters: &ListParameters<'_>) -> String {
     let mut properties = element("Last-Modified", &http_date::format(container.modified));
     for (name, value) in [
         ("Etag", container.etag.as_str()),
@@ -197,12 +197,12 @@ fn container_entry(name: &str, container: &Container, wanted: &Wanted<'_>) -> St
     ] {
         properties.push_str(&element(name, value));
     }
-    let metadata = if wanted.metadata { metadata(&container.metadata) } else { String::new() };
+    let metadata = if parameters.metadata { metadata(&container.metadata) } else { String::new() };
     let name = element("Name", name);
     format!("<Container>{name}<Properties>{properties}</Properties>{metadata}</Container>")
 }
 
-fn blob_entry(now: Now, name: &str, blob: &Blob, wanted: &Wanted<'_>) -> String {
+fn blob_entry(now: Now, name: &str, blob: &Blob, parameters: &ListParameters<'_>) -> String {
     let content = &blob.content;
     let mut properties = String::new();
     let mut add = |name: &str, value: &str| properties.push_str(&element(name, value));
@@ -213,7 +213,7 @@ fn blob_entry(now: Now, name: &str, blob: &Blob, wanted: &Wanted<'_>) -> String 
     add("Content-Length", &content.body.len().to_string());
     for name in PROPERTIES {
         let value = if name == "Content-Type" {
-            Some(content.kind())
+            Some(content.content_type())
         } else {
             content.properties.get(name)
         };
@@ -229,7 +229,7 @@ fn blob_entry(now: Now, name: &str, blob: &Blob, wanted: &Wanted<'_>) -> String 
         add(name, value);
     }
     add("ServerEncrypted", "true");
-    let metadata = if wanted.metadata { metadata(&content.metadata) } else { String::new() };
+    let metadata = if parameters.metadata { metadata(&content.metadata) } else { String::new() };
     let name = name_element("Name", name);
     format!("<Blob>{name}<Properties>{properties}</Properties>{metadata}</Blob>")
 }
@@ -241,22 +241,22 @@ fn metadata(metadata: &Metadata) -> String {
 }
 
 fn element(name: &str, value: &str) -> String {
-    format!("<{name}>{}</{name}>", escaped(value))
+    format!("<{name}>{}</{name}>", escape_xml(value))
 }
 
 /// A name of a blob, percent-encoded and marked as such when XML has no place for one of its characters (REST
 /// reference, *List Blobs*: `Encoded`).
 fn name_element(element_name: &str, value: &str) -> String {
-    let impossible =
+    let is_unencodable =
         |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');
-    if value.contains(impossible) {
-        let value = utf8_percent_encode(value, ENCODED);
+    if value.contains(is_unencodable) {
+        let value = utf8_percent_encode(value, NAME_SAFE);
         return format!("<{element_name} Encoded=\"true\">{value}</{element_name}>");
     }
     element(element_name, value)
 }
 
-fn ended(mut xml: String, next: Option<&str>) -> String {
+fn xml_end(mut xml: String, next: Option<&str>) -> String {
     let marker = next.map(|name| URL_SAFE_NO_PAD.encode(name)).unwrap_or_default();
     xml.push_str(&element("NextMarker", &marker));
     xml.push_str("</EnumerationResults>");
@@ -266,7 +266,7 @@ fn ended(mut xml: String, next: Option<&str>) -> String {
 /// The address of the account, as the client called it.
 fn endpoint(address: &Address, request: &Request) -> String {
     let host = request.header("host").unwrap_or_default();
-    if address.in_path {
+    if address.account_in_path {
         format!("http://{host}/{}/", address.account)
     } else {
         format!("http://{host}/")
@@ -279,18 +279,18 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Names of a page as `a b/`, and where the next one begins.
-    fn page(prefix: &str, delimiter: &str, from: &str, most: usize) -> (String, Option<String>) {
+    fn page(prefix: &str, delimiter: &str, start: &str, max_results: usize) -> (String, Option<String>) {
         let names = ["a", "b/1", "b/2", "b/3/x", "c/d/1", "c/e", "d"];
         let all: BTreeMap<&str, ()> = names.into_iter().map(|name| (name, ())).collect();
-        let wanted = Wanted {
+        let parameters = ListParameters {
             prefix,
             delimiter,
             marker: None,
-            from: from.to_owned(),
-            most: Some(most),
+            start: start.to_owned(),
+            max_results: Some(max_results),
             metadata: false,
         };
-        let (items, next) = wanted.page(all.iter().map(|(name, value)| (*name, value)));
+        let (items, next) = parameters.page(all.iter().map(|(name, value)| (*name, value)));
         let names = items.iter().map(|item| match item {
             Item::Entry(name, ()) | Item::Prefix(name) => *name,
         });
@@ -309,16 +309,16 @@ mod tests {
 
     #[test]
     fn pages_follow_one_another_without_gap_or_repetition() {
-        for most in 1..5 {
-            let (mut seen, mut from) = (Vec::new(), String::new());
-            while let (names, next) = page("", "/", &from, most)
+        for max_results in 1..5 {
+            let (mut names_seen, mut start) = (Vec::new(), String::new());
+            while let (names, next) = page("", "/", &start, max_results)
                 && !names.is_empty()
             {
-                seen.extend(names.split(' ').map(str::to_owned).collect::<Vec<_>>());
+                names_seen.extend(names.split(' ').map(str::to_owned).collect::<Vec<_>>());
                 let Some(next) = next else { break };
-                from = next;
+                start = next;
             }
-            assert_eq!(seen, ["a", "b/", "c/", "d"], "{most} each");
+            assert_eq!(names_seen, ["a", "b/", "c/", "d"], "{max_results} each");
         }
     }
 

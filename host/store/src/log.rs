@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::verb::Verb;
 
 /// How many requests are remembered one by one.
-const KEPT: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// One handled request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Log {
     }
 
     /// How many requests of this operation got this status.
-    pub fn count_of(&self, verb: Verb, status: u16) -> u64 {
+    pub fn count_with_status(&self, verb: Verb, status: u16) -> u64 {
         self.counts.get(&(verb, status)).copied().unwrap_or(0)
     }
 
@@ -59,7 +59,7 @@ impl Log {
 
     pub(super) fn add(&mut self, entry: Entry) {
         *self.counts.entry((entry.verb, entry.status)).or_default() += 1;
-        if self.entries.len() == KEPT {
+        if self.entries.len() == MAX_ENTRIES {
             self.entries.pop_front();
         }
         self.entries.push_back(entry);
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn old_entries_go_and_counts_stay() {
         let mut log = Log::default();
-        for number in 0..KEPT as u64 + 5 {
+        for number in 0..MAX_ENTRIES as u64 + 5 {
             let status = if number % 2 == 0 { 201 } else { 409 };
             log.add(Entry {
                 at: Duration::from_secs(number),
@@ -86,10 +86,10 @@ mod tests {
                 code: None,
             });
         }
-        assert_eq!(log.entries().count(), KEPT);
+        assert_eq!(log.entries().count(), MAX_ENTRIES);
         assert_eq!(log.entries().next().map(|entry| entry.at), Some(Duration::from_secs(5)));
-        assert_eq!(log.count(Verb::Acquire), KEPT as u64 + 5);
-        assert_eq!(log.count_of(Verb::Acquire, 409), KEPT as u64 / 2 + 2);
+        assert_eq!(log.count(Verb::Acquire), MAX_ENTRIES as u64 + 5);
+        assert_eq!(log.count_with_status(Verb::Acquire, 409), MAX_ENTRIES as u64 / 2 + 2);
         assert_eq!(log.count(Verb::Renew), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::operation::OPERATIONS;
 #[cfg(test)]
-use super::operation::On;
+use super::operation::Target;
 
 /// Returns what `tenure store --help` shows below the options.
 pub fn help() -> String {
@@ -29,10 +29,10 @@ fn title(title: &str) -> &str {
 /// The table of `docs/store.md`.
 #[cfg(test)]
 fn table() -> String {
-    let place = |on: On| match on {
-        On::Account => "account",
-        On::Container => "container",
-        On::Blob => "blob",
+    let target_name = |on: Target| match on {
+        Target::Account => "account",
+        Target::Container => "container",
+        Target::Blob => "blob",
     };
     let code = |names: &mut dyn Iterator<Item = &str>| {
         names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" ")
@@ -47,8 +47,8 @@ fn table() -> String {
             code(&mut row.parameters.iter().copied()),
             code(&mut row.headers.iter().copied().flatten().copied()),
         );
-        let on = place(row.on);
-        text.push_str(&format!("| {title} | {methods} {on}{comp} | {parameters} | {headers} |\n"));
+        let target = target_name(row.target);
+        text.push_str(&format!("| {title} | {methods} {target}{comp} | {parameters} | {headers} |\n"));
     }
     text
 }

@@ -7,14 +7,14 @@
 use super::address::{Address, Resource};
 use super::call::Call;
 use super::code::{Code, Failure};
-use super::leases::{acquire, change, end, release, renew};
+use super::leases::{acquire, change, break_lease, release, renew};
 use super::service::Service;
 use super::verb::Verb;
 use super::wire::{Request, Response};
 
 /// What an operation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum On {
+pub(super) enum Target {
     Account,
     Container,
     Blob,
@@ -26,7 +26,7 @@ pub(super) struct Operation {
     pub(super) verb: Verb,
     /// As the REST reference calls it.
     pub(super) title: &'static str,
-    pub(super) on: On,
+    pub(super) target: Target,
     pub(super) methods: &'static [&'static str],
     /// `comp` of the query; empty: none.
     pub(super) comp: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct Operation {
     pub(super) headers: &'static [&'static [&'static str]],
     /// What an account SAS must have: a kind of resource (`srt`) and one of some permissions. The operations on blobs,
     /// and listing them, require the same permission of a service SAS.
-    pub(super) right: (char, &'static str),
+    pub(super) required_right: (char, &'static str),
     /// What it does.
     pub(super) run: fn(&mut Service, &Call<'_>) -> Result<Response, Failure>,
 }
@@ -65,11 +65,11 @@ const LEASE: &[&str] = &[
 ];
 
 /// Parameters of every operation: what the address is made of, and what [`super::auth`] judges.
-const ALWAYS: &[&str] =
+const COMMON_PARAMETERS: &[&str] =
     &["timeout", "restype", "comp", "sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
 
 /// `x-ms-` headers of every operation: what [`super::auth`] and [`super::headers`] judge, and what has no effect.
-const HARMLESS: &[&str] = &[
+const COMMON_HEADERS: &[&str] = &[
     "x-ms-date",
     "x-ms-version",
     "x-ms-client-request-id",
@@ -79,24 +79,24 @@ const HARMLESS: &[&str] = &[
 ];
 
 const GET: &[&str] = &["GET"];
-const LOOK: &[&str] = &["GET", "HEAD"];
+const READ: &[&str] = &["GET", "HEAD"];
 const PUT: &[&str] = &["PUT"];
 
 /// What most rows have in common.
 const ACCOUNT: Operation = Operation {
     verb: Verb::Other,
     title: "",
-    on: On::Account,
+    target: Target::Account,
     methods: GET,
     comp: "",
     action: "",
     parameters: &[],
     headers: &[],
-    right: ('s', ""),
+    required_right: ('s', ""),
     run: |_, _| Err(Code::UnsupportedHttpVerb.into()),
 };
-const CONTAINER: Operation = Operation { on: On::Container, right: ('c', ""), ..ACCOUNT };
-const BLOB: Operation = Operation { on: On::Blob, methods: PUT, right: ('o', "w"), ..ACCOUNT };
+const CONTAINER: Operation = Operation { target: Target::Container, required_right: ('c', ""), ..ACCOUNT };
+const BLOB: Operation = Operation { target: Target::Blob, methods: PUT, required_right: ('o', "w"), ..ACCOUNT };
 const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDITIONS], ..BLOB };
 
 /// Everything that is played.
@@ -104,7 +104,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         verb: Verb::GetAccount,
         title: "Get Account Information",
-        methods: LOOK,
+        methods: READ,
         comp: "properties",
         run: |_, _| Ok(account()),
         ..ACCOUNT
@@ -114,7 +114,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "List Containers",
         comp: "list",
         parameters: &["prefix", "marker", "maxresults", "include"],
-        right: ('s', "l"),
+        required_right: ('s', "l"),
         run: |service, call| service.list_containers(call),
         ..ACCOUNT
     },
@@ -123,15 +123,15 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Create Container",
         methods: PUT,
         headers: &[METADATA],
-        right: ('c', "cw"),
+        required_right: ('c', "cw"),
         run: Service::create_container,
         ..CONTAINER
     },
     Operation {
         verb: Verb::GetContainer,
         title: "Get Container Properties",
-        methods: LOOK,
-        right: ('c', "r"),
+        methods: READ,
+        required_right: ('c', "r"),
         run: |service, call| service.get_container(call),
         ..CONTAINER
     },
@@ -140,7 +140,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Delete Container",
         methods: &["DELETE"],
         headers: &[&["If-Modified-Since", "If-Unmodified-Since"]],
-        right: ('c', "d"),
+        required_right: ('c', "d"),
         run: Service::delete_container,
         ..CONTAINER
     },
@@ -149,7 +149,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "List Blobs",
         comp: "list",
         parameters: &["prefix", "delimiter", "marker", "maxresults", "include"],
-        right: ('c', "l"),
+        required_right: ('c', "l"),
         run: |service, call| service.list_blobs(call),
         ..CONTAINER
     },
@@ -157,7 +157,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::PutBlob,
         title: "Put Blob",
         headers: &[&["Content-MD5", "x-ms-blob-type"], PROPERTIES, METADATA, LEASE_ID, CONDITIONS],
-        right: ('o', "cw"),
+        required_right: ('o', "cw"),
         run: Service::put_blob,
         ..BLOB
     },
@@ -166,7 +166,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Get Blob",
         methods: GET,
         headers: &[&["Range", "x-ms-range"], LEASE_ID, CONDITIONS],
-        right: ('o', "r"),
+        required_right: ('o', "r"),
         run: |service, call| service.read_blob(call),
         ..BLOB
     },
@@ -175,17 +175,17 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Get Blob Properties",
         methods: &["HEAD"],
         headers: &[LEASE_ID, CONDITIONS],
-        right: ('o', "r"),
+        required_right: ('o', "r"),
         run: |service, call| service.read_blob(call),
         ..BLOB
     },
     Operation {
         verb: Verb::GetMetadata,
         title: "Get Blob Metadata",
-        methods: LOOK,
+        methods: READ,
         comp: "metadata",
         headers: &[LEASE_ID, CONDITIONS],
-        right: ('o', "r"),
+        required_right: ('o', "r"),
         run: |service, call| service.read_metadata(call),
         ..BLOB
     },
@@ -194,7 +194,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         title: "Delete Blob",
         methods: &["DELETE"],
         headers: &[LEASE_ID, CONDITIONS],
-        right: ('o', "d"),
+        required_right: ('o', "d"),
         run: Service::delete_blob,
         ..BLOB
     },
@@ -238,8 +238,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         verb: Verb::Break,
         title: "Lease Blob: break",
         action: "break",
-        run: end,
-        right: ('o', "dw"),
+        run: break_lease,
+        required_right: ('o', "dw"),
         ..LEASE_BLOB
     },
 ];
@@ -253,36 +253,36 @@ fn account() -> Response {
 }
 
 /// Operations that are real and not played, by what they are about and their `comp`.
-pub(super) const NOT_PLAYED: &[(On, &str, &str)] = &[
-    (On::Account, "batch", "Blob Batch"),
-    (On::Account, "blobs", "Find Blobs by Tags"),
-    (On::Account, "properties", "Get and Set Blob Service Properties"),
-    (On::Account, "stats", "Get Blob Service Stats"),
-    (On::Account, "userdelegationkey", "Get User Delegation Key"),
-    (On::Container, "acl", "Get and Set Container ACL"),
-    (On::Container, "batch", "Blob Batch"),
-    (On::Container, "blobs", "Find Blobs by Tags"),
-    (On::Container, "lease", "Lease Container"),
-    (On::Container, "metadata", "Get and Set Container Metadata"),
-    (On::Container, "rename", "Rename Container"),
-    (On::Container, "undelete", "Restore Container"),
-    (On::Blob, "appendblock", "Append Block"),
-    (On::Blob, "block", "Put Block"),
-    (On::Blob, "blocklist", "Get and Put Block List"),
-    (On::Blob, "copy", "Abort Copy Blob"),
-    (On::Blob, "expiry", "Set Blob Expiry"),
-    (On::Blob, "immutabilityPolicies", "Set Blob Immutability Policy"),
-    (On::Blob, "incrementalcopy", "Incremental Copy Blob"),
-    (On::Blob, "legalhold", "Set Blob Legal Hold"),
-    (On::Blob, "page", "Put Page"),
-    (On::Blob, "pagelist", "Get Page Ranges"),
-    (On::Blob, "properties", "Set Blob Properties"),
-    (On::Blob, "query", "Query Blob Contents"),
-    (On::Blob, "seal", "Append Blob Seal"),
-    (On::Blob, "snapshot", "Snapshot Blob"),
-    (On::Blob, "tags", "Get and Set Blob Tags"),
-    (On::Blob, "tier", "Set Blob Tier"),
-    (On::Blob, "undelete", "Undelete Blob"),
+pub(super) const UNSUPPORTED: &[(Target, &str, &str)] = &[
+    (Target::Account, "batch", "Blob Batch"),
+    (Target::Account, "blobs", "Find Blobs by Tags"),
+    (Target::Account, "properties", "Get and Set Blob Service Properties"),
+    (Target::Account, "stats", "Get Blob Service Stats"),
+    (Target::Account, "userdelegationkey", "Get User Delegation Key"),
+    (Target::Container, "acl", "Get and Set Container ACL"),
+    (Target::Container, "batch", "Blob Batch"),
+    (Target::Container, "blobs", "Find Blobs by Tags"),
+    (Target::Container, "lease", "Lease Container"),
+    (Target::Container, "metadata", "Get and Set Container Metadata"),
+    (Target::Container, "rename", "Rename Container"),
+    (Target::Container, "undelete", "Restore Container"),
+    (Target::Blob, "appendblock", "Append Block"),
+    (Target::Blob, "block", "Put Block"),
+    (Target::Blob, "blocklist", "Get and Put Block List"),
+    (Target::Blob, "copy", "Abort Copy Blob"),
+    (Target::Blob, "expiry", "Set Blob Expiry"),
+    (Target::Blob, "immutabilityPolicies", "Set Blob Immutability Policy"),
+    (Target::Blob, "incrementalcopy", "Incremental Copy Blob"),
+    (Target::Blob, "legalhold", "Set Blob Legal Hold"),
+    (Target::Blob, "page", "Put Page"),
+    (Target::Blob, "pagelist", "Get Page Ranges"),
+    (Target::Blob, "properties", "Set Blob Properties"),
+    (Target::Blob, "query", "Query Blob Contents"),
+    (Target::Blob, "seal", "Append Blob Seal"),
+    (Target::Blob, "snapshot", "Snapshot Blob"),
+    (Target::Blob, "tags", "Get and Set Blob Tags"),
+    (Target::Blob, "tier", "Set Blob Tier"),
+    (Target::Blob, "undelete", "Undelete Blob"),
 ];
 
 impl Verb {
@@ -300,61 +300,61 @@ impl std::fmt::Display for Verb {
 
 impl Operation {
     /// Which operation a request asks for.
-    pub(super) fn of(address: &Address, request: &Request) -> Result<&'static Operation, Failure> {
+    pub(super) fn find(address: &Address, request: &Request) -> Result<&'static Operation, Failure> {
         let comp = address.parameter("comp").unwrap_or_default();
         let restype = address.parameter("restype").unwrap_or_default();
-        let on = match address.resource.as_ref().map_err(|code| *code)? {
+        let target = match address.resource.as_ref().map_err(|code| *code)? {
             // Of an account one asks at any place, by its own name or that of a container.
-            _ if restype == "account" => On::Account,
-            Resource::Account => On::Account,
-            Resource::Container(_) => On::Container,
-            Resource::Blob(..) => On::Blob,
+            _ if restype == "account" => Target::Account,
+            Resource::Account => Target::Account,
+            Resource::Container(_) => Target::Container,
+            Resource::Blob(..) => Target::Blob,
         };
-        let of_comp = || OPERATIONS.iter().filter(|row| row.on == on && row.comp == comp);
-        let plain = match (on, comp) {
-            (On::Account, "properties") => restype == "account",
-            (On::Container, _) => restype == "container",
-            (On::Account | On::Blob, _) => restype.is_empty(),
+        let matching_rows = || OPERATIONS.iter().filter(|row| row.target == target && row.comp == comp);
+        let is_restype_valid = match (target, comp) {
+            (Target::Account, "properties") => restype == "account",
+            (Target::Container, _) => restype == "container",
+            (Target::Account | Target::Blob, _) => restype.is_empty(),
         };
-        let real = NOT_PLAYED.iter().find(|(of, known, _)| *of == on && *known == comp);
-        match real {
-            Some((_, _, title)) if of_comp().next().is_none() || !plain => {
-                return Err(Failure::not_played(title));
+        let unsupported = UNSUPPORTED.iter().find(|(row_target, known, _)| *row_target == target && *known == comp);
+        match unsupported {
+            Some((_, _, title)) if matching_rows().next().is_none() || !is_restype_valid => {
+                return Err(Failure::unsupported(title));
             }
-            _ if !plain => {
-                return Err(Failure::not_played(&format!("restype={restype} here")));
+            _ if !is_restype_valid => {
+                return Err(Failure::unsupported(&format!("restype={restype} here")));
             }
-            None if comp.is_empty() && on == On::Account => return Err(Code::InvalidUri.into()),
-            None if of_comp().next().is_none() => return Err(Failure::query("comp", comp)),
+            None if comp.is_empty() && target == Target::Account => return Err(Code::InvalidUri.into()),
+            None if matching_rows().next().is_none() => return Err(Failure::query("comp", comp)),
             _ => {}
         }
         let method = request.method.as_str();
-        let mut fitting = of_comp().filter(|row| row.methods.contains(&method));
-        let first = fitting.next().ok_or(Code::UnsupportedHttpVerb)?;
-        if first.action.is_empty() { Ok(first) } else { leasing(request) }
+        let mut allowed = matching_rows().filter(|row| row.methods.contains(&method));
+        let first = allowed.next().ok_or(Code::UnsupportedHttpVerb)?;
+        if first.action.is_empty() { Ok(first) } else { lease_operation(request) }
     }
 
     /// Refuses parameters and headers with an effect that the store does not have, and conditions on operations that
     /// take none.
-    pub(super) fn judge(&self, address: &Address, request: &Request) -> Result<(), Failure> {
+    pub(super) fn check(&self, address: &Address, request: &Request) -> Result<(), Failure> {
         let title = self.title;
         for (name, _) in &address.query {
-            let known = contains(ALWAYS, name) || contains(self.parameters, name);
+            let known = contains(COMMON_PARAMETERS, name) || contains(self.parameters, name);
             if !known && !name.is_empty() {
-                return Err(Failure::not_played(&format!("the parameter {name} of {title}")));
+                return Err(Failure::unsupported(&format!("the parameter {name} of {title}")));
             }
         }
         for (name, _) in &request.headers {
             let name = name.to_ascii_lowercase();
             let condition = contains(CONDITIONS, &name);
-            let effective = condition || name.starts_with("x-ms-");
+            let has_effect = condition || name.starts_with("x-ms-");
             let known =
-                contains(HARMLESS, &name) || self.headers.iter().any(|some| contains(some, &name));
-            if effective && !known {
+                contains(COMMON_HEADERS, &name) || self.headers.iter().any(|some| contains(some, &name));
+            if has_effect && !known {
                 return Err(if condition {
-                    Failure::from(Code::ConditionHeadersNotSupported).because("HeaderName", &name)
+                    Failure::from(Code::ConditionHeadersNotSupported).with_detail("HeaderName", &name)
                 } else {
-                    Failure::not_played(&format!("the header {name} of {title}"))
+                    Failure::unsupported(&format!("the header {name} of {title}"))
                 });
             }
         }
@@ -364,8 +364,8 @@ impl Operation {
 
 fn contains(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| match known.strip_suffix('*') {
-        Some(beginning) => {
-            name.get(..beginning.len()).is_some_and(|own| own.eq_ignore_ascii_case(beginning))
+        Some(prefix) => {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
         }
         None => known.eq_ignore_ascii_case(name),
     })
@@ -373,7 +373,7 @@ fn contains(names: &[&str], name: &str) -> bool {
 
 /// The action of a lease operation. Not documented: whether `Acquire` is `acquire`. The service's other enumerations
 /// of this kind ignore case, and so does this.
-fn leasing(request: &Request) -> Result<&'static Operation, Failure> {
+fn lease_operation(request: &Request) -> Result<&'static Operation, Failure> {
     const NAME: &str = "x-ms-lease-action";
     let action = request.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
     OPERATIONS
@@ -390,21 +390,21 @@ mod tests {
     fn no_two_rows_are_for_one_request() {
         for (index, one) in OPERATIONS.iter().enumerate() {
             for other in &OPERATIONS[index + 1..] {
-                let same = one.on == other.on
+                let overlaps = one.target == other.target
                     && one.comp == other.comp
                     && one.action == other.action
                     && one.methods.iter().any(|method| other.methods.contains(method));
-                assert!(!same, "{} and {}", one.title, other.title);
+                assert!(!overlaps, "{} and {}", one.title, other.title);
             }
         }
     }
 
     #[test]
-    fn what_is_played_is_not_listed_as_missing() {
-        for (on, comp, title) in NOT_PLAYED {
-            let played = OPERATIONS.iter().any(|row| row.on == *on && row.comp == *comp);
+    fn supported_operations_are_not_listed_as_unsupported() {
+        for (on, comp, title) in UNSUPPORTED {
+            let is_supported = OPERATIONS.iter().any(|row| row.target == *on && row.comp == *comp);
             // The properties of the account and of its Blob service differ in `restype` alone.
-            assert!(!played || *comp == "properties", "{title}");
+            assert!(!is_supported || *comp == "properties", "{title}");
         }
     }
 }

@@ -12,15 +12,15 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::account::Account;
-use super::connection::{Face, converse};
+use super::connection::{ServerContext, serve_connection};
 use super::service::Service;
 use super::wire::{Clock, Now};
 
 /// How long nobody is accepted after accepting failed: what is missing then, a descriptor mostly, is not there at once.
-const ACCEPT_TIME: Duration = Duration::from_secs(1);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// How long [`Store::stop`] waits for requests under way.
-const STOP_TIME: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One origin for the whole process: leases survive the move of a [`Service`] from one server to the next.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -36,14 +36,14 @@ pub fn system_clock() -> Now {
 /// # Errors
 ///
 /// None today; those of accepting are waited out.
-pub async fn serve_by(
+pub async fn serve_with_clock(
     clock: Clock,
     listener: TcpListener,
     service: Arc<Mutex<Service>>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let (stop, stopped) = watch::channel(false);
-    let face = Face { clock, service };
+    let (shutdown_sender, shutdown_receiver) = watch::channel(false);
+    let context = ServerContext { clock, service };
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     loop {
@@ -52,12 +52,12 @@ pub async fn serve_by(
             () = &mut shutdown => break,
             Some(_) = connections.join_next() => {}
             socket = accept(&listener) => {
-                connections.spawn(converse(socket, face.clone(), stopped.clone()));
+                connections.spawn(serve_connection(socket, context.clone(), shutdown_receiver.clone()));
             }
         }
     }
     drop(listener);
-    stop.send_replace(true);
+    shutdown_sender.send_replace(true);
     while connections.join_next().await.is_some() {}
     Ok(())
 }
@@ -72,7 +72,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             }
             // Of one client that went away again.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(_) => tokio::time::sleep(ACCEPT_TIME).await,
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
@@ -109,7 +109,7 @@ impl Store {
     ///
     /// The address cannot be listened on.
     pub async fn start(listen: SocketAddr, service: Service) -> io::Result<Store> {
-        Store::start_by(Arc::new(system_clock), listen, service).await
+        Store::start_with_clock(Arc::new(system_clock), listen, service).await
     }
 
     /// As [`Store::start`], by another clock.
@@ -117,14 +117,14 @@ impl Store {
     /// # Errors
     ///
     /// As [`Store::start`].
-    pub async fn start_by(clock: Clock, listen: SocketAddr, service: Service) -> io::Result<Store> {
+    pub async fn start_with_clock(clock: Clock, listen: SocketAddr, service: Service) -> io::Result<Store> {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
         let service = Arc::new(Mutex::new(service));
-        let (shutdown, asked) = oneshot::channel::<()>();
+        let (shutdown, receiver) = oneshot::channel::<()>();
         // A dropped sender ends it as well.
-        let asked = async move { drop(asked.await) };
-        let task = tokio::spawn(serve_by(clock, listener, Arc::clone(&service), asked));
+        let requested = async move { drop(receiver.await) };
+        let task = tokio::spawn(serve_with_clock(clock, listener, Arc::clone(&service), requested));
         Ok(Store { address, service, shutdown, task })
     }
 
@@ -135,7 +135,7 @@ impl Store {
 
     /// How a client on this machine reaches the first account. Contains its key: a secret, unless it is the emulator's.
     pub fn connection_string(&self) -> String {
-        let host = self.reachable();
+        let host = self.reachable_address();
         self.with(|service| {
             service.accounts().first().map(|account| account.connection_string(host))
         })
@@ -146,12 +146,12 @@ impl Store {
     pub fn connection_string_of(&self, account: &str) -> Option<String> {
         self.with(|service| {
             let account = service.accounts().iter().find(|known| known.name() == account)?;
-            Some(account.connection_string(self.reachable()))
+            Some(account.connection_string(self.reachable_address()))
         })
     }
 
     /// Whoever listens on every address is reached by the loopback one.
-    fn reachable(&self) -> SocketAddr {
+    fn reachable_address(&self) -> SocketAddr {
         let loopback = match self.address.ip() {
             ip if !ip.is_unspecified() => ip,
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -166,8 +166,8 @@ impl Store {
     }
 
     /// Looks at the service, or changes it, between two requests.
-    pub fn with<T>(&self, look: impl FnOnce(&mut Service) -> T) -> T {
-        look(&mut self.service.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn with<T>(&self, action: impl FnOnce(&mut Service) -> T) -> T {
+        action(&mut self.service.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Ends it: accepts nothing more, closes what is idle, waits 2 s at most for requests under way. Returns the
@@ -175,7 +175,7 @@ impl Store {
     pub async fn stop(self) -> Service {
         let Self { service, shutdown, mut task, .. } = self;
         drop(shutdown);
-        if tokio::time::timeout(STOP_TIME, &mut task).await.is_err() {
+        if tokio::time::timeout(STOP_TIMEOUT, &mut task).await.is_err() {
             task.abort();
         }
         let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);

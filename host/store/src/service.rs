@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::account::{Account, AccountError, KeyName};
-use super::blob::{Blob, Container, Place};
+use super::blob::{Blob, Container, ContainerKey};
 use super::code::Code;
 use super::generator::Generator;
 use super::lease::State;
@@ -18,9 +18,9 @@ use super::log::Log;
 #[derive(Clone, Debug)]
 pub struct Service {
     pub(super) accounts: Vec<Account>,
-    pub(super) containers: BTreeMap<Place, Container>,
+    pub(super) containers: BTreeMap<ContainerKey, Container>,
     /// Names of deleted containers, and until when they stay taken.
-    pub(super) deleting: BTreeMap<Place, Duration>,
+    pub(super) deleting: BTreeMap<ContainerKey, Duration>,
     pub(super) generator: Generator,
     pub(super) log: Log,
 }
@@ -56,8 +56,8 @@ impl Service {
         name: KeyName,
         key: &str,
     ) -> Result<(), AccountError> {
-        let known = self.accounts.iter_mut().find(|known| known.name() == account);
-        known.ok_or(AccountError::Unknown)?.replace_key(name, key)
+        let found = self.accounts.iter_mut().find(|known| known.name() == account);
+        found.ok_or(AccountError::Unknown)?.replace_key(name, key)
     }
 
     /// What was handled.
@@ -88,18 +88,18 @@ impl Service {
 
     /// Empties the log, and lets ids and ETags to come follow from `seed` as in a new service, so that requests which
     /// changed nothing leave no trace. A seed that was used before repeats ETags.
-    pub fn forget(&mut self, seed: u64) {
+    pub fn reset(&mut self, seed: u64) {
         self.generator = Generator::new(seed);
         self.log = Log::default();
     }
 
-    pub(super) fn blob(&self, place: &Place, name: &str) -> Result<&Blob, Code> {
-        let container = self.containers.get(place).ok_or(Code::ContainerNotFound)?;
+    pub(super) fn blob(&self, key: &ContainerKey, name: &str) -> Result<&Blob, Code> {
+        let container = self.containers.get(key).ok_or(Code::ContainerNotFound)?;
         container.blobs.get(name).ok_or(Code::BlobNotFound)
     }
 
-    pub(super) fn blob_mut(&mut self, place: &Place, name: &str) -> Result<&mut Blob, Code> {
-        let container = self.containers.get_mut(place).ok_or(Code::ContainerNotFound)?;
+    pub(super) fn blob_mut(&mut self, key: &ContainerKey, name: &str) -> Result<&mut Blob, Code> {
+        let container = self.containers.get_mut(key).ok_or(Code::ContainerNotFound)?;
         container.blobs.get_mut(name).ok_or(Code::BlobNotFound)
     }
 }

@@ -8,7 +8,7 @@
 mod store;
 
 use store::script::{Scene, id};
-use store::send::{Direct, Send, Wire};
+use store::send::{Direct, Transport, Wire};
 use tenure_store::Response;
 
 /// Id, what is sent (see `store/script.rs`), what must come back: a status, error codes that will do, answer headers.
@@ -324,45 +324,45 @@ fn every_known_case_is_in_the_table() {
 
 #[test]
 fn the_state_machine_answers_as_the_service_does() {
-    judge(&mut Direct::new());
+    check_rows(&mut Direct::new());
 }
 
 #[test]
 fn so_does_the_store_over_one_connection() {
-    judge(&mut Wire::new());
+    check_rows(&mut Wire::new());
 }
 
-fn judge(wire: &mut dyn Send) {
-    let mut wrong = Vec::new();
+fn check_rows(wire: &mut dyn Transport) {
+    let mut failures = Vec::new();
     for (index, (row, script, expected)) in ROWS.iter().chain(CHOICES).enumerate() {
         let mut scene = Scene::new(wire, &format!("row{index}"));
         let answer = scene.run(script);
-        if let Err(what) = fits(&scene, &answer, expected) {
-            wrong.push(format!("{row}: {script}\n  expected {expected}\n  but {what}"));
+        if let Err(mismatch) = check_response(&scene, &answer, expected) {
+            failures.push(format!("{row}: {script}\n  expected {expected}\n  but {mismatch}"));
         }
     }
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(failures.is_empty(), "{} wrong:\n{}", failures.len(), failures.join("\n"));
 }
 
 /// Whether an answer is as expected: a status, then in any order `Code|Code`, `unchanged`, `header=value` (`-`: absent).
-fn fits(scene: &Scene<'_>, answer: &Response, expected: &str) -> Result<(), String> {
-    let mut words = expected.split(' ');
+fn check_response(scene: &Scene<'_>, answer: &Response, expected: &str) -> Result<(), String> {
+    let mut expectations = expected.split(' ');
     let code = answer.code();
-    if words.next() != Some(answer.status.to_string().as_str()) {
+    if expectations.next() != Some(answer.status.to_string().as_str()) {
         return Err(format!("{} {code:?}", answer.status));
     }
-    for word in words {
-        let right = match word.split_once('=') {
-            None if word == "unchanged" => scene.is_unchanged(answer),
-            None => code.is_some_and(|code| word.split('|').any(|known| known == code)),
+    for expectation in expectations {
+        let is_met = match expectation.split_once('=') {
+            None if expectation == "unchanged" => scene.is_unchanged(answer),
+            None => code.is_some_and(|code| expectation.split('|').any(|known| known == code)),
             Some(("id", "some")) => answer.header("x-ms-lease-id").is_some_and(|id| id.len() == 36),
             Some((name, value)) => {
                 let found = answer.header(&format!("x-ms-lease-{name}"));
                 found == if value == "-" { None } else { Some(id(value)) }.as_deref()
             }
         };
-        if !right {
-            return Err(format!("{word}: {} {code:?} {:?}", answer.status, answer.headers));
+        if !is_met {
+            return Err(format!("{expectation}: {} {code:?} {:?}", answer.status, answer.headers));
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Children {
     pub ids: Vec<Pid>,
     /// True if a process that is not in `ids` is no child. Only lists of this process's own children are complete.
-    pub complete: bool,
+    pub is_complete: bool,
 }
 
 /// The descendants of a process that it finds when they have left its process group.
@@ -21,7 +21,7 @@ pub enum Visibility {
     /// All of them.
     All,
     /// Only those that `/proc` shows to this user.
-    Shown,
+    ScannedOnly,
     /// None: `/proc` belongs to another PID namespace.
     ForeignProc,
     /// None: no `/proc` is mounted. Without it Linux starts no command either.
@@ -32,7 +32,7 @@ pub enum Visibility {
 
 /// Returns the children of `parent` that the system lists: on Linux only, where `/proc` is there.
 pub fn children_of(parent: Pid) -> Vec<Pid> {
-    list(parent).map(|children| children.ids).unwrap_or_default()
+    list_children(parent).map(|children| children.ids).unwrap_or_default()
 }
 
 /// Lists the children of `parent`.
@@ -41,13 +41,13 @@ pub fn children_of(parent: Pid) -> Vec<Pid> {
 ///
 /// When the list could not be read: too many files are open, for example.
 #[cfg(target_os = "linux")]
-pub(super) fn list(parent: Pid) -> io::Result<Children> {
+pub(super) fn list_children(parent: Pid) -> io::Result<Children> {
     if is_foreign() {
         return Ok(Children::default());
     }
     match kernel_list(parent)? {
-        Some(ids) => Ok(Children { ids, complete: parent == getpid() }),
-        None => Ok(Children { ids: scan(Path::new("/proc"), parent)?, complete: false }),
+        Some(ids) => Ok(Children { ids, is_complete: parent == getpid() }),
+        None => Ok(Children { ids: scan(Path::new("/proc"), parent)?, is_complete: false }),
     }
 }
 
@@ -66,7 +66,7 @@ pub fn visibility() -> Visibility {
     }
     match kernel_list(getpid()) {
         _ if is_foreign() => Visibility::ForeignProc,
-        Ok(None) => Visibility::Shown,
+        Ok(None) => Visibility::ScannedOnly,
         _ => Visibility::All,
     }
 }
@@ -92,30 +92,30 @@ fn kernel_list(parent: Pid) -> io::Result<Option<Vec<Pid>>> {
     let id = parent.as_raw_nonzero().get().to_string();
     let threads = PathBuf::from(format!("/proc/{id}/task"));
     let mut ids = Vec::new();
-    let others = match std::fs::read_dir(&threads) {
-        Err(error) if is_passed_over(&error) => return Ok(None),
+    let thread_entries = match std::fs::read_dir(&threads) {
+        Err(error) if is_ignorable(&error) => return Ok(None),
         others => others?,
     };
-    let mut names = others.map(|name| Ok(name?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    let mut names = thread_entries.map(|name| Ok(name?.file_name())).collect::<io::Result<Vec<_>>>()?;
     // The main thread inherits the children of a thread that ends, so it comes last.
     names.retain(|name| *name != *id);
     for name in names {
         match std::fs::read_to_string(threads.join(name).join("children")) {
-            Err(error) if is_passed_over(&error) => {}
-            text => ids.extend(ids_in(&text?)),
+            Err(error) if is_ignorable(&error) => {}
+            text => ids.extend(parse_ids(&text?)),
         }
     }
     match std::fs::read_to_string(threads.join(id).join("children")) {
-        Err(error) if is_passed_over(&error) => Ok(None),
+        Err(error) if is_ignorable(&error) => Ok(None),
         text => {
-            ids.extend(ids_in(&text?));
+            ids.extend(parse_ids(&text?));
             Ok(Some(ids))
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-fn ids_in(text: &str) -> impl Iterator<Item = Pid> {
+fn parse_ids(text: &str) -> impl Iterator<Item = Pid> {
     text.split_ascii_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?))
 }
 
@@ -132,11 +132,11 @@ fn scan(processes: &Path, parent: Pid) -> io::Result<Vec<Pid>> {
         let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
         let Some(id) = id.and_then(Pid::from_raw) else { continue };
         match std::fs::read(entry.path().join("stat")) {
-            Ok(stat) if parent_in(&stat) == Some(parent.as_raw_nonzero().get()) => {
+            Ok(stat) if parse_parent(&stat) == Some(parent.as_raw_nonzero().get()) => {
                 children.push(id);
             }
             Ok(_) => {}
-            Err(error) if is_passed_over(&error) => {}
+            Err(error) if is_ignorable(&error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -146,18 +146,18 @@ fn scan(processes: &Path, parent: Pid) -> io::Result<Vec<Pid>> {
 /// Returns true if the process has ended, or belongs to a user whose processes `/proc` does not show to this one
 /// (`hidepid`).
 #[cfg(target_os = "linux")]
-fn is_passed_over(error: &io::Error) -> bool {
-    let over = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
-    over.contains(&error.kind())
+fn is_ignorable(error: &io::Error) -> bool {
+    let ignorable = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
+    ignorable.contains(&error.kind())
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
 /// The parent in `/proc/…/stat`: `id (name) state parent …`, where the name may hold anything.
 #[cfg(target_os = "linux")]
-fn parent_in(stat: &[u8]) -> Option<i32> {
+fn parse_parent(stat: &[u8]) -> Option<i32> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+    let fields = std::str::from_utf8(&stat[end + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -167,21 +167,21 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_parent_is_found_behind_any_name() {
-        assert_eq!(parent_in(b"12 (sh) S 7 12 12 0"), Some(7));
-        assert_eq!(parent_in(b"12 (a) Z 9 (b\xff) R 7 12"), Some(7));
-        assert_eq!(parent_in(b""), None);
+    fn the_parent_is_parsed_after_any_name() {
+        assert_eq!(parse_parent(b"12 (sh) S 7 12 12 0"), Some(7));
+        assert_eq!(parse_parent(b"12 (a) Z 9 (b\xff) R 7 12"), Some(7));
+        assert_eq!(parse_parent(b""), None);
     }
 
     #[test]
     fn this_process_is_a_child_of_its_parent() {
         assert!(children_of(getppid().unwrap()).contains(&getpid()));
-        let listed = list(getppid().unwrap()).unwrap();
-        assert!(!listed.complete, "the parent's children come and go meanwhile");
+        let listed = list_children(getppid().unwrap()).unwrap();
+        assert!(!listed.is_complete, "the parent's children come and go meanwhile");
     }
 
     #[test]
-    fn a_process_that_may_not_be_inspected_is_passed_over() {
+    fn a_process_that_may_not_be_inspected_is_skipped() {
         let proc = tempfile::tempdir().unwrap();
         let pid = |id| Pid::from_raw(id).unwrap();
         let stat = |id: &str, text: &str| {
@@ -194,9 +194,9 @@ mod tests {
         fs::create_dir(proc.path().join("self")).unwrap();
         assert_eq!(scan(proc.path(), pid(7)).unwrap(), [pid(8)]);
         for passed_over in [rustix::io::Errno::PERM, rustix::io::Errno::ACCESS] {
-            assert!(is_passed_over(&passed_over.into()));
+            assert!(is_ignorable(&passed_over.into()));
         }
-        assert!(!is_passed_over(&rustix::io::Errno::MFILE.into()));
+        assert!(!is_ignorable(&rustix::io::Errno::MFILE.into()));
         // A file in the place of a process.
         fs::write(proc.path().join("11"), "").unwrap();
         assert!(scan(proc.path(), pid(7)).is_err());

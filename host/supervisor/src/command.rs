@@ -7,10 +7,10 @@
 //! It is in a process group of its own: signals of a terminal to the runner's group do not reach it, nor do signals of the
 //! command to its own group. Signals to each process of a service do, and are ignored.
 
-use super::connection::{self, line, this_program};
-use super::ignored::ignores;
-use super::messages::{Gone, Order, Report};
-use super::plan::{Act, Bounds, due};
+use super::connection::{self, to_line, this_program};
+use super::ignored::is_ignored;
+use super::messages::{CommandExit, Order, Report};
+use super::plan::{Action, Bounds, next_action};
 use super::terminal::Foreground;
 use super::tree::{ProcessTree, adopt_orphans};
 use std::ffi::OsString;
@@ -56,21 +56,21 @@ pub struct Program {
 /// (`tenure::handler::CommandHandler`): the supervisor of a command is another process of the same program.
 pub fn supervisor_main() {
     SUPERVISES.store(true, Ordering::Relaxed);
-    let mut words = std::env::args_os().skip(1);
-    if words.next().is_none_or(|first| first != SUPERVISE) {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_none_or(|first| first != SUPERVISE) {
         return;
     }
     // Else lists of processes would call it `exe`.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"tenure");
-    let ended = read_arguments(words).and_then(|(program, stop_time, attached)| {
+    let result = read_arguments(args).and_then(|(program, stop_time, attached)| {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(supervise(&program, stop_time, attached))
     });
-    if let Err(error) = &ended {
+    if let Err(error) = &result {
         eprintln!("tenure: the command could not be supervised: {error}");
     }
-    std::process::exit(i32::from(ended.is_err()));
+    std::process::exit(i32::from(result.is_err()));
 }
 
 /// Returns true if the `main` of this program [can supervise](supervisor_main).
@@ -105,27 +105,27 @@ pub fn start(
 }
 
 fn read_arguments(
-    mut words: impl Iterator<Item = OsString>,
+    mut args: impl Iterator<Item = OsString>,
 ) -> io::Result<(Program, Duration, bool)> {
-    let mut read = || {
-        let stop_time = words.next()?.to_str()?.parse().ok()?;
-        let attached = match words.next()?.to_str()? {
+    let mut parse = || {
+        let stop_time = args.next()?.to_str()?.parse().ok()?;
+        let attached = match args.next()?.to_str()? {
             ATTACHED => true,
             DETACHED => false,
             _ => return None,
         };
-        let (name, file) = (words.next()?, words.next()?.into());
-        let program = Program { file, name, arguments: words.by_ref().collect() };
+        let (name, file) = (args.next()?, args.next()?.into());
+        let program = Program { file, name, arguments: args.by_ref().collect() };
         Some((program, Duration::from_millis(stop_time), attached))
     };
-    read().ok_or_else(|| io::Error::other("its arguments are not those of a supervisor"))
+    parse().ok_or_else(|| io::Error::other("its arguments are not those of a supervisor"))
 }
 
 /// The interval between looks for a process group whose last members are not children of this process.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The interval between attempts to give the terminal to a command that waits for it.
-const RETURN: Duration = Duration::from_millis(200);
+const FOREGROUND_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Supervises one run of `program`. One that is `attached` has the runner's standard input, and its terminal.
 ///
@@ -133,25 +133,25 @@ const RETURN: Duration = Duration::from_millis(200);
 ///
 /// Standard input is no socket, or signals cannot be handled. Nothing was started then.
 async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io::Result<()> {
-    let _forgotten = forget()?;
-    let mut deaths = signal(SignalKind::child())?;
+    let _caught_signals = catch_signals()?;
+    let mut child_exits = signal(SignalKind::child())?;
     let (socket, input) = if attached {
         let (socket, stdin) = connection::inherited_with_stdin()?;
         (socket, Some(stdin))
     } else {
-        (connection::inherited()?, None)
+        (connection::inherited_socket()?, None)
     };
-    let reads = input.as_ref().is_some_and(|input| input.is_terminal());
-    let alone = reads && io::stdout().is_terminal();
+    let reads_terminal = input.as_ref().is_some_and(|input| input.is_terminal());
+    let owns_terminal = reads_terminal && io::stdout().is_terminal();
     let input = input.map_or_else(Stdio::null, Stdio::from);
-    let mut runner = Runner::on(socket)?;
+    let mut runner = RunnerConnection::new(socket)?;
     // Before the command is started: from then on there is an instant at which it is killed.
-    let Some(mut bounds) = runner.bounds(stop_time).await else { return Ok(()) };
+    let Some(mut bounds) = runner.read_bounds(stop_time).await else { return Ok(()) };
     let now = shared::now();
     // One that would be told to end at once is not started either.
-    if !matches!(due(now, bounds, None), Act::Wait(_)) {
-        let timed_out = bounds.is_over_time(now);
-        runner.tell(&Report::Gone(Gone { ended: None, told: true, timed_out })).await;
+    if !matches!(next_action(now, bounds, None), Action::Wait(_)) {
+        let timed_out = bounds.is_past_limit(now);
+        runner.send(&Report::Gone(CommandExit { ended: None, told: true, timed_out })).await;
         return Ok(());
     }
     // The end of processes that leave the group could not be seen otherwise.
@@ -159,30 +159,30 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
     let mut tree = match started {
         Ok(tree) => tree,
         Err(error) => {
-            runner.tell(&Report::NotStarted(error.to_string())).await;
+            runner.send(&Report::NotStarted(error.to_string())).await;
             return Ok(());
         }
     };
-    let mut foreground = attached.then(|| Foreground::of(&tree, alone));
-    runner.tell(&Report::Started(tree.group())).await;
-    let (mut told, mut killed, mut alone) = (None, false, false);
+    let mut foreground = attached.then(|| Foreground::new(&tree, owns_terminal));
+    runner.send(&Report::Started(tree.group())).await;
+    let (mut sigterm_sent, mut is_killed, mut runner_is_gone) = (None, false, false);
     loop {
         let now = shared::now();
-        let act = match killed {
-            true => Act::Wait(Duration::MAX),
-            false => due(now, bounds, told),
+        let action = match is_killed {
+            true => Action::Wait(Duration::MAX),
+            false => next_action(now, bounds, sigterm_sent),
         };
-        let wake = match act {
-            Act::Wait(at) => at,
-            Act::Terminate => {
-                tree.tell();
-                told = Some(now);
+        let wake = match action {
+            Action::Wait(at) => at,
+            Action::Terminate => {
+                tree.terminate();
+                sigterm_sent = Some(now);
                 continue;
             }
-            Act::Kill => {
+            Action::Kill => {
                 tree.kill();
-                killed = true;
-                told = told.or(Some(now));
+                is_killed = true;
+                sigterm_sent = sigterm_sent.or(Some(now));
                 continue;
             }
         };
@@ -190,13 +190,13 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
             break;
         }
         if let Some(foreground) = &mut foreground {
-            foreground.keep_going(&tree);
+            foreground.resume_if_stopped(&tree);
         }
-        let waits = foreground.as_ref().is_some_and(Foreground::is_wanted);
-        let ending = killed || tree.ended().is_some();
+        let wants_terminal = foreground.as_ref().is_some_and(Foreground::wants_terminal);
+        let is_ending = is_killed || tree.ended().is_some();
         select! {
             biased;
-            order = runner.order(), if !alone => match order {
+            order = runner.next_order(), if !runner_is_gone => match order {
                 Some(Order::Until(at)) => bounds.until = at,
                 Some(Order::Limit(at)) => bounds.limit = Some(at),
                 Some(Order::Signal(number)) => match &mut foreground {
@@ -205,29 +205,29 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
                 },
                 // It ended, or it wants the command to: at once.
                 None => {
-                    alone = true;
+                    runner_is_gone = true;
                     tree.kill();
-                    killed = true;
+                    is_killed = true;
                 }
             },
-            () = shared::sleep_until(wake), if !killed => {}
-            _ = deaths.recv() => {}
-            () = tokio::time::sleep(LOOK), if ending => {}
-            () = tokio::time::sleep(RETURN), if waits && !ending => {}
+            () = shared::sleep_until(wake), if !is_killed => {}
+            _ = child_exits.recv() => {}
+            () = tokio::time::sleep(POLL_INTERVAL), if is_ending => {}
+            () = tokio::time::sleep(FOREGROUND_INTERVAL), if wants_terminal && !is_ending => {}
         }
     }
     // Before anybody hears of the end.
     drop(foreground);
-    let timed_out = told.is_some_and(|told| bounds.is_over_time(told));
-    let gone = Gone { ended: tree.ended(), told: told.is_some(), timed_out };
-    runner.tell(&Report::Gone(gone)).await;
+    let timed_out = sigterm_sent.is_some_and(|sent| bounds.is_past_limit(sent));
+    let result = CommandExit { ended: tree.ended(), told: sigterm_sent.is_some(), timed_out };
+    runner.send(&Report::Gone(result)).await;
     Ok(())
 }
 
 /// Signals that are caught and forgotten: one that is ignored would be so in the command too. What was ignored from the
 /// beginning stays so, as `nohup` has it.
-fn forget() -> io::Result<Vec<Signal>> {
-    let forgotten = [
+fn catch_signals() -> io::Result<Vec<Signal>> {
+    let kinds = [
         SignalKind::hangup(),
         SignalKind::interrupt(),
         SignalKind::quit(),
@@ -235,7 +235,7 @@ fn forget() -> io::Result<Vec<Signal>> {
         SignalKind::user_defined1(),
         SignalKind::user_defined2(),
     ];
-    let caught = forgotten.into_iter().filter(|kind| ignores(kind.as_raw_value()) != Some(true));
+    let caught = kinds.into_iter().filter(|kind| is_ignored(kind.as_raw_value()) != Some(true));
     caught.map(signal).collect()
 }
 
@@ -247,22 +247,22 @@ fn command(program: &Program, input: Stdio) -> Command {
 }
 
 /// The other end of the socket.
-struct Runner {
+struct RunnerConnection {
     messages: Lines<BufReader<OwnedReadHalf>>,
-    ear: OwnedWriteHalf,
+    writer: OwnedWriteHalf,
 }
 
-impl Runner {
-    fn on(socket: StdUnixStream) -> io::Result<Self> {
-        let (messages, ear) = UnixStream::from_std(socket)?.into_split();
-        Ok(Self { messages: BufReader::new(messages).lines(), ear })
+impl RunnerConnection {
+    fn new(socket: StdUnixStream) -> io::Result<Self> {
+        let (messages, writer) = UnixStream::from_std(socket)?.into_split();
+        Ok(Self { messages: BufReader::new(messages).lines(), writer })
     }
 
     /// The bounds of a command that is about to be started; none when it is not to be.
-    async fn bounds(&mut self, stop_time: Duration) -> Option<Bounds> {
+    async fn read_bounds(&mut self, stop_time: Duration) -> Option<Bounds> {
         let mut limit = None;
         loop {
-            match self.order().await? {
+            match self.next_order().await? {
                 Order::Limit(at) => limit = Some(at),
                 Order::Until(until) => return Some(Bounds { until, limit, stop_time }),
                 Order::Signal(_) => return None,
@@ -271,12 +271,12 @@ impl Runner {
     }
 
     /// The next order; none when there will be no more. May be dropped and called again.
-    async fn order(&mut self) -> Option<Order> {
-        self.messages.next_line().await.ok().flatten().map(|line| Order::read(&line))
+    async fn next_order(&mut self) -> Option<Order> {
+        self.messages.next_line().await.ok().flatten().map(|line| Order::from_line_or_past(&line))
     }
 
     /// A runner that hears nothing any more is no reason to stop watching.
-    async fn tell(&mut self, report: &Report) {
-        let _ = self.ear.write_all(line(report).as_bytes()).await;
+    async fn send(&mut self, report: &Report) {
+        let _ = self.writer.write_all(to_line(report).as_bytes()).await;
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn pair(stdin: bool) -> io::Result<(UnixStream, Stdio)> {
 }
 
 /// Returns the socket that is the standard input of this process.
-pub(super) fn inherited() -> io::Result<UnixStream> {
+pub(super) fn inherited_socket() -> io::Result<UnixStream> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.set_nonblocking(true)?;
     Ok(socket)
@@ -70,14 +70,14 @@ fn receive_stdin(from: &UnixStream) -> io::Result<OwnedFd> {
 }
 
 /// Writes a message as a line with its end.
-pub fn line(message: &impl Serialize) -> String {
+pub fn to_line(message: &impl Serialize) -> String {
     let mut line = serde_json::to_string(message).unwrap_or_default();
     line.push('\n');
     line
 }
 
 /// Reads a message. None if the line holds none: the other side may have died while it wrote.
-pub fn read<M: DeserializeOwned>(line: &str) -> Option<M> {
+pub fn from_line<M: DeserializeOwned>(line: &str) -> Option<M> {
     serde_json::from_str(line).ok()
 }
 
@@ -99,10 +99,10 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         send_stdin(&ours).unwrap();
         let received = receive_stdin(&theirs).unwrap();
-        let of = |file: std::os::fd::BorrowedFd<'_>| {
+        let file_id = |file: std::os::fd::BorrowedFd<'_>| {
             let stat = rustix::fs::fstat(file).unwrap();
             (stat.st_dev, stat.st_ino)
         };
-        assert_eq!(of(received.as_fd()), of(io::stdin().as_fd()));
+        assert_eq!(file_id(received.as_fd()), file_id(io::stdin().as_fd()));
     }
 }

@@ -4,13 +4,13 @@
 /// its parent did: `nohup`, or a shell that starts a job in the background of a script. None where the system does not
 /// tell: only Linux does without unsafe code.
 #[must_use]
-pub fn ignores(number: i32) -> Option<bool> {
-    names(&std::fs::read_to_string("/proc/self/status").ok()?, number)
+pub fn is_ignored(number: i32) -> Option<bool> {
+    mask_contains(&std::fs::read_to_string("/proc/self/status").ok()?, number)
 }
 
 /// Returns true if the mask of ignored signals in a `/proc/PID/status` has that signal; number 1 is the lowest bit. None if
 /// there is no mask.
-fn names(status: &str, number: i32) -> Option<bool> {
+fn mask_contains(status: &str, number: i32) -> Option<bool> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
     let bit = u32::try_from(number).ok()?.checked_sub(1)?;
@@ -19,7 +19,7 @@ fn names(status: &str, number: i32) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::mask_contains;
 
     #[test]
     fn the_mask_of_ignored_signals_is_read_where_there_is_one() {
@@ -30,14 +30,14 @@ mod tests {
             ("0000000000001000", [false, false, true]),
             ("0000000000000006", [false, true, false]),
         ] {
-            let seen = [hangup, interrupt, pipe].map(|number| names(&status(mask), number));
-            assert_eq!(seen, ignored.map(Some), "{mask}");
+            let parsed = [hangup, interrupt, pipe].map(|number| mask_contains(&status(mask), number));
+            assert_eq!(parsed, ignored.map(Some), "{mask}");
         }
-        for elsewhere in ["", "tenure 17 1 17 17 ttyp0", &status("none")] {
-            assert_eq!(names(elsewhere, hangup), None, "{elsewhere}");
+        for without_mask in ["", "tenure 17 1 17 17 ttyp0", &status("none")] {
+            assert_eq!(mask_contains(without_mask, hangup), None, "{without_mask}");
         }
         for none in [0, -1, 65, i32::MIN] {
-            assert_eq!(names(&status("ffffffffffffffff"), none), None, "{none}");
+            assert_eq!(mask_contains(&status("ffffffffffffffff"), none), None, "{none}");
         }
     }
 }

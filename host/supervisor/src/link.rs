@@ -1,7 +1,7 @@
 //! The runner's end of the connection to its own supervisor. Nobody waits for what is told here.
 
-use super::connection::{inherited_with_stdin, line, read};
-use super::messages::{Candidate, Subject, ToSupervisor, Will};
+use super::connection::{inherited_with_stdin, to_line, from_line};
+use super::messages::{Candidate, WillSubject, ToSupervisor, LastWill};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -20,17 +20,17 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, watch};
 
 /// Has the supervisor read the socket at once. A process that does not know it ignores it.
-pub(super) const BELL: Signal = Signal::URG;
+pub(super) const WAKE_SIGNAL: Signal = Signal::URG;
 
 /// The interval between looks for the supervisor. macOS does not report the end of a connection to a poll that waits for
 /// nothing else.
-const LOOK: Option<Timespec> = match cfg!(target_os = "linux") {
+const POLL_TIMEOUT: Option<Timespec> = match cfg!(target_os = "linux") {
     true => None,
     false => Some(Timespec { tv_sec: 0, tv_nsec: 200_000_000 }),
 };
 
 /// So many lines for the service manager may wait.
-const NOTIFICATIONS: usize = 64;
+const MAX_NOTIFICATIONS: usize = 64;
 
 /// A runner that has a supervisor, from its first moment on.
 #[derive(Debug)]
@@ -46,21 +46,21 @@ impl Supervised {
     /// # Errors
     ///
     /// The supervisor cannot be reached; the reason, for people.
-    pub fn connect(word: &str) -> Result<Self, String> {
-        let supervisor = word.parse().ok().filter(|id| *id > 0).and_then(Pid::from_raw);
+    pub fn connect(supervisor_id: &str) -> Result<Self, String> {
+        let supervisor = supervisor_id.parse().ok().filter(|id| *id > 0).and_then(Pid::from_raw);
         let supervisor = supervisor.ok_or("the supervisor gave no process id")?;
         let connect = || {
             let (socket, stdin) = inherited_with_stdin()?;
             rustix::stdio::dup2_stdin(&stdin)?;
             let this = Self { supervisor, socket };
-            this.die_with_it()?;
+            this.die_with_supervisor()?;
             Ok(this)
         };
         connect().map_err(|error: io::Error| format!("the supervisor cannot be reached: {error}"))
     }
 
     /// The work dies with this process, as it would if it had been killed itself; the lease runs out.
-    fn die_with_it(&self) -> io::Result<()> {
+    fn die_with_supervisor(&self) -> io::Result<()> {
         // Also when it stands still, and where no thread can be started.
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -86,30 +86,30 @@ impl Supervised {
     /// # Errors
     ///
     /// The system refuses it; why, for people.
-    pub fn link(&self, begun: String) -> Result<Arc<Link>, String> {
+    pub fn link(&self, begin_message: String) -> Result<Arc<Link>, String> {
         let socket = self.socket.try_clone().and_then(UnixStream::from_std);
         let unreachable = |error| format!("the supervisor cannot be reached: {error}");
         let (answers, messages) = socket.map_err(unreachable)?.into_split();
         let link = Arc::new(Link::default());
-        link.waiting().lines.push_back(line(&ToSupervisor::Begin(begun)));
+        link.pending().lines.push_back(to_line(&ToSupervisor::Begin(begin_message)));
         let supervisor = self.supervisor;
         // Of no effect on one that does not listen.
-        let ring = move || {
-            let _ = kill_process(supervisor, BELL);
+        let wake_supervisor = move || {
+            let _ = kill_process(supervisor, WAKE_SIGNAL);
         };
-        tokio::spawn(link.clone().deliver(messages, ring));
-        tokio::spawn(link.clone().hear(answers));
+        tokio::spawn(link.clone().deliver(messages, wake_supervisor));
+        tokio::spawn(link.clone().read_answers(answers));
         Ok(link)
     }
 }
 
 /// Writes all of it. Rings when there is no room, since the supervisor takes its time to read.
-async fn write(messages: &OwnedWriteHalf, mut bytes: &[u8], ring: &impl Fn()) -> io::Result<()> {
+async fn write(messages: &OwnedWriteHalf, mut bytes: &[u8], wake_supervisor: &impl Fn()) -> io::Result<()> {
     while !bytes.is_empty() {
         match messages.try_write(bytes) {
             Ok(written) => bytes = &bytes[written..],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                ring();
+                wake_supervisor();
                 messages.writable().await?;
             }
             Err(error) => return Err(error),
@@ -121,7 +121,7 @@ async fn write(messages: &OwnedWriteHalf, mut bytes: &[u8], ring: &impl Fn()) ->
 /// Returns when nobody has the other end of the connection any more, or the parent is another process.
 fn wait_for_hang_up(socket: &StdUnixStream, parent: Pid) {
     loop {
-        match poll(&mut [PollFd::new(socket, PollFlags::empty())], LOOK.as_ref()) {
+        match poll(&mut [PollFd::new(socket, PollFlags::empty())], POLL_TIMEOUT.as_ref()) {
             Ok(0) | Err(Errno::INTR | Errno::AGAIN) if getppid() == Some(parent) => {}
             _ => return,
         }
@@ -136,8 +136,8 @@ fn die() {
 /// kept.
 #[derive(Default)]
 pub struct Link {
-    waiting: Mutex<Waiting>,
-    news: Notify,
+    pending: Mutex<PendingMessages>,
+    changed: Notify,
     /// The exit code was told, and all before it.
     delivered: Notify,
     /// The newest request to end adopted processes that was answered.
@@ -145,13 +145,13 @@ pub struct Link {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingMessages {
     lines: VecDeque<String>,
     /// So many candidates were there.
-    numbers: usize,
+    next_number: usize,
     /// Those that came and went.
     candidates: BTreeMap<usize, Option<Candidate>>,
-    wills: BTreeMap<Subject, Option<Will>>,
+    wills: BTreeMap<WillSubject, Option<LastWill>>,
     /// Requests to end adopted processes, so far.
     orphan_requests: u64,
     /// The newest of them is to be sent.
@@ -173,119 +173,119 @@ enum Urgency {
     Last,
 }
 
-impl Waiting {
+impl PendingMessages {
     fn next(&mut self) -> Option<(String, Urgency)> {
         if std::mem::take(&mut self.end_orphans) {
-            return Some((line(&ToSupervisor::EndOrphans(self.orphan_requests)), Urgency::Now));
+            return Some((to_line(&ToSupervisor::EndOrphans(self.orphan_requests)), Urgency::Now));
         }
-        let before = self.next_before().map(|line| (line, Urgency::Later));
-        let exit = || Some((line(&ToSupervisor::Exit(self.exit.take()?)), Urgency::Last));
-        before.or_else(exit)
+        let next_line = self.next_before_exit().map(|line| (line, Urgency::Later));
+        let exit = || Some((to_line(&ToSupervisor::Exit(self.exit.take()?)), Urgency::Last));
+        next_line.or_else(exit)
     }
 
-    fn next_before(&mut self) -> Option<String> {
-        let line_of = |(number, candidate)| line(&ToSupervisor::Candidate { number, candidate });
-        let will = |(subject, will)| line(&ToSupervisor::Will { subject, will });
+    fn next_before_exit(&mut self) -> Option<String> {
+        let candidate_line = |(number, candidate)| to_line(&ToSupervisor::Candidate { number, candidate });
+        let will_line = |(subject, will)| to_line(&ToSupervisor::Will { subject, will });
         // A candidate is known before its will.
-        let next = self.lines.pop_front().or_else(|| self.candidates.pop_first().map(line_of));
-        next.or_else(|| self.wills.pop_first().map(will))
+        let next = self.lines.pop_front().or_else(|| self.candidates.pop_first().map(candidate_line));
+        next.or_else(|| self.wills.pop_first().map(will_line))
     }
 }
 
-impl Will {
+impl LastWill {
     /// By a request that can be of use for its time-out, counted from `ago`.
     fn new(
         term: Option<u64>,
         request: &Request,
-        ago: Duration,
+        age: Duration,
         ca_file: Option<&OsString>,
     ) -> Self {
         Self {
             term,
             request: request.clone(),
-            until: now() + request.timeout.saturating_sub(ago),
+            until: now() + request.timeout.saturating_sub(age),
             ca_file: ca_file.cloned(),
         }
     }
 }
 
 impl Link {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingMessages> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what waits to be told.
-    fn change<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
-        let changed = change(&mut self.waiting());
-        self.news.notify_one();
-        changed
+    fn update<T>(&self, change: impl FnOnce(&mut PendingMessages) -> T) -> T {
+        let result = change(&mut self.pending());
+        self.changed.notify_one();
+        result
     }
 
     /// Makes a candidate known. By its number it is meant from now on.
-    pub fn add(&self, candidate: Candidate) -> usize {
-        self.change(|waiting| {
-            let number = waiting.numbers;
-            waiting.numbers += 1;
-            waiting.candidates.insert(number, Some(candidate));
+    pub fn add_candidate(&self, candidate: Candidate) -> usize {
+        self.update(|pending| {
+            let number = pending.next_number;
+            pending.next_number += 1;
+            pending.candidates.insert(number, Some(candidate));
             number
         })
     }
 
     /// Has a candidate forgotten that has left.
-    pub fn remove(&self, number: usize) {
-        self.change(|waiting| {
-            waiting.holders.remove(&number);
-            waiting.wills.remove(&Subject::Lease(number));
-            waiting.candidates.insert(number, None);
+    pub fn remove_candidate(&self, number: usize) {
+        self.update(|pending| {
+            pending.holders.remove(&number);
+            pending.wills.remove(&WillSubject::Lease(number));
+            pending.candidates.insert(number, None);
         });
     }
 
     /// Takes what the report of a step, `ago`, says of the last will of the candidate of that number.
-    pub fn stepped(
+    pub fn on_step(
         &self,
         number: usize,
         report: &Report,
-        ago: Duration,
+        age: Duration,
         ca_file: Option<&OsString>,
     ) {
-        let mut waiting = self.waiting();
+        let mut pending = self.pending();
         let will = match (&report.role, &report.last_will) {
             (Role::Leading(leadership), Some(will)) => {
-                waiting.holders.insert(number);
-                Some(Will::new(Some(leadership.term), will, ago, ca_file))
+                pending.holders.insert(number);
+                Some(LastWill::new(Some(leadership.term), will, age, ca_file))
             }
             // The one from before holds.
             (Role::Leading(_), None) => return,
-            _ if waiting.holders.remove(&number) => None,
+            _ if pending.holders.remove(&number) => None,
             _ => return,
         };
-        waiting.wills.insert(Subject::Lease(number), will);
-        drop(waiting);
-        self.news.notify_one();
+        pending.wills.insert(WillSubject::Lease(number), will);
+        drop(pending);
+        self.changed.notify_one();
     }
 
     /// Takes the last will of this process as a member for shares of that election; none: the one before is void.
-    pub fn signed(&self, election: &str, will: Option<&Request>, ca_file: Option<&OsString>) {
-        let will = will.map(|will| Will::new(None, will, Duration::ZERO, ca_file));
-        self.change(|waiting| waiting.wills.insert(Subject::Sign(election.to_owned()), will));
+    pub fn set_sign_will(&self, election: &str, will: Option<&Request>, ca_file: Option<&OsString>) {
+        let will = will.map(|will| LastWill::new(None, will, Duration::ZERO, ca_file));
+        self.update(|pending| pending.wills.insert(WillSubject::Sign(election.to_owned()), will));
     }
 
     /// Asks the supervisor to kill the processes that it adopted, and waits until none is left.
     pub async fn end_orphans(&self) {
-        let number = self.change(|waiting| {
-            waiting.orphan_requests += 1;
-            waiting.end_orphans = true;
-            waiting.orphan_requests
+        let number = self.update(|pending| {
+            pending.orphan_requests += 1;
+            pending.end_orphans = true;
+            pending.orphan_requests
         });
         // Cannot fail: the sender is here.
         let _ = self.orphans_ended.subscribe().wait_for(|ended| *ended >= number).await;
     }
 
     /// Takes the supervisor's answers.
-    async fn hear(self: Arc<Self>, answers: OwnedReadHalf) {
+    async fn read_answers(self: Arc<Self>, answers: OwnedReadHalf) {
         let mut answers = BufReader::new(answers).lines();
-        while let Ok(Some(answer)) = answers.next_line().await {
-            if let Some(number) = read(&answer) {
+        while let Ok(Some(line)) = answers.next_line().await {
+            if let Some(number) = from_line(&line) {
                 self.orphans_ended.send_replace(number);
             }
         }
@@ -293,18 +293,18 @@ impl Link {
 
     /// Has the supervisor tell the service manager something.
     pub fn notify(&self, message: String) {
-        self.change(|waiting| {
+        self.update(|pending| {
             // Nobody reads: what is told now is newer.
-            if waiting.lines.len() == NOTIFICATIONS {
-                waiting.lines.remove(1);
+            if pending.lines.len() == MAX_NOTIFICATIONS {
+                pending.lines.remove(1);
             }
-            waiting.lines.push_back(line(&ToSupervisor::Notify(message)));
+            pending.lines.push_back(to_line(&ToSupervisor::Notify(message)));
         });
     }
 
     /// Tells the exit code of this program, whatever becomes of this process.
     pub fn exit(&self, code: u8) {
-        self.change(|waiting| waiting.exit = Some(code));
+        self.update(|pending| pending.exit = Some(code));
     }
 
     /// Completes when that is told. Call it once.
@@ -312,23 +312,23 @@ impl Link {
         self.delivered.notified().await;
     }
 
-    async fn deliver(self: Arc<Self>, messages: OwnedWriteHalf, ring: impl Fn()) {
+    async fn deliver(self: Arc<Self>, messages: OwnedWriteHalf, wake_supervisor: impl Fn()) {
         // Until then it is not known to have room.
         if messages.writable().await.is_err() {
             return;
         }
         loop {
-            let next = self.waiting().next();
+            let next = self.pending().next();
             let Some((line, urgency)) = next else {
-                self.news.notified().await;
+                self.changed.notified().await;
                 continue;
             };
-            if write(&messages, line.as_bytes(), &ring).await.is_err() {
+            if write(&messages, line.as_bytes(), &wake_supervisor).await.is_err() {
                 return;
             }
             match urgency {
                 Urgency::Later => {}
-                Urgency::Now => ring(),
+                Urgency::Now => wake_supervisor(),
                 Urgency::Last => self.delivered.notify_one(),
             }
         }
@@ -345,7 +345,7 @@ mod tests {
     const TERM: u64 = 7;
 
     fn report(role: Role, url: Option<&str>) -> Report {
-        Report { last_will: url.map(request), ..Report::of(role, Duration::ZERO) }
+        Report { last_will: url.map(request), ..Report::new(role, Duration::ZERO) }
     }
 
     fn request(url: &str) -> Request {
@@ -363,9 +363,9 @@ mod tests {
     }
 
     /// Returns the next will: its subject, and its URL.
-    fn next(link: &Link) -> Option<(Subject, Option<String>)> {
-        let (line, _) = link.waiting().next()?;
-        match read(line.trim_end()) {
+    fn next(link: &Link) -> Option<(WillSubject, Option<String>)> {
+        let (line, _) = link.pending().next()?;
+        match from_line(line.trim_end()) {
             Some(ToSupervisor::Will { subject, will }) => {
                 Some((subject, will.map(|will| will.request.url.clone())))
             }
@@ -374,151 +374,151 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_will_is_told_until_the_leadership_is_over() {
-        let (link, ago) = (Link::default(), Duration::from_secs(1));
-        let step = |of, role, url| link.stepped(of, &report(role, url), ago, None);
+    fn the_newest_will_is_sent_until_the_leadership_ends() {
+        let (link, age) = (Link::default(), Duration::from_secs(1));
+        let step = |number, role, url| link.on_step(number, &report(role, url), age, None);
         step(0, Role::Undecided, None);
         assert_eq!(next(&link), None, "nobody leads");
         step(0, leading(), Some("http://one"));
         step(1, leading(), Some("http://other"));
         step(0, leading(), Some("http://two"));
-        let own = Subject::Lease;
-        assert_eq!(next(&link), Some((own(0), Some("http://two".into()))));
-        assert_eq!(next(&link), Some((own(1), Some("http://other".into()))));
+        let lease_subject = WillSubject::Lease;
+        assert_eq!(next(&link), Some((lease_subject(0), Some("http://two".into()))));
+        assert_eq!(next(&link), Some((lease_subject(1), Some("http://other".into()))));
         step(0, leading(), None);
         assert_eq!(next(&link), None, "it holds");
         step(0, Role::Undecided, None);
         step(0, Role::Left, None);
-        assert_eq!(next(&link), Some((own(0), None)));
+        assert_eq!(next(&link), Some((lease_subject(0), None)));
         assert_eq!(next(&link), None);
     }
 
     #[test]
-    fn the_newest_will_of_a_sign_is_told_first() {
-        let (link, of) = (Link::default(), Subject::Sign("jobs/orders".into()));
-        link.stepped(0, &report(leading(), Some("http://lease")), Duration::ZERO, None);
+    fn the_newest_will_of_a_sign_is_sent_first() {
+        let (link, subject) = (Link::default(), WillSubject::Sign("jobs/orders".into()));
+        link.on_step(0, &report(leading(), Some("http://lease")), Duration::ZERO, None);
         for url in ["http://one", "http://two"] {
-            link.signed("jobs/orders", Some(&request(url)), None);
+            link.set_sign_will("jobs/orders", Some(&request(url)), None);
         }
-        assert_eq!(next(&link), Some((of.clone(), Some("http://two".into()))));
-        assert_eq!(next(&link), Some((Subject::Lease(0), Some("http://lease".into()))));
-        link.signed("jobs/orders", None, None);
-        assert_eq!(next(&link), Some((of, None)));
+        assert_eq!(next(&link), Some((subject.clone(), Some("http://two".into()))));
+        assert_eq!(next(&link), Some((WillSubject::Lease(0), Some("http://lease".into()))));
+        link.set_sign_will("jobs/orders", None, None);
+        assert_eq!(next(&link), Some((subject, None)));
         assert_eq!(next(&link), None);
     }
 
     #[test]
-    fn a_candidate_is_known_before_its_will_and_forgotten_with_it() {
-        let (link, ago) = (Link::default(), Duration::from_secs(1));
-        let known = |link: &Link| {
-            let (line, _) = link.waiting().next()?;
-            match read(line.trim_end()) {
+    fn a_candidate_is_sent_before_its_will_and_removed_with_it() {
+        let (link, age) = (Link::default(), Duration::from_secs(1));
+        let next_candidate = |link: &Link| {
+            let (line, _) = link.pending().next()?;
+            match from_line(line.trim_end()) {
                 Some(ToSupervisor::Candidate { number, candidate }) => {
                     Some((number, candidate.map(|candidate| candidate.election)))
                 }
                 _ => None,
             }
         };
-        let of = |election: &str| Candidate { election: election.into(), name: "ada".into() };
-        let (first, second) = (link.add(of("jobs/a")), link.add(of("jobs/b")));
-        link.stepped(first, &report(leading(), Some("http://one")), ago, None);
-        assert_eq!(known(&link), Some((first, Some("jobs/a".into()))));
-        assert_eq!(known(&link), Some((second, Some("jobs/b".into()))));
-        link.remove(first);
-        assert_eq!(known(&link), Some((first, None)), "and no will");
-        assert!(link.waiting().next().is_none());
+        let candidate = |election: &str| Candidate { election: election.into(), name: "ada".into() };
+        let (first, second) = (link.add_candidate(candidate("jobs/a")), link.add_candidate(candidate("jobs/b")));
+        link.on_step(first, &report(leading(), Some("http://one")), age, None);
+        assert_eq!(next_candidate(&link), Some((first, Some("jobs/a".into()))));
+        assert_eq!(next_candidate(&link), Some((second, Some("jobs/b".into()))));
+        link.remove_candidate(first);
+        assert_eq!(next_candidate(&link), Some((first, None)), "and no will");
+        assert!(link.pending().next().is_none());
         // Nobody takes the number of one that went.
-        assert!(link.add(of("jobs/a")) > second);
+        assert!(link.add_candidate(candidate("jobs/a")) > second);
     }
 
     #[test]
     fn a_will_counts_from_its_step() {
         let link = Link::default();
         let before = now();
-        link.stepped(0, &report(leading(), Some("http://a")), Duration::from_secs(5), None);
-        let Some(Some(will)) = link.waiting().wills.remove(&Subject::Lease(0)) else {
+        link.on_step(0, &report(leading(), Some("http://a")), Duration::from_secs(5), None);
+        let Some(Some(will)) = link.pending().wills.remove(&WillSubject::Lease(0)) else {
             panic!("no will")
         };
-        let left = will.until - before;
-        assert!(left >= Duration::from_secs(10) && left < Duration::from_secs(15), "{left:?}");
+        let remaining = will.until - before;
+        assert!(remaining >= Duration::from_secs(10) && remaining < Duration::from_secs(15), "{remaining:?}");
     }
 
     #[tokio::test]
-    async fn a_request_to_end_orphans_rings_and_waits_for_its_own_answer() {
+    async fn a_request_to_end_orphans_wakes_the_supervisor_and_waits_for_its_answer() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (ear, ours) = ours.into_split();
+        let (reader, ours) = ours.into_split();
         let (theirs, answers) = theirs.into_split();
-        let (link, rung) = (Arc::new(Link::default()), Arc::new(Notify::new()));
-        let bell = rung.clone();
-        tokio::spawn(link.clone().deliver(ours, move || bell.notify_one()));
-        tokio::spawn(link.clone().hear(ear));
+        let (link, woken) = (Arc::new(Link::default()), Arc::new(Notify::new()));
+        let wake = woken.clone();
+        tokio::spawn(link.clone().deliver(ours, move || wake.notify_one()));
+        tokio::spawn(link.clone().read_answers(reader));
         let mut lines = BufReader::new(theirs).lines();
         for number in [1, 2] {
-            let asking = tokio::spawn({
+            let request = tokio::spawn({
                 let link = link.clone();
                 async move { link.end_orphans().await }
             });
-            rung.notified().await;
+            woken.notified().await;
             let line = lines.next_line().await.unwrap().unwrap();
             assert!(
-                matches!(read(&line), Some(ToSupervisor::EndOrphans(asked)) if asked == number)
+                matches!(from_line(&line), Some(ToSupervisor::EndOrphans(asked)) if asked == number)
             );
             // The answer to the request before.
             answers.writable().await.unwrap();
             answers.try_write(line_of(number - 1).as_bytes()).unwrap();
             tokio::task::yield_now().await;
-            assert!(!asking.is_finished());
+            assert!(!request.is_finished());
             answers.try_write(line_of(number).as_bytes()).unwrap();
-            asking.await.unwrap();
+            request.await.unwrap();
         }
     }
 
     fn line_of(number: u64) -> String {
-        line(&number)
+        to_line(&number)
     }
 
     #[test]
-    fn a_supervisor_that_reads_nothing_costs_little() {
+    fn notifications_to_a_stalled_supervisor_are_bounded() {
         let link = Link::default();
-        link.waiting().lines.push_back("first".into());
+        link.pending().lines.push_back("first".into());
         for number in 0..1_000 {
             link.notify(number.to_string());
         }
-        let waiting = link.waiting();
-        assert_eq!(waiting.lines.len(), NOTIFICATIONS);
-        assert_eq!(waiting.lines[0], "first");
-        assert!(waiting.lines[NOTIFICATIONS - 1].contains("999"));
+        let pending = link.pending();
+        assert_eq!(pending.lines.len(), MAX_NOTIFICATIONS);
+        assert_eq!(pending.lines[0], "first");
+        assert!(pending.lines[MAX_NOTIFICATIONS - 1].contains("999"));
     }
 
     #[tokio::test]
-    async fn a_supervisor_that_leaves_the_socket_full_is_rung_for() {
+    async fn a_full_socket_wakes_the_supervisor() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let (_, ours) = ours.into_split();
-        let (link, rung) = (Arc::new(Link::default()), Arc::new(Notify::new()));
-        let bell = rung.clone();
-        tokio::spawn(link.clone().deliver(ours, move || bell.notify_one()));
+        let (link, woken) = (Arc::new(Link::default()), Arc::new(Notify::new()));
+        let wake = woken.clone();
+        tokio::spawn(link.clone().deliver(ours, move || wake.notify_one()));
         link.notify("one".to_owned());
         let mut line = [0; 1024];
         let read = theirs.read(&mut line).await.unwrap();
-        assert!(timeout(Duration::ZERO, rung.notified()).await.is_err(), "there is room");
+        assert!(timeout(Duration::ZERO, woken.notified()).await.is_err(), "there is room");
         // More than a socket holds.
         let long = "x".repeat(4 * 1024 * 1024);
         link.notify(long.clone());
-        rung.notified().await;
-        let mut rest = Vec::new();
-        while !rest.ends_with(b"\n") {
-            theirs.read_buf(&mut rest).await.unwrap();
+        woken.notified().await;
+        let mut received = Vec::new();
+        while !received.ends_with(b"\n") {
+            theirs.read_buf(&mut received).await.unwrap();
         }
-        assert!(read < line.len() && rest.len() > long.len());
+        assert!(read < line.len() && received.len() > long.len());
     }
 
     #[test]
-    fn the_end_of_the_supervisor_is_heard() {
+    fn the_end_of_the_supervisor_is_noticed() {
         let (theirs, ours) = StdUnixStream::pair().unwrap();
         let parent = getppid().unwrap();
-        let waiting = thread::spawn(move || wait_for_hang_up(&ours, parent));
-        assert!(!waiting.is_finished());
+        let waiter = thread::spawn(move || wait_for_hang_up(&ours, parent));
+        assert!(!waiter.is_finished());
         drop(theirs);
-        waiting.join().unwrap();
+        waiter.join().unwrap();
     }
 }

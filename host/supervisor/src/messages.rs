@@ -3,8 +3,8 @@
 //! Instants are those of the clock that both read ([`tenure_clock::shared`]). They say when, not how much is left: a line that
 //! lay in the socket while the machine was suspended would give the work time that it does not have.
 
-use super::connection::{line, read};
-use super::tree::Ended;
+use super::connection::{to_line, from_line};
+use super::tree::ProcessEnd;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub enum Report {
     /// The command could not be started, for this reason.
     NotStarted(String),
     /// Nothing of the command runs any more. This is the last report.
-    Gone(Gone),
+    Gone(CommandExit),
 }
 
 /// The end of a command and all that it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gone {
+pub struct CommandExit {
     /// The end of the command itself; none if it was never started.
-    pub ended: Option<Ended>,
+    pub ended: Option<ProcessEnd>,
     /// True if it was asked to end, or killed, because its time was nearly over.
     pub told: bool,
     /// True if that was the turn's own time.
@@ -48,8 +48,8 @@ pub enum Order {
 
 impl Order {
     /// Reads an order. A line that is none counts as an instant that is long past: the work is killed.
-    pub fn read(line: &str) -> Self {
-        read(line).unwrap_or(Self::Until(Duration::ZERO))
+    pub fn from_line_or_past(line: &str) -> Self {
+        from_line(line).unwrap_or(Self::Until(Duration::ZERO))
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) enum ToSupervisor {
     /// The candidate of this number; none: it is gone.
     Candidate { number: usize, candidate: Option<Candidate> },
     /// A last will; none: the one before it is void.
-    Will { subject: Subject, will: Option<Will> },
+    Will { subject: WillSubject, will: Option<LastWill> },
     /// A request to end all adopted processes, with its number.
     EndOrphans(u64),
     /// For the service manager, which listens to the supervisor alone.
@@ -83,7 +83,7 @@ pub struct Candidate {
 /// The subject of a last will. Wills are sent in this order: until the others have noticed that a sign is gone, the leases
 /// are long released.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Subject {
+pub enum WillSubject {
     /// The sign of life that the process left for shares of that election: it is to be deleted.
     Sign(String),
     /// The lease of the candidate of that number: it is to be released.
@@ -92,7 +92,7 @@ pub enum Subject {
 
 /// A request that was signed while the runner lived, to be sent when it is dead. It is secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Will {
+pub struct LastWill {
     /// The term of the leadership, where a lease is released.
     pub term: Option<u64>,
     /// The request.
@@ -103,22 +103,22 @@ pub struct Will {
     pub ca_file: Option<OsString>,
 }
 
-impl Will {
+impl LastWill {
     /// Returns the time for which it can be of use.
     #[must_use]
-    pub fn left(&self) -> Duration {
+    pub fn remaining(&self) -> Duration {
         self.until.saturating_sub(now())
     }
 }
 
 /// Reads a line as each kind of message, and returns what was read as lines. For fuzzing.
 #[must_use]
-pub fn reread(text: &str) -> Vec<String> {
-    fn again<M: Serialize + for<'m> Deserialize<'m>>(text: &str) -> Option<String> {
-        read::<M>(text).map(|message| line(&message))
+pub fn round_trips(text: &str) -> Vec<String> {
+    fn round_trip<M: Serialize + for<'m> Deserialize<'m>>(text: &str) -> Option<String> {
+        from_line::<M>(text).map(|message| to_line(&message))
     }
-    let order = Some(line(&Order::read(text)));
-    [order, again::<Report>(text), again::<ToSupervisor>(text)].into_iter().flatten().collect()
+    let order = Some(to_line(&Order::from_line_or_past(text)));
+    [order, round_trip::<Report>(text), round_trip::<ToSupervisor>(text)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -126,34 +126,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_understood() {
+    fn reports_round_trip() {
         for report in [
             Report::Started(42),
             Report::NotStarted("no such\nfile".into()),
-            Report::Gone(Gone { ended: Some(Ended::Signal(9)), told: true, timed_out: true }),
-            Report::Gone(Gone::default()),
+            Report::Gone(CommandExit { ended: Some(ProcessEnd::Signal(9)), told: true, timed_out: true }),
+            Report::Gone(CommandExit::default()),
         ] {
-            let line = line(&report);
+            let line = to_line(&report);
             assert_eq!(line.lines().count(), 1, "{line}");
-            assert_eq!(read(line.trim_end()), Some(report));
+            assert_eq!(from_line(line.trim_end()), Some(report));
         }
-        assert_eq!(read::<Report>("{}"), None);
+        assert_eq!(from_line::<Report>("{}"), None);
     }
 
     #[test]
-    fn an_order_that_makes_no_sense_is_an_instant_that_is_past() {
+    fn an_invalid_order_is_a_past_deadline() {
         let at = Duration::new(5, 17);
         let never = Order::Until(Duration::MAX);
         for order in [Order::Until(at), never, Order::Limit(at), Order::Signal(15)] {
-            assert_eq!(Order::read(line(&order).trim_end()), order);
+            assert_eq!(Order::from_line_or_past(to_line(&order).trim_end()), order);
         }
         for nonsense in ["soon", "17", r#"{"signal":"x"}"#, r#"{"until":17}"#] {
-            assert_eq!(Order::read(nonsense), Order::Until(Duration::ZERO), "{nonsense}");
+            assert_eq!(Order::from_line_or_past(nonsense), Order::Until(Duration::ZERO), "{nonsense}");
         }
     }
 
     #[test]
-    fn a_will_is_read_as_it_was_written() {
+    fn a_will_round_trips() {
         let request = Request {
             method: "PUT".into(),
             url: "http://127.0.0.1/a?b\n".into(),
@@ -161,22 +161,22 @@ mod tests {
             body: String::new(),
             timeout: Duration::from_secs(12),
         };
-        let will = Will {
+        let will = LastWill {
             term: Some(7),
             request,
             until: Duration::new(5, 17),
             ca_file: Some("ca.pem".into()),
         };
-        for told in [Some(will), None] {
-            let subject = Subject::Lease(1);
-            let line = line(&ToSupervisor::Will { subject, will: told.clone() });
+        for expected in [Some(will), None] {
+            let subject = WillSubject::Lease(1);
+            let line = to_line(&ToSupervisor::Will { subject, will: expected.clone() });
             assert_eq!(line.lines().count(), 1, "{line}");
-            let read_again = read(line.trim_end());
-            let Some(ToSupervisor::Will { subject: Subject::Lease(1), will }) = read_again else {
+            let decoded = from_line(line.trim_end());
+            let Some(ToSupervisor::Will { subject: WillSubject::Lease(1), will }) = decoded else {
                 panic!("{line}")
             };
-            assert!(will == told, "{line}");
-            assert!(read::<ToSupervisor>(&line[..line.len() / 2]).is_none());
+            assert!(will == expected, "{line}");
+            assert!(from_line::<ToSupervisor>(&line[..line.len() / 2]).is_none());
         }
     }
 }

@@ -10,7 +10,7 @@ pub const STOP_TIME: Duration = Duration::from_secs(3);
 
 /// The next action for a running command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Action {
     /// Wait until this instant.
     Wait(Duration),
     /// Send SIGTERM.
@@ -33,39 +33,39 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Returns the instant of SIGKILL. `sigterm_sent` is the instant at which SIGTERM was sent.
     fn sigkill_at(self, sigterm_sent: Option<Duration>) -> Duration {
-        let by_leadership = self.until.saturating_sub(KILL_SLACK);
+        let before_lease_end = self.until.saturating_sub(KILL_SLACK);
         match sigterm_sent {
-            Some(sent) if self.is_over_time(sent) => {
-                by_leadership.min(sent.saturating_add(self.stop_time))
+            Some(sent_at) if self.is_past_limit(sent_at) => {
+                before_lease_end.min(sent_at.saturating_add(self.stop_time))
             }
-            _ => by_leadership,
+            _ => before_lease_end,
         }
     }
 
     /// Returns the instant of SIGTERM.
     fn sigterm_at(self) -> Duration {
-        let by_leadership = self.until.saturating_sub(self.stop_time);
-        self.limit.map_or(by_leadership, |limit| limit.min(by_leadership))
+        let before_lease_end = self.until.saturating_sub(self.stop_time);
+        self.limit.map_or(before_lease_end, |limit| limit.min(before_lease_end))
     }
 
     /// Returns true if the turn's own time is over at `now`.
-    pub fn is_over_time(self, now: Duration) -> bool {
+    pub fn is_past_limit(self, now: Duration) -> bool {
         self.limit.is_some_and(|limit| limit <= now)
     }
 }
 
 /// Returns the action that is due at `now`. `sigterm_sent` is the instant at which SIGTERM was sent, if it was.
-pub(super) fn due(now: Duration, bounds: Bounds, sigterm_sent: Option<Duration>) -> Act {
+pub(super) fn next_action(now: Duration, bounds: Bounds, sigterm_sent: Option<Duration>) -> Action {
     let (sigkill_at, sigterm_at) = (bounds.sigkill_at(sigterm_sent), bounds.sigterm_at());
     if now >= sigkill_at {
-        Act::Kill
+        Action::Kill
     } else if sigterm_sent.is_some() {
-        Act::Wait(sigkill_at)
+        Action::Wait(sigkill_at)
     } else if now >= sigterm_at {
-        Act::Terminate
+        Action::Terminate
     } else {
         // A stop time below the slack leaves no time for SIGTERM.
-        Act::Wait(sigterm_at.min(sigkill_at))
+        Action::Wait(sigterm_at.min(sigkill_at))
     }
 }
 
@@ -83,31 +83,31 @@ mod tests {
 
     #[test]
     fn a_command_gets_sigterm_and_then_sigkill_before_the_leadership_ends() {
-        let at = |now, sent: Option<u64>| due(ms(now), until(12_000, STOP_TIME), sent.map(ms));
-        assert_eq!(at(0, None), Act::Wait(ms(9_000)));
-        assert_eq!(at(8_999, None), Act::Wait(ms(9_000)));
-        assert_eq!(at(9_000, None), Act::Terminate);
-        assert_eq!(at(9_000, Some(9_000)), Act::Wait(ms(11_500)));
-        assert_eq!(at(11_499, Some(9_000)), Act::Wait(ms(11_500)));
-        assert_eq!(at(11_500, Some(9_000)), Act::Kill);
+        let at = |now, sent: Option<u64>| next_action(ms(now), until(12_000, STOP_TIME), sent.map(ms));
+        assert_eq!(at(0, None), Action::Wait(ms(9_000)));
+        assert_eq!(at(8_999, None), Action::Wait(ms(9_000)));
+        assert_eq!(at(9_000, None), Action::Terminate);
+        assert_eq!(at(9_000, Some(9_000)), Action::Wait(ms(11_500)));
+        assert_eq!(at(11_499, Some(9_000)), Action::Wait(ms(11_500)));
+        assert_eq!(at(11_500, Some(9_000)), Action::Kill);
         // It was asleep until then.
-        assert_eq!(at(11_500, None), Act::Kill);
-        assert_eq!(at(60_000, None), Act::Kill);
+        assert_eq!(at(11_500, None), Action::Kill);
+        assert_eq!(at(60_000, None), Action::Kill);
     }
 
     #[test]
     fn a_leadership_that_goes_on_puts_both_off_and_one_that_is_over_kills() {
-        assert_eq!(due(ms(8_000), until(16_000, STOP_TIME), None), Act::Wait(ms(13_000)));
+        assert_eq!(next_action(ms(8_000), until(16_000, STOP_TIME), None), Action::Wait(ms(13_000)));
         let sigterm_sent = Some(ms(9_000));
-        assert_eq!(due(ms(10_000), until(22_000, STOP_TIME), sigterm_sent), Act::Wait(ms(21_500)));
-        assert_eq!(due(ms(0), until(0, STOP_TIME), None), Act::Kill);
-        assert_eq!(due(ms(100), until(1_100, STOP_TIME), None), Act::Terminate);
+        assert_eq!(next_action(ms(10_000), until(22_000, STOP_TIME), sigterm_sent), Action::Wait(ms(21_500)));
+        assert_eq!(next_action(ms(0), until(0, STOP_TIME), None), Action::Kill);
+        assert_eq!(next_action(ms(100), until(1_100, STOP_TIME), None), Action::Terminate);
     }
 
     #[test]
     fn a_short_stop_time_does_not_eat_up_the_slack() {
-        assert_eq!(due(ms(0), until(12_000, ms(100)), None), Act::Wait(ms(11_500)));
-        assert_eq!(due(ms(11_500), until(12_000, ms(100)), None), Act::Kill);
+        assert_eq!(next_action(ms(0), until(12_000, ms(100)), None), Action::Wait(ms(11_500)));
+        assert_eq!(next_action(ms(11_500), until(12_000, ms(100)), None), Action::Kill);
     }
 
     #[test]
@@ -119,22 +119,22 @@ mod tests {
                 limit: Some(ms(limit)),
                 stop_time: STOP_TIME,
             };
-            assert_eq!(due(ms(0), bounds, None), Act::Wait(ms(limit)));
-            assert_eq!(due(ms(limit), bounds, None), Act::Terminate);
+            assert_eq!(next_action(ms(0), bounds, None), Action::Wait(ms(limit)));
+            assert_eq!(next_action(ms(limit), bounds, None), Action::Terminate);
             let (sigterm_sent, sigkill_at) = (Some(ms(limit)), ms(limit + 3_000));
-            assert_eq!(due(ms(limit), bounds, sigterm_sent), Act::Wait(sigkill_at));
-            assert_eq!(due(sigkill_at, bounds, sigterm_sent), Act::Kill);
-            assert!(bounds.is_over_time(ms(limit)) && !bounds.is_over_time(ms(limit - 1)));
+            assert_eq!(next_action(ms(limit), bounds, sigterm_sent), Action::Wait(sigkill_at));
+            assert_eq!(next_action(sigkill_at, bounds, sigterm_sent), Action::Kill);
+            assert!(bounds.is_past_limit(ms(limit)) && !bounds.is_past_limit(ms(limit - 1)));
         }
     }
 
     #[test]
     fn a_leadership_that_ends_before_the_limit_counts() {
         let bounds = Bounds { limit: Some(ms(11_000)), ..until(12_000, STOP_TIME) };
-        assert_eq!(due(ms(0), bounds, None), Act::Wait(ms(9_000)));
-        assert_eq!(due(ms(9_000), bounds, Some(ms(9_000))), Act::Wait(ms(11_500)));
+        assert_eq!(next_action(ms(0), bounds, None), Action::Wait(ms(9_000)));
+        assert_eq!(next_action(ms(9_000), bounds, Some(ms(9_000))), Action::Wait(ms(11_500)));
         // SIGTERM at its limit, with less than the stop time left.
         let bounds = Bounds { limit: Some(ms(8_900)), ..bounds };
-        assert_eq!(due(ms(8_900), bounds, Some(ms(8_900))), Act::Wait(ms(11_500)));
+        assert_eq!(next_action(ms(8_900), bounds, Some(ms(8_900))), Action::Wait(ms(11_500)));
     }
 }

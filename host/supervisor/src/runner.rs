@@ -7,10 +7,10 @@
 //!
 //! Nobody leads without a supervisor that was there once: where that is killed, so is the runner.
 
-use super::connection::{line, pair, read, this_program};
-use super::link::BELL;
-use super::messages::{Candidate, Subject, ToSupervisor, Will};
-use super::tree::{Ended, ProcessTree, adopt_orphans};
+use super::connection::{to_line, pair, from_line, this_program};
+use super::link::WAKE_SIGNAL;
+use super::messages::{Candidate, WillSubject, ToSupervisor, LastWill};
+use super::tree::{ProcessEnd, ProcessTree, adopt_orphans};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -26,34 +26,34 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 /// The interval between looks for processes whose end the system does not report.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The longest wait for the end of work without a last will, and for a runner that does not listen to signals yet.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The longest time that messages stay in the socket, and the most bytes of them: far less than it holds.
-const LATER: Duration = Duration::from_secs(20);
-const ROOM: usize = 16 * 1024;
+const MAX_READ_PAUSE: Duration = Duration::from_secs(20);
+const SOCKET_ROOM: usize = 16 * 1024;
 
 /// The most bytes that are read before anything else is done.
-const MOST: usize = 256 * 1024;
+const MAX_BATCH: usize = 256 * 1024;
 
 /// The end of a runner, and the wills that it left.
 pub struct RunnerEnd {
     /// The end of its process.
-    pub ended: Ended,
+    pub ended: ProcessEnd,
     /// True if the end of all its work was seen.
     pub is_work_over: bool,
     /// The exit code that it told.
     pub code: Option<u8>,
     /// The text that it [began](super::Supervised::link) with; none if it ended before that.
-    pub begun: Option<String>,
+    pub begin_message: Option<String>,
     /// The candidates that it still had, by number.
     pub candidates: BTreeMap<usize, Candidate>,
     /// The elections that it was there for as a member for shares.
-    pub split: BTreeSet<String>,
+    pub split_elections: BTreeSet<String>,
     /// The wills that are not void.
-    pub wills: BTreeMap<Subject, Will>,
+    pub wills: BTreeMap<WillSubject, LastWill>,
 }
 
 /// Runs this program with these arguments again, as the runner, and supervises it. `words` begin with the name of the program
@@ -65,13 +65,13 @@ pub struct RunnerEnd {
 ///
 /// The runner could not be started. There are none afterwards.
 pub async fn supervise_runner(
-    words: &[OsString],
+    args: &[OsString],
     option: &str,
     mut signals: impl AsyncFnMut() -> i32,
     notify: Option<&dyn Fn(String)>,
 ) -> io::Result<RunnerEnd> {
-    let mut deaths = signal(SignalKind::child())?;
-    let mut bell = signal(SignalKind::from_raw(BELL.as_raw()))?;
+    let mut child_exits = signal(SignalKind::child())?;
+    let mut wakes = signal(SignalKind::from_raw(WAKE_SIGNAL.as_raw()))?;
     // Else nobody could tell whether its work is over.
     adopt_orphans()?;
     let (socket, theirs) = pair(true)?;
@@ -79,46 +79,46 @@ pub async fn supervise_runner(
     let answers = socket.try_clone()?;
     let mut messages = BufReader::new(UnixStream::from_std(socket)?).lines();
     // Last of all: after an error the caller runs the elections itself, and must be the only one that does.
-    let mut tree = start(words, option, theirs)?;
-    let mut told = Told::default();
-    let (mut open, mut give_up) = (true, None);
-    let mut held = Held::default();
-    let mut pace = Pace { last: now(), next: Duration::ZERO };
+    let mut tree = start(args, option, theirs)?;
+    let mut state = RunnerState::default();
+    let (mut is_open, mut give_up_at) = (true, None);
+    let mut held_signals = HeldSignals::default();
+    let mut pacing = ReadPacing { last_read_at: now(), next_read_at: Duration::ZERO };
     let is_work_over = loop {
         if tree.is_gone() {
             break true;
         }
-        if told.begun.is_some() || !open || held.too_long(now()) {
-            held.release().for_each(|number| hand_on(number, &tree));
+        if state.begin_message.is_some() || !is_open || held_signals.is_expired(now()) {
+            held_signals.release().for_each(|number| forward_signal(number, &tree));
         }
-        if let Some(number) = told.end_orphans
-            && tree.end_adopted()
+        if let Some(number) = state.end_orphans
+            && tree.kill_adopted()
         {
-            told.end_orphans = None;
-            let _ = (&answers).write(line(&number).as_bytes());
+            state.end_orphans = None;
+            let _ = (&answers).write(to_line(&number).as_bytes());
         }
-        let ending = tree.ended().is_some();
-        if ending && !open {
-            let give_up = *give_up.get_or_insert(now() + PATIENCE);
-            if now() >= told.until().max(give_up) {
+        let is_ending = tree.ended().is_some();
+        if is_ending && !is_open {
+            let deadline = *give_up_at.get_or_insert(now() + WAIT_LIMIT);
+            if now() >= state.newest_will_until().max(deadline) {
                 break false;
             }
         }
-        let wait = if ending { Duration::ZERO } else { pace.next.saturating_sub(now()) };
+        let wait = if is_ending { Duration::ZERO } else { pacing.next_read_at.saturating_sub(now()) };
         select! {
             biased;
             // The loop hands it on at once to a runner that listens. Another one would die of it.
-            number = signals() => held.hold(number, now()),
-            _ = bell.recv() => pace.next = Duration::ZERO,
-            _ = deaths.recv() => {}
+            number = signals() => held_signals.hold(number, now()),
+            _ = wakes.recv() => pacing.next_read_at = Duration::ZERO,
+            _ = child_exits.recv() => {}
             // After those: thousands of elections always have something to tell.
-            line = messages.next_line(), if open && wait.is_zero() => {
+            line = messages.next_line(), if is_open && wait.is_zero() => {
                 let (mut line, mut bytes) = (line, 0);
                 while let Ok(Some(text)) = &line {
                     bytes += text.len();
-                    told.take(text, notify);
+                    state.apply(text, notify);
                     // Signals are heard too.
-                    if bytes > MOST {
+                    if bytes > MAX_BATCH {
                         break;
                     }
                     line = match timeout(Duration::ZERO, messages.next_line()).await {
@@ -126,61 +126,61 @@ pub async fn supervise_runner(
                         Err(_) => break,
                     };
                 }
-                open = matches!(line, Ok(Some(_)));
+                is_open = matches!(line, Ok(Some(_)));
                 // A service manager is told at once.
                 if notify.is_none() {
-                    pace.took(bytes, now());
+                    pacing.on_read(bytes, now());
                 }
             }
-            () = sleep(wait), if open && !wait.is_zero() => {}
-            () = sleep(PATIENCE), if held.is_some() => {}
-            () = sleep(LOOK), if ending || told.end_orphans.is_some() => {}
+            () = sleep(wait), if is_open && !wait.is_zero() => {}
+            () = sleep(WAIT_LIMIT), if held_signals.is_some() => {}
+            () = sleep(POLL_INTERVAL), if is_ending || state.end_orphans.is_some() => {}
         }
     };
     // What it wrote last. Its end is closed, since it is dead.
-    while let Ok(Ok(Some(line))) = timeout(PATIENCE, messages.next_line()).await {
-        told.take(&line, notify);
+    while let Ok(Ok(Some(line))) = timeout(WAIT_LIMIT, messages.next_line()).await {
+        state.apply(&line, notify);
     }
-    let Told { code, begun, candidates, split, wills, .. } = told;
-    let ended = tree.ended().unwrap_or(Ended::Exit(0));
-    Ok(RunnerEnd { ended, is_work_over, code, begun, candidates, split, wills })
+    let RunnerState { code, begin_message: begun, candidates, split_elections: split, wills, .. } = state;
+    let ended = tree.ended().unwrap_or(ProcessEnd::Exit(0));
+    Ok(RunnerEnd { ended, is_work_over, code, begin_message: begun, candidates, split_elections: split, wills })
 }
 
 /// Starts the runner with its end of the socket. Afterwards nobody else has that end.
-fn start(words: &[OsString], option: &str, theirs: Stdio) -> io::Result<ProcessTree> {
-    let word = |place, default| words.get(place).map_or(OsStr::new(default), OsString::as_os_str);
+fn start(args: &[OsString], option: &str, theirs: Stdio) -> io::Result<ProcessTree> {
+    let arg_or = |index, default| args.get(index).map_or(OsStr::new(default), OsString::as_os_str);
     let mut runner = Command::new(this_program()?);
-    runner.arg0(word(0, "tenure")).arg(word(1, "run"));
-    runner.arg(format!("{option}{}", std::process::id())).args(words.iter().skip(2));
+    runner.arg0(arg_or(0, "tenure")).arg(arg_or(1, "run"));
+    runner.arg(format!("{option}{}", std::process::id())).args(args.iter().skip(2));
     ProcessTree::start(runner.stdin(theirs))
 }
 
 /// The messages of the runner so far.
 #[derive(Default)]
-struct Told {
+struct RunnerState {
     code: Option<u8>,
-    begun: Option<String>,
+    begin_message: Option<String>,
     candidates: BTreeMap<usize, Candidate>,
-    split: BTreeSet<String>,
-    wills: BTreeMap<Subject, Will>,
+    split_elections: BTreeSet<String>,
+    wills: BTreeMap<WillSubject, LastWill>,
     /// The newest request to end adopted processes, until it is answered.
     end_orphans: Option<u64>,
 }
 
-impl Told {
-    fn take(&mut self, line: &str, notify: Option<&dyn Fn(String)>) {
-        match read(line) {
-            Some(ToSupervisor::Begin(begun)) => self.begun = Some(begun),
+impl RunnerState {
+    fn apply(&mut self, line: &str, notify: Option<&dyn Fn(String)>) {
+        match from_line(line) {
+            Some(ToSupervisor::Begin(begun)) => self.begin_message = Some(begun),
             Some(ToSupervisor::Candidate { number, candidate: Some(candidate) }) => {
                 self.candidates.insert(number, candidate);
             }
             Some(ToSupervisor::Candidate { number, candidate: None }) => {
                 self.candidates.remove(&number);
-                self.wills.remove(&Subject::Lease(number));
+                self.wills.remove(&WillSubject::Lease(number));
             }
             Some(ToSupervisor::Will { subject, will }) => {
-                if let Subject::Sign(election) = &subject {
-                    self.split.insert(election.clone());
+                if let WillSubject::Sign(election) = &subject {
+                    self.split_elections.insert(election.clone());
                 }
                 match will {
                     Some(will) => drop(self.wills.insert(subject, will)),
@@ -199,13 +199,13 @@ impl Told {
     }
 
     /// Until when one of the wills can be of use.
-    fn until(&self) -> Duration {
+    fn newest_will_until(&self) -> Duration {
         self.wills.values().map(|will| will.until).max().unwrap_or_default()
     }
 }
 
 /// Hands a signal on to the runner. One that stands still is to die of what should kill it.
-fn hand_on(number: i32, tree: &ProcessTree) {
+fn forward_signal(number: i32, tree: &ProcessTree) {
     tree.signal(number);
     if [Signal::ABORT, Signal::QUIT].iter().any(|signal| signal.as_raw() == number) {
         tree.signal(Signal::CONT.as_raw());
@@ -214,17 +214,17 @@ fn hand_on(number: i32, tree: &ProcessTree) {
 
 /// Signals for a runner that may not listen yet.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldSignals {
     /// In their order.
     numbers: Vec<i32>,
     /// The instant at which they are sent at the latest.
-    until: Duration,
+    held_until: Duration,
 }
 
-impl Held {
+impl HeldSignals {
     fn hold(&mut self, number: i32, now: Duration) {
         if self.numbers.is_empty() {
-            self.until = now + PATIENCE;
+            self.held_until = now + WAIT_LIMIT;
         }
         self.numbers.push(number);
     }
@@ -233,8 +233,8 @@ impl Held {
         !self.numbers.is_empty()
     }
 
-    fn too_long(&self, now: Duration) -> bool {
-        now >= self.until
+    fn is_expired(&self, now: Duration) -> bool {
+        now >= self.held_until
     }
 
     fn release(&mut self) -> impl Iterator<Item = i32> {
@@ -245,17 +245,17 @@ impl Held {
 /// When the socket is to be read again. A will is of use only when the runner has died, and what the socket holds then is read:
 /// to wake up for each would cost more than to renew the lease.
 #[derive(Debug, Default)]
-struct Pace {
-    last: Duration,
-    next: Duration,
+struct ReadPacing {
+    last_read_at: Duration,
+    next_read_at: Duration,
 }
 
-impl Pace {
+impl ReadPacing {
     /// So many bytes were read at `now`.
-    fn took(&mut self, bytes: usize, now: Duration) {
-        let elapsed = now.saturating_sub(self.last);
-        let filled = u32::try_from(ROOM / bytes.max(1)).unwrap_or(u32::MAX);
-        *self = Self { last: now, next: now + elapsed.saturating_mul(filled).min(LATER) };
+    fn on_read(&mut self, bytes: usize, now: Duration) {
+        let elapsed = now.saturating_sub(self.last_read_at);
+        let reads_per_room = u32::try_from(SOCKET_ROOM / bytes.max(1)).unwrap_or(u32::MAX);
+        *self = Self { last_read_at: now, next_read_at: now + elapsed.saturating_mul(reads_per_room).min(MAX_READ_PAUSE) };
     }
 }
 
@@ -264,45 +264,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_are_held_together_and_in_their_order() {
-        let (mut held, s) = (Held::default(), Duration::from_secs);
-        assert!(!held.is_some());
-        held.hold(15, s(100));
-        held.hold(2, s(103));
-        assert!(held.is_some() && !held.too_long(s(104)));
+    fn held_signals_keep_their_order() {
+        let (mut signals, s) = (HeldSignals::default(), Duration::from_secs);
+        assert!(!signals.is_some());
+        signals.hold(15, s(100));
+        signals.hold(2, s(103));
+        assert!(signals.is_some() && !signals.is_expired(s(104)));
         // The second one does not put the first one off.
-        assert!(held.too_long(s(105)));
-        assert_eq!(held.release().collect::<Vec<_>>(), [15, 2]);
-        assert!(!held.is_some());
-        held.hold(1, s(110));
-        assert!(!held.too_long(s(111)));
+        assert!(signals.is_expired(s(105)));
+        assert_eq!(signals.release().collect::<Vec<_>>(), [15, 2]);
+        assert!(!signals.is_some());
+        signals.hold(1, s(110));
+        assert!(!signals.is_expired(s(111)));
     }
 
     #[test]
-    fn messages_are_left_in_the_socket_while_there_is_room() {
-        let (s, mut pace) = (Duration::from_secs, Pace::default());
-        assert_eq!(pace.next, Duration::ZERO);
+    fn reads_pause_while_the_socket_has_room() {
+        let (s, mut pacing) = (Duration::from_secs, ReadPacing::default());
+        assert_eq!(pacing.next_read_at, Duration::ZERO);
         // One leader.
-        pace.took(500, s(100));
-        assert_eq!(pace.next, s(120));
-        pace.took(2_500, s(120));
-        assert_eq!(pace.next, s(140));
+        pacing.on_read(500, s(100));
+        assert_eq!(pacing.next_read_at, s(120));
+        pacing.on_read(2_500, s(120));
+        assert_eq!(pacing.next_read_at, s(140));
         // Thousands.
-        pace.took(8 * ROOM, s(140));
-        assert_eq!(pace.next, s(140));
-        pace.took(ROOM / 4, s(141));
-        assert_eq!(pace.next, s(145));
+        pacing.on_read(8 * SOCKET_ROOM, s(140));
+        assert_eq!(pacing.next_read_at, s(140));
+        pacing.on_read(SOCKET_ROOM / 4, s(141));
+        assert_eq!(pacing.next_read_at, s(145));
     }
 
     #[test]
-    fn a_candidate_that_is_gone_leaves_no_will() {
+    fn a_removed_candidate_leaves_no_will() {
         use std::sync::Mutex;
         use tenure_core::Request;
 
         let notified = Mutex::new(Vec::new());
         let notify = |message| notified.lock().unwrap().push(message);
-        let mut told = Told::default();
-        let mut take = |message: &ToSupervisor| told.take(line(message).trim_end(), Some(&notify));
+        let mut state = RunnerState::default();
+        let mut apply = |message: &ToSupervisor| state.apply(to_line(message).trim_end(), Some(&notify));
         let candidate = |number| ToSupervisor::Candidate {
             number,
             candidate: Some(Candidate { election: "jobs/a".into(), name: "ada".into() }),
@@ -316,24 +316,24 @@ mod tests {
                 timeout: Duration::ZERO,
             };
             let until = Duration::from_secs(5);
-            let will = Some(Will { term: Some(7), request, until, ca_file: None });
+            let will = Some(LastWill { term: Some(7), request, until, ca_file: None });
             ToSupervisor::Will { subject, will }
         };
-        take(&ToSupervisor::Begin("json".into()));
+        apply(&ToSupervisor::Begin("json".into()));
         for number in [0, 1] {
-            take(&candidate(number));
-            take(&will(Subject::Lease(number)));
+            apply(&candidate(number));
+            apply(&will(WillSubject::Lease(number)));
         }
-        take(&will(Subject::Sign("jobs/a".into())));
-        take(&ToSupervisor::Candidate { number: 0, candidate: None });
-        take(&ToSupervisor::Will { subject: Subject::Sign("jobs/a".into()), will: None });
-        take(&ToSupervisor::Notify("READY=1".into()));
-        take(&ToSupervisor::Exit(3));
-        told.take("{", Some(&notify));
-        assert_eq!(told.begun.as_deref(), Some("json"));
-        assert_eq!(told.candidates.into_keys().collect::<Vec<_>>(), [1]);
-        assert_eq!(told.wills.into_keys().collect::<Vec<_>>(), [Subject::Lease(1)]);
-        assert!(told.split.contains("jobs/a") && told.code == Some(3));
+        apply(&will(WillSubject::Sign("jobs/a".into())));
+        apply(&ToSupervisor::Candidate { number: 0, candidate: None });
+        apply(&ToSupervisor::Will { subject: WillSubject::Sign("jobs/a".into()), will: None });
+        apply(&ToSupervisor::Notify("READY=1".into()));
+        apply(&ToSupervisor::Exit(3));
+        state.apply("{", Some(&notify));
+        assert_eq!(state.begin_message.as_deref(), Some("json"));
+        assert_eq!(state.candidates.into_keys().collect::<Vec<_>>(), [1]);
+        assert_eq!(state.wills.into_keys().collect::<Vec<_>>(), [WillSubject::Lease(1)]);
+        assert!(state.split_elections.contains("jobs/a") && state.code == Some(3));
         assert_eq!(*notified.lock().unwrap(), ["READY=1"]);
     }
 }

@@ -14,79 +14,79 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use std::fs::File;
 
 /// The signals that ask a process to end. A stopped process gets them when it goes on.
-const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+const ENDING_SIGNALS: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
 /// The signals that a terminal sends to a whole process group. A command without the terminal gets them from the runner.
-const FROM_KEYBOARD: [Signal; 2] = [Signal::INT, Signal::QUIT];
+const KEYBOARD_SIGNALS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 /// An attached command's place in the foreground of a terminal.
 pub(super) struct Foreground {
     /// The terminal that it was given.
     terminal: Option<Terminal>,
     /// The signal that stopped it, unless it was told to go on since.
-    stopped: Option<i32>,
+    stop_signal: Option<i32>,
 }
 
 impl Foreground {
     /// Of a command that was just started. One that is `alone` on the terminal is given it.
-    pub(super) fn of(tree: &ProcessTree, alone: bool) -> Self {
-        let mut this = Self { terminal: None, stopped: None };
-        if alone {
-            this.give(tree);
+    pub(super) fn new(tree: &ProcessTree, owns_terminal: bool) -> Self {
+        let mut foreground = Self { terminal: None, stop_signal: None };
+        if owns_terminal {
+            foreground.give_terminal(tree);
         }
-        this
+        foreground
     }
 
     /// A command that was stopped by the terminal goes on as soon as it can be given that. One that has it goes on
     /// after Ctrl-Z too: it would keep the lock, and the shell does not know that it stands still.
-    pub(super) fn keep_going(&mut self, tree: &ProcessTree) {
-        self.stopped = tree.stopped().or(self.stopped);
-        let from_keyboard = self.terminal.is_some() && self.was_stopped_by(&[Signal::TSTP]);
-        if from_keyboard || self.is_wanted() {
-            self.give(tree);
+    pub(super) fn resume_if_stopped(&mut self, tree: &ProcessTree) {
+        self.stop_signal = tree.stop_signal().or(self.stop_signal);
+        let is_from_keyboard = self.terminal.is_some() && self.was_stopped_by(&[Signal::TSTP]);
+        if is_from_keyboard || self.wants_terminal() {
+            self.give_terminal(tree);
         }
     }
 
     /// Returns true if the command is stopped until it has the terminal. Nothing tells when that can be given: a shell need
     /// not send SIGCONT to a job that comes into the foreground, if it does not know it as stopped.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn wants_terminal(&self) -> bool {
         self.was_stopped_by(&[Signal::TTIN, Signal::TTOU])
     }
 
     /// Hands a signal on to the command.
     pub(super) fn signal(&mut self, number: i32, tree: &ProcessTree) {
-        let is = |signal: &Signal| signal.as_raw() == number;
-        self.keep_going(tree);
+        let is_signal = |signal: &Signal| signal.as_raw() == number;
+        self.resume_if_stopped(tree);
         match () {
-            () if is(&Signal::CONT) => {}
+            () if is_signal(&Signal::CONT) => {}
             // A shell that runs a script leaves these to what it runs.
-            () if FROM_KEYBOARD.iter().any(is) => tree.signal_all(number),
+            () if KEYBOARD_SIGNALS.iter().any(is_signal) => tree.signal_all(number),
             () => tree.signal(number),
         }
-        if is(&Signal::CONT) || (self.stopped.is_some() && ENDING.iter().any(is)) {
-            self.go_on(tree);
+        if is_signal(&Signal::CONT) || (self.stop_signal.is_some() && ENDING_SIGNALS.iter().any(is_signal)) {
+            self.resume(tree);
         }
     }
 
     fn was_stopped_by(&self, signals: &[Signal]) -> bool {
-        self.stopped.is_some_and(|by| signals.iter().any(|signal| signal.as_raw() == by))
+        self.stop_signal.is_some_and(|stop_signal| signals.iter().any(|signal| signal.as_raw() == stop_signal))
     }
 
     /// Puts the command into the foreground, unless somebody else is there. It may have been stopped before.
-    fn give(&mut self, tree: &ProcessTree) {
+    fn give_terminal(&mut self, tree: &ProcessTree) {
         let Some(group) = Pid::from_raw(tree.group()) else { return };
-        let Some(terminal) = self.terminal.take().or_else(Terminal::of_runner) else { return };
-        let ours = [terminal.runners, group];
-        if tcgetpgrp(&terminal.file).is_ok_and(|foreground| ours.contains(&foreground)) {
-            put(&terminal.file, group);
-            self.go_on(tree);
+        let Some(terminal) = self.terminal.take().or_else(Terminal::open_for_runner) else { return };
+        let own_groups = [terminal.runner_group, group];
+        if tcgetpgrp(&terminal.file).is_ok_and(|foreground| own_groups.contains(&foreground)) {
+            set_foreground(&terminal.file, group);
+            self.resume(tree);
         }
         self.terminal = Some(terminal);
     }
 
-    fn go_on(&mut self, tree: &ProcessTree) {
-        self.stopped = None;
-        tree.go_on();
+    fn resume(&mut self, tree: &ProcessTree) {
+        self.stop_signal = None;
+        tree.resume();
     }
 }
 
@@ -94,23 +94,23 @@ impl Foreground {
 struct Terminal {
     file: File,
     /// The runner's process group.
-    runners: Pid,
+    runner_group: Pid,
 }
 
 impl Terminal {
     /// None where the runner, this process's parent, has no terminal or is in the background, or its process group is
     /// outside the container.
-    fn of_runner() -> Option<Self> {
+    fn open_for_runner() -> Option<Self> {
         let file = open()?;
-        let runners = Pid::from_raw(getpgid(Some(getppid())).ok()?.as_raw())?;
-        (tcgetpgrp(&file).ok()? == runners).then_some(Self { file, runners })
+        let runner_group = Pid::from_raw(getpgid(Some(getppid())).ok()?.as_raw())?;
+        (tcgetpgrp(&file).ok()? == runner_group).then_some(Self { file, runner_group })
     }
 }
 
 /// The runner is in the foreground again.
 impl Drop for Terminal {
     fn drop(&mut self) {
-        inherit(&self.file, self.runners);
+        reclaim_from_dead(&self.file, self.runner_group);
     }
 }
 
@@ -118,7 +118,7 @@ impl Drop for Terminal {
 /// was killed could not give the terminal back.
 pub fn reclaim_terminal() {
     if let (Some(file), Some(group)) = (open(), Pid::from_raw(getpgrp().as_raw())) {
-        inherit(&file, group);
+        reclaim_from_dead(&file, group);
     }
 }
 
@@ -127,19 +127,19 @@ fn open() -> Option<File> {
 }
 
 /// Puts a group into a foreground that nobody is in any more. A shell may have taken it meanwhile.
-fn inherit(terminal: &File, group: Pid) {
-    let dead = |foreground| test_kill_process_group(foreground) == Err(Errno::SRCH);
-    if tcgetpgrp(terminal).is_ok_and(dead) {
-        put(terminal, group);
+fn reclaim_from_dead(terminal: &File, group: Pid) {
+    let is_dead = |foreground| test_kill_process_group(foreground) == Err(Errno::SRCH);
+    if tcgetpgrp(terminal).is_ok_and(is_dead) {
+        set_foreground(terminal, group);
     }
 }
 
-fn put(terminal: &File, group: Pid) {
+fn set_foreground(terminal: &File, group: Pid) {
     // Whoever does so in the background is stopped, unless that signal is blocked.
     let mut blocked = SigSet::empty();
     blocked.add(Number::SIGTTOU);
-    let Ok(before) = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return };
+    let Ok(previous_mask) = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return };
     // The terminal may be gone.
     let _ = tcsetpgrp(terminal, group);
-    let _ = before.thread_set_mask();
+    let _ = previous_mask.thread_set_mask();
 }

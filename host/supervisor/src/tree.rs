@@ -20,7 +20,7 @@ use std::process::Command;
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
+pub enum ProcessEnd {
     /// By itself, with this code.
     Exit(i32),
     /// By this signal.
@@ -39,9 +39,9 @@ pub fn signal_name(number: i32) -> String {
 pub(super) struct ProcessTree {
     leader: Pid,
     /// The end of the leader. From then on its id may be another process's; only the group keeps it.
-    ended: Option<Ended>,
+    ended: Option<ProcessEnd>,
     /// Children of this process that were there before: whoever executed it had started them.
-    strangers: Vec<Pid>,
+    other_children: Vec<Pid>,
 }
 
 impl ProcessTree {
@@ -53,11 +53,11 @@ impl ProcessTree {
     /// When it could not be started.
     #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        let strangers = children::list(getpid())?.ids;
+        let other_children = children::list_children(getpid())?.ids;
         let child = command.spawn()?;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let leader = id.ok_or_else(|| io::Error::other("it has no process id"))?;
-        Ok(Self { leader, ended: None, strangers })
+        Ok(Self { leader, ended: None, other_children })
     }
 
     /// The id of its process group, where it leads one.
@@ -66,26 +66,26 @@ impl ProcessTree {
     }
 
     /// Returns the end of the process itself, if it has ended.
-    pub(super) fn ended(&self) -> Option<Ended> {
+    pub(super) fn ended(&self) -> Option<ProcessEnd> {
         self.ended
     }
 
     /// Asks all of the group to end. Who is stopped must go on, or it does not hear that.
-    pub(super) fn tell(&self) {
+    pub(super) fn terminate(&self) {
         self.send(Signal::TERM);
-        self.go_on();
+        self.resume();
     }
 
     /// All of the group that were stopped go on.
-    pub(super) fn go_on(&self) {
+    pub(super) fn resume(&self) {
         self.send(Signal::CONT);
     }
 
     /// The signal by which the process was stopped, once for each time.
-    pub(super) fn stopped(&self) -> Option<i32> {
-        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        let stopped = self.ended.is_none().then(|| waitid(WaitId::Pid(self.leader), look));
-        stopped?.ok()??.stopping_signal()
+    pub(super) fn stop_signal(&self) -> Option<i32> {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let status = self.ended.is_none().then(|| waitid(WaitId::Pid(self.leader), options));
+        status?.ok()??.stopping_signal()
     }
 
     /// Hands a signal on to the process alone, unless it has ended.
@@ -125,53 +125,53 @@ impl ProcessTree {
     pub(super) fn is_gone(&mut self) -> bool {
         if self.ended.is_none() {
             // Looked at before it is reaped: until then the number of the group is nobody else's.
-            let over = self.leader_is_over();
-            if over {
+            let has_exited = self.has_leader_exited();
+            if has_exited {
                 self.kill();
             }
             self.reap();
             if self.ended.is_none() {
                 return false;
             }
-            if !over {
+            if !has_exited {
                 // It ended in between. What is left of its group, if anything, keeps the number.
                 let _ = kill_process_group(self.leader, Signal::KILL);
             }
         }
-        let ended = self.end_adopted();
+        let all_ended = self.kill_adopted();
         let childless = self.reap();
-        (childless || ended) && test_kill_process_group(self.leader) == Err(Errno::SRCH)
+        (childless || all_ended) && test_kill_process_group(self.leader) == Err(Errno::SRCH)
     }
 
     /// Kills the processes that lost their parent and were adopted by this one. Returns true if there was none; false also
     /// if that cannot be known. [`is_gone`](Self::is_gone) reaps what was killed, whose children are adopted then.
-    pub(super) fn end_adopted(&self) -> bool {
+    pub(super) fn kill_adopted(&self) -> bool {
         let adopted = self.adopted();
         adopted.iter().flat_map(|adopted| &adopted.ids).for_each(|child| kill(*child));
-        adopted.is_ok_and(|adopted| adopted.complete && adopted.ids.is_empty())
+        adopted.is_ok_and(|adopted| adopted.is_complete && adopted.ids.is_empty())
     }
 
     /// Lists the children of this process without the leader, and without those that were there before.
     fn adopted(&self) -> io::Result<Children> {
-        let mut children = children::list(getpid())?;
+        let mut children = children::list_children(getpid())?;
         // The number of a leader that was reaped may be that of another process.
         let leader = self.ended.is_none().then_some(self.leader);
-        children.ids.retain(|id| !self.strangers.contains(id) && Some(*id) != leader);
+        children.ids.retain(|id| !self.other_children.contains(id) && Some(*id) != leader);
         Ok(children)
     }
 
-    fn leader_is_over(&self) -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        matches!(waitid(WaitId::Pid(self.leader), look), Ok(Some(_)))
+    fn has_leader_exited(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(self.leader), options), Ok(Some(_)))
     }
 
     /// Takes note of all who ended; true when no child is left at all.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((id, status))) if id == self.leader => self.ended = Some(end_of(status)),
+                Ok(Some((id, status))) if id == self.leader => self.ended = Some(process_end(status)),
                 // Its number may be another's from here on.
-                Ok(Some((id, _))) => self.strangers.retain(|stranger| *stranger != id),
+                Ok(Some((id, _))) => self.other_children.retain(|stranger| *stranger != id),
                 Err(Errno::INTR) => {}
                 Ok(None) => return false,
                 Err(_) => return true,
@@ -180,10 +180,10 @@ impl ProcessTree {
     }
 }
 
-fn end_of(status: WaitStatus) -> Ended {
+fn process_end(status: WaitStatus) -> ProcessEnd {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ended::Exit(code),
-        (None, signal) => Ended::Signal(signal.unwrap_or_default()),
+        (Some(code), _) => ProcessEnd::Exit(code),
+        (None, signal) => ProcessEnd::Signal(signal.unwrap_or_default()),
     }
 }
 
@@ -215,12 +215,12 @@ mod tests {
     use std::process::Stdio;
 
     #[test]
-    fn a_number_that_may_be_anothers_is_sent_nothing() {
+    fn a_reaped_process_is_sent_no_signal() {
         let mut other = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().unwrap();
         let leader = Pid::from_raw(other.id().try_into().unwrap()).unwrap();
-        let (ended, strangers) = (Some(Ended::Exit(0)), Vec::new());
-        let tree = ProcessTree { leader, ended, strangers };
-        tree.tell();
+        let (ended, other_children) = (Some(ProcessEnd::Exit(0)), Vec::new());
+        let tree = ProcessTree { leader, ended, other_children };
+        tree.terminate();
         tree.kill();
         tree.signal(Signal::KILL.as_raw());
         // It ends by itself, at the end of its input.

@@ -19,14 +19,14 @@ const PROFILE: &str = "wasm";
 pub fn build(workspace: &Path, package: &str, features: &[&str]) -> Result<PathBuf, String> {
     ensure_target()?;
     let out = out_dir()?;
-    let target_dir = outer(&out, 4)?.join("wasm");
+    let target_dir = ancestor(&out, 4)?.join("wasm");
     run_cargo(workspace, package, features, &target_dir)?;
     let library = format!("{}.wasm", package.replace('-', "_"));
     let built = target_dir.join(TARGET).join(PROFILE).join(library);
     let name = [&[package], features].concat().join("-");
-    let kept = out.join(format!("{name}.built.wasm"));
-    fs::copy(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))?;
-    Ok(kept)
+    let copy = out.join(format!("{name}.built.wasm"));
+    fs::copy(&built, &copy).map_err(|error| format!("{}: {error}", built.display()))?;
+    Ok(copy)
 }
 
 /// One package at a time, so that none gets features that another one asks for: the election
@@ -63,7 +63,7 @@ fn run_cargo(
 }
 
 /// Takes a ready component from the environment variable `name`, if it is set.
-pub fn given(name: &str) -> Result<Option<PathBuf>, String> {
+pub fn from_env(name: &str) -> Result<Option<PathBuf>, String> {
     println!("cargo::rerun-if-env-changed={name}");
     let Some(value) = env::var_os(name) else {
         return Ok(None);
@@ -87,17 +87,17 @@ pub fn given(name: &str) -> Result<Option<PathBuf>, String> {
 #[allow(dead_code, reason = "only one of the build scripts publishes")]
 pub fn publish(from: &Path, name: &str) {
     let Ok(out) = out_dir() else { return };
-    let Ok(profile) = outer(&out, 3) else { return };
+    let Ok(profile) = ancestor(&out, 3) else { return };
     let directory = profile.join("components");
     let to = directory.join(name);
-    let Ok(new) = fs::read(from) else { return };
-    if fs::read(&to).is_ok_and(|old| old == new) {
+    let Ok(bytes) = fs::read(from) else { return };
+    if fs::read(&to).is_ok_and(|old| old == bytes) {
         return;
     }
     // Renamed into place, since another program may be reading the old one.
     let part = directory.join(format!("{name}.part"));
     let copied = fs::create_dir_all(&directory)
-        .and_then(|()| fs::write(&part, new))
+        .and_then(|()| fs::write(&part, bytes))
         .and_then(|()| fs::rename(&part, &to));
     if let Err(error) = copied {
         println!("cargo::warning={} could not be written: {error}", to.display());
@@ -106,8 +106,8 @@ pub fn publish(from: &Path, name: &str) {
 
 /// The root of the workspace that a package is in: it has the source of the components.
 pub fn workspace(package: &Path) -> Option<PathBuf> {
-    let mut above = package.ancestors().skip(1);
-    above.find(|folder| folder.join("guest/Cargo.toml").exists()).map(Path::to_path_buf)
+    let mut parents = package.ancestors().skip(1);
+    parents.find(|folder| folder.join("guest/Cargo.toml").exists()).map(Path::to_path_buf)
 }
 
 /// The folder of the package whose build script this is.
@@ -150,9 +150,9 @@ fn target_installed() -> Result<bool, String> {
 /// Removes what the outer cargo set for the host's build: flags, wrappers (clippy's among
 /// them), the target directory, the job server. What says where packages come from stays.
 fn clear_inherited(command: &mut Command) {
-    const KEPT: [&str; 5] =
+    const KEPT_PREFIXES: [&str; 5] =
         ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
-    const REMOVED: [&str; 8] = [
+    const REMOVED_PREFIXES: [&str; 8] = [
         "CARGO",
         "RUSTFLAGS",
         "RUSTC_",
@@ -164,8 +164,8 @@ fn clear_inherited(command: &mut Command) {
     ];
     for (name, _) in env::vars_os() {
         let Some(text) = name.to_str() else { continue };
-        let among = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
-        if among(&REMOVED) && !among(&KEPT) {
+        let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
+        if has_prefix(&REMOVED_PREFIXES) && !has_prefix(&KEPT_PREFIXES) {
             command.env_remove(&name);
         }
     }
@@ -198,7 +198,7 @@ pub fn out_dir() -> Result<PathBuf, String> {
 }
 
 /// So many directories above this one, which is `<target>/<profile>/build/<package>-<hash>/out`.
-fn outer(out: &Path, levels: usize) -> Result<&Path, String> {
+fn ancestor(out: &Path, levels: usize) -> Result<&Path, String> {
     out.ancestors().nth(levels).ok_or_else(|| format!("{} is not in a build", out.display()))
 }
 

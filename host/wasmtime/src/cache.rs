@@ -11,7 +11,7 @@ const CODE: &str = "code";
 
 /// Where code is kept when nothing else is said: `TENURE_CACHE_DIR`, else `tenure` below
 /// `XDG_CACHE_HOME` or `~/.cache`. True: somebody named it.
-pub(super) fn usual() -> Option<(PathBuf, bool)> {
+pub(super) fn default_directory() -> Option<(PathBuf, bool)> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(directory) = variable("TENURE_CACHE_DIR") {
         return Some((directory.into(), true));
@@ -27,20 +27,20 @@ pub(super) fn usual() -> Option<(PathBuf, bool)> {
 /// # Errors
 ///
 /// Others could put code of theirs there, or one that was named cannot be made; which directory it is, and what to do.
-pub(super) fn open(directory: &Path, named: bool) -> Result<Option<Cache>, String> {
+pub(super) fn open(directory: &Path, is_explicit: bool) -> Result<Option<Cache>, String> {
     let Ok(directory) = std::path::absolute(directory) else { return Ok(None) };
     // Nothing is made where others could take its place.
-    let there = directory.ancestors().find_map(|part| part.canonicalize().ok());
-    if let Some(there) = there {
-        trusted(&there)?;
+    let existing = directory.ancestors().find_map(|part| part.canonicalize().ok());
+    if let Some(existing) = existing {
+        check_trusted(&existing)?;
     }
     let code = match make(&directory.join(CODE)) {
         Ok(code) => code,
-        Err(error) if named => return Err(unusable(&directory, &error)),
+        Err(error) if is_explicit => return Err(unusable(&directory, &error)),
         Err(_) => return Ok(None),
     };
-    own(&code)?;
-    code.parent().map_or(Ok(()), trusted)?;
+    check_private(&code)?;
+    code.parent().map_or(Ok(()), check_trusted)?;
     let mut config = CacheConfig::new();
     config.with_directory(&code);
     Ok(Cache::new(config).ok())
@@ -66,8 +66,8 @@ fn make(directory: &Path) -> io::Result<PathBuf> {
 
 /// Whether a directory is this user's, and of nobody else's business.
 #[cfg(unix)]
-fn own(directory: &Path) -> Result<(), String> {
-    let (owner, mode) = facts(directory)?;
+fn check_private(directory: &Path) -> Result<(), String> {
+    let (owner, mode) = owner_and_mode(directory)?;
     if owner != rustix::process::geteuid().as_raw() {
         return Err(refusal(directory, "belongs to another user"));
     }
@@ -80,12 +80,12 @@ fn own(directory: &Path) -> Result<(), String> {
 /// Whether nobody but this user and root can put something in the place of what lies in a directory,
 /// or of a directory above it. In a sticky one, like /tmp, only its owner can.
 #[cfg(unix)]
-fn trusted(directory: &Path) -> Result<(), String> {
+fn check_trusted(directory: &Path) -> Result<(), String> {
     const STICKY: u32 = 0o1000;
-    let own = rustix::process::geteuid().as_raw();
+    let user = rustix::process::geteuid().as_raw();
     for part in directory.ancestors() {
-        let (owner, mode) = facts(part)?;
-        if owner != own && owner != 0 {
+        let (owner, mode) = owner_and_mode(part)?;
+        if owner != user && owner != 0 {
             return Err(refusal(part, "belongs to another user"));
         }
         if mode & 0o022 != 0 && mode & STICKY == 0 {
@@ -97,19 +97,19 @@ fn trusted(directory: &Path) -> Result<(), String> {
 
 /// Owner and mode.
 #[cfg(unix)]
-fn facts(directory: &Path) -> Result<(u32, u32), String> {
+fn owner_and_mode(directory: &Path) -> Result<(u32, u32), String> {
     use std::os::unix::fs::MetadataExt as _;
     match std::fs::metadata(directory) {
-        Ok(known) => Ok((known.uid(), known.mode() & 0o7777)),
+        Ok(metadata) => Ok((metadata.uid(), metadata.mode() & 0o7777)),
         Err(error) => Err(refusal(directory, &format!("cannot be examined: {error}"))),
     }
 }
 
 #[cfg(unix)]
-fn refusal(directory: &Path, why: &str) -> String {
+fn refusal(directory: &Path, reason: &str) -> String {
     let directory = directory.display();
     format!(
-        "compiled code is not cached: {directory} {why}, and others who can write there could run any code here; set \
+        "compiled code is not cached: {directory} {reason}, and others who can write there could run any code here; set \
          TENURE_CACHE_DIR to a directory that only this user can write (chmod 700)"
     )
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_for_this_user_alone() {
+    fn new_directories_are_private() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("a/b");
         assert!(open(&directory, true).unwrap().is_some());
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_refused_and_left_alone() {
+    fn directories_that_others_can_write_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (above, directory) = (folder.path().join("a"), folder.path().join("a/b"));
         create_dir(&above).unwrap();
         create_dir(&directory).unwrap();
         let link = folder.path().join("link");
         symlink(&directory, &link).unwrap();
-        for (open_one, rights, asked) in [
+        for (open_one, rights, directory_to_open) in [
             (&directory, 0o777, &directory),
             (&directory, 0o770, &directory),
             (&above, 0o777, &directory),
@@ -169,9 +169,9 @@ mod tests {
             (&directory, 0o777, &link),
         ] {
             mode(open_one, rights);
-            let why = open(asked, true).map(|_| ()).unwrap_err();
-            assert!(why.contains(&format!("{} can be written", open_one.display())), "{why}");
-            assert!(why.contains(&format!("mode {rights:04o}")), "{why}");
+            let reason = open(directory_to_open, true).map(|_| ()).unwrap_err();
+            assert!(reason.contains(&format!("{} can be written", open_one.display())), "{reason}");
+            assert!(reason.contains(&format!("mode {rights:04o}")), "{reason}");
             mode(open_one, 0o700);
         }
         assert_eq!(read_dir(&directory).unwrap().count(), 0);
@@ -179,32 +179,32 @@ mod tests {
         mode(&above, 0o1777);
         assert!(open(&directory, true).unwrap().is_some());
         mode(&directory.join(CODE), 0o750);
-        let why = open(&directory, true).map(|_| ()).unwrap_err();
-        assert!(why.contains("is open to other users (mode 0750)"), "{why}");
+        let reason = open(&directory, true).map(|_| ()).unwrap_err();
+        assert!(reason.contains("is open to other users (mode 0750)"), "{reason}");
     }
 
     /// Only root can give something away.
     #[test]
-    fn what_belongs_to_others_is_refused() {
+    fn directories_of_other_users_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("a");
         create_dir(&directory).unwrap();
         if !rustix::process::geteuid().is_root() {
-            let why = trusted(Path::new("/root")).and(own(Path::new("/"))).unwrap_err();
-            return assert!(why.contains("belongs to another user"), "{why}");
+            let reason = check_trusted(Path::new("/root")).and(check_private(Path::new("/"))).unwrap_err();
+            return assert!(reason.contains("belongs to another user"), "{reason}");
         }
         std::os::unix::fs::chown(&directory, Some(65_534), None).unwrap();
-        let why = open(&directory, true).map(|_| ()).unwrap_err();
-        assert!(why.contains("belongs to another user"), "{why}");
+        let reason = open(&directory, true).map(|_| ()).unwrap_err();
+        assert!(reason.contains("belongs to another user"), "{reason}");
         assert_eq!(read_dir(&directory).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_cannot_be_made_is_gone_without_and_told_where_somebody_named_it() {
+    fn an_unusable_directory_is_an_error_only_if_explicit() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let directory = file.path().join("a");
         assert!(open(&directory, false).unwrap().is_none());
-        let why = open(&directory, true).map(|_| ()).unwrap_err();
-        assert!(why.contains(&format!("{} cannot be used (", directory.display())), "{why}");
+        let reason = open(&directory, true).map(|_| ()).unwrap_err();
+        assert!(reason.contains(&format!("{} cannot be used (", directory.display())), "{reason}");
     }
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use wasmtime::component::Component;
 
 /// For one component. None: it is about to be compiled, or could not be.
-type Place = Mutex<Option<Component>>;
+type CompiledSlot = Mutex<Option<Component>>;
 
 /// As long as somebody has this, its component is found by others.
-pub(crate) type Kept = Arc<Place>;
+pub(crate) type ComponentGuard = Arc<CompiledSlot>;
 
 /// All of them, by what their files hold.
 #[derive(Default)]
-pub(super) struct Compiled(Mutex<HashMap<[u8; 32], Weak<Place>>>);
+pub(super) struct Compiled(Mutex<HashMap<[u8; 32], Weak<CompiledSlot>>>);
 
 impl Compiled {
     /// The component, which `compile` makes unless somebody has it. Whoever comes meanwhile waits.
@@ -25,24 +25,24 @@ impl Compiled {
         &self,
         binary: &[u8],
         compile: impl FnOnce() -> wasmtime::Result<Component>,
-    ) -> wasmtime::Result<(Component, Kept)> {
-        let kept = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|_, kept| kept.strong_count() > 0);
-            let place = all.entry(Sha256::digest(binary).into()).or_default();
-            place.upgrade().unwrap_or_else(|| {
-                let kept = Kept::default();
-                *place = Arc::downgrade(&kept);
-                kept
+    ) -> wasmtime::Result<(Component, ComponentGuard)> {
+        let guard = {
+            let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            entries.retain(|_, entry| entry.strong_count() > 0);
+            let slot = entries.entry(Sha256::digest(binary).into()).or_default();
+            slot.upgrade().unwrap_or_else(|| {
+                let guard = ComponentGuard::default();
+                *slot = Arc::downgrade(&guard);
+                guard
             })
         };
-        let mut place = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let component = match &*place {
+        let mut slot = guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let component = match &*slot {
             Some(component) => component.clone(),
-            None => place.insert(compile()?).clone(),
+            None => slot.insert(compile()?).clone(),
         };
-        drop(place);
-        Ok((component, kept))
+        drop(slot);
+        Ok((component, guard))
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
     const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 
     #[test]
-    fn what_is_in_use_is_compiled_once() {
+    fn a_component_in_use_is_compiled_once() {
         let (engine, all, count) = (wasmtime::Engine::default(), Compiled::default(), Cell::new(0));
         let get = || {
             let compile = || {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_compiled_is_not_kept() {
+    fn a_failed_compilation_is_not_kept() {
         let (engine, all) = (wasmtime::Engine::default(), Compiled::default());
         assert!(all.get(b"x", || Component::from_binary(&engine, b"x")).is_err());
         assert!(all.get(b"x", || Component::from_binary(&engine, EMPTY)).is_ok());

@@ -8,7 +8,7 @@ use super::surroundings::Surroundings;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure::engine::Budget;
-use tenure_clock::Reading;
+use tenure_clock::ClockHandle;
 use tenure_core::nanoseconds;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
@@ -17,13 +17,13 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpVi
 
 /// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes
 /// memory of the host, up to what one call may hand over.
-const HANDLES: usize = 4_000;
+const MAX_HANDLES: usize = 4_000;
 
 /// Bytes that one call may hand to the host. What is larger is written in parts.
-const CALL: usize = 128 * 1024;
+const MAX_CALL_BYTES: usize = 128 * 1024;
 
 /// Random bytes of one call. The host makes them before the guest can be interrupted again.
-const RANDOM: u64 = 1024 * 1024;
+const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
 
 /// The capabilities of one guest call. What is not named here is not there: no arguments, no
 /// inherited environment or streams, no sockets, no directories.
@@ -33,7 +33,7 @@ pub(crate) struct Grant<'a> {
     pub files: &'a [String],
     pub stdout: Option<Output>,
     pub stderr: Output,
-    pub clock: Reading,
+    pub clock: ClockHandle,
     /// Decides on each request, and carries it.
     pub gate: Box<dyn WasiHttpHooks>,
     /// Bytes that its memories may have together.
@@ -61,19 +61,19 @@ pub(crate) struct Context {
 
 impl Context {
     /// Why a guest that trapped was ended by the host, if it was.
-    pub(crate) fn told(&self) -> Option<String> {
-        self.holdings.told()
+    pub(crate) fn termination_reason(&self) -> Option<String> {
+        self.holdings.termination_reason()
     }
 
     /// The guest's call is over. The bytes of memory that it has.
-    pub(super) fn rest(&mut self) -> usize {
+    pub(super) fn end_call(&mut self) -> usize {
         // They are secrets.
         self.env = Arc::default();
         self.limits.used()
     }
 
     /// Whether the guest holds no handle.
-    pub(super) fn holds_nothing(&self) -> bool {
+    pub(super) fn has_no_handles(&self) -> bool {
         self.table.is_empty()
     }
 
@@ -82,7 +82,7 @@ impl Context {
         let plain = grant.is_plain();
         if plain && self.plain {
             self.clock.set(grant.clock);
-            self.stderr.take_over(grant.stderr);
+            self.stderr.redirect(grant.stderr);
         } else {
             self.clock = GuestClock::new(grant.clock.clone());
             self.wasi = wasi(&grant, &self.clock);
@@ -110,7 +110,7 @@ impl Grant<'_> {
 /// A store for one call, in which guest code yields at each tick.
 pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     let mut table = ResourceTable::new();
-    table.set_max_capacity(HANDLES);
+    table.set_max_capacity(MAX_HANDLES);
     let mut http = WasiHttpCtx::new();
     http.set_field_size_limit(Budget::FIELDS);
     let (clock, plain) = (GuestClock::new(grant.clock.clone()), grant.is_plain());
@@ -128,7 +128,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     };
     let mut store = Store::new(engine.wasmtime(), context);
     store.limiter(|context| &mut context.limits);
-    store.set_hostcall_fuel(CALL);
+    store.set_hostcall_fuel(MAX_CALL_BYTES);
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
     store
@@ -138,7 +138,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
 fn wasi(grant: &Grant<'_>, clock: &GuestClock) -> WasiCtx {
     let mut wasi = WasiCtx::builder();
     wasi.monotonic_clock(clock.clone());
-    wasi.stderr(grant.stderr.clone()).max_random_size(RANDOM);
+    wasi.stderr(grant.stderr.clone()).max_random_size(MAX_RANDOM_BYTES);
     wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
     if let Some(stdout) = &grant.stdout {
         wasi.stdout(stdout.clone());
@@ -179,18 +179,18 @@ impl WasiHttpView for Context {
 
 /// Guest and host measure with one clock.
 #[derive(Clone)]
-struct GuestClock(Arc<Mutex<Reading>>);
+struct GuestClock(Arc<Mutex<ClockHandle>>);
 
 impl GuestClock {
-    fn new(clock: Reading) -> Self {
+    fn new(clock: ClockHandle) -> Self {
         Self(Arc::new(Mutex::new(clock)))
     }
 
-    fn set(&self, clock: Reading) {
+    fn set(&self, clock: ClockHandle) {
         *self.reading() = clock;
     }
 
-    fn reading(&self) -> MutexGuard<'_, Reading> {
+    fn reading(&self) -> MutexGuard<'_, ClockHandle> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,22 +7,22 @@ use super::error::{CheckError, ComponentError};
 use super::functions::Functions;
 use super::instances::Instances;
 use super::last_step::LastStep;
-use super::last_words::LastWords;
+use super::last_words::StderrTail;
 use super::linker::linker;
 use super::output::Output;
-use super::places::{Place, Urgency};
+use super::places::{Permit, Urgency};
 use super::surroundings::{Carrier, Surroundings};
 use super::wasi_http::Guarded;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tenure::Authorities;
+use tenure::RootCertificates;
 use tenure::engine::{
-    AllowList, Budget, Clients, Elector, ElectorError, Gate, LEADER_HANDLER, Variables, response,
+    AllowList, Budget, Clients, Elector, ElectorError, Gate, LEADER_HANDLER, Variables, from_http,
     to_http,
 };
-use tenure_clock::{Clock, Reading};
+use tenure_clock::{Clock, ClockHandle};
 use tenure_core::{
     Event, Failure, FailureKind, Needs, Report, Request, Response, State, nanoseconds, variable,
 };
@@ -40,7 +40,7 @@ use zeroize::Zeroize as _;
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
 /// Bytes of memory for one call. It uses a few hundred KiB.
-const MEMORY: usize = 64 * 1024 * 1024;
+const MEMORY_LIMIT: usize = 64 * 1024 * 1024;
 
 /// The election component with the settings of one candidate.
 ///
@@ -52,20 +52,20 @@ pub struct ElectionComponent {
     functions: Functions,
     /// The settings, as each call is given them.
     env: Arc<[(String, String)]>,
-    clock: Reading,
-    guest_clock: Reading,
+    clock: ClockHandle,
+    guest_clock: ClockHandle,
     /// What that clock shows the component first in a step, so that it counts on from `elapsed` itself.
-    begins: Arc<AtomicU64>,
+    step_start: Arc<AtomicU64>,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
     files: OnceLock<Vec<String>>,
-    granted: OnceLock<Gate>,
-    last: Mutex<LastStep>,
+    granted_gate: OnceLock<Gate>,
+    last_step: Mutex<LastStep>,
 }
 
 /// The component has entries for platforms too, which call a handler from within. They are not used
 /// here: a handler runs in a store of its own, where it can be stopped.
-fn without_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
+fn deny_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
     type Ended = (Result<(), String>,);
     linker.instance(LEADER_HANDLER)?.func_wrap(
         "on-tick",
@@ -103,27 +103,27 @@ impl ElectionComponent {
         settings: impl Into<Variables>,
         clock: &impl Clock,
     ) -> Result<Self, ComponentError> {
-        let (engine, settings) = (&engine.brief(), driven(settings.into()));
-        let failed = |error: wasmtime::Error| ComponentError::of(&error);
+        let (engine, settings) = (&engine.brief(), with_background(settings.into()));
+        let failed = |error: wasmtime::Error| ComponentError::from_wasmtime(&error);
         let component = Component::from_binary(engine.wasmtime(), binary).map_err(failed)?;
-        let functions = Functions::of(&component)?;
+        let functions = Functions::from_component(&component)?;
         let mut linker = linker(engine).map_err(failed)?;
-        without_handler(&mut linker).map_err(failed)?;
+        deny_handler(&mut linker).map_err(failed)?;
         let instance = linker.instantiate_pre(&component).map_err(failed)?;
-        let begins = Arc::default();
+        let step_start = Arc::default();
         Ok(Self {
             engine: engine.clone(),
             instances: Arc::new(Instances::new(engine.clone(), instance)),
             functions,
-            env: settings.environment().into(),
-            guest_clock: clock.reading().steady().beginning(&begins),
-            begins,
-            clock: clock.reading(),
-            clients: Arc::new(Clients::for_component(Authorities::default())),
+            env: settings.entries().into(),
+            guest_clock: clock.handle().without_lead().with_first_read(&step_start),
+            step_start,
+            clock: clock.handle(),
+            clients: Arc::new(Clients::with_env_proxies(RootCertificates::default())),
             surroundings: None,
             files: OnceLock::new(),
-            granted: OnceLock::new(),
-            last: Mutex::default(),
+            granted_gate: OnceLock::new(),
+            last_step: Mutex::default(),
         })
     }
 
@@ -131,34 +131,34 @@ impl ElectionComponent {
     /// trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        self.with(driven(settings.into()).environment().into(), clock.reading())
+        self.with(with_background(settings.into()).entries().into(), clock.handle())
     }
 
-    fn with(&self, env: Arc<[(String, String)]>, clock: Reading) -> Self {
-        let begins = Arc::default();
+    fn with(&self, env: Arc<[(String, String)]>, clock: ClockHandle) -> Self {
+        let step_start = Arc::default();
         Self {
             engine: self.engine.clone(),
             instances: self.instances.clone(),
             functions: self.functions.clone(),
             env,
-            guest_clock: clock.clone().steady().beginning(&begins),
-            begins,
+            guest_clock: clock.clone().without_lead().with_first_read(&step_start),
+            step_start,
             clock,
             clients: self.clients.clone(),
             surroundings: None,
             files: OnceLock::new(),
-            granted: OnceLock::new(),
-            last: Mutex::default(),
+            granted_gate: OnceLock::new(),
+            last_step: Mutex::default(),
         }
     }
 
     /// Trusts servers that `authorities` vouch for, beside those that the platform trusts. It
     /// needs a [`check`](ElectionComponent::check) afterwards, like a new one.
     #[must_use]
-    pub fn trusting(mut self, authorities: Authorities) -> Self {
-        self.clients = self.clients.clone().trusting(authorities);
+    pub fn trusting(mut self, authorities: RootCertificates) -> Self {
+        self.clients = self.clients.clone().with_root_certificates(authorities);
         // What was granted before does not know them.
-        self.granted = OnceLock::new();
+        self.granted_gate = OnceLock::new();
         self
     }
 
@@ -187,10 +187,10 @@ impl ElectionComponent {
         let refused =
             |all: Vec<types::Complaint>| CheckError::Settings(all.iter().map(sentence).collect());
         let needs: Needs = answer.map_err(refused)?.across();
-        let allow = AllowList::of(&needs)
+        let allow = AllowList::from_needs(&needs)
             .map_err(|invalid| CheckError::Settings(vec![invalid.to_string()]))?;
         // A second check of the same settings needs the same.
-        let _ = self.granted.set(self.gate(allow));
+        let _ = self.granted_gate.set(self.gate(allow));
         Ok(needs)
     }
 
@@ -199,8 +199,8 @@ impl ElectionComponent {
     /// # Errors
     ///
     /// All complaints, or the failure of the component itself.
-    pub(crate) async fn is_granted(&self) -> Result<(), ComponentError> {
-        if self.granted.get().is_some() || self.surroundings.is_some() {
+    pub(crate) async fn ensure_granted(&self) -> Result<(), ComponentError> {
+        if self.granted_gate.get().is_some() || self.surroundings.is_some() {
             return Ok(());
         }
         match self.check().await {
@@ -228,17 +228,17 @@ impl ElectionComponent {
         event: Option<Event>,
     ) -> Result<Report, ComponentError> {
         let state = state.map(State::as_bytes);
-        let asked = self.clock.now();
+        let requested_at = self.clock.now();
         if state.is_none() {
             // The candidate before it may have come to its end in the middle of a step.
-            self.last().failed();
+            self.last_step().on_failure();
         }
-        let urgency = self.urgency(asked);
-        self.last().asked();
-        let leaves = matches!(event, Some(Event::Leave(_)));
-        let place = self.engine.place(urgency).await;
-        self.begins(asked, leaves);
-        let (mut began, mut late) = (elapsed, Duration::ZERO);
+        let urgency = self.urgency(requested_at);
+        self.last_step().on_request();
+        let is_leaving = matches!(event, Some(Event::Leave(_)));
+        let permit = self.engine.call_permit(urgency).await;
+        self.on_start(requested_at, is_leaving);
+        let (mut started_at, mut delay) = (elapsed, Duration::ZERO);
         let arguments = || {
             // The component takes `elapsed` for the present, so it is read again in the very last
             // moment. With one from before the wait, a leader would end its time too early, which
@@ -246,50 +246,50 @@ impl ElectionComponent {
             // a step that waited and judged it in one that did not, and would then not wait out
             // what has to be waited out.
             let (now, ahead) = self.clock.read();
-            late = now.saturating_sub(elapsed);
-            began = elapsed.saturating_add(late);
+            delay = now.saturating_sub(elapsed);
+            started_at = elapsed.saturating_add(delay);
             // It counts on from here by its clock. Were that read again, a freeze in between would make its present too
             // early for good, and a follower would take a beat for older than it is.
-            self.begins.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
-            (state, nanoseconds(began), nanoseconds(ahead), event.map(bindings::event))
+            self.step_start.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
+            (state, nanoseconds(started_at), nanoseconds(ahead), event.map(bindings::event))
         };
-        let result = self.call_at(place, &self.functions.step, arguments).await;
-        self.begins.store(0, Ordering::Relaxed);
+        let result = self.call_at(permit, &self.functions.step, arguments).await;
+        self.step_start.store(0, Ordering::Relaxed);
         let result: Result<(types::Report,), _> = result;
         let mut report: Report = match result {
             Ok((report,)) => report.across(),
             Err(error) => {
-                self.last().failed();
+                self.last_step().on_failure();
                 return Err(error);
             }
         };
-        self.last().reported(&report, began, self.clock.now());
-        self.last().count(&report, &self.engine);
-        report.count_from_earlier(late);
+        self.last_step().on_report(&report, started_at, self.clock.now());
+        self.last_step().count_leader(&report, &self.engine);
+        report.shift_to_earlier(delay);
         Ok(report)
     }
 
     /// A step begins that was asked for at that instant. No harm comes of a late one in which it leaves.
-    fn begins(&self, asked: Duration, leaves: bool) {
-        let late = self.last().began(asked, self.clock.now());
-        self.last().late = late.filter(|_| !leaves && self.engine.is_late());
+    fn on_start(&self, requested_at: Duration, is_leaving: bool) {
+        let late = self.last_step().on_start(requested_at, self.clock.now());
+        self.last_step().late = late.filter(|_| !is_leaving && self.engine.on_late_step());
     }
 
     /// How soon a step must begin that is asked for at `now`.
     fn urgency(&self, now: Duration) -> Urgency {
-        let left = self.last().holds_until.map(|end| end.saturating_sub(now));
+        let left = self.last_step().holds_until.map(|end| end.saturating_sub(now));
         // In the time of this machine, which all candidates share, whatever their clocks count from.
         let end = left.and_then(|left| Instant::now().checked_add(left));
         end.map_or(Urgency::Other, Urgency::Leader)
     }
 
-    fn last(&self) -> MutexGuard<'_, LastStep> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_step(&self) -> MutexGuard<'_, LastStep> {
+        self.last_step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many instances wait for a call.
     #[cfg(test)]
-    pub(super) fn resting(&self) -> usize {
+    pub(super) fn idle_instances(&self) -> usize {
         self.instances.count()
     }
 
@@ -302,14 +302,14 @@ impl ElectionComponent {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        let place = self.engine.place(Urgency::Other).await;
-        self.call_at(place, function, || arguments).await
+        let permit = self.engine.call_permit(Urgency::Other).await;
+        self.call_at(permit, function, || arguments).await
     }
 
     /// Asks for the arguments when everything else is ready.
     async fn call_at<P, R>(
         &self,
-        place: Place,
+        permit: Permit,
         function: &ComponentExportIndex,
         arguments: impl FnOnce() -> P + Send,
     ) -> Result<R, ComponentError>
@@ -317,12 +317,12 @@ impl ElectionComponent {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        let last_words = LastWords::default();
+        let last_words = StderrTail::default();
         let grant = self.grant(&last_words);
         // What the guest wrote last is complete when an instance that failed is gone, which it is then.
         let result = self.instances.call(grant, function, arguments).await;
         // Another one may come.
-        drop(place);
+        drop(permit);
         result.map_err(|error| last_words.explain(&error))
     }
 
@@ -338,34 +338,34 @@ impl ElectionComponent {
         }
     }
 
-    fn grant(&self, last_words: &LastWords) -> Grant<'_> {
-        let granted = self.granted.get();
+    fn grant(&self, last_words: &StderrTail) -> Grant<'_> {
+        let granted = self.granted_gate.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
             (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
             (None, Some(gate)) => Box::new(Guarded(gate.clone())),
             (None, None) => Box::new(Guarded(self.gate(AllowList::default()))),
         };
-        let said = last_words.clone();
+        let tail = last_words.clone();
         Grant {
             env: self.environment(),
             files: self.files.get().map_or(&[], Vec::as_slice),
             stdout: None,
-            stderr: Output::new(move |line| said.add(&line)),
+            stderr: Output::new(move |line| tail.add(&line)),
             clock: self.guest_clock.clone(),
             gate,
-            memory: MEMORY,
+            memory: MEMORY_LIMIT,
             budget: Budget::unlimited(),
             surroundings: self.surroundings.as_ref(),
         }
     }
 
     fn gate(&self, allow: AllowList) -> Gate {
-        Gate::of_election(allow, self.clients.clone())
+        Gate::for_election(allow, self.clients.clone())
     }
 }
 
 /// The host sends the requests that a report asks for.
-fn driven(settings: Variables) -> Variables {
+fn with_background(settings: Variables) -> Variables {
     settings.with(variable::BACKGROUND, "true")
 }
 
@@ -376,7 +376,7 @@ impl Elector for ElectionComponent {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ElectorError> {
-        self.is_granted().await?;
+        self.ensure_granted().await?;
         Ok(ElectionComponent::step(self, state.as_ref(), elapsed, event).await?)
     }
 
@@ -384,8 +384,8 @@ impl Elector for ElectionComponent {
         let within = request.timeout;
         let failed = |kind, detail: &dyn fmt::Display| Failure { kind, detail: detail.to_string() };
         let request = to_http(&request).map_err(|error| failed(FailureKind::Other, &error))?;
-        let _place = self.engine.beside(self.urgency(self.clock.now())).await;
-        let answer = match (&self.surroundings, self.granted.get()) {
+        let _permit = self.engine.request_permit(self.urgency(self.clock.now())).await;
+        let answer = match (&self.surroundings, self.granted_gate.get()) {
             (Some(surroundings), _) => {
                 match timeout(within, surroundings.network.send(request)).await {
                     Ok(answer) => answer.map_err(Failure::from),
@@ -395,17 +395,17 @@ impl Elector for ElectionComponent {
             (None, Some(gate)) => gate.fetch(request, within).await,
             (None, None) => Err(failed(FailureKind::Denied, &"")),
         }?;
-        Ok(response(answer))
+        Ok(from_http(answer))
     }
 
     /// None: it has not begun.
-    fn waited(&self) -> Option<Duration> {
-        self.last().waited
+    fn queue_time(&self) -> Option<Duration> {
+        self.last_step().waited
     }
 
     /// None also if that was reported a short while ago: it concerns all steps of this engine.
-    fn late(&self) -> Option<Duration> {
-        self.last().late
+    fn lateness(&self) -> Option<Duration> {
+        self.last_step().late
     }
 
     fn kind(&self) -> &'static str {

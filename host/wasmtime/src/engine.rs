@@ -6,9 +6,9 @@
 //! - Memory and stacks of the election component's instances are used again: to map new ones takes longer than most steps.
 
 use super::cache;
-use super::compiled::{Compiled, Kept};
+use super::compiled::{Compiled, ComponentGuard};
 use super::error::EngineError;
-use super::places::{Place, Places, Urgency};
+use super::places::{Permit, PermitPool, Urgency};
 use super::ticker::Ticker;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,25 +21,25 @@ use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Calls of the election component at a time. More of them wait for a [place](Places).
-const PLACES: u16 = 64;
+const MAX_CALLS: u16 = 64;
 
 /// The least, however few descriptors there are.
-const FEWEST: u16 = 4;
+const MIN_CALLS: u16 = 4;
 
 /// A call has a connection, and now and then another one is made in vain. So much more is there for what else needs descriptors.
-const DESCRIPTORS_OF_ONE: u64 = 10;
+const DESCRIPTORS_PER_CALL: u64 = 10;
 
 /// Instances that are kept between two calls.
-pub(super) const RESTING: u16 = 16;
+pub(super) const MAX_IDLE_INSTANCES: u16 = 16;
 
 /// Reads of orders in a second, by all leaders on one engine.
-const ORDER_READS: u32 = 50;
+const ORDER_READS_PER_SECOND: u32 = 50;
 
 /// That leaders are late is told so often at most.
-const SILENCE: Duration = Duration::from_secs(60);
+const LATE_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Bytes of an instance that stay mapped when it ends.
-const RESIDENT: usize = 1024 * 1024;
+const RESIDENT_BYTES: usize = 1024 * 1024;
 
 /// Compiles and runs components. Clones share everything.
 #[derive(Clone)]
@@ -49,18 +49,18 @@ pub struct Engine {
     /// For the election component: small, many times a minute.
     brief: wasmtime::Engine,
     handlers: Arc<Compiled>,
-    places: Arc<Places>,
+    call_permits: Arc<PermitPool>,
     /// For instances between two calls.
-    room: Arc<Semaphore>,
-    beside: Arc<Places>,
+    idle_permits: Arc<Semaphore>,
+    request_permits: Arc<PermitPool>,
     /// The number of leaders.
     leaders: Arc<AtomicU32>,
     /// When it was told last that leaders are late.
-    told: Arc<Mutex<Option<Instant>>>,
+    late_reported_at: Arc<Mutex<Option<Instant>>>,
     /// None: guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
     /// Why compiled code is not cached, where that would not be safe or the directory that was named cannot be used.
-    uncached: Option<Arc<str>>,
+    cache_problem: Option<Arc<str>>,
 }
 
 impl Engine {
@@ -71,9 +71,9 @@ impl Engine {
     ///
     /// When this machine cannot run compiled WebAssembly.
     pub fn new() -> Result<Self, EngineError> {
-        let place = cache::usual();
-        let place = place.as_ref().map(|(directory, named)| (directory.as_path(), *named));
-        Self::caching(place).map_err(|error| EngineError::of(&error))
+        let cache_directory = cache::default_directory();
+        let cache_directory = cache_directory.as_ref().map(|(directory, named)| (directory.as_path(), *named));
+        Self::with_cache_directory(cache_directory).map_err(|error| EngineError::from_wasmtime(&error))
     }
 
     /// An engine that caches compiled code in `directory`. None: nothing is cached, and components are compiled
@@ -84,16 +84,16 @@ impl Engine {
     ///
     /// As [`new`](Engine::new). A directory that cannot be used is no error.
     pub fn with_cache(directory: Option<&Path>) -> Result<Self, EngineError> {
-        let place = directory.map(|directory| (directory, true));
-        Self::caching(place).map_err(|error| EngineError::of(&error))
+        let cache_directory = directory.map(|directory| (directory, true));
+        Self::with_cache_directory(cache_directory).map_err(|error| EngineError::from_wasmtime(&error))
     }
 
-    fn caching(place: Option<(&Path, bool)>) -> wasmtime::Result<Self> {
+    fn with_cache_directory(cache_directory: Option<(&Path, bool)>) -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config.epoch_interruption(true);
-        let (cache, uncached) = match place.map(|(at, named)| cache::open(at, named)).transpose() {
+        let (cache, cache_problem) = match cache_directory.map(|(directory, named)| cache::open(directory, named)).transpose() {
             Ok(cache) => (cache.flatten(), None),
-            Err(why) => (None, Some(why.into())),
+            Err(reason) => (None, Some(reason.into())),
         };
         config.cache(cache);
         let wasmtime = wasmtime::Engine::new(&config)?;
@@ -103,29 +103,29 @@ impl Engine {
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
         let calls = usize::from(calls(descriptors()));
         // Connections are few, however many elections there are.
-        let (places, beside) = (places(calls), places(calls / 2));
-        let room = Arc::new(Semaphore::new(RESTING.into()));
-        let (ticker, told, handlers) = (Some(ticker), Arc::default(), Arc::default());
+        let (call_permits, request_permits) = (permit_pool(calls), permit_pool(calls / 2));
+        let idle_permits = Arc::new(Semaphore::new(MAX_IDLE_INSTANCES.into()));
+        let (ticker, late_reported_at, handlers) = (Some(ticker), Arc::default(), Arc::default());
         let leaders = Arc::default();
         Ok(Self {
             wasmtime,
             brief,
             handlers,
-            places,
-            room,
-            beside,
+            call_permits,
+            idle_permits,
+            request_permits,
             leaders,
-            told,
+            late_reported_at,
             ticker,
-            uncached,
+            cache_problem,
         })
     }
 
     /// Why compiled code is not cached although there is a directory for it: others could write there, or it was named
     /// and cannot be used. It is compiled at each start then.
     #[must_use]
-    pub fn uncached(&self) -> Option<&str> {
-        self.uncached.as_deref()
+    pub fn cache_problem(&self) -> Option<&str> {
+        self.cache_problem.as_deref()
     }
 
     /// This engine for a simulation: what runs on it from now on is never interrupted, since
@@ -141,7 +141,7 @@ impl Engine {
     /// # Errors
     ///
     /// It cannot be compiled.
-    pub(crate) fn compile(&self, binary: &[u8]) -> wasmtime::Result<(Component, Kept)> {
+    pub(crate) fn compile(&self, binary: &[u8]) -> wasmtime::Result<(Component, ComponentGuard)> {
         self.handlers.get(binary, || Component::from_binary(&self.wasmtime, binary))
     }
 
@@ -151,46 +151,46 @@ impl Engine {
     }
 
     /// Waits until one more call may begin on the [brief](Self::brief) engine. Kept until it is over.
-    pub(super) async fn place(&self, urgency: Urgency) -> Place {
-        self.places.get(urgency).await
+    pub(super) async fn call_permit(&self, urgency: Urgency) -> Permit {
+        self.call_permits.get(urgency).await
     }
 
     /// A leader's step began late: others wait for a while. Whether that is to be told: it was not for a while.
-    pub(super) fn is_late(&self) -> bool {
+    pub(super) fn on_late_step(&self) -> bool {
         // Nothing is late in a simulation's time.
         if self.ticker.is_none() {
             return false;
         }
-        self.places.hold_back();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.call_permits.hold_others();
+        let mut reported_at = self.late_reported_at.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let news = told.is_none_or(|told| now.saturating_duration_since(told) >= SILENCE);
-        if news {
-            *told = Some(now);
+        let is_due = reported_at.is_none_or(|last| now.saturating_duration_since(last) >= LATE_REPORT_INTERVAL);
+        if is_due {
+            *reported_at = Some(now);
         }
-        news
+        is_due
     }
 
     /// Counts one leader more, as long as the returned value is kept.
-    pub(super) fn leads(&self) -> Leads {
+    pub(super) fn register_leader(&self) -> LeaderGuard {
         self.leaders.fetch_add(1, Ordering::Relaxed);
-        Leads(self.leaders.clone())
+        LeaderGuard(self.leaders.clone())
     }
 
     /// Returns the interval at which each leader may read its orders. None: as it wants to.
     pub(super) fn orders_interval(&self) -> Option<Duration> {
-        let interval = Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS;
+        let interval = Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS_PER_SECOND;
         Some(interval).filter(|interval| *interval > limits::DEFAULT_ORDERS)
     }
 
     /// Waits until one more request may go out beside the steps. Kept until it is answered.
-    pub(super) async fn beside(&self, urgency: Urgency) -> Place {
-        self.beside.get(urgency).await
+    pub(super) async fn request_permit(&self, urgency: Urgency) -> Permit {
+        self.request_permits.get(urgency).await
     }
 
     /// Room for the instances of components on the brief engine that wait for a call.
-    pub(super) fn room(&self) -> &Arc<Semaphore> {
-        &self.room
+    pub(super) fn idle_permits(&self) -> &Arc<Semaphore> {
+        &self.idle_permits
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -199,22 +199,22 @@ impl Engine {
 
     /// Completes with `guest`, whose code is interrupted regularly while it computes, and at that `deadline` too, also when it
     /// is moved. While it waits nobody wakes up for it.
-    pub(crate) async fn interrupting<G: Future>(
+    pub(crate) async fn run_interruptible<G: Future>(
         &self,
         deadline: Option<&Lease>,
         guest: G,
     ) -> G::Output {
         match &self.ticker {
-            Some(ticker) => ticker.interrupting(&self.wasmtime, deadline, guest).await,
+            Some(ticker) => ticker.run_interruptible(&self.wasmtime, deadline, guest).await,
             None => guest.await,
         }
     }
 }
 
 /// A leader on an engine.
-pub(super) struct Leads(Arc<AtomicU32>);
+pub(super) struct LeaderGuard(Arc<AtomicU32>);
 
-impl Drop for Leads {
+impl Drop for LeaderGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -228,13 +228,13 @@ impl std::fmt::Debug for Engine {
 
 /// How many calls may be under way at a time with so many descriptors, where they are limited.
 fn calls(descriptors: Option<u64>) -> u16 {
-    let enough = descriptors.map(|all| u16::try_from(all / DESCRIPTORS_OF_ONE).unwrap_or(PLACES));
-    enough.unwrap_or(PLACES).clamp(FEWEST, PLACES)
+    let enough = descriptors.map(|all| u16::try_from(all / DESCRIPTORS_PER_CALL).unwrap_or(MAX_CALLS));
+    enough.unwrap_or(MAX_CALLS).clamp(MIN_CALLS, MAX_CALLS)
 }
 
 /// So many, of which leaders find some free whatever others do.
-fn places(all: usize) -> Arc<Places> {
-    Places::new(all, all * 3 / 4)
+fn permit_pool(total: usize) -> Arc<PermitPool> {
+    PermitPool::new(total, total * 3 / 4)
 }
 
 /// How many descriptors this process may have.
@@ -250,15 +250,15 @@ fn descriptors() -> Option<u64> {
 
 /// Linux tells which pages were written to, so only these are cleaned.
 fn pool() -> InstanceAllocationStrategy {
-    let places = u32::from(PLACES + RESTING);
+    let instances = u32::from(MAX_CALLS + MAX_IDLE_INSTANCES);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(places)
-        .total_core_instances(4 * places)
-        .total_memories(places)
-        .total_tables(4 * places)
-        .total_stacks(places)
-        .linear_memory_keep_resident(RESIDENT)
-        .table_keep_resident(RESIDENT)
+    pool.total_component_instances(instances)
+        .total_core_instances(4 * instances)
+        .total_memories(instances)
+        .total_tables(4 * instances)
+        .total_stacks(instances)
+        .linear_memory_keep_resident(RESIDENT_BYTES)
+        .table_keep_resident(RESIDENT_BYTES)
         .pagemap_scan(Enabled::Auto);
     InstanceAllocationStrategy::Pooling(pool)
 }
@@ -271,24 +271,24 @@ mod tests {
     #[test]
     fn all_leaders_together_read_orders_50_times_a_second() {
         let engine = Engine::with_cache(None).unwrap();
-        let mut leaders: Vec<_> = (0..500).map(|_| engine.leads()).collect();
+        let mut leaders: Vec<_> = (0..500).map(|_| engine.register_leader()).collect();
         assert_eq!(engine.orders_interval(), None);
-        leaders.extend((0..4_500).map(|_| engine.brief().leads()));
+        leaders.extend((0..4_500).map(|_| engine.brief().register_leader()));
         assert_eq!(engine.orders_interval(), Some(Duration::from_secs(100)));
         leaders.truncate(1_000);
         assert_eq!(engine.orders_interval(), Some(Duration::from_secs(20)));
     }
 
     #[test]
-    fn with_few_descriptors_there_are_few_calls_at_a_time() {
+    fn few_descriptors_allow_few_concurrent_calls() {
         let limits = [Some(20), Some(40), Some(200), Some(1024), Some(u64::MAX), None];
         assert_eq!(limits.map(calls), [4, 4, 20, 64, 64, 64]);
     }
 
     #[test]
-    fn others_than_leaders_find_a_place_however_few_there_are() {
-        for all in usize::from(FEWEST) / 2..=PLACES.into() {
-            assert!(places(all).get(Urgency::Other).now_or_never().is_some(), "{all}");
+    fn followers_get_a_permit_however_few_there_are() {
+        for all in usize::from(MIN_CALLS) / 2..=MAX_CALLS.into() {
+            assert!(permit_pool(all).get(Urgency::Other).now_or_never().is_some(), "{all}");
         }
     }
 }

@@ -14,7 +14,7 @@ impl ComponentError {
         Self(text.into())
     }
 
-    pub(super) fn of(error: &wasmtime::Error) -> Self {
+    pub(super) fn from_wasmtime(error: &wasmtime::Error) -> Self {
         Self(format!("{error:#}"))
     }
 }
@@ -31,7 +31,7 @@ impl From<ComponentError> for ElectorError {
 pub struct EngineError(String);
 
 impl EngineError {
-    pub(super) fn of(error: &wasmtime::Error) -> Self {
+    pub(super) fn from_wasmtime(error: &wasmtime::Error) -> Self {
         Self(format!("{error:#}"))
     }
 }

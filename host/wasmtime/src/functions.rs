@@ -14,8 +14,8 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    pub fn of(component: &Component) -> Result<Self, ComponentError> {
-        let function_of = |interface: &str, name: &str| {
+    pub fn from_component(component: &Component) -> Result<Self, ComponentError> {
+        let find_function = |interface: &str, name: &str| {
             let found = component.get_export_index(None, interface);
             let found = found.ok_or_else(|| {
                 ComponentError::new(format!("the component does not export {interface}"))
@@ -24,7 +24,7 @@ impl Functions {
                 ComponentError::new(format!("{interface} lacks the function {name}"))
             })
         };
-        let function = |name: &str| function_of(INTERFACE, name);
+        let function = |name: &str| find_function(INTERFACE, name);
         Ok(Self { files: function("files")?, check: function("check")?, step: function("step")? })
     }
 }

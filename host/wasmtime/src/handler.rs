@@ -6,7 +6,7 @@ mod tests;
 use super::trap::explain;
 use super::wasi_http::Guarded;
 use crate::bindings::{Across as _, LeaderPre};
-use crate::{Context, Engine, Grant, Kept, Output};
+use crate::{Context, Engine, Grant, ComponentGuard, Output};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tenure::engine::{
     AllowList, Budget, Gate, HandlerLines, LEADER_HANDLER, Outlet, Policy, TraceParent, TurnLines,
 };
 use tenure::handler::{BoxFuture, Handler, LineSink, Stream, TurnEnd};
-use tenure_clock::{Clock, Reading};
+use tenure_clock::{Clock, ClockHandle};
 use tenure_core::Turn;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
@@ -27,13 +27,13 @@ pub const MEMORY_LIMIT: usize = 256 * 1024 * 1024;
 
 /// The least that the host holds for a turn, in bytes: two of the largest requests. Where the memory
 /// limit is higher, it is half of that.
-const LEAST_BUDGET: usize = 16 * 1024 * 1024;
+const MIN_BUDGET: usize = 16 * 1024 * 1024;
 
 /// The longest that a handler may wait for an answer, or for its next part.
-const PATIENCE: Duration = Duration::from_secs(300);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The largest answer, in bytes. It is not held in memory by the host.
-const ANSWER: u64 = 1024 * 1024 * 1024;
+const MAX_RESPONSE: u64 = 1024 * 1024 * 1024;
 
 /// What a handler is given, beside its turns.
 pub struct Options {
@@ -97,14 +97,14 @@ impl Default for Options {
 pub struct ComponentHandler {
     engine: Engine,
     /// Others with the same component find it here.
-    _kept: Kept,
+    _component_guard: ComponentGuard,
     world: LeaderPre<Context>,
     env: Vec<(String, String)>,
     policy: Arc<Policy>,
     outlet: Outlet,
     lines: HandlerLines,
     memory_limit: usize,
-    clock: Reading,
+    clock: ClockHandle,
     imports: Vec<String>,
 }
 
@@ -137,8 +137,8 @@ impl ComponentHandler {
         options: Options,
         clock: &impl Clock,
     ) -> Result<Self, InvalidHandler> {
-        refuse_other_files(binary)?;
-        let (component, kept) = engine
+        reject_other_files(binary)?;
+        let (component, guard) = engine
             .compile(binary)
             .map_err(|error| InvalidHandler::new(format!("is not a valid component: {error:#}")))?;
         require_export(engine, &component)?;
@@ -151,17 +151,17 @@ impl ComponentHandler {
         let world = LeaderPre::new(linked).map_err(|error| {
             InvalidHandler::new(format!("exports {LEADER_HANDLER} wrongly: {error:#}"))
         })?;
-        let policy = Policy::streamed(options.allow, PATIENCE, ANSWER);
+        let policy = Policy::streamed(options.allow, RESPONSE_TIMEOUT, MAX_RESPONSE);
         Ok(Self {
             engine: engine.clone(),
-            _kept: kept,
+            _component_guard: guard,
             world,
             env: options.env,
             policy: Arc::new(policy),
-            outlet: Outlet::of_component(),
-            lines: HandlerLines::new(options.output, clock.reading()),
+            outlet: Outlet::for_component(),
+            lines: HandlerLines::new(options.output, clock.handle()),
             memory_limit: options.memory_limit,
-            clock: clock.reading(),
+            clock: clock.handle(),
             imports,
         })
     }
@@ -186,8 +186,8 @@ impl ComponentHandler {
         let grant = Grant {
             env: env.into(),
             files: &[],
-            stdout: Some(Output::new(lines.of(Stream::Stdout))),
-            stderr: Output::new(lines.of(Stream::Stderr)),
+            stdout: Some(Output::new(lines.writer(Stream::Stdout))),
+            stderr: Output::new(lines.writer(Stream::Stderr)),
             clock: self.clock.clone(),
             gate: Box::new(Guarded(gate)),
             memory: self.memory_limit,
@@ -210,21 +210,21 @@ impl ComponentHandler {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
         let turn = turn.across();
         let lines = self.lines.turn();
-        let tell = Arc::new(lines.of_host());
-        let budget = Budget::new((self.memory_limit / 2).max(LEAST_BUDGET));
-        let gate = Gate::of_turn(self.policy.clone(), &connections, tell, budget.clone());
+        let log_line = Arc::new(lines.host_writer());
+        let budget = Budget::new((self.memory_limit / 2).max(MIN_BUDGET));
+        let gate = Gate::for_turn(self.policy.clone(), &connections, log_line, budget.clone());
         let mut store = self.store(lease, gate, budget, &lines);
         // Dropped when the turn ends, however it ends, and before the store: with that go the
         // bodies that the handler left half written, which look as if they were finished then.
         let _connections = connections;
-        let ended = async {
+        let run_turn = async {
             let leader = self.world.instantiate_async(&mut store).await?;
             let handler = leader.tenure_election_leader_handler();
             handler.call_on_tick(&mut store, &turn).await
         };
-        let ended = self.engine.interrupting(Some(lease), ended).await;
+        let result = self.engine.run_interruptible(Some(lease), run_turn).await;
         // The trap itself says less.
-        ended.map_err(|trap| store.data().told().map_or(trap, wasmtime::Error::msg))
+        result.map_err(|trap| store.data().termination_reason().map_or(trap, wasmtime::Error::msg))
     }
 }
 
@@ -252,7 +252,7 @@ impl fmt::Debug for ComponentHandler {
 }
 
 /// Files that are often taken for a component get an answer of their own.
-fn refuse_other_files(binary: &[u8]) -> Result<(), InvalidHandler> {
+fn reject_other_files(binary: &[u8]) -> Result<(), InvalidHandler> {
     match binary {
         [b'\0', b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
         [b'\0', b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(InvalidHandler::new(

@@ -13,7 +13,7 @@ use wasmtime_wasi_http::p2::types::{
 };
 
 /// Calls between two counts. One call adds less than a MiB.
-const CALLS: u8 = 8;
+const CALLS_PER_COUNT: u8 = 8;
 
 /// Counts what a guest's handles hold, and takes them away when that is more than its budget.
 pub(super) struct Holdings {
@@ -22,25 +22,25 @@ pub(super) struct Holdings {
     calls: u8,
     /// An empty table, in place of the guest's own once the budget is used up: whatever it calls
     /// then is a trap.
-    nothing: Option<ResourceTable>,
+    empty_table: Option<ResourceTable>,
 }
 
 impl Holdings {
     pub(super) fn new(budget: Budget) -> Self {
-        Self { budget, calls: 0, nothing: None }
+        Self { budget, calls: 0, empty_table: None }
     }
 
     /// The table that the next call of the guest works on.
-    pub(super) fn table<'a>(&'a mut self, own: &'a mut ResourceTable) -> &'a mut ResourceTable {
-        if self.nothing.is_none() && !self.budget.is_unlimited() {
-            self.count(own);
+    pub(super) fn table<'a>(&'a mut self, guest_table: &'a mut ResourceTable) -> &'a mut ResourceTable {
+        if self.empty_table.is_none() && !self.budget.is_unlimited() {
+            self.count(guest_table);
         }
-        self.nothing.as_mut().unwrap_or(own)
+        self.empty_table.as_mut().unwrap_or(guest_table)
     }
 
     /// Why the guest was ended, if it was ended here.
-    pub(super) fn told(&self) -> Option<String> {
-        self.nothing.as_ref()?;
+    pub(super) fn termination_reason(&self) -> Option<String> {
+        self.empty_table.as_ref()?;
         let limit = self.budget.limit();
         Some(format!(
             "it used more than {limit} of the host's memory for headers, requests and bodies"
@@ -52,25 +52,25 @@ impl Holdings {
             self.calls -= 1;
             return;
         }
-        self.calls = CALLS;
-        let mut seen = HashSet::new();
-        let held = table.iter_mut().map(|entry| held(entry, &mut seen)).sum();
-        if !self.budget.hold(held) {
-            let mut nothing = ResourceTable::new();
-            nothing.set_max_capacity(0);
-            self.nothing = Some(nothing);
+        self.calls = CALLS_PER_COUNT;
+        let mut counted = HashSet::new();
+        let total = table.iter_mut().map(|entry| held_bytes(entry, &mut counted)).sum();
+        if !self.budget.set_handle_bytes(total) {
+            let mut empty = ResourceTable::new();
+            empty.set_max_capacity(0);
+            self.empty_table = Some(empty);
         }
     }
 }
 
 /// Bytes of one handle. Headers that several have in common are counted once.
-fn held(entry: &(dyn Any + Send), seen: &mut HashSet<*const HeaderMap>) -> usize {
-    let mut once = |headers: &HeaderMap| match seen.insert(headers) {
+fn held_bytes(entry: &(dyn Any + Send), counted: &mut HashSet<*const HeaderMap>) -> usize {
+    let mut weigh_once = |headers: &HeaderMap| match counted.insert(headers) {
         true => Budget::weight(headers),
         false => 0,
     };
     if let Some(fields) = entry.downcast_ref::<FieldMap>() {
-        return once(fields);
+        return weigh_once(fields);
     }
     if let Some(request) = entry.downcast_ref::<HostOutgoingRequest>() {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -80,20 +80,20 @@ fn held(entry: &(dyn Any + Send), seen: &mut HashSet<*const HeaderMap>) -> usize
         };
         let body = request.body.as_ref().map_or(0, |_| Budget::OPEN_BODY);
         let line = method + text(&request.authority) + text(&request.path_with_query);
-        return once(&request.headers) + line + body;
+        return weigh_once(&request.headers) + line + body;
     }
     if let Some(response) = entry.downcast_ref::<HostOutgoingResponse>() {
         let body = response.body.as_ref().map_or(0, |_| Budget::OPEN_BODY);
-        return once(&response.headers) + body;
+        return weigh_once(&response.headers) + body;
     }
     if let Some(response) = entry.downcast_ref::<HostIncomingResponse>() {
-        return once(&response.headers);
+        return weigh_once(&response.headers);
     }
     if let Some(HostFutureIncomingResponse::Ready(Ok((head, _)))) = entry.downcast_ref() {
-        return once(head.headers());
+        return weigh_once(head.headers());
     }
     if let Some(HostFutureTrailers::Done(Ok(Some(trailers)))) = entry.downcast_ref() {
-        return once(trailers);
+        return weigh_once(trailers);
     }
     0
 }
@@ -115,53 +115,53 @@ mod tests {
     fn a_guest_over_its_budget_finds_nothing_any_more() {
         let budget = Budget::new(1024 * 1024);
         let mut holdings = Holdings::new(budget.clone());
-        let mut own = ResourceTable::new();
-        for _ in 0..2 * usize::from(CALLS) {
-            holdings.table(&mut own).push(fields(100)).unwrap();
+        let mut table = ResourceTable::new();
+        for _ in 0..2 * usize::from(CALLS_PER_COUNT) {
+            holdings.table(&mut table).push(fields(100)).unwrap();
         }
-        assert_eq!(holdings.told(), None);
+        assert_eq!(holdings.termination_reason(), None);
         // Requests leave a quarter to the handles.
         let _charge = budget.charge(780_000).unwrap();
-        let large = own.push(fields(200_000)).unwrap();
-        for _ in 0..=CALLS {
-            holdings.table(&mut own);
+        let large = table.push(fields(200_000)).unwrap();
+        for _ in 0..=CALLS_PER_COUNT {
+            holdings.table(&mut table);
         }
-        assert_eq!(holdings.told(), None);
-        own.push(fields(100_000)).unwrap();
-        for _ in 0..=CALLS {
-            holdings.table(&mut own);
+        assert_eq!(holdings.termination_reason(), None);
+        table.push(fields(100_000)).unwrap();
+        for _ in 0..=CALLS_PER_COUNT {
+            holdings.table(&mut table);
         }
-        assert!(holdings.told().unwrap().contains("more than 1 MiB"));
-        assert!(holdings.table(&mut own).get(&large).is_err());
-        assert!(holdings.table(&mut own).push(0).is_err());
+        assert!(holdings.termination_reason().unwrap().contains("more than 1 MiB"));
+        assert!(holdings.table(&mut table).get(&large).is_err());
+        assert!(holdings.table(&mut table).push(0).is_err());
     }
 
     #[test]
-    fn what_several_handles_share_is_counted_once() {
+    fn shared_headers_are_counted_once() {
         let budget = Budget::new(1024 * 1024);
         let mut holdings = Holdings::new(budget);
-        let mut own = ResourceTable::new();
+        let mut table = ResourceTable::new();
         let shared = fields(600_000);
-        own.push(shared.clone()).unwrap();
-        own.push(shared).unwrap();
-        assert!(holdings.table(&mut own).push(0).is_ok());
-        own.push(fields(600_000)).unwrap();
-        for _ in 0..=CALLS {
-            holdings.table(&mut own);
+        table.push(shared.clone()).unwrap();
+        table.push(shared).unwrap();
+        assert!(holdings.table(&mut table).push(0).is_ok());
+        table.push(fields(600_000)).unwrap();
+        for _ in 0..=CALLS_PER_COUNT {
+            holdings.table(&mut table);
         }
-        assert!(holdings.told().is_some());
+        assert!(holdings.termination_reason().is_some());
     }
 
     #[test]
-    fn answers_that_are_not_given_yet_count() {
-        let mut own = ResourceTable::new();
+    fn unsent_responses_count() {
+        let mut table = ResourceTable::new();
         let answer =
             |headers, body| HostOutgoingResponse { status: http::StatusCode::OK, headers, body };
         let body = || Full::default().map_err(|never| match never {}).boxed_unsync();
-        own.push(answer(fields(1000), None)).unwrap();
-        own.push(answer(FieldMap::new_mutable(0), Some(body()))).unwrap();
-        let mut seen = HashSet::new();
-        let counts: Vec<_> = own.iter_mut().map(|entry| held(entry, &mut seen)).collect();
+        table.push(answer(fields(1000), None)).unwrap();
+        table.push(answer(FieldMap::new_mutable(0), Some(body()))).unwrap();
+        let mut counted = HashSet::new();
+        let counts: Vec<_> = table.iter_mut().map(|entry| held_bytes(entry, &mut counted)).collect();
         assert_eq!(counts, [Budget::weight(&fields(1000)), Budget::OPEN_BODY]);
     }
 }

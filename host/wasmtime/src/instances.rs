@@ -12,29 +12,29 @@ use wasmtime::component::{
 use wasmtime::{Result, Store, format_err};
 
 /// An instance that has answered so often is let go: whatever it may have lost of its memory is found again.
-const CALLS: u32 = 10_000;
+const MAX_CALLS: u32 = 10_000;
 
 /// The most bytes that a call copies between host and instance: those of a list of blobs.
-const COPIED: usize = 16 * 1024 * 1024;
+const MAX_COPIED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Bytes of memory with which an instance is kept. One that has just begun has a few hundred KiB.
-const GROWN: usize = 2 * 1024 * 1024;
+const MAX_IDLE_MEMORY: usize = 2 * 1024 * 1024;
 
 /// A component, and those of its instances that wait for a call.
 pub(super) struct Instances {
     engine: Engine,
     component: InstancePre<Context>,
-    resting: Mutex<Vec<Resting>>,
+    idle: Mutex<Vec<IdleInstance>>,
 }
 
 /// An instance that nobody calls.
-struct Resting {
-    instance: Running,
+struct IdleInstance {
+    instance: LiveInstance,
     /// One of those that may rest on this engine.
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-struct Running {
+struct LiveInstance {
     store: Store<Context>,
     instance: Instance,
     calls: u32,
@@ -42,7 +42,7 @@ struct Running {
 
 impl Instances {
     pub(super) fn new(engine: Engine, component: InstancePre<Context>) -> Self {
-        Self { engine, component, resting: Mutex::default() }
+        Self { engine, component, idle: Mutex::default() }
     }
 
     /// Calls a function with what it is granted. Asks for the arguments when everything else is ready.
@@ -61,48 +61,48 @@ impl Instances {
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
         let mut running = self.get(grant).await?;
-        let Running { store, instance, calls } = &mut running;
+        let LiveInstance { store, instance, calls } = &mut running;
         let function = instance.get_func(&mut *store, function);
         let function = function.ok_or_else(|| format_err!("no such function"))?;
         let function = function.typed::<P, R>(&*store)?;
         let answer = function.call_async(&mut *store, arguments());
-        let answer = self.engine.interrupting(None, answer).await?;
+        let answer = self.engine.run_interruptible(None, answer).await?;
         *calls += 1;
         // What it was granted ends here, whatever becomes of it.
-        if store.data_mut().rest() < GROWN && *calls < CALLS {
-            self.keep(running);
+        if store.data_mut().end_call() < MAX_IDLE_MEMORY && *calls < MAX_CALLS {
+            self.park(running);
         }
         Ok(answer)
     }
 
-    async fn get(&self, grant: Grant<'_>) -> Result<Running> {
+    async fn get(&self, grant: Grant<'_>) -> Result<LiveInstance> {
         // The one that rested last: what it needs is most likely still at hand.
-        let resting = self.resting().pop();
-        if let Some(Resting { mut instance, .. }) = resting {
+        let idle = self.idle().pop();
+        if let Some(IdleInstance { mut instance, .. }) = idle {
             instance.store.data_mut().resume(grant);
             instance.store.set_epoch_deadline(1);
             return Ok(instance);
         }
         let mut store = store(&self.engine, grant);
-        store.set_hostcall_fuel(COPIED);
+        store.set_hostcall_fuel(MAX_COPIED_BYTES);
         let instance = self.component.instantiate_async(&mut store);
-        let instance = self.engine.interrupting(None, instance).await?;
-        Ok(Running { store, instance, calls: 0 })
+        let instance = self.engine.run_interruptible(None, instance).await?;
+        Ok(LiveInstance { store, instance, calls: 0 })
     }
 
-    fn keep(&self, instance: Running) {
-        let Ok(room) = self.engine.room().clone().try_acquire_owned() else { return };
-        if instance.store.data().holds_nothing() {
-            self.resting().push(Resting { instance, _room: room });
+    fn park(&self, instance: LiveInstance) {
+        let Ok(permit) = self.engine.idle_permits().clone().try_acquire_owned() else { return };
+        if instance.store.data().has_no_handles() {
+            self.idle().push(IdleInstance { instance, _permit: permit });
         }
     }
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.resting().len()
+        self.idle().len()
     }
 
-    fn resting(&self) -> MutexGuard<'_, Vec<Resting>> {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> MutexGuard<'_, Vec<IdleInstance>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,12 @@
 //! What the host knows of a candidate by its newest step: how urgent the next one is, and whether it comes too late.
 
-use super::engine::{Engine, Leads};
+use super::engine::{Engine, LeaderGuard};
 use std::time::Duration;
 use tenure_core::{Report, Role};
 
 /// A step of a candidate with a lease comes too late when it begins later than this, and than an eighth of the time that was left
 /// when it was due.
-const LATE: Duration = Duration::from_millis(250);
+const MIN_DELAY: Duration = Duration::from_millis(250);
 
 /// The newest step. All instants are on the candidate's clock.
 #[derive(Default)]
@@ -16,51 +16,51 @@ pub(super) struct LastStep {
     /// Until when the candidate leads by its report, or has to have won with the lease that it acquired.
     pub holds_until: Option<Duration>,
     /// When the next one is due by its report.
-    due: Duration,
+    due_at: Duration,
     /// How late it began as that of a candidate with a lease, where that is to be told.
     pub late: Option<Duration>,
     /// Set while the candidate leads by its report.
-    leads: Option<Leads>,
+    leader: Option<LeaderGuard>,
 }
 
 impl LastStep {
     /// A new one is asked for.
-    pub(super) fn asked(&mut self) {
+    pub(super) fn on_request(&mut self) {
         (self.waited, self.late) = (None, None);
     }
 
     /// It begins at `now`. How much too late that is for a candidate with a lease; none: it is in time.
-    pub(super) fn began(&mut self, asked: Duration, now: Duration) -> Option<Duration> {
-        self.waited = Some(now.saturating_sub(asked));
+    pub(super) fn on_start(&mut self, requested_at: Duration, now: Duration) -> Option<Duration> {
+        self.waited = Some(now.saturating_sub(requested_at));
         // When its time was over before, nothing is lost by it.
-        let left = self.holds_until?.checked_sub(self.due).filter(|left| !left.is_zero())?;
-        let late = now.saturating_sub(self.due);
-        (late > LATE.max(left / 8)).then_some(late)
+        let left = self.holds_until?.checked_sub(self.due_at).filter(|left| !left.is_zero())?;
+        let late = now.saturating_sub(self.due_at);
+        (late > MIN_DELAY.max(left / 8)).then_some(late)
     }
 
     /// It began at that instant and came to this report, which was there at `over`.
-    pub(super) fn reported(&mut self, report: &Report, began: Duration, over: Duration) {
-        let after = |span| began.saturating_add(span);
+    pub(super) fn on_report(&mut self, report: &Report, started_at: Duration, ended_at: Duration) {
+        let after = |span| started_at.saturating_add(span);
         let holds_for = match &report.role {
             Role::Leading(leadership) => Some(leadership.valid_for),
             _ => report.wins_within,
         };
         self.holds_until = holds_for.map(after);
         // A step that takes long makes no other one late.
-        self.due = after(report.again_in).max(over);
+        self.due_at = after(report.again_in).max(ended_at);
     }
 
     /// Counts the candidate among the leaders on `engine` if it leads by this report.
-    pub(super) fn count(&mut self, report: &Report, engine: &Engine) {
-        self.leads = match report.role {
-            Role::Leading(_) => self.leads.take().or_else(|| Some(engine.leads())),
+    pub(super) fn count_leader(&mut self, report: &Report, engine: &Engine) {
+        self.leader = match report.role {
+            Role::Leading(_) => self.leader.take().or_else(|| Some(engine.register_leader())),
             _ => None,
         };
     }
 
     /// It came to nothing, and the candidate to its end.
-    pub(super) fn failed(&mut self) {
-        (self.holds_until, self.leads) = (None, None);
+    pub(super) fn on_failure(&mut self) {
+        (self.holds_until, self.leader) = (None, None);
     }
 }
 
@@ -72,9 +72,9 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const ZERO: Duration = Duration::ZERO;
 
-    fn after(role: Role, began: Duration, over: Duration) -> LastStep {
+    fn after(role: Role, began: Duration, ended_at: Duration) -> LastStep {
         let mut step = LastStep::default();
-        step.reported(&Report::of(role, 4_000 * MS), began, over);
+        step.on_report(&Report::new(role, 4_000 * MS), began, ended_at);
         step
     }
 
@@ -86,36 +86,36 @@ mod tests {
     fn a_leader_is_late_when_an_eighth_of_its_time_is_gone() {
         let mut step = after(leading(), ZERO, 10 * MS);
         assert_eq!(step.holds_until, Some(12_000 * MS));
-        assert_eq!(step.began(4_900 * MS, 5_000 * MS), None);
+        assert_eq!(step.on_start(4_900 * MS, 5_000 * MS), None);
         assert_eq!(step.waited, Some(100 * MS));
-        assert_eq!(step.began(4_000 * MS, 5_001 * MS), Some(1_001 * MS));
+        assert_eq!(step.on_start(4_000 * MS, 5_001 * MS), Some(1_001 * MS));
         // It was asked for before it was due, for an event.
-        assert_eq!(step.began(2_000 * MS, 2_001 * MS), None);
+        assert_eq!(step.on_start(2_000 * MS, 2_001 * MS), None);
     }
 
     #[test]
     fn a_step_that_took_long_makes_the_next_one_no_later() {
         let mut step = after(leading(), ZERO, 7_000 * MS);
-        assert_eq!(step.began(7_000 * MS, 7_600 * MS), None);
-        assert_eq!(step.began(7_000 * MS, 7_700 * MS), Some(700 * MS));
+        assert_eq!(step.on_start(7_000 * MS, 7_600 * MS), None);
+        assert_eq!(step.on_start(7_000 * MS, 7_700 * MS), Some(700 * MS));
     }
 
     #[test]
-    fn who_has_acquired_the_lease_is_as_urgent_as_a_leader() {
+    fn a_candidate_that_acquired_the_lease_is_as_urgent_as_a_leader() {
         let mut step = LastStep::default();
-        let report = Report::of(Role::Undecided, 1_000 * MS);
+        let report = Report::new(Role::Undecided, 1_000 * MS);
         let report = Report { wins_within: Some(12_000 * MS), ..report };
-        step.reported(&report, 100 * MS, 200 * MS);
+        step.on_report(&report, 100 * MS, 200 * MS);
         assert_eq!(step.holds_until, Some(12_100 * MS));
-        assert_eq!(step.began(1_100 * MS, 2_400 * MS), None);
-        assert_eq!(step.began(1_100 * MS, 2_500 * MS), Some(1_400 * MS));
+        assert_eq!(step.on_start(1_100 * MS, 2_400 * MS), None);
+        assert_eq!(step.on_start(1_100 * MS, 2_500 * MS), Some(1_400 * MS));
     }
 
     #[test]
-    fn nobody_else_is_late() {
-        assert_eq!(after(Role::Undecided, ZERO, ZERO).began(ZERO, 60_000 * MS), None);
+    fn only_leaders_are_late() {
+        assert_eq!(after(Role::Undecided, ZERO, ZERO).on_start(ZERO, 60_000 * MS), None);
         let mut step = after(leading(), ZERO, ZERO);
-        step.failed();
-        assert_eq!(step.began(ZERO, 60_000 * MS), None);
+        step.on_failure();
+        assert_eq!(step.on_start(ZERO, 60_000 * MS), None);
     }
 }

@@ -61,14 +61,14 @@ mod ticker;
 mod trap;
 mod wasi_http;
 
-use compiled::Kept;
+use compiled::ComponentGuard;
 use context::{Context, Grant, store};
 #[cfg(feature = "component")]
 pub use election::ELECTION_COMPONENT;
 pub use election::ElectionComponent;
 pub use engine::Engine;
 #[cfg(test)]
-use engine::RESTING;
+use engine::MAX_IDLE_INSTANCES;
 pub use error::{CheckError, ComponentError, EngineError};
 pub use handler::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 use linker::linker;

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_guest_itself_forbids_is_no_trap() {
+    fn growth_beyond_the_guests_own_maximum_is_no_trap() {
         let mut limits = Limits::new(1024);
         assert!(!limits.memory_growing(0, 2048, Some(1024)).unwrap());
         assert!(!limits.table_growing(0, 2, Some(1)).unwrap());

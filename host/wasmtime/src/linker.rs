@@ -32,8 +32,8 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Context>> {
 /// Links the variables. The engine's own are copied for each call, and then for each time that a guest asks.
 fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
     linker.allow_shadowing(true);
-    let own = |store: StoreContextMut<'_, Context>, (): ()| Ok((store.data().env(),));
-    linker.instance(ENVIRONMENT)?.func_wrap("get-environment", own)?;
+    let get_environment = |store: StoreContextMut<'_, Context>, (): ()| Ok((store.data().env(),));
+    linker.instance(ENVIRONMENT)?.func_wrap("get-environment", get_environment)?;
     linker.allow_shadowing(false);
     Ok(())
 }

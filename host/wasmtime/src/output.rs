@@ -8,20 +8,20 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 /// What the guest may write at a time, in bytes. More is a trap: it is held in memory here.
-const PERMIT: usize = 64 * 1024;
+const MAX_WRITE: usize = 64 * 1024;
 
 /// A stream whose [`Lines`] are handed to a function.
 #[derive(Clone)]
 pub(crate) struct Output(Arc<Mutex<Lines>>);
 
 impl Output {
-    pub(crate) fn new(take: impl FnMut(String) + Send + 'static) -> Self {
-        Self(Arc::new(Mutex::new(Lines::new(take))))
+    pub(crate) fn new(on_line: impl FnMut(String) + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Lines::new(on_line))))
     }
 
     /// From now on what is written goes where it goes with `other`, of which there must be no clone.
-    pub(super) fn take_over(&self, other: Self) {
-        if let Ok(lines) = Arc::try_unwrap(other.0) {
+    pub(super) fn redirect(&self, replacement: Self) {
+        if let Ok(lines) = Arc::try_unwrap(replacement.0) {
             *self.lines() = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -50,7 +50,7 @@ impl StdoutStream for Output {
 
 impl OutputStream for Output {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        if bytes.len() > PERMIT {
+        if bytes.len() > MAX_WRITE {
             return Err(StreamError::trap("it wrote more at once than the stream takes"));
         }
         self.lines().write(&bytes);
@@ -62,7 +62,7 @@ impl OutputStream for Output {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(PERMIT)
+        Ok(MAX_WRITE)
     }
 }
 
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn more_than_was_permitted_is_a_trap() {
         let mut output = Output::new(|_| {});
-        assert_eq!(output.check_write().unwrap(), PERMIT);
-        output.write(vec![b'x'; PERMIT].into()).unwrap();
-        let refused = output.write(vec![b'x'; PERMIT + 1].into());
+        assert_eq!(output.check_write().unwrap(), MAX_WRITE);
+        output.write(vec![b'x'; MAX_WRITE].into()).unwrap();
+        let refused = output.write(vec![b'x'; MAX_WRITE + 1].into());
         assert!(matches!(refused, Err(StreamError::Trap(_))), "{refused:?}");
     }
 }

@@ -39,7 +39,7 @@ impl Urgency {
         }
     }
 
-    fn leads(self) -> bool {
+    fn is_leader(self) -> bool {
         matches!(self, Self::Leader(_))
     }
 }
@@ -58,8 +58,8 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    fn join(&mut self, urgency: Urgency, who: T) {
-        self.waiting.insert((urgency, self.arrivals), who);
+    fn join(&mut self, urgency: Urgency, waiter: T) {
+        self.waiting.insert((urgency, self.arrivals), waiter);
         self.arrivals += 1;
     }
 
@@ -70,8 +70,8 @@ impl<T> Queue<T> {
             let (urgency, arrival) = *first.key();
             if urgency.at(now) != urgency {
                 // Too late for this one; those who come after it may still be in time.
-                let who = first.remove();
-                self.waiting.insert((urgency.at(now), arrival), who);
+                let waiter = first.remove();
+                self.waiting.insert((urgency.at(now), arrival), waiter);
             } else if admitted(urgency) {
                 return Some((urgency, first.remove()));
             } else {
@@ -82,118 +82,118 @@ impl<T> Queue<T> {
 }
 
 /// A number of places, and those who wait for one.
-pub(super) struct Places(Mutex<State>);
+pub(super) struct PermitPool(Mutex<State>);
 
 struct State {
     free: Free,
     /// Nobody who would be admitted waits.
-    queue: Queue<oneshot::Sender<Place>>,
+    queue: Queue<oneshot::Sender<Permit>>,
 }
 
 /// Places that are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
-    all: usize,
+    total: usize,
     /// How many more others than leaders may have.
-    of_others: usize,
+    for_others: usize,
     /// Others than leaders and members have none until then. None: they are not held back.
     held_until: Option<Instant>,
 }
 
 impl State {
     /// Gives places to all who wait and are admitted.
-    fn hand_out(&mut self, places: &Arc<Places>) {
+    fn grant_waiting(&mut self, pool: &Arc<PermitPool>) {
         loop {
             let free = self.free;
-            let next = self.queue.next(Instant::now(), |who| free.admits(who));
+            let next = self.queue.next(Instant::now(), |urgency| free.admits(urgency));
             let Some((urgency, next)) = next else { return };
-            match next.send(Place { places: Some(places.clone()), urgency }) {
+            match next.send(Permit { pool: Some(pool.clone()), urgency }) {
                 Ok(()) => self.free.take(urgency),
                 // It does not wait any more. Its place must not be given back from in here.
-                Err(mut place) => place.places = None,
+                Err(mut permit) => permit.pool = None,
             }
         }
     }
 
     /// Others than leaders are held back no longer.
-    fn let_go(&mut self, places: &Arc<Places>) {
+    fn end_hold(&mut self, pool: &Arc<PermitPool>) {
         self.free.held_until = None;
-        self.hand_out(places);
+        self.grant_waiting(pool);
     }
 }
 
 impl Free {
     fn admits(self, urgency: Urgency) -> bool {
-        let held = urgency == Urgency::Other && self.held_until.is_some();
-        self.all > 0 && !held && (urgency.leads() || self.of_others > 0)
+        let is_held = urgency == Urgency::Other && self.held_until.is_some();
+        self.total > 0 && !is_held && (urgency.is_leader() || self.for_others > 0)
     }
 
     fn take(&mut self, urgency: Urgency) {
-        self.all -= 1;
-        self.of_others -= usize::from(!urgency.leads());
+        self.total -= 1;
+        self.for_others -= usize::from(!urgency.is_leader());
     }
 
     fn give_back(&mut self, urgency: Urgency) {
-        self.all += 1;
-        self.of_others += usize::from(!urgency.leads());
+        self.total += 1;
+        self.for_others += usize::from(!urgency.is_leader());
     }
 }
 
 /// A place, which goes to the next one when this is dropped.
-pub(super) struct Place {
-    places: Option<Arc<Places>>,
+pub(super) struct Permit {
+    pool: Option<Arc<PermitPool>>,
     /// As it was when the place was given.
     urgency: Urgency,
 }
 
-impl Places {
+impl PermitPool {
     /// So many places of `all`; others than leaders have at most `of_others` of them.
-    pub(super) fn new(all: usize, of_others: usize) -> Arc<Self> {
-        let free = Free { all, of_others, held_until: None };
+    pub(super) fn new(total: usize, for_others: usize) -> Arc<Self> {
+        let free = Free { total, for_others, held_until: None };
         Arc::new(Self(Mutex::new(State { free, queue: Queue::default() })))
     }
 
     /// Waits for a place.
-    pub(super) async fn get(self: &Arc<Self>, urgency: Urgency) -> Place {
+    pub(super) async fn get(self: &Arc<Self>, urgency: Urgency) -> Permit {
         let urgency = urgency.at(Instant::now());
-        let mut place = {
+        let mut permit = {
             let mut state = self.state();
             if state.free.admits(urgency) {
                 state.free.take(urgency);
-                return Place { places: Some(self.clone()), urgency };
+                return Permit { pool: Some(self.clone()), urgency };
             }
-            let (sender, place) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             state.queue.join(urgency, sender);
-            place
+            receiver
         };
         // Whoever was to end the hold may be on a runtime that stands still.
-        while let Some(left) = self.held_for().filter(|_| Handle::try_current().is_ok()) {
-            if let Ok(given) = timeout(left, &mut place).await {
-                return given.unwrap_or(Place { places: None, urgency });
+        while let Some(left) = self.hold_remaining().filter(|_| Handle::try_current().is_ok()) {
+            if let Ok(granted) = timeout(left, &mut permit).await {
+                return granted.unwrap_or(Permit { pool: None, urgency });
             }
         }
         // Its sender is dropped only after it was used.
-        place.await.unwrap_or(Place { places: None, urgency })
+        permit.await.unwrap_or(Permit { pool: None, urgency })
     }
 
     /// A leader came too late: for a while nobody else than leaders and members is given a place.
-    pub(super) fn hold_back(self: &Arc<Self>) {
+    pub(super) fn hold_others(self: &Arc<Self>) {
         // Without a runtime nobody would end it.
         let Ok(runtime) = Handle::try_current() else { return };
-        let until = Instant::now() + CATCH_UP;
-        let before = self.state().free.held_until.replace(until);
+        let hold_until = Instant::now() + CATCH_UP;
+        let before = self.state().free.held_until.replace(hold_until);
         if before.is_none() {
-            let held = Held { places: self.clone(), over: false };
-            runtime.spawn(held.end());
+            let guard = HoldGuard { pool: self.clone(), ended: false };
+            runtime.spawn(guard.end());
         }
     }
 
     /// How long others are still held back. None: they are not, from now on.
-    fn held_for(self: &Arc<Self>) -> Option<Duration> {
+    fn hold_remaining(self: &Arc<Self>) -> Option<Duration> {
         let mut state = self.state();
         let left = state.free.held_until?.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            state.let_go(self);
+            state.end_hold(self);
             return None;
         }
         Some(left)
@@ -205,34 +205,34 @@ impl Places {
 }
 
 /// Ends the time in which others are held back, at the latest with its runtime.
-struct Held {
-    places: Arc<Places>,
-    over: bool,
+struct HoldGuard {
+    pool: Arc<PermitPool>,
+    ended: bool,
 }
 
-impl Held {
+impl HoldGuard {
     async fn end(mut self) {
-        while let Some(left) = self.places.held_for() {
+        while let Some(left) = self.pool.hold_remaining() {
             sleep(left).await;
         }
-        self.over = true;
+        self.ended = true;
     }
 }
 
-impl Drop for Held {
+impl Drop for HoldGuard {
     fn drop(&mut self) {
-        if !self.over {
-            self.places.state().let_go(&self.places);
+        if !self.ended {
+            self.pool.state().end_hold(&self.pool);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let Some(places) = self.places.take() else { return };
-        let mut state = places.state();
+        let Some(pool) = self.pool.take() else { return };
+        let mut state = pool.state();
         state.free.give_back(self.urgency);
-        state.hand_out(&places);
+        state.grant_waiting(&pool);
     }
 }
 
@@ -243,8 +243,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    fn free(all: usize, of_others: usize) -> Free {
-        Free { all, of_others, held_until: None }
+    fn free(total: usize, for_others: usize) -> Free {
+        Free { total, for_others, held_until: None }
     }
 
     #[test]
@@ -252,17 +252,17 @@ mod tests {
         let now = Instant::now();
         let leader = |seconds| Urgency::Leader(now + Duration::from_secs(seconds));
         let mut queue = Queue::default();
-        for (urgency, who) in [
+        for (urgency, name) in [
             (Urgency::Other, "first follower"),
             (leader(9), "leader with time"),
             (Urgency::Other, "second follower"),
             (leader(3), "leader in a hurry"),
             (leader(9), "another with time"),
         ] {
-            queue.join(urgency, who);
+            queue.join(urgency, name);
         }
         let order: Vec<_> =
-            std::iter::from_fn(|| queue.next(now, |_| true)).map(|(_, who)| who).collect();
+            std::iter::from_fn(|| queue.next(now, |_| true)).map(|(_, name)| name).collect();
         assert_eq!(
             order,
             [
@@ -276,61 +276,61 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_whose_time_is_over_comes_like_anybody_else() {
+    fn an_expired_leader_has_no_priority() {
         let now = Instant::now();
         let leader = |seconds| Urgency::Leader(now + Duration::from_secs(seconds));
         let mut queue = Queue::default();
-        for (urgency, who) in [
+        for (urgency, name) in [
             (Urgency::Other, "before it"),
             (leader(3), "over"),
             (Urgency::Other, "after it"),
             (leader(9), "in time"),
         ] {
-            queue.join(urgency, who);
+            queue.join(urgency, name);
         }
         let later = now + Duration::from_secs(3);
         let order: Vec<_> =
-            std::iter::from_fn(|| queue.next(later, |_| true)).map(|(_, who)| who).collect();
+            std::iter::from_fn(|| queue.next(later, |_| true)).map(|(_, name)| name).collect();
         assert_eq!(order, ["in time", "before it", "over", "after it"]);
     }
 
     #[test]
-    fn a_place_goes_to_the_next_who_still_waits() {
+    fn a_place_goes_to_the_next_waiter() {
         let mut context = Context::from_waker(Waker::noop());
-        let places = Places::new(1, 1);
-        let Poll::Ready(first) = pin!(places.get(Urgency::Other)).poll(&mut context) else {
+        let pool = PermitPool::new(1, 1);
+        let Poll::Ready(first) = pin!(pool.get(Urgency::Other)).poll(&mut context) else {
             panic!("a place is free");
         };
-        let mut follower = Box::pin(places.get(Urgency::Other));
+        let mut follower = Box::pin(pool.get(Urgency::Other));
         let end = Instant::now() + Duration::from_secs(3600);
-        let mut gone = Box::pin(places.get(Urgency::Leader(end)));
+        let mut gone = Box::pin(pool.get(Urgency::Leader(end)));
         assert!(follower.as_mut().poll(&mut context).is_pending());
         assert!(gone.as_mut().poll(&mut context).is_pending());
         drop(gone);
         drop(first);
         assert!(follower.as_mut().poll(&mut context).is_ready());
         // All places that were given are free again.
-        assert_eq!(places.state().free, free(1, 1));
+        assert_eq!(pool.state().free, free(1, 1));
     }
 
     #[test]
     fn a_place_that_was_given_and_never_taken_is_free_again() {
         let mut context = Context::from_waker(Waker::noop());
-        let places = Places::new(1, 1);
-        let Poll::Ready(first) = pin!(places.get(Urgency::Other)).poll(&mut context) else {
+        let pool = PermitPool::new(1, 1);
+        let Poll::Ready(first) = pin!(pool.get(Urgency::Other)).poll(&mut context) else {
             panic!("a place is free");
         };
-        let mut gone = Box::pin(places.get(Urgency::Other));
+        let mut gone = Box::pin(pool.get(Urgency::Other));
         assert!(gone.as_mut().poll(&mut context).is_pending());
         drop(first);
         drop(gone);
-        assert_eq!(places.state().free, free(1, 1));
+        assert_eq!(pool.state().free, free(1, 1));
     }
 
     #[test]
     fn others_leave_room_for_leaders_and_no_place_is_lost() {
         let mut context = Context::from_waker(Waker::noop());
-        let mut get = |urgency, places: &Arc<Places>| {
+        let mut get = |urgency, places: &Arc<PermitPool>| {
             let places = places.clone();
             let mut get = Box::pin(async move { places.get(urgency).await });
             match get.as_mut().poll(&mut context) {
@@ -338,15 +338,15 @@ mod tests {
                 Poll::Pending => Err(get),
             }
         };
-        let places = Places::new(3, 2);
+        let pool = PermitPool::new(3, 2);
         let leader = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
         let late = Urgency::Leader(Instant::now());
-        let first = get(Urgency::Other, &places).ok().unwrap();
-        let second = get(late, &places).ok().unwrap();
-        let mut third = get(Urgency::Other, &places).err().unwrap();
-        let leads = get(leader, &places).ok().unwrap();
-        let mut waits = get(leader, &places).err().unwrap();
-        assert_eq!(places.state().free, free(0, 0));
+        let first = get(Urgency::Other, &pool).ok().unwrap();
+        let second = get(late, &pool).ok().unwrap();
+        let mut third = get(Urgency::Other, &pool).err().unwrap();
+        let leads = get(leader, &pool).ok().unwrap();
+        let mut waits = get(leader, &pool).err().unwrap();
+        assert_eq!(pool.state().free, free(0, 0));
         let mut context = Context::from_waker(Waker::noop());
         // A leader's place is for a leader first, and for nobody else while others have theirs.
         drop(leads);
@@ -355,43 +355,43 @@ mod tests {
         };
         drop(leads);
         assert!(third.as_mut().poll(&mut context).is_pending());
-        assert_eq!(places.state().free, free(1, 0));
+        assert_eq!(pool.state().free, free(1, 0));
         drop(first);
         let Poll::Ready(third) = third.as_mut().poll(&mut context) else { panic!("room for it") };
-        assert_eq!(places.state().free, free(1, 0));
+        assert_eq!(pool.state().free, free(1, 0));
         drop((second, third));
-        assert_eq!(places.state().free, free(3, 2));
+        assert_eq!(pool.state().free, free(3, 2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn others_wait_while_leaders_are_late_and_no_longer() {
-        let places = Places::new(3, 2);
+        let pool = PermitPool::new(3, 2);
         let leader = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
-        let first = places.get(Urgency::Other).await;
-        places.hold_back();
-        let mut waits = [(); 2].map(|()| Box::pin(places.get(Urgency::Other)));
+        let first = pool.get(Urgency::Other).await;
+        pool.hold_others();
+        let mut waits = [(); 2].map(|()| Box::pin(pool.get(Urgency::Other)));
         for wait in &mut waits {
             assert!(wait.as_mut().now_or_never().is_none());
         }
         // Neither a place that becomes free nor one that is free is for them.
         drop(first);
-        drop(places.get(leader).now_or_never().expect("for leaders there is no hold"));
+        drop(pool.get(leader).now_or_never().expect("for leaders there is no hold"));
         for wait in &mut waits {
             assert!(wait.as_mut().now_or_never().is_none());
         }
         // Nobody but the clock lets them go.
         let got = futures_util::future::join_all(waits).await;
-        assert_eq!(places.state().free, free(1, 0));
+        assert_eq!(pool.state().free, free(1, 0));
         drop(got);
-        assert_eq!(places.state().free, free(3, 2));
+        assert_eq!(pool.state().free, free(3, 2));
     }
 
     #[test]
-    fn nobody_is_held_back_for_ever_when_the_runtime_ends() {
-        let places = Places::new(1, 1);
+    fn the_hold_ends_with_the_runtime() {
+        let pool = PermitPool::new(1, 1);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { places.hold_back() });
-        let mut waits = Box::pin(places.get(Urgency::Other));
+        runtime.block_on(async { pool.hold_others() });
+        let mut waits = Box::pin(pool.get(Urgency::Other));
         assert!(waits.as_mut().now_or_never().is_none());
         drop(runtime);
         assert!(waits.now_or_never().is_some());

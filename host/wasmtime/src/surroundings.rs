@@ -12,7 +12,7 @@ use wasmtime_wasi::{HostWallClock, WasiCtxBuilder};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 /// The largest body of a request, in bytes. The component sends none.
-const REQUEST: usize = 64 * 1024;
+const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
 /// Time of day, randomness and network of a component, for simulations and tests: with these and
 /// a [`Clock`](tenure_clock::Clock) of its own, a run can be repeated exactly.
@@ -54,7 +54,7 @@ pub enum NetworkFailure {
 }
 
 impl NetworkFailure {
-    fn as_guests_know_it(self) -> Error {
+    fn to_wasi_error(self) -> Error {
         match self {
             Self::ConnectionRefused => Error::ConnectionRefused,
             Self::ConnectionReset => Error::ConnectionTerminated,
@@ -133,11 +133,11 @@ impl WasiHttpHooks for Carrier {
         let network = self.0.clone();
         Box::new(async move {
             let (head, body) = request.into_parts();
-            let body = Limited::new(body, REQUEST).collect().await;
+            let body = Limited::new(body, MAX_REQUEST_BYTES).collect().await;
             let body = body.map_err(|error| Error::InternalError(Some(error.to_string())))?;
             let request = http::Request::from_parts(head, body.to_bytes());
             let response = network.send(request).await;
-            let response = response.map_err(NetworkFailure::as_guests_know_it)?;
+            let response = response.map_err(NetworkFailure::to_wasi_error)?;
             let response = response
                 .map(|bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> =

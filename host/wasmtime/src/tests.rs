@@ -36,7 +36,7 @@ fn settings(store: &Store) -> Variables {
 }
 
 /// The election as anybody sees it.
-async fn look(store: &Store) -> Snapshot {
+async fn inspect(store: &Store) -> Snapshot {
     let election = Election::new(settings(store), &BootClock::new());
     election.check().unwrap();
     election.inspect().await.unwrap()
@@ -65,7 +65,7 @@ async fn it_is_elected_seen_and_leaves() {
     let needs = component.check().await.unwrap();
     assert_eq!(needs.origins, [format!("http://{}", store.address())]);
 
-    let before = look(&store).await;
+    let before = inspect(&store).await;
     assert_eq!((before.lease, before.incumbent), (LeaseState::Absent, None));
 
     let mut report = component.step(None, clock.now(), None).await.unwrap();
@@ -73,14 +73,14 @@ async fn it_is_elected_seen_and_leaves() {
         clock.sleep_until(clock.now() + report.again_in).await;
         report = component.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
-    let during = look(&store).await;
+    let during = inspect(&store).await;
     assert_eq!(during.lease, LeaseState::Leased);
     assert_eq!(during.incumbent.unwrap().name, "a");
 
     let left =
         component.step(Some(&report.state), clock.now(), Some(Event::Leave(None))).await.unwrap();
     assert_eq!(left.role, Role::Left);
-    let after = look(&store).await;
+    let after = inspect(&store).await;
     assert_eq!(after.lease, LeaseState::Available);
 }
 
@@ -91,7 +91,7 @@ async fn nothing_is_sent_before_the_check() {
     let report = component.step(None, clock.now(), None).await.unwrap();
     assert_eq!(report.role, Role::Undecided);
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
-    assert_eq!(look(&store).await.lease, LeaseState::Absent);
+    assert_eq!(inspect(&store).await.lease, LeaseState::Absent);
 }
 
 /// A service at the other end of a network without wires, which stands at one instant.
@@ -139,7 +139,7 @@ fn first_state(engine: &Engine, seed: u64) -> State {
 }
 
 #[test]
-fn in_surroundings_of_its_own_a_run_repeats_exactly() {
+fn in_simulated_surroundings_a_run_repeats_exactly() {
     let engine = Engine::new().unwrap().uninterrupted();
     let state = first_state(&engine, 7);
     assert_eq!(state, first_state(&engine, 7));
@@ -166,8 +166,8 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     write(&store.connection_string());
     let done = component.step(Some(&undone.state), clock.now(), None).await.unwrap();
     assert!(done.problems.is_empty(), "{:?}", done.problems);
-    let asked: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.name()).collect();
-    assert_eq!(asked, ["read blob", "read candidates"], "it was paused");
+    let requests: Vec<_> = done.exchanges.iter().map(|exchange| exchange.what.name()).collect();
+    assert_eq!(requests, ["read blob", "read candidates"], "it was paused");
 
     write("AccountName=");
     let event = Some(Event::Ready(true));

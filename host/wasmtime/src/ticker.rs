@@ -18,14 +18,14 @@ use wasmtime::EngineWeak;
 const TICK: Duration = Duration::from_millis(10);
 
 /// The same for a guest that is still there after its deadline.
-const OVERDUE: Duration = Duration::from_millis(1);
+const OVERDUE_TICK: Duration = Duration::from_millis(1);
 
 /// Advances the epoch while guests compute.
 pub(super) struct Ticker(Arc<Shared>);
 
 struct Shared {
     alarm: Alarm,
-    running: Mutex<Guests>,
+    guests: Mutex<Guests>,
 }
 
 /// The guests that compute, and the deadlines that they have.
@@ -34,7 +34,7 @@ struct Guests {
     count: usize,
     deadlines: Vec<Lease>,
     /// When the alarm goes off, or went off and was not heard yet. None: it is not set.
-    rings: Option<Instant>,
+    alarm_at: Option<Instant>,
     /// Nobody will run any more.
     closed: bool,
 }
@@ -46,7 +46,7 @@ impl Guests {
             return None;
         }
         // A guest whose time is over may have missed the tick for it while it was in the host.
-        let until = |deadline: &Lease| deadline.remaining().max(OVERDUE);
+        let until = |deadline: &Lease| deadline.remaining().max(OVERDUE_TICK);
         Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
     }
 
@@ -55,16 +55,16 @@ impl Guests {
     fn arm(&mut self, alarm: &Alarm) {
         let Some(within) = self.next_tick() else { return };
         let at = Instant::now() + within;
-        if self.rings.is_none_or(|rings| at < rings) {
+        if self.alarm_at.is_none_or(|alarm_at| at < alarm_at) {
             alarm.set(Some(within));
-            self.rings = Some(at);
+            self.alarm_at = Some(at);
         }
     }
 }
 
 impl Shared {
     fn guests(&self) -> MutexGuard<'_, Guests> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,23 +73,23 @@ impl Ticker {
     ///
     /// The system has no thread left, or no timer.
     pub(super) fn start(engines: [EngineWeak; 2]) -> io::Result<Self> {
-        let shared = Arc::new(Shared { alarm: Alarm::new()?, running: Mutex::default() });
-        let seen = shared.clone();
+        let shared = Arc::new(Shared { alarm: Alarm::new()?, guests: Mutex::default() });
+        let thread_shared = shared.clone();
         let tick = move || {
             loop {
-                seen.alarm.wait();
+                thread_shared.alarm.wait();
                 // Whoever has the one for handlers may be gone, and elections go on.
                 let alive: Vec<_> = engines.iter().filter_map(EngineWeak::upgrade).collect();
                 if alive.is_empty() {
                     return;
                 }
                 alive.iter().for_each(wasmtime::Engine::increment_epoch);
-                let mut guests = seen.guests();
+                let mut guests = thread_shared.guests();
                 if guests.closed {
                     return;
                 }
-                guests.rings = None;
-                guests.arm(&seen.alarm);
+                guests.alarm_at = None;
+                guests.arm(&thread_shared.alarm);
             }
         };
         thread::Builder::new().name("tenure-epoch".to_owned()).spawn(tick)?;
@@ -97,7 +97,7 @@ impl Ticker {
     }
 
     /// Completes with `guest`, which is on that engine. Only while it computes does the epoch go on for it.
-    pub(super) async fn interrupting<G: Future>(
+    pub(super) async fn run_interruptible<G: Future>(
         self: &Arc<Self>,
         engine: &wasmtime::Engine,
         deadline: Option<&Lease>,
@@ -109,14 +109,14 @@ impl Ticker {
             if deadline.is_some_and(Lease::is_lost) {
                 engine.increment_epoch();
             }
-            let _running = self.clone().running(deadline.cloned());
+            let _running = self.clone().enter(deadline.cloned());
             guest.as_mut().poll(context)
         })
         .await
     }
 
     /// A guest computes for as long as what is returned lives.
-    fn running(self: Arc<Self>, deadline: Option<Lease>) -> Running {
+    fn enter(self: Arc<Self>, deadline: Option<Lease>) -> RunningGuard {
         let mut guests = self.0.guests();
         guests.count += 1;
         let first = guests.count == 1;
@@ -126,7 +126,7 @@ impl Ticker {
             guests.arm(&self.0.alarm);
         }
         drop(guests);
-        Running { ticker: self, deadline }
+        RunningGuard { ticker: self, deadline }
     }
 }
 
@@ -139,24 +139,24 @@ impl Drop for Ticker {
 }
 
 /// Keeps the ticker going.
-struct Running {
+struct RunningGuard {
     ticker: Arc<Ticker>,
     deadline: Option<Lease>,
 }
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         let shared = &self.ticker.0;
         let mut guests = shared.guests();
         guests.count -= 1;
         if let Some(deadline) = &self.deadline
-            && let Some(place) = guests.deadlines.iter().position(|known| known.is(deadline))
+            && let Some(place) = guests.deadlines.iter().position(|known| known.is_same(deadline))
         {
             guests.deadlines.swap_remove(place);
         }
         if guests.count == 0 {
             shared.alarm.set(None);
-            guests.rings = None;
+            guests.alarm_at = None;
         }
     }
 }
@@ -192,29 +192,29 @@ mod tests {
             store.set_epoch_deadline(1);
             let instance = Instance::new(&mut store, &module, &[]).unwrap();
             let function = instance.get_typed_func::<(), ()>(&mut store, "f").unwrap();
-            let _running = ticker.clone().running(None);
+            let _running = ticker.clone().enter(None);
             let error = function.call(&mut store, ()).unwrap_err();
             assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
         }
     }
 
     #[tokio::test]
-    async fn nobody_wakes_up_for_a_guest_that_waits() {
+    async fn a_waiting_guest_causes_no_ticks() {
         let (engine, ticker) = engine();
-        let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
+        let expired = Lease::new(1, BootClock::new().handle(), Duration::ZERO);
         let mut polls = 0;
         let guest = poll_fn(|_| {
             polls += 1;
-            assert_eq!(ticker.0.guests().next_tick(), Some(OVERDUE), "it computes");
+            assert_eq!(ticker.0.guests().next_tick(), Some(OVERDUE_TICK), "it computes");
             if polls == 2 { Poll::Ready("done") } else { Poll::Pending }
         });
-        let mut interrupted = pin!(ticker.interrupting(&engine, Some(&over), guest));
+        let mut interrupted = pin!(ticker.run_interruptible(&engine, Some(&expired), guest));
         let first = poll_fn(|context| Poll::Ready(interrupted.as_mut().poll(context).is_ready()));
         assert!(!first.await);
-        let rests = |guests: &Guests| guests.next_tick().is_none() && guests.rings.is_none();
-        assert!(rests(&ticker.0.guests()), "it waits");
+        let is_idle = |guests: &Guests| guests.next_tick().is_none() && guests.alarm_at.is_none();
+        assert!(is_idle(&ticker.0.guests()), "it waits");
         assert_eq!(interrupted.await, "done");
-        assert!(rests(&ticker.0.guests()));
+        assert!(is_idle(&ticker.0.guests()));
     }
 
     #[tokio::test]
@@ -222,7 +222,7 @@ mod tests {
         let (engine, ticker) = engine();
         let module = Module::new(&engine, BRIEF).unwrap();
         let mut store = Store::new(&engine, ());
-        let deadline = Lease::new(1, BootClock::new().reading(), Duration::from_millis(20));
+        let deadline = Lease::new(1, BootClock::new().handle(), Duration::from_millis(20));
         let lease = deadline.clone();
         store.epoch_deadline_callback(move |_| {
             Ok(match lease.is_lost() {
@@ -244,7 +244,7 @@ mod tests {
                 }
             }
         };
-        let (error, calls_after) = ticker.interrupting(&engine, Some(&deadline), guest).await;
+        let (error, calls_after) = ticker.run_interruptible(&engine, Some(&deadline), guest).await;
         assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
         // It may pass between the two looks at it.
         assert!(calls_after <= 1, "{calls_after}");
@@ -255,7 +255,7 @@ mod tests {
         let (_engine, ticker) = engine();
         let shared = Arc::downgrade(&ticker.0);
         // It has been awake, and may still be.
-        drop(ticker.clone().running(None));
+        drop(ticker.clone().enter(None));
         drop(ticker);
         while shared.strong_count() > 0 {
             thread::yield_now();
@@ -268,11 +268,11 @@ mod tests {
         let (_engine, ticker) = engine();
         let next = || ticker.0.guests().next_tick();
         assert_eq!(next(), None);
-        let endless = ticker.clone().running(None);
+        let endless = ticker.clone().enter(None);
         assert_eq!(next(), Some(TICK));
-        let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
-        let late = ticker.clone().running(Some(over));
-        assert_eq!(next(), Some(OVERDUE));
+        let expired = Lease::new(1, BootClock::new().handle(), Duration::ZERO);
+        let late = ticker.clone().enter(Some(expired));
+        assert_eq!(next(), Some(OVERDUE_TICK));
         drop(late);
         assert_eq!(next(), Some(TICK));
         drop(endless);
@@ -284,15 +284,15 @@ mod tests {
         let alarm = Alarm::new().unwrap();
         let mut guests = Guests { count: 1, ..Guests::default() };
         guests.arm(&alarm);
-        let rings = guests.rings.unwrap();
-        let deadline = |left| Lease::new(1, BootClock::new().reading(), left);
+        let alarm_at = guests.alarm_at.unwrap();
+        let deadline = |left| Lease::new(1, BootClock::new().handle(), left);
         guests.deadlines.push(deadline(Duration::from_secs(3600)));
         guests.arm(&alarm);
-        assert_eq!(guests.rings, Some(rings));
+        assert_eq!(guests.alarm_at, Some(alarm_at));
         guests.deadlines.push(deadline(Duration::ZERO));
         let far = Instant::now() + Duration::from_secs(3600);
-        guests.rings = Some(far);
+        guests.alarm_at = Some(far);
         guests.arm(&alarm);
-        assert!(guests.rings < Some(far));
+        assert!(guests.alarm_at < Some(far));
     }
 }

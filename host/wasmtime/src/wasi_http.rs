@@ -36,34 +36,34 @@ impl WasiHttpHooks for Guarded {
         };
         let sent = self.0.clone().send(request.map(body), limits);
         Box::new(async move {
-            let response = sent.await.map_err(known)?;
+            let response = sent.await.map_err(to_wasi_error)?;
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> =
                 Box::new(std::future::ready(Ok(())));
-            Ok((response.map(|body| body.map_err(known).boxed_unsync()), done))
+            Ok((response.map(|body| body.map_err(to_wasi_error).boxed_unsync()), done))
         })
     }
 }
 
 /// The case of the standard that fits best; what has none keeps its text.
-fn known(error: engine::Error) -> Error {
+fn to_wasi_error(error: engine::Error) -> Error {
     use engine::Error as Own;
     match error {
         Own::InvalidUrl => Error::HttpRequestUriInvalid,
         Own::InvalidMethod => Error::HttpRequestMethodInvalid,
         Own::Denied => Error::HttpRequestDenied,
-        Own::Prohibited => Error::DestinationIpProhibited,
-        Own::Name(why) => Error::DnsError { rcode: Some(why), info_code: None },
-        Own::NotConnected => Error::ConnectionRefused,
-        Own::Unroutable => Error::DestinationIpUnroutable,
+        Own::AddressDenied => Error::DestinationIpProhibited,
+        Own::NameResolution(why) => Error::DnsError { rcode: Some(why), info_code: None },
+        Own::ConnectionRefused => Error::ConnectionRefused,
+        Own::NoRoute => Error::DestinationIpUnroutable,
         Own::ConnectTimeout => Error::ConnectionTimeout,
         Own::RequestTimeout => Error::ConnectionWriteTimeout,
-        Own::AnswerTimeout => Error::ConnectionReadTimeout,
-        Own::Ended => Error::ConnectionTerminated,
-        Own::Busy => Error::ConnectionLimitReached,
+        Own::ResponseTimeout => Error::ConnectionReadTimeout,
+        Own::ConnectionClosed => Error::ConnectionTerminated,
+        Own::TooManyRequests => Error::ConnectionLimitReached,
         Own::RequestTooLarge(most) => Error::HttpRequestBodySize(Some(most)),
-        Own::HeadTooLarge => Error::HttpResponseHeaderSectionSize(None),
-        Own::AnswerTooLarge => Error::HttpResponseBodySize(None),
-        Own::Alert { id, text } => {
+        Own::ResponseHeadTooLarge => Error::HttpResponseHeaderSectionSize(None),
+        Own::ResponseTooLarge => Error::HttpResponseBodySize(None),
+        Own::TlsAlert { id, text } => {
             Error::TlsAlertReceived { alert_id: Some(id), alert_message: Some(text) }
         }
         Own::Tls(_) | Own::Other(_) => Error::InternalError(Some(error.to_string())),

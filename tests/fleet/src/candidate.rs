@@ -13,21 +13,21 @@ pub struct Timing {
     /// The most between two polls; the least is half of it.
     pub poll: u64,
     /// How long the work takes to stop.
-    pub stop: u64,
+    pub stop_duration: u64,
 }
 
 /// Between the end of the validity and the end of the lease, as a part of the lease.
-const MARGIN: u64 = 5;
+const MARGIN_DIVISOR: u64 = 5;
 /// An announcement is written again after that time, and counts for half as long again.
-const ANNOUNCE: u64 = 4_000;
+const ANNOUNCE_INTERVAL: u64 = 4_000;
 /// A successor is waited for so long.
-const COME: u64 = 10_000;
+const SUCCESSOR_TIMEOUT: u64 = 10_000;
 /// Between two reads of the coordinating election by a holder that waits for a coordinator.
-const LOOK_AGAIN: u64 = 1_000;
+const COORDINATION_POLL_INTERVAL: u64 = 1_000;
 /// Between two looks for members by a leader without shares.
-const MEMBERS: u64 = 10_000;
+const MEMBER_POLL_INTERVAL: u64 = 10_000;
 /// Between two looks of a leader that hands over, and of its successor.
-const HAND_OVER: u64 = 500;
+const HANDOVER_POLL_INTERVAL: u64 = 500;
 
 /// What the process does for a candidate.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub enum Effect {
     /// Send this. It gets one answer.
     Send(Op),
     /// The work goes on until then, by the process's clock.
-    Works(u64),
+    WorkUntil(u64),
     /// The work was seen stopped.
     Stopped,
 }
@@ -49,17 +49,17 @@ pub struct Candidate {
     pub serial: u64,
     timing: Timing,
     phase: Phase,
-    leaves: bool,
+    leaving: bool,
     /// When the next request is due, but for renewals.
-    due: u64,
+    next_request: u64,
     /// True if its process has no shares: as the leader it works itself.
-    pub whole: bool,
+    pub unsharded: bool,
     /// True if the newest leader that it knows of coordinates shares.
     pub coordinated: bool,
     /// The earliest time at which it contends again.
-    rests: u64,
+    contends_after: u64,
     /// A request other than a renewal has no answer yet.
-    waits: bool,
+    awaiting_reply: bool,
     failures: u32,
 }
 
@@ -68,43 +68,43 @@ enum Phase {
     Contending(Option<Offer>),
     Checking { id: Id, tag: u64 },
     Winning { id: Id, tag: u64 },
-    Raising { id: Id, valid: u64 },
+    Raising { id: Id, valid_until: u64 },
     Leading(Lead),
-    Giving { id: Id, to: Id, valid: u64, name: usize },
+    HandingOver { id: Id, successor_lease: Id, valid_until: u64, name: usize },
     Releasing { id: Id, until: u64 },
-    Over,
+    Ended,
 }
 
 /// The lease id by which a successor is to lead.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     id: Id,
-    announce: u64,
+    next_announcement: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Lead {
     id: Id,
     term: u64,
-    valid: u64,
-    renew: u64,
-    renews: bool,
+    valid_until: u64,
+    next_renewal: u64,
+    renewing: bool,
     /// True once a read or a list has shown that its work may begin.
-    looked: bool,
+    may_work: bool,
     /// When it looks again for members.
-    look_at: u64,
-    gives: Option<Gives>,
+    next_member_check: u64,
+    handover: Option<Handover>,
     /// The work was told to stop, and is over then.
-    stops: Option<u64>,
+    stops_at: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Gives {
-    name: usize,
+struct Handover {
+    successor: usize,
     since: u64,
-    named: bool,
+    is_named: bool,
     /// It has come, and will lead by that id.
-    to: Option<Id>,
+    successor_lease: Option<Id>,
 }
 
 impl Candidate {
@@ -117,84 +117,84 @@ impl Candidate {
             serial,
             timing,
             phase,
-            leaves: false,
-            due: now,
-            whole: false,
+            leaving: false,
+            next_request: now,
+            unsharded: false,
             coordinated: false,
-            rests: 0,
-            waits: false,
+            contends_after: 0,
+            awaiting_reply: false,
             failures: 0,
         }
     }
 
     /// The term in which it leads.
     #[must_use]
-    pub fn leads(&self) -> Option<u64> {
+    pub fn leading_term(&self) -> Option<u64> {
         match &self.phase {
-            Phase::Leading(lead) if lead.stops.is_none() || lead.gives.is_some() => Some(lead.term),
+            Phase::Leading(lead) if lead.stops_at.is_none() || lead.handover.is_some() => Some(lead.term),
             _ => None,
         }
     }
 
     /// It holds the share, or is handing it over.
     #[must_use]
-    pub fn holds(&self) -> bool {
-        self.leads().is_some() || matches!(self.phase, Phase::Giving { .. })
+    pub fn is_holding(&self) -> bool {
+        self.leading_term().is_some() || matches!(self.phase, Phase::HandingOver { .. })
     }
 
     /// The lease that it leads by, and until when it lasts.
     #[must_use]
     pub fn lease(&self) -> Option<(Id, u64)> {
         match &self.phase {
-            Phase::Leading(lead) => Some((lead.id, lead.valid + self.timing.lease / MARGIN)),
+            Phase::Leading(lead) => Some((lead.id, lead.valid_until + self.timing.lease / MARGIN_DIVISOR)),
             _ => None,
         }
     }
 
     /// Returns true while it acquires the lease or raises the term.
     #[must_use]
-    pub fn wins(&self) -> bool {
+    pub fn is_winning(&self) -> bool {
         matches!(self.phase, Phase::Winning { .. } | Phase::Raising { .. })
     }
 
     /// To whom it is handing over.
     #[must_use]
-    pub fn gives_to(&self) -> Option<usize> {
+    pub fn handover_target(&self) -> Option<usize> {
         match &self.phase {
-            Phase::Leading(lead) => lead.gives.map(|gives| gives.name),
-            Phase::Giving { name, .. } => Some(*name),
+            Phase::Leading(lead) => lead.handover.map(|handover| handover.successor),
+            Phase::HandingOver { name, .. } => Some(*name),
             _ => None,
         }
     }
 
     /// All of it that a plan may have to do with.
     #[must_use]
-    pub fn shows(&self) -> (bool, Option<usize>, bool, bool) {
-        (self.holds(), self.gives_to(), self.is_over(), self.coordinated)
+    pub fn plan_inputs(&self) -> (bool, Option<usize>, bool, bool) {
+        (self.is_holding(), self.handover_target(), self.has_ended(), self.coordinated)
     }
 
     /// It has ended.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Over)
+    pub fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
     }
 
     /// When something is due, by the process's clock.
     #[must_use]
-    pub fn wake(&self) -> u64 {
-        let next = if self.waits { u64::MAX } else { self.due };
+    pub fn next_wake(&self) -> u64 {
+        let next = if self.awaiting_reply { u64::MAX } else { self.next_request };
         match &self.phase {
             Phase::Leading(lead) => {
-                let renew = if lead.renews { u64::MAX } else { lead.renew };
-                let is_open = lead.gives.is_some() || !lead.looked;
-                let gives = if is_open && lead.stops.is_none() { next } else { u64::MAX };
-                let lists = self.whole && !self.waits && lead.stops.is_none();
-                let list = if lists { lead.look_at } else { u64::MAX };
-                lead.valid.min(renew).min(gives).min(list).min(lead.stops.unwrap_or(u64::MAX))
+                let next_renewal = if lead.renewing { u64::MAX } else { lead.next_renewal };
+                let is_pending = lead.handover.is_some() || !lead.may_work;
+                let next_handover_step = if is_pending && lead.stops_at.is_none() { next } else { u64::MAX };
+                let checks_members = self.unsharded && !self.awaiting_reply && lead.stops_at.is_none();
+                let next_list = if checks_members { lead.next_member_check } else { u64::MAX };
+                lead.valid_until.min(next_renewal).min(next_handover_step).min(next_list).min(lead.stops_at.unwrap_or(u64::MAX))
             }
-            Phase::Giving { valid, .. } => next.min(*valid),
+            Phase::HandingOver { valid_until, .. } => next.min(*valid_until),
             Phase::Releasing { until, .. } => next.min(*until),
-            Phase::Over => u64::MAX,
+            Phase::Ended => u64::MAX,
             _ => next,
         }
     }
@@ -202,27 +202,27 @@ impl Candidate {
     /// It is to hand over to that member.
     pub fn hand_over(&mut self, name: usize, now: u64) {
         if let Phase::Leading(lead) = &mut self.phase
-            && lead.stops.is_none()
+            && lead.stops_at.is_none()
         {
-            lead.gives = Some(Gives { name, since: now, named: false, to: None });
-            self.due = now;
+            lead.handover = Some(Handover { successor: name, since: now, is_named: false, successor_lease: None });
+            self.next_request = now;
         }
     }
 
     /// It is to give up what it holds, and to end.
     pub fn leave(&mut self, now: u64) {
-        self.leaves = true;
+        self.leaving = true;
         match &mut self.phase {
             Phase::Contending(Some(offer)) => {
                 let id = offer.id;
                 self.release(id, now);
             }
-            Phase::Contending(None) | Phase::Checking { .. } => self.phase = Phase::Over,
-            Phase::Leading(lead) if lead.stops.is_none() => {
-                lead.gives = None;
-                lead.stops = Some(now + self.timing.stop);
+            Phase::Contending(None) | Phase::Checking { .. } => self.phase = Phase::Ended,
+            Phase::Leading(lead) if lead.stops_at.is_none() => {
+                lead.handover = None;
+                lead.stops_at = Some(now + self.timing.stop_duration);
             }
-            Phase::Winning { id, .. } | Phase::Raising { id, .. } if !self.waits => {
+            Phase::Winning { id, .. } | Phase::Raising { id, .. } if !self.awaiting_reply => {
                 let id = *id;
                 self.release(id, now);
             }
@@ -231,40 +231,40 @@ impl Candidate {
     }
 
     /// It gives the leadership up, and contends again then.
-    pub fn resign(&mut self, rests: u64, now: u64) {
-        self.rests = rests;
+    pub fn resign(&mut self, contends_after: u64, now: u64) {
+        self.contends_after = contends_after;
         if let Phase::Leading(lead) = &mut self.phase {
-            lead.stops.get_or_insert(now);
+            lead.stops_at.get_or_insert(now);
         }
     }
 
     fn release(&mut self, id: Id, now: u64) {
         self.phase = Phase::Releasing { id, until: now + self.timing.lease };
-        (self.due, self.failures) = (now, 0);
+        (self.next_request, self.failures) = (now, 0);
     }
 
     /// It leads no longer, or never did.
     fn follow(&mut self, due: u64) {
-        self.phase = if self.leaves { Phase::Over } else { Phase::Contending(None) };
-        (self.due, self.failures) = (due.max(self.rests), 0);
+        self.phase = if self.leaving { Phase::Ended } else { Phase::Contending(None) };
+        (self.next_request, self.failures) = (due.max(self.contends_after), 0);
     }
 
     fn send(&mut self, op: Op) -> Vec<Effect> {
-        self.waits = true;
+        self.awaiting_reply = true;
         vec![Effect::Send(op)]
     }
 
     /// What is due.
     pub fn step(&mut self, now: u64) -> Vec<Effect> {
-        let ready = !self.waits && self.due <= now;
+        let ready = !self.awaiting_reply && self.next_request <= now;
         match &mut self.phase {
             Phase::Leading(_) => return self.lead(now, ready),
             // Whatever becomes of it: nothing works any more.
-            Phase::Giving { valid, .. } if *valid <= now => self.follow(now),
+            Phase::HandingOver { valid_until, .. } if *valid_until <= now => self.follow(now),
             Phase::Releasing { until, .. } if *until <= now => self.follow(now),
             _ if !ready => {}
-            Phase::Contending(Some(offer)) if offer.announce <= now => {
-                offer.announce = now + ANNOUNCE;
+            Phase::Contending(Some(offer)) if offer.next_announcement <= now => {
+                offer.next_announcement = now + ANNOUNCE_INTERVAL;
                 let id = offer.id;
                 return self.send(Op::Announce(id));
             }
@@ -277,16 +277,16 @@ impl Candidate {
                 let op = Op::Acquire(*id, *tag);
                 return self.send(op);
             }
-            Phase::Raising { id, valid } => {
-                let (id, valid) = (*id, *valid);
-                if valid <= now {
+            Phase::Raising { id, valid_until } => {
+                let (id, valid_until) = (*id, *valid_until);
+                if valid_until <= now {
                     self.release(id, now);
                 }
-                let coordinates = self.key == Key::Coordination && !self.whole;
+                let coordinates = self.key == Key::Coordination && !self.unsharded;
                 let raise = Op::Raise(id, coordinates);
-                return self.send(if valid <= now { Op::Release(id) } else { raise });
+                return self.send(if valid_until <= now { Op::Release(id) } else { raise });
             }
-            Phase::Giving { id, to, .. } => {
+            Phase::HandingOver { id, successor_lease: to, .. } => {
                 let op = Op::Change(*id, *to);
                 return self.send(op);
             }
@@ -294,116 +294,116 @@ impl Candidate {
                 let op = Op::Release(*id);
                 return self.send(op);
             }
-            Phase::Over => {}
+            Phase::Ended => {}
         }
         Vec::new()
     }
 
     fn lead(&mut self, now: u64, ready: bool) -> Vec<Effect> {
         let Phase::Leading(lead) = &mut self.phase else { return Vec::new() };
-        if lead.valid <= now {
+        if lead.valid_until <= now {
             self.follow(now);
             return vec![Effect::Stopped];
         }
-        if lead.stops.is_some_and(|at| at <= now) {
-            let (id, valid) = (lead.id, lead.valid);
-            match lead.gives.and_then(|gives| Some((gives.name, gives.to?))) {
-                Some((name, to)) if !self.leaves => {
-                    self.phase = Phase::Giving { id, to, valid, name };
-                    (self.due, self.failures) = (now, 0);
+        if lead.stops_at.is_some_and(|at| at <= now) {
+            let (id, valid_until) = (lead.id, lead.valid_until);
+            match lead.handover.and_then(|handover| Some((handover.successor, handover.successor_lease?))) {
+                Some((name, to)) if !self.leaving => {
+                    self.phase = Phase::HandingOver { id, successor_lease: to, valid_until, name };
+                    (self.next_request, self.failures) = (now, 0);
                 }
                 _ => self.release(id, now),
             }
             let mut effects = vec![Effect::Stopped];
             // A request that is under way ends first.
-            if !self.waits {
+            if !self.awaiting_reply {
                 effects.extend(self.step(now));
             }
             return effects;
         }
         let mut effects = Vec::new();
-        if !lead.renews && lead.renew <= now {
-            lead.renews = true;
+        if !lead.renewing && lead.next_renewal <= now {
+            lead.renewing = true;
             effects.push(Effect::Send(Op::Renew(lead.id)));
         }
-        if let Some(gives) = &mut lead.gives
+        if let Some(handover) = &mut lead.handover
             && ready
-            && lead.stops.is_none()
+            && lead.stops_at.is_none()
         {
-            if now > gives.since + COME {
-                lead.gives = None;
+            if now > handover.since + SUCCESSOR_TIMEOUT {
+                lead.handover = None;
             } else {
-                let named = std::mem::replace(&mut gives.named, true);
-                let op = if named { Op::ReadAnnouncement } else { Op::Name(lead.id, gives.name) };
-                self.waits = true;
+                let was_named = std::mem::replace(&mut handover.is_named, true);
+                let op = if was_named { Op::ReadAnnouncement } else { Op::NameSuccessor(lead.id, handover.successor) };
+                self.awaiting_reply = true;
                 effects.push(Effect::Send(op));
             }
         }
-        let again = self.whole && lead.look_at <= now && !self.waits;
-        if ((!lead.looked && ready && !self.waits) || again) && lead.stops.is_none() {
-            self.waits = true;
-            effects.push(Effect::Send(if self.whole { Op::ListSplit } else { Op::Look }));
+        let check_members = self.unsharded && lead.next_member_check <= now && !self.awaiting_reply;
+        if ((!lead.may_work && ready && !self.awaiting_reply) || check_members) && lead.stops_at.is_none() {
+            self.awaiting_reply = true;
+            effects.push(Effect::Send(if self.unsharded { Op::ListSplit } else { Op::ReadCoordination }));
         }
         effects
     }
 
     /// Takes the answer to a request that was sent at that time.
-    pub fn answered(
+    pub fn on_reply(
         &mut self,
         op: &Op,
         reply: &Reply,
-        sent: u64,
-        own: usize,
+        sent_at: u64,
+        process: usize,
         now: u64,
         rng: &mut Rng,
     ) -> Vec<Effect> {
         if let Op::Renew(id) = op {
-            return self.renewed(*id, reply, sent, now);
+            return self.on_renewal_reply(*id, reply, sent_at, now);
         }
-        self.waits = false;
+        self.awaiting_reply = false;
         // The first time at once.
-        let again = if self.failures == 0 { 0 } else { (100 << self.failures.min(5)).min(2_000) };
+        let retry_delay = if self.failures == 0 { 0 } else { (100 << self.failures.min(5)).min(2_000) };
         self.failures = if matches!(reply, Reply::Unknown) { self.failures + 1 } else { 0 };
-        let validity = sent + self.timing.lease - self.timing.lease / MARGIN;
+        let validity = sent_at + self.timing.lease - self.timing.lease / MARGIN_DIVISOR;
         match (&mut self.phase, op, reply) {
             (Phase::Contending(_), Op::Poll(_), Reply::State(state)) => {
-                self.polled(*state, own, now, rng)
+                self.on_poll_reply(*state, process, now, rng)
             }
             (Phase::Checking { id, tag }, Op::ListSplit, Reply::Split(false)) => {
                 self.phase = Phase::Winning { id: *id, tag: *tag };
-                self.due = now;
+                self.next_request = now;
             }
             (Phase::Checking { .. }, ..) => self.follow(now + self.timing.poll),
-            (Phase::Leading(lead), Op::Look, Reply::State(State { coordinated: true, .. })) => {
-                lead.looked = true;
-                return vec![Effect::Works(lead.valid)];
+            (Phase::Leading(lead), Op::ReadCoordination, Reply::State(State { coordinated: true, .. })) => {
+                lead.may_work = true;
+                return vec![Effect::WorkUntil(lead.valid_until)];
             }
-            (Phase::Leading(_), Op::Look, Reply::State(_)) => self.due = now + LOOK_AGAIN,
+            (Phase::Leading(_), Op::ReadCoordination, Reply::State(_)) => self.next_request = now + COORDINATION_POLL_INTERVAL,
             (Phase::Leading(lead), Op::ListSplit, Reply::Split(false)) => {
-                lead.look_at = now + MEMBERS;
-                if !std::mem::replace(&mut lead.looked, true) {
-                    return vec![Effect::Works(lead.valid)];
+                lead.next_member_check = now + MEMBER_POLL_INTERVAL;
+                if !std::mem::replace(&mut lead.may_work, true) {
+                    return vec![Effect::WorkUntil(lead.valid_until)];
                 }
             }
             (Phase::Leading(lead), Op::ListSplit, Reply::Split(true)) => {
-                let (id, looked) = (lead.id, lead.looked);
-                self.rests = now + 2 * self.timing.poll;
-                match looked {
+                let (id, may_work) = (lead.id, lead.may_work);
+                self.contends_after = now + 2 * self.timing.poll;
+                match may_work {
                     true => {
-                        let stop = now + self.timing.stop;
-                        lead.stops.get_or_insert(stop);
+                        let stops_at = now + self.timing.stop_duration;
+                        lead.stops_at.get_or_insert(stops_at);
                     }
                     false => self.release(id, now),
                 }
             }
             (Phase::Contending(_), _, _) => {
-                self.due = now + rng.u64(self.timing.poll / 2..=self.timing.poll)
+                self.next_request = now + rng.u64(self.timing.poll / 2..=self.timing.poll)
             }
             (
                 Phase::Winning { id, .. } | Phase::Raising { id, .. },
                 Op::Acquire(..) | Op::Raise(..),
                 reply,
-            ) if self.leaves => {
+            ) if self.leaving => {
                 let id = *id;
                 match reply {
                     Reply::Lost => self.follow(now),
@@ -411,30 +411,30 @@ impl Candidate {
                 }
             }
             (Phase::Winning { id, .. }, Op::Acquire(..), Reply::Done) => {
-                self.phase = Phase::Raising { id: *id, valid: validity };
-                self.due = now;
+                self.phase = Phase::Raising { id: *id, valid_until: validity };
+                self.next_request = now;
             }
-            (Phase::Raising { id, valid }, Op::Raise(..), Reply::Raised(term)) if now < *valid => {
-                let (id, valid, renew) = (*id, *valid, now + self.timing.lease * 4 / 15);
-                let unseen = match (self.key, self.whole) {
+            (Phase::Raising { id, valid_until }, Op::Raise(..), Reply::Raised(term)) if now < *valid_until => {
+                let (id, valid_until, next_renewal) = (*id, *valid_until, now + self.timing.lease * 4 / 15);
+                let may_work = match (self.key, self.unsharded) {
                     (Key::Share(_), _) => is_active(Mutant::WorksUnseen),
                     (Key::Coordination, true) => is_active(Mutant::WholeUnseen),
                     (Key::Coordination, false) => true,
                 };
-                self.coordinated = !self.whole;
-                self.due = now;
+                self.coordinated = !self.unsharded;
+                self.next_request = now;
                 self.phase = Phase::Leading(Lead {
                     id,
                     term: *term,
-                    valid,
-                    renew,
-                    renews: false,
-                    looked: unseen,
-                    look_at: now + MEMBERS,
-                    gives: None,
-                    stops: None,
+                    valid_until,
+                    next_renewal,
+                    renewing: false,
+                    may_work,
+                    next_member_check: now + MEMBER_POLL_INTERVAL,
+                    handover: None,
+                    stops_at: None,
                 });
-                return unseen.then_some(Effect::Works(valid)).into_iter().collect();
+                return may_work.then_some(Effect::WorkUntil(valid_until)).into_iter().collect();
             }
             (
                 Phase::Winning { .. } | Phase::Raising { .. },
@@ -443,79 +443,79 @@ impl Candidate {
             ) => {
                 self.follow(now + rng.u64(..=self.timing.poll));
             }
-            (Phase::Leading(lead), Op::ReadAnnouncement, Reply::Announcement(seen)) => {
-                self.due = now + HAND_OVER;
-                let seen = seen.filter(|(_, _, age)| *age < ANNOUNCE * 3 / 2);
-                if let Some(gives) = &mut lead.gives
-                    && let Some((_, id, _)) = seen.filter(|(name, ..)| *name == gives.name)
-                    && lead.stops.is_none()
+            (Phase::Leading(lead), Op::ReadAnnouncement, Reply::Announcement(announcement)) => {
+                self.next_request = now + HANDOVER_POLL_INTERVAL;
+                let announcement = announcement.filter(|(_, _, age)| *age < ANNOUNCE_INTERVAL * 3 / 2);
+                if let Some(handover) = &mut lead.handover
+                    && let Some((_, id, _)) = announcement.filter(|(name, ..)| *name == handover.successor)
+                    && lead.stops_at.is_none()
                 {
-                    gives.to = Some(id);
-                    lead.stops = Some(now + self.timing.stop);
+                    handover.successor_lease = Some(id);
+                    lead.stops_at = Some(now + self.timing.stop_duration);
                     if is_active(Mutant::GivesBeforeStop) {
                         let op = Op::Change(lead.id, id);
                         return self.send(op);
                     }
                 }
             }
-            (Phase::Leading(_), Op::Name(..), Reply::Done) => self.due = now + 25,
-            (Phase::Leading(lead), Op::Name(..), _) => {
-                if let Some(gives) = &mut lead.gives {
-                    gives.named = false;
+            (Phase::Leading(_), Op::NameSuccessor(..), Reply::Done) => self.next_request = now + 25,
+            (Phase::Leading(lead), Op::NameSuccessor(..), _) => {
+                if let Some(handover) = &mut lead.handover {
+                    handover.is_named = false;
                 }
-                self.due = now + again;
+                self.next_request = now + retry_delay;
             }
-            (Phase::Giving { .. }, Op::Change(..), Reply::Done | Reply::Lost) => self.follow(now),
+            (Phase::HandingOver { .. }, Op::Change(..), Reply::Done | Reply::Lost) => self.follow(now),
             (Phase::Releasing { .. }, Op::Release(_), Reply::Done | Reply::Lost) => {
                 self.follow(now)
             }
-            _ => self.due = now + again,
+            _ => self.next_request = now + retry_delay,
         }
         Vec::new()
     }
 
-    fn polled(&mut self, state: State, own: usize, now: u64, rng: &mut Rng) {
+    fn on_poll_reply(&mut self, state: State, process: usize, now: u64, rng: &mut Rng) {
         let Phase::Contending(offer) = &mut self.phase else { return };
-        self.due = now + rng.u64(self.timing.poll / 2..=self.timing.poll);
+        self.next_request = now + rng.u64(self.timing.poll / 2..=self.timing.poll);
         if state.closed {
             return;
         }
         if state.leased {
             self.coordinated = state.coordinated;
         }
-        if !state.leased || state.mine {
+        if !state.leased || state.held_by_caller {
             // A lease id that was announced may be given the lease yet.
             let id = offer.map_or_else(|| rng.u64(..), |offer| offer.id);
             let tag = state.tag;
-            self.phase = match self.whole && state.split {
+            self.phase = match self.unsharded && state.split {
                 true => Phase::Checking { id, tag },
                 false => Phase::Winning { id, tag },
             };
-            self.due = now;
-        } else if state.successor == Some(own) {
-            let offer = offer.get_or_insert_with(|| Offer { id: rng.u64(..), announce: now });
-            self.due = if offer.announce <= now { now } else { now + HAND_OVER };
+            self.next_request = now;
+        } else if state.successor == Some(process) {
+            let offer = offer.get_or_insert_with(|| Offer { id: rng.u64(..), next_announcement: now });
+            self.next_request = if offer.next_announcement <= now { now } else { now + HANDOVER_POLL_INTERVAL };
         }
     }
 
-    fn renewed(&mut self, id: Id, reply: &Reply, sent: u64, now: u64) -> Vec<Effect> {
+    fn on_renewal_reply(&mut self, id: Id, reply: &Reply, sent_at: u64, now: u64) -> Vec<Effect> {
         let Phase::Leading(lead) = &mut self.phase else { return Vec::new() };
         if lead.id != id {
             return Vec::new();
         }
-        lead.renews = false;
+        lead.renewing = false;
         match reply {
-            _ if lead.valid <= now => {}
+            _ if lead.valid_until <= now => {}
             Reply::Done => {
-                lead.valid = sent + self.timing.lease - self.timing.lease / MARGIN;
-                lead.renew = sent + self.timing.lease * 4 / 15;
-                return lead.looked.then_some(Effect::Works(lead.valid)).into_iter().collect();
+                lead.valid_until = sent_at + self.timing.lease - self.timing.lease / MARGIN_DIVISOR;
+                lead.next_renewal = sent_at + self.timing.lease * 4 / 15;
+                return lead.may_work.then_some(Effect::WorkUntil(lead.valid_until)).into_iter().collect();
             }
             Reply::Lost => {
                 self.follow(now);
                 return vec![Effect::Stopped];
             }
-            _ => lead.renew = now + 200,
+            _ => lead.next_renewal = now + 200,
         }
         Vec::new()
     }

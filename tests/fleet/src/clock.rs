@@ -8,7 +8,7 @@ pub struct Clock {
     rate: u64,
 }
 
-const SECONDS: u64 = 1_000_000;
+const MICROS_PER_SECOND: u64 = 1_000_000;
 
 impl Clock {
     /// One that is ahead by so many milliseconds, and counts so many in a thousand seconds.
@@ -19,13 +19,13 @@ impl Clock {
 
     /// What it says at that true time, in milliseconds.
     #[must_use]
-    pub fn reads(&self, at: u64) -> u64 {
-        self.offset + at * self.rate / SECONDS
+    pub fn now_at(&self, at: u64) -> u64 {
+        self.offset + at * self.rate / MICROS_PER_SECOND
     }
 
     /// The first true millisecond at which it says that.
     #[must_use]
-    pub fn at(&self, reads: u64) -> u64 {
-        (reads.saturating_sub(self.offset) * SECONDS).div_ceil(self.rate)
+    pub fn true_time_of(&self, reading: u64) -> u64 {
+        (reading.saturating_sub(self.offset) * MICROS_PER_SECOND).div_ceil(self.rate)
     }
 }

@@ -22,7 +22,7 @@ pub mod world;
 
 use fastrand::Rng;
 use judge::Violation;
-use scenario::{Action, Whom, ZONES};
+use scenario::{Action, Target, ZONES};
 use tenure_shares::mutants::{self, Mutant};
 use world::{Event, Requests, Size, World};
 
@@ -37,21 +37,21 @@ pub struct Outcome {
     /// What must not happen, and did.
     pub violations: Vec<Violation>,
     /// Plans that were written.
-    pub plans: usize,
+    pub plan_count: usize,
     /// Shares that moved from members that were there.
-    pub moves: usize,
+    pub move_count: usize,
     /// What was sent.
     pub requests: Requests,
     /// Virtual time, in milliseconds.
-    pub lasted: u64,
+    pub virtual_ms: u64,
 }
 
 /// Until then things go wrong.
-const FAULTS: u64 = 120_000;
+const FAULTS_END: u64 = 120_000;
 /// Nothing happens for so long, and nothing may move.
-const QUIET: u64 = 60_000;
+const QUIET_PERIOD: u64 = 60_000;
 /// One way, at most, when all is well.
-const WAY: u64 = 15;
+const MAX_LATENCY: u64 = 15;
 
 /// How long things may take when all is well, in milliseconds: protocol.md §14.4.
 #[derive(Clone, Copy, Debug)]
@@ -60,84 +60,84 @@ pub struct Bounds {
     hand_over: u64,
 }
 
-const LOOK: u64 = 1_000;
-const GONE: u64 = 15_000;
-const ROUND_TRIP: u64 = 2 * WAY;
+const LOOK_INTERVAL: u64 = 1_000;
+const GONE_AFTER: u64 = 15_000;
+const ROUND_TRIP: u64 = 2 * MAX_LATENCY;
 
 impl Bounds {
     /// For work that takes so long to stop.
     #[must_use]
-    pub fn new(stop: u64) -> Self {
-        Self { hand_over: slow(LOOK + 3 * 500) + stop + 12 * ROUND_TRIP }
+    pub fn new(stop_duration: u64) -> Self {
+        Self { hand_over: on_slow_clock(LOOK_INTERVAL + 3 * 500) + stop_duration + 12 * ROUND_TRIP }
     }
 
     /// After a member joined.
     #[must_use]
-    pub fn join(self) -> u64 {
-        slow(2 * LOOK) + 8 * ROUND_TRIP + self.hand_over
+    pub fn after_join(self) -> u64 {
+        on_slow_clock(2 * LOOK_INTERVAL) + 8 * ROUND_TRIP + self.hand_over
     }
 
     /// After a member was told to leave.
     #[must_use]
-    pub fn leave(self) -> u64 {
-        slow(LOOK) + 8 * ROUND_TRIP + self.hand_over
+    pub fn after_leave(self) -> u64 {
+        on_slow_clock(LOOK_INTERVAL) + 8 * ROUND_TRIP + self.hand_over
     }
 
     /// After a member died that does not coordinate. A lease may end 2 s late.
     #[must_use]
-    pub fn death(self) -> u64 {
-        slow(GONE + 2 * LOOK) + 2_000 + 8 * ROUND_TRIP + self.hand_over
+    pub fn after_death(self) -> u64 {
+        on_slow_clock(GONE_AFTER + 2 * LOOK_INTERVAL) + 2_000 + 8 * ROUND_TRIP + self.hand_over
     }
 
     /// After the coordinator died: its lease ends, up to 2 s late, and another one polls. By then its silence is noticed; the
     /// service's dates make up to 2 s of it unknown.
     #[must_use]
-    pub fn leaders_death(self) -> u64 {
-        slow(world::LEASE + 4_000 + LOOK) + 4_000 + 12 * ROUND_TRIP + self.hand_over
+    pub fn after_coordinator_death(self) -> u64 {
+        on_slow_clock(world::LEASE + 4_000 + LOOK_INTERVAL) + 4_000 + 12 * ROUND_TRIP + self.hand_over
     }
 
     /// After a member died that left last wills: when they have arrived it is as if it had left. If it coordinates, another one
     /// polls first.
     #[must_use]
-    pub fn will(self, leader: bool) -> u64 {
-        let poll = if leader { slow(4_000) + 4 * ROUND_TRIP } else { 0 };
-        supervisor::SOON + WAY + poll + self.leave()
+    pub fn after_last_will(self, coordinator: bool) -> u64 {
+        let poll = if coordinator { on_slow_clock(4_000) + 4 * ROUND_TRIP } else { 0 };
+        supervisor::MAX_SEND_DELAY + MAX_LATENCY + poll + self.after_leave()
     }
 
     /// After a member died while the coordinator cannot write: that is gone after as long, resigns, and another one has to look for as long.
     #[must_use]
-    pub fn disabled(self) -> u64 {
-        slow(2 * GONE) + self.calm()
+    pub fn after_death_without_coordinator_writes(self) -> u64 {
+        on_slow_clock(2 * GONE_AFTER) + self.after_faults_end()
     }
 
     /// After all members died: their leases end and their signs are old, and a candidate without shares polls, twice at most.
     #[must_use]
-    pub fn whole(self) -> u64 {
-        slow(world::LEASE + GONE / 2 + 3 * 4_000) + 2_000 + 12 * ROUND_TRIP
+    pub fn after_full_outage(self) -> u64 {
+        on_slow_clock(world::LEASE + GONE_AFTER / 2 + 3 * 4_000) + 2_000 + 12 * ROUND_TRIP
     }
 
     /// After members came back while a leader without shares runs all of the work, which looks for them in so long.
     #[must_use]
-    pub fn back(self) -> u64 {
-        slow(10_000) + self.calm()
+    pub fn after_members_returned(self) -> u64 {
+        on_slow_clock(10_000) + self.after_faults_end()
     }
 
     /// After a split was asked for while one member cannot read the plan: the coordinator waits two leases, breaks those
     /// of that member, and closes its shares when they have expired, up to 2 s late. It finds out in rounds.
     #[must_use]
-    pub fn stuck(self) -> u64 {
-        slow(3 * world::LEASE + 4 * LOOK) + 2_000 + 16 * ROUND_TRIP + self.hand_over
+    pub fn after_reshare_with_stuck_member(self) -> u64 {
+        on_slow_clock(3 * world::LEASE + 4 * LOOK_INTERVAL) + 2_000 + 16 * ROUND_TRIP + self.hand_over
     }
 
     /// After all faults were over: another coordinator, who looks for so long until somebody is gone.
     #[must_use]
-    pub fn calm(self) -> u64 {
-        slow(world::LEASE + 4_000) + 2_000 + self.death() + slow(20_000)
+    pub fn after_faults_end(self) -> u64 {
+        on_slow_clock(world::LEASE + 4_000) + 2_000 + self.after_death() + on_slow_clock(20_000)
     }
 }
 
 /// What a clock that runs wrong by a hundredth makes of that.
-fn slow(period: u64) -> u64 {
+fn on_slow_clock(period: u64) -> u64 {
     period * 102 / 100
 }
 
@@ -146,219 +146,219 @@ fn slow(period: u64) -> u64 {
 pub fn run(seed: u64, mutant: Option<Mutant>) -> Outcome {
     mutants::activate(mutant);
     let mut rng = Rng::with_seed(seed);
-    let equal = rng.u64(..4) > 0;
+    let equal_weights = rng.u64(..4) > 0;
     let members = rng.usize(3..=7);
-    let (shares, stop) = (rng.u32(8..=64), rng.u64(..=500));
-    let size = Size { shares, members, stop, equal, mixed: seed % 2 == 1 };
-    let rough = rng.choice([0, 1_000, 200, 50]).unwrap_or(0);
-    let mut world = World::new(seed, size, rng.u64(5..=60), rough);
-    let limited = !equal && rng.bool();
-    for who in 0..members {
-        let weight = if equal || limited { 1 } else { rng.u32(1..=4) };
-        let most = limited.then(|| rng.u32(2..=40)).filter(|_| rng.bool());
-        world.run(rng.u64(..=1_000) + world.scene.now);
-        world.join(weight, most, who % ZONES);
+    let (shares, stop_duration) = (rng.u32(8..=64), rng.u64(..=500));
+    let size = Size { shares, members, stop_duration, equal_weights, mixed_paces: seed % 2 == 1 };
+    let fault_interval = rng.choice([0, 1_000, 200, 50]).unwrap_or(0);
+    let mut world = World::new(seed, size, rng.u64(5..=60), fault_interval);
+    let has_limits = !equal_weights && rng.bool();
+    for index in 0..members {
+        let weight = if equal_weights || has_limits { 1 } else { rng.u32(1..=4) };
+        let max_shares = has_limits.then(|| rng.u32(2..=40)).filter(|_| rng.bool());
+        world.run_until(rng.u64(..=1_000) + world.scene.now);
+        world.join(weight, max_shares, index % ZONES);
     }
-    for (at, action) in scenario::faults(&mut rng, FAULTS) {
-        world.at(at.max(world.scene.now), Event::Acts(action));
+    for (at, action) in scenario::faults(&mut rng, FAULTS_END) {
+        world.schedule(at.max(world.scene.now), Event::Act(action));
     }
-    play(&mut world, FAULTS);
+    run_until(&mut world, FAULTS_END);
     settle(&mut world, &size, &mut rng);
     mutants::activate(None);
-    let judge = world.scene.judge;
+    let checker = world.scene.checker;
     Outcome {
         seed,
-        violations: judge.violations,
-        plans: judge.written,
-        moves: judge.moves,
+        violations: checker.violations,
+        plan_count: checker.plan_count,
+        move_count: checker.move_count,
         requests: world.requests,
-        lasted: world.scene.now,
+        virtual_ms: world.scene.now,
     }
 }
 
-fn play(world: &mut World, until: u64) {
-    while let Some(action) = world.run(until) {
-        world.act(action);
+fn run_until(world: &mut World, until: u64) {
+    while let Some(action) = world.run_until(until) {
+        world.apply(action);
     }
 }
 
 /// All is well from now on: what is to follow is judged, and that nothing else does.
 fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
-    let bounds = Bounds::new(size.stop);
-    world.calm(WAY);
+    let bounds = Bounds::new(size.stop_duration);
+    world.end_faults(MAX_LATENCY);
     // What was to begin anew later does so now.
-    while let Some(action) = world.run(FAULTS + 50_000) {
+    while let Some(action) = world.run_until(FAULTS_END + 50_000) {
         if matches!(action, Action::Start(_)) {
-            world.act(action);
+            world.apply(action);
         }
     }
-    expect(world, size, "calm", bounds.calm());
+    expect_balanced(world, size, "calm", bounds.after_faults_end());
     for _ in 0..2 {
-        world.scene.judge.quiet = true;
-        play(world, world.scene.now + QUIET);
-        world.scene.judge.quiet = false;
+        world.scene.checker.expect_no_change = true;
+        run_until(world, world.scene.now + QUIET_PERIOD);
+        world.scene.checker.expect_no_change = false;
         match rng.u8(..6) {
-            0 => roll(world, size, bounds, rng),
-            1 => wake(world, size, bounds, rng),
-            2 => disable(world, size, bounds, rng),
-            3 => stick(world, size, bounds, rng),
+            0 => replace_all_members(world, size, bounds, rng),
+            1 => wake_during_takeover(world, size, bounds, rng),
+            2 => block_coordinator_writes(world, size, bounds, rng),
+            3 => block_plan_reads(world, size, bounds, rng),
             _ => {}
         }
-        let moves = world.scene.judge.moves;
-        let there = world.there().len();
-        let (what, bound, action) = match rng.u64(..6) {
-            0 => ("a join", bounds.join(), Action::Join),
-            1 => ("a leave", bounds.leave(), Action::Leave(Whom::Other(rng.u64(..)))),
-            2 => ("the leader's leave", bounds.leave(), Action::Leave(Whom::Leader)),
-            3 => ("a death", bounds.death(), Action::Kill(Whom::Other(rng.u64(..)))),
-            4 => ("the leader's death", bounds.leaders_death(), Action::Kill(Whom::Leader)),
-            _ => ("a short visit", bounds.death() + 3_000, Action::JoinAndDie(rng.u64(..3_000))),
+        let moves = world.scene.checker.move_count;
+        let member_count = world.members().len();
+        let (change, bound, action) = match rng.u64(..6) {
+            0 => ("a join", bounds.after_join(), Action::Join),
+            1 => ("a leave", bounds.after_leave(), Action::Leave(Target::Other(rng.u64(..)))),
+            2 => ("the leader's leave", bounds.after_leave(), Action::Leave(Target::Leader)),
+            3 => ("a death", bounds.after_death(), Action::Kill(Target::Other(rng.u64(..)))),
+            4 => ("the leader's death", bounds.after_coordinator_death(), Action::Kill(Target::Leader)),
+            _ => ("a short visit", bounds.after_death() + 3_000, Action::JoinAndDie(rng.u64(..3_000))),
         };
-        let visit = matches!(action, Action::JoinAndDie(_));
-        let joins = usize::from(matches!(action, Action::Join | Action::JoinAndDie(_)));
-        let dies = matches!(action, Action::Kill(_));
-        let leader = matches!(action, Action::Kill(Whom::Leader));
-        world.act(action);
-        let (what, bound) = match dies && world.supervisors.tell_all {
-            true => ("a death with last wills", bounds.will(leader)),
-            false => (what, bound),
+        let is_visit = matches!(action, Action::JoinAndDie(_));
+        let joined = usize::from(matches!(action, Action::Join | Action::JoinAndDie(_)));
+        let is_death = matches!(action, Action::Kill(_));
+        let is_coordinator_death = matches!(action, Action::Kill(Target::Leader));
+        world.apply(action);
+        let (change, bound) = match is_death && world.supervisors.wills_were_complete {
+            true => ("a death with last wills", bounds.after_last_will(is_coordinator_death)),
+            false => (change, bound),
         };
-        expect(world, size, what, bound);
+        expect_balanced(world, size, change, bound);
         let shares = world.store.plan().map_or(0, |plan| plan.shares.len());
         // Its shares come to it, and of a visitor they go back.
-        let most = if joins > 0 { shares.div_ceil(there + 1) } else { 0 };
-        let moved = world.scene.judge.moves - moves;
-        if size.equal && moved > most {
-            let text =
-                format!("{moved} shares moved after {what}, and {most} at most had to ({visit})");
-            world.scene.judge.broken(world.scene.now, "S3", text);
+        let move_limit = if joined > 0 { shares.div_ceil(member_count + 1) } else { 0 };
+        let moved = world.scene.checker.move_count - moves;
+        if size.equal_weights && moved > move_limit {
+            let message =
+                format!("{moved} shares moved after {change}, and {move_limit} at most had to ({is_visit})");
+            world.scene.checker.add_violation(world.scene.now, "S3", message);
         }
     }
 }
 
 /// All members die, a process without shares runs all of the work, and the members come back while it does.
-fn roll(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
-    let members = world.there();
-    members.iter().for_each(|who| world.die(*who));
+fn replace_all_members(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
+    let members = world.members();
+    members.iter().for_each(|index| world.kill_process(*index));
     if rng.bool() {
-        world.store.forget();
+        world.store.forget_coordination();
     }
-    let whole = world.join_whole();
-    play(world, world.scene.now + bounds.whole());
-    if world.scene.judge.worker(store::Key::Coordination, world.scene.now) != Some(whole) {
-        let text = format!("{whole} does not run all of the work, and no member is left");
-        world.scene.judge.broken(world.scene.now, "S2", text);
+    let unsharded = world.join_unsharded();
+    run_until(world, world.scene.now + bounds.after_full_outage());
+    if world.scene.checker.worker(store::Key::Coordination, world.scene.now) != Some(unsharded) {
+        let message = format!("{unsharded} does not run all of the work, and no member is left");
+        world.scene.checker.add_violation(world.scene.now, "S2", message);
     }
-    members.iter().for_each(|who| world.start(*who));
-    expect(world, size, "members came back", bounds.back());
-    world.act(Action::End(whole));
-    expect(world, size, "it ended", bounds.calm());
+    members.iter().for_each(|index| world.start(*index));
+    expect_balanced(world, size, "members came back", bounds.after_members_returned());
+    world.apply(Action::KillProcess(unsharded));
+    expect_balanced(world, size, "it ended", bounds.after_faults_end());
 }
 
 /// The coordinator cannot write its signs, or its plans, and another member dies: a third one has to plan.
-fn disable(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
-    let Some(leader) = world.there().into_iter().find(|who| world.processes[*who].leads()) else {
+fn block_coordinator_writes(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
+    let Some(coordinator) = world.members().into_iter().find(|index| world.processes[*index].is_coordinator()) else {
         return;
     };
-    if world.there().len() < 4 {
-        world.act(Action::Join);
-        play(world, world.scene.now + bounds.join());
+    if world.members().len() < 4 {
+        world.apply(Action::Join);
+        run_until(world, world.scene.now + bounds.after_join());
     }
-    let Some(dead) = world.act(Action::Kill(Whom::Other(rng.u64(..)))) else { return };
+    let Some(victim) = world.apply(Action::Kill(Target::Other(rng.u64(..)))) else { return };
     let kind = match rng.bool() {
-        true => network::Kind::Unsigned(vec![leader]),
-        false => network::Kind::Unplanned(vec![leader]),
+        true => network::Fault::SignsLost(vec![coordinator]),
+        false => network::Fault::PlanWritesRefused(vec![coordinator]),
     };
-    let until = world.scene.now + FAULTS;
-    world.network.troubles.push(network::Trouble { kind, until });
-    world.hindered[leader] = until;
-    play(world, world.scene.now + bounds.disabled());
-    let name = world.scene.roll[dead].clone();
-    if world.store.plan().is_some_and(|plan| plan.names(&name)) {
-        let text = format!("{name} is planned, and the coordinator could not write");
-        world.scene.judge.broken(world.scene.now, "S2", text);
+    let until = world.scene.now + FAULTS_END;
+    world.network.active_faults.push(network::ActiveFault { fault: kind, until });
+    world.hindered_until[coordinator] = until;
+    run_until(world, world.scene.now + bounds.after_death_without_coordinator_writes());
+    let name = world.scene.names_by_index[victim].clone();
+    if world.store.plan().is_some_and(|plan| plan.has_member(&name)) {
+        let message = format!("{name} is planned, and the coordinator could not write");
+        world.scene.checker.add_violation(world.scene.now, "S2", message);
     }
-    world.network.troubles.clear();
-    world.hindered[leader] = world.scene.now;
-    play(world, world.scene.now + process::OUT);
-    expect(world, size, "the coordinator could write again", bounds.calm());
+    world.network.active_faults.clear();
+    world.hindered_until[coordinator] = world.scene.now;
+    run_until(world, world.scene.now + process::COORDINATION_BACKOFF);
+    expect_balanced(world, size, "the coordinator could write again", bounds.after_faults_end());
 }
 
 /// Another number of shares is asked for while a member cannot read the plan, and another one stands still until all is
 /// split anew.
-fn stick(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
-    let members = world.there();
-    let Some(who) = rng.choice(&members).copied() else { return };
+fn block_plan_reads(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
+    let members = world.members();
+    let Some(member) = rng.choice(&members).copied() else { return };
     let frozen =
-        members.iter().copied().find(|other| *other != who && !world.processes[*other].leads());
+        members.iter().copied().find(|other| *other != member && !world.processes[*other].is_coordinator());
     let frozen = frozen.filter(|_| members.len() > 2);
-    frozen.into_iter().for_each(|frozen| world.freeze(frozen, FAULTS));
-    let until = world.scene.now + FAULTS;
-    world.network.troubles.push(network::Trouble { kind: network::Kind::Unread(vec![who]), until });
-    world.hindered[who] = until;
-    world.act(Action::Reshare(rng.u32(4..=64)));
+    frozen.into_iter().for_each(|frozen| world.freeze(frozen, FAULTS_END));
+    let until = world.scene.now + FAULTS_END;
+    world.network.active_faults.push(network::ActiveFault { fault: network::Fault::PlanReadsLost(vec![member]), until });
+    world.hindered_until[member] = until;
+    world.apply(Action::Reshare(rng.u32(4..=64)));
     // Who coordinates has to resign first.
-    let leads = world.processes[who].leads();
-    play(
+    let is_coordinator = world.processes[member].is_coordinator();
+    run_until(
         world,
-        world.scene.now + bounds.stuck() + if leads { slow(GONE) + bounds.calm() } else { 0 },
+        world.scene.now + bounds.after_reshare_with_stuck_member() + if is_coordinator { on_slow_clock(GONE_AFTER) + bounds.after_faults_end() } else { 0 },
     );
     if let Some(next) = world.store.plan().and_then(|plan| plan.next) {
-        let text =
-            format!("{next} shares were asked for, and {who} keeps those of the former split");
-        world.scene.judge.broken(world.scene.now, "S2", text);
+        let message =
+            format!("{next} shares were asked for, and {member} keeps those of the former split");
+        world.scene.checker.add_violation(world.scene.now, "S2", message);
     }
     if let Some(frozen) = frozen {
         // It would see the plan at once: without it, it must not acquire what it held.
-        let (kind, until) = (network::Kind::Unread(vec![frozen]), world.scene.now + 2_500);
-        world.network.troubles.push(network::Trouble { kind, until });
-        world.hindered[frozen] = until;
+        let (kind, until) = (network::Fault::PlanReadsLost(vec![frozen]), world.scene.now + 2_500);
+        world.network.active_faults.push(network::ActiveFault { fault: kind, until });
+        world.hindered_until[frozen] = until;
         world.thaw(frozen);
-        play(world, world.scene.now + 5_000);
+        run_until(world, world.scene.now + 5_000);
     }
-    world.network.troubles.clear();
-    world.hindered[who] = world.scene.now;
-    expect(world, size, "the member could read the plan again", bounds.calm());
+    world.network.active_faults.clear();
+    world.hindered_until[member] = world.scene.now;
+    expect_balanced(world, size, "the member could read the plan again", bounds.after_faults_end());
 }
 
 /// All members stand still until a process without shares is about to lead, and go on in that moment.
-fn wake(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
-    let members = world.there();
-    members.iter().for_each(|who| world.freeze(*who, FAULTS));
-    let whole = world.join_whole();
-    let until = world.scene.now + bounds.whole();
+fn wake_during_takeover(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
+    let members = world.members();
+    members.iter().for_each(|index| world.freeze(*index, FAULTS_END));
+    let unsharded = world.join_unsharded();
+    let until = world.scene.now + bounds.after_full_outage();
     // A slow request: 200 ms each way.
-    world.network.way = 200;
+    world.network.max_latency = 200;
     let key = store::Key::Coordination;
-    let wins = |world: &World| {
-        world.processes[whole].candidates.get(&key).is_some_and(candidate::Candidate::wins)
+    let is_winning = |world: &World| {
+        world.processes[unsharded].candidates.get(&key).is_some_and(candidate::Candidate::is_winning)
     };
-    while world.scene.now < until && !wins(world) {
-        play(world, world.scene.now + 5);
+    while world.scene.now < until && !is_winning(world) {
+        run_until(world, world.scene.now + 5);
     }
-    if !wins(world) {
-        let text = format!("{whole} does not contend, and all members stand still");
-        world.scene.judge.broken(world.scene.now, "S2", text);
+    if !is_winning(world) {
+        let message = format!("{unsharded} does not contend, and all members stand still");
+        world.scene.checker.add_violation(world.scene.now, "S2", message);
     }
     // Signs would be seen at once: each of these members has to find out by itself that it may not work.
-    let (kind, until) = (network::Kind::Unsigned(members.clone()), world.scene.now + 2_000);
-    world.network.troubles.push(network::Trouble { kind, until });
-    for who in members {
-        play(world, world.scene.now + rng.u64(..200));
-        world.hindered[who] = world.scene.now;
-        world.thaw(who);
+    let (kind, until) = (network::Fault::SignsLost(members.clone()), world.scene.now + 2_000);
+    world.network.active_faults.push(network::ActiveFault { fault: kind, until });
+    for index in members {
+        run_until(world, world.scene.now + rng.u64(..200));
+        world.hindered_until[index] = world.scene.now;
+        world.thaw(index);
     }
-    play(world, world.scene.now + 2_000);
-    world.network.way = WAY;
-    expect(world, size, "members went on", bounds.back());
-    world.act(Action::End(whole));
-    expect(world, size, "it ended", bounds.calm());
+    run_until(world, world.scene.now + 2_000);
+    world.network.max_latency = MAX_LATENCY;
+    expect_balanced(world, size, "members went on", bounds.after_members_returned());
+    world.apply(Action::KillProcess(unsharded));
+    expect_balanced(world, size, "it ended", bounds.after_faults_end());
 }
 
 /// S2: what should be is so within that time.
-fn expect(world: &mut World, size: &Size, what: &str, bound: u64) {
-    play(world, world.scene.now + bound);
-    if let Err(text) = world.is_balanced(size.equal) {
-        world.scene.judge.broken(world.scene.now, "S2", format!("{bound} ms after {what}: {text}"));
+fn expect_balanced(world: &mut World, size: &Size, change: &str, bound: u64) {
+    run_until(world, world.scene.now + bound);
+    if let Err(message) = world.check_balanced(size.equal_weights) {
+        world.scene.checker.add_violation(world.scene.now, "S2", format!("{bound} ms after {change}: {message}"));
     }
 }

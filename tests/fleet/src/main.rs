@@ -10,7 +10,7 @@ use tenure_shares::mutants::Mutant;
 
 /// Members and shares in virtual time, with faults that a seed chooses.
 #[derive(Parser)]
-struct Flags {
+struct Arguments {
     /// Schedules to run
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
@@ -37,57 +37,57 @@ struct Flags {
 }
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
-    if let (Some(members), Some(shares)) = (flags.members, flags.shares) {
-        return large::run(flags.from, members, shares);
+    let arguments = Arguments::parse();
+    if let (Some(members), Some(shares)) = (arguments.members, arguments.shares) {
+        return large::run(arguments.from, members, shares);
     }
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let threads = flags.threads.unwrap_or(processors);
-    if flags.mutant.as_deref() == Some("all") {
-        return hunt(flags.seeds);
+    let threads = arguments.threads.unwrap_or(processors);
+    if arguments.mutant.as_deref() == Some("all") {
+        return hunt_mutants(arguments.seeds);
     }
-    let mutant = match flags.mutant.as_deref().map(named).transpose() {
+    let mutant = match arguments.mutant.as_deref().map(parse_mutant).transpose() {
         Ok(mutant) => mutant,
-        Err(text) => {
-            eprintln!("{text}");
+        Err(message) => {
+            eprintln!("{message}");
             return ExitCode::from(2);
         }
     };
-    let began = Instant::now();
-    let totals = campaign::run(flags.from, flags.seeds, threads, mutant);
+    let started_at = Instant::now();
+    let totals = campaign::run(arguments.from, arguments.seeds, threads, mutant);
     println!(
         "{} schedules, {} h of virtual time, {} plans, {} moves, in {:.1} s",
         totals.schedules,
-        totals.lasted / 3_600_000,
-        totals.plans,
-        totals.moves,
-        began.elapsed().as_secs_f64()
+        totals.virtual_ms / 3_600_000,
+        totals.plan_count,
+        totals.move_count,
+        started_at.elapsed().as_secs_f64()
     );
-    for outcome in &totals.failed {
+    for outcome in &totals.failures {
         println!("seed {}", outcome.seed);
         for violation in outcome.violations.iter().take(5) {
-            println!("  {:>8} ms  {}  {}", violation.at, violation.rule, violation.text);
+            println!("  {:>8} ms  {}  {}", violation.at, violation.rule, violation.message);
         }
     }
-    ExitCode::from(u8::from(!totals.failed.is_empty()))
+    ExitCode::from(u8::from(!totals.failures.is_empty()))
 }
 
-fn named(name: &str) -> Result<Mutant, String> {
-    let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-    named.ok_or_else(|| {
+fn parse_mutant(name: &str) -> Result<Mutant, String> {
+    let found = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
+    found.ok_or_else(|| {
         format!("There is no seeded bug {name}. There are {:?}, and `all`.", Mutant::ALL)
     })
 }
 
-fn hunt(seeds: u64) -> ExitCode {
-    let found = Mutant::ALL.map(|mutant| campaign::hunt(mutant, seeds));
-    for quarry in &found {
-        println!("{quarry}");
+fn hunt_mutants(seeds: u64) -> ExitCode {
+    let results = Mutant::ALL.map(|mutant| campaign::find_mutant(mutant, seeds));
+    for result in &results {
+        println!("{result}");
     }
-    let unbroken = campaign::unbroken(&found);
+    let unbroken = campaign::unbroken_rules(&results);
     if !unbroken.is_empty() {
         println!("broken by none: {}", unbroken.join(" "));
     }
-    let all = unbroken.is_empty() && found.iter().all(|quarry| quarry.seeds.is_some());
-    ExitCode::from(u8::from(!all))
+    let all_found = unbroken.is_empty() && results.iter().all(|result| result.schedules_needed.is_some());
+    ExitCode::from(u8::from(!all_found))
 }

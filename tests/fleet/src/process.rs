@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tenure_shares::{Act, Answer, Ask, Leader, Member, Pace, Running, Sign, Trouble, Will};
+use tenure_shares::{Action, StoreResponse, StoreRequest, Leader, Member, SignTiming, RunningShare, Sign, CoordinatorProblem, LastWill};
 
 use crate::candidate::{Candidate, Effect, Timing};
 use crate::clock::Clock;
-use crate::judge::{Judge, Looks};
+use crate::judge::{Checker, Observations};
 use crate::store::{Key, Op, Reply};
-use crate::supervisor::{Deed, Left};
+use crate::supervisor::{WillAction, LastWill};
 
 /// Who of a process sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum Sender {
     /// What it does as a member.
     Member,
     /// What it does as the coordinator in that term.
@@ -25,9 +25,9 @@ pub enum From {
 
 /// What is sent.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum RequestKind {
     /// About shares, and for a plan what its leader has looked at.
-    Shares(Ask, Option<Box<Looks>>),
+    Shares(StoreRequest, Option<Box<Observations>>),
     /// About an election.
     Election(Key, Op),
 }
@@ -36,22 +36,22 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The process.
-    pub who: usize,
+    pub process: usize,
     /// Which of its lives.
     pub life: u32,
     /// Who in it.
-    pub from: From,
+    pub sender: Sender,
     /// What.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// When it was sent, by the process's clock.
-    pub sent: u64,
+    pub sent_at: u64,
 }
 
 /// What became of it.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// About shares, and which operation of the store it was.
-    Shares(Answer, u64),
+    Shares(StoreResponse, u64),
     /// About an election.
     Election(Reply),
 }
@@ -61,17 +61,17 @@ pub struct Scene {
     /// True time, in milliseconds.
     pub now: u64,
     /// The judge.
-    pub judge: Judge,
+    pub checker: Checker,
     /// What is to be sent.
     pub outbox: Vec<Request>,
     /// Places of all names, and names of all places.
-    pub names: HashMap<String, usize>,
+    pub indexes_by_name: HashMap<String, usize>,
     /// The names by their places.
-    pub roll: Vec<String>,
+    pub names_by_index: Vec<String>,
     /// Periods of shares' elections.
     pub timing: Timing,
     /// How often signs come.
-    pub pace: Pace,
+    pub pace: SignTiming,
     /// The number of shares to begin with.
     pub shares: u32,
 }
@@ -79,7 +79,7 @@ pub struct Scene {
 /// A process.
 pub struct Process {
     /// Its place among all.
-    pub who: usize,
+    pub index: usize,
     /// Its name.
     pub name: String,
     /// What it can do.
@@ -91,27 +91,27 @@ pub struct Process {
     /// How often it was started.
     pub life: u32,
     /// It runs.
-    pub is_on: bool,
+    pub is_running: bool,
     /// It stands still until then.
-    pub frozen: Option<u64>,
+    pub frozen_until: Option<u64>,
     /// It was told to leave at that time of its clock.
-    pub leaves: Option<u64>,
+    pub leaving_since: Option<u64>,
     /// When it is woken next, in true time.
-    pub wakes: u64,
+    pub next_wake: u64,
     /// True if it has no shares: as the leader it runs all of the work.
-    pub whole: bool,
+    pub unsharded: bool,
     rng: Rng,
     member: Member,
-    leader: Option<(u64, Leader, Looks)>,
+    leader: Option<(u64, Leader, Observations)>,
     /// Its candidates.
     pub candidates: BTreeMap<Key, Candidate>,
     /// The version of the plan that it read last.
-    read: u64,
+    plan_version_read: u64,
     /// A sign is on its way.
-    signs: bool,
+    sign_pending: bool,
     /// The last will of the sign before the newest one.
-    former: Option<Will>,
-    taken_back: bool,
+    previous_will: Option<LastWill>,
+    sign_withdrawn: bool,
     changed: bool,
     serial: u64,
 }
@@ -119,9 +119,9 @@ pub struct Process {
 /// Between two polls of a coordinating candidate.
 const POLL: u64 = 4_000;
 /// A member that could not coordinate leaves the coordination to the others for so long.
-pub const OUT: u64 = 60_000;
+pub const COORDINATION_BACKOFF: u64 = 60_000;
 /// A process that leaves gives everything up then.
-const GRACE: u64 = 20_000;
+const LEAVE_GRACE: u64 = 20_000;
 
 /// In whole milliseconds, rounded up.
 pub(crate) fn milliseconds(at: Duration) -> u64 {
@@ -135,27 +135,27 @@ fn period(milliseconds: u64) -> Duration {
 impl Process {
     /// One that does not run yet.
     #[must_use]
-    pub fn new(who: usize, sign: Sign, zone: usize, clock: Clock) -> Self {
+    pub fn new(index: usize, sign: Sign, zone: usize, clock: Clock) -> Self {
         Self {
-            who,
+            index,
             name: sign.member.clone(),
-            member: Member::begin(sign.clone(), Duration::ZERO),
+            member: Member::new_joined(sign.clone(), Duration::ZERO),
             sign,
             zone,
             clock,
             life: 0,
-            is_on: false,
-            frozen: None,
-            leaves: None,
-            wakes: u64::MAX,
-            whole: false,
-            rng: Rng::with_seed(who as u64),
+            is_running: false,
+            frozen_until: None,
+            leaving_since: None,
+            next_wake: u64::MAX,
+            unsharded: false,
+            rng: Rng::with_seed(index as u64),
             leader: None,
             candidates: BTreeMap::new(),
-            read: 0,
-            signs: false,
-            former: None,
-            taken_back: false,
+            plan_version_read: 0,
+            sign_pending: false,
+            previous_will: None,
+            sign_withdrawn: false,
             changed: false,
             serial: 0,
         }
@@ -163,36 +163,36 @@ impl Process {
 
     /// It begins, or begins anew.
     pub fn start(&mut self, scene: &mut Scene) {
-        let now = self.clock.reads(scene.now);
+        let now = self.clock.now_at(scene.now);
         self.life += 1;
-        (self.is_on, self.frozen, self.leaves) = (true, None, None);
-        (self.wakes, self.read, self.taken_back) = (u64::MAX, 0, false);
-        (self.signs, self.former) = (false, None);
-        self.member = match self.whole {
-            true => Member::away(self.sign.clone()),
-            false => Member::begin(self.sign.clone(), period(now)),
+        (self.is_running, self.frozen_until, self.leaving_since) = (true, None, None);
+        (self.next_wake, self.plan_version_read, self.sign_withdrawn) = (u64::MAX, 0, false);
+        (self.sign_pending, self.previous_will) = (false, None);
+        self.member = match self.unsharded {
+            true => Member::new(self.sign.clone()),
+            false => Member::new_joined(self.sign.clone(), period(now)),
         };
-        let stop = if self.whole { scene.timing.stop } else { 0 };
-        self.begin(Key::Coordination, Timing { poll: POLL, stop, ..scene.timing }, now);
+        let stop_duration = if self.unsharded { scene.timing.stop_duration } else { 0 };
+        self.begin_candidate(Key::Coordination, Timing { poll: POLL, stop_duration, ..scene.timing }, now);
     }
 
     /// It dies.
     pub fn kill(&mut self, scene: &mut Scene) {
         for key in std::mem::take(&mut self.candidates).into_keys() {
-            scene.judge.stopped(key, self.who, self.life);
+            scene.checker.record_work_stopped(key, self.index, self.life);
         }
-        (self.is_on, self.leader, self.frozen) = (false, None, None);
+        (self.is_running, self.leader, self.frozen_until) = (false, None, None);
     }
 
     /// What its supervisor would send if it died now. `former`: the newest will of its sign is on its way to the
     /// supervisor, which has the one before.
     #[must_use]
-    pub fn wills(&self, former: bool) -> Vec<Left> {
-        let left = |deed, until| Left::new(self.who, deed, self.clock.at(until));
-        let leads = self.candidates.iter().filter_map(|(key, own)| Some((*key, own.lease()?)));
-        let releases = leads.map(|(key, (id, until))| left(Deed::Release(key, id), until));
-        let will = if former { self.former.as_ref() } else { self.member.will() };
-        let will = will.map(|will| left(Deed::Delete(will.sign.clone()), milliseconds(will.until)));
+    pub fn last_wills(&self, former: bool) -> Vec<LastWill> {
+        let last_will = |deed, until| LastWill::new(self.index, deed, self.clock.true_time_of(until));
+        let leases = self.candidates.iter().filter_map(|(key, candidate)| Some((*key, candidate.lease()?)));
+        let releases = leases.map(|(key, (id, until))| last_will(WillAction::Release(key, id), until));
+        let will = if former { self.previous_will.as_ref() } else { self.member.last_will() };
+        let will = will.map(|will| last_will(WillAction::Delete(will.sign.clone()), milliseconds(will.until)));
         releases.chain(will).collect()
     }
 
@@ -200,263 +200,263 @@ impl Process {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let of_share = |key: &Key| matches!(key, Key::Share(_));
-        !self.signs
-            && self.read > 0
-            && self.candidates.iter().all(|(key, own)| !of_share(key) || own.lease().is_some())
+        !self.sign_pending
+            && self.plan_version_read > 0
+            && self.candidates.iter().all(|(key, candidate)| !of_share(key) || candidate.lease().is_some())
     }
 
     /// It is told to leave.
     pub fn leave(&mut self, scene: &Scene) {
-        let now = self.clock.reads(scene.now);
-        self.leaves = Some(now);
+        let now = self.clock.now_at(scene.now);
+        self.leaving_since = Some(now);
         self.changed = true;
         self.member.leave(period(now));
-        if let Some((_, leader, looks)) = &mut self.leader {
+        if let Some((_, leader, observations)) = &mut self.leader {
             leader.leave(period(now));
-            looks.leaves = true;
+            observations.leaving = true;
         }
     }
 
     /// It coordinates.
     #[must_use]
-    pub fn leads(&self) -> bool {
+    pub fn is_coordinator(&self) -> bool {
         self.leader.is_some()
     }
 
-    fn begin(&mut self, key: Key, timing: Timing, now: u64) {
+    fn begin_candidate(&mut self, key: Key, timing: Timing, now: u64) {
         self.serial += 1;
         let mut candidate = Candidate::new(key, self.serial, timing, now);
-        candidate.whole = self.whole;
+        candidate.unsharded = self.unsharded;
         self.candidates.insert(key, candidate);
     }
 
     /// Takes an answer.
-    pub fn answered(&mut self, request: &Request, outcome: Outcome, scene: &mut Scene) {
-        let now = self.clock.reads(scene.now);
+    pub fn on_reply(&mut self, request: &Request, outcome: Outcome, scene: &mut Scene) {
+        let now = self.clock.now_at(scene.now);
         match (&request.kind, outcome) {
-            (Kind::Shares(ask, _), Outcome::Shares(answer, done)) => match request.from {
-                From::Member => self.member_answered(ask, answer, now),
-                From::Leader(term) => self.leader_answered(term, ask, answer, done, scene),
-                From::Candidate(..) => {}
+            (RequestKind::Shares(ask, _), Outcome::Shares(answer, done)) => match request.sender {
+                Sender::Member => self.on_member_reply(ask, answer, now),
+                Sender::Leader(term) => self.on_leader_reply(term, ask, answer, done, scene),
+                Sender::Candidate(..) => {}
             },
-            (Kind::Election(key, op), Outcome::Election(reply)) => {
+            (RequestKind::Election(key, op), Outcome::Election(reply)) => {
                 // It may have been frozen beyond its validity.
-                self.due(scene);
+                self.step_due_candidates(scene);
                 let Some(candidate) = self.candidates.get_mut(key) else { return };
-                if request.from == From::Candidate(*key, candidate.serial) {
-                    let (sent, own, before) = (request.sent, self.who, candidate.shows());
-                    let effects = candidate.answered(op, &reply, sent, own, now, &mut self.rng);
-                    self.changed |= candidate.shows() != before;
-                    self.obey(*key, effects, scene);
+                if request.sender == Sender::Candidate(*key, candidate.serial) {
+                    let (sent_at, process, before) = (request.sent_at, self.index, candidate.plan_inputs());
+                    let effects = candidate.on_reply(op, &reply, sent_at, process, now, &mut self.rng);
+                    self.changed |= candidate.plan_inputs() != before;
+                    self.apply_effects(*key, effects, scene);
                 }
             }
             _ => {}
         }
     }
 
-    fn member_answered(&mut self, ask: &Ask, answer: Answer, now: u64) {
-        if let Answer::Plan(plan, _) = &answer {
-            self.read = plan.version;
+    fn on_member_reply(&mut self, ask: &StoreRequest, answer: StoreResponse, now: u64) {
+        if let StoreResponse::Plan(plan, _) = &answer {
+            self.plan_version_read = plan.version;
         }
-        self.changed |= matches!(answer, Answer::Plan(..) | Answer::Unknown);
-        self.taken_back |= *ask == Ask::TakeBack && answer == Answer::Done;
-        self.signs &= !matches!(ask, Ask::Sign(_));
-        let before = self.member.will().cloned();
-        let unread = self.member.is_unread();
-        self.member.answered(ask, answer, period(now));
-        self.changed |= self.member.is_unread() != unread;
-        if self.member.will() != before.as_ref() {
-            self.former = before;
+        self.changed |= matches!(answer, StoreResponse::Plan(..) | StoreResponse::Unknown);
+        self.sign_withdrawn |= *ask == StoreRequest::WithdrawSign && answer == StoreResponse::Done;
+        self.sign_pending &= !matches!(ask, StoreRequest::WriteSign(_));
+        let before = self.member.last_will().cloned();
+        let was_unread = self.member.is_plan_unread();
+        self.member.on_response(ask, answer, period(now));
+        self.changed |= self.member.is_plan_unread() != was_unread;
+        if self.member.last_will() != before.as_ref() {
+            self.previous_will = before;
         }
     }
 
-    fn leader_answered(
+    fn on_leader_reply(
         &mut self,
-        of: u64,
-        ask: &Ask,
-        answer: Answer,
+        for_term: u64,
+        ask: &StoreRequest,
+        answer: StoreResponse,
         done: u64,
         scene: &mut Scene,
     ) {
-        let now = self.clock.reads(scene.now);
-        let Some((term, leader, looks)) = &mut self.leader else { return };
-        if of != *term {
+        let now = self.clock.now_at(scene.now);
+        let Some((term, leader, observations)) = &mut self.leader else { return };
+        if for_term != *term {
             return;
         }
         match &answer {
-            Answer::Signs(_) => looks.at.push((done, scene.now)),
-            Answer::Plan(plan, _) if looks.at.is_empty() => {
-                looks.found.extend(plan.members.iter().cloned())
+            StoreResponse::Signs(_) => observations.polls.push((done, scene.now)),
+            StoreResponse::Plan(plan, _) if observations.polls.is_empty() => {
+                observations.initial_members.extend(plan.members.iter().cloned())
             }
             _ => {}
         }
-        let next = leader.answered(ask, answer, self.member.signs(), period(now));
-        let resigns = matches!(leader.trouble(), Some(Trouble::Signs | Trouble::Rounds));
-        if resigns && let Some(coordinating) = self.candidates.get_mut(&Key::Coordination) {
-            coordinating.resign(now + OUT, now);
+        let next = leader.on_response(ask, answer, self.member.signs(), period(now));
+        let must_resign = matches!(leader.problem(), Some(CoordinatorProblem::Signs | CoordinatorProblem::Rounds));
+        if must_resign && let Some(coordination) = self.candidates.get_mut(&Key::Coordination) {
+            coordination.resign(now + COORDINATION_BACKOFF, now);
         }
-        self.lead(next, scene);
+        self.send_leader_request(next, scene);
     }
 
-    fn lead(&mut self, ask: Option<Ask>, scene: &mut Scene) {
-        let (Some(ask), Some((term, _, looks))) = (ask, &self.leader) else { return };
-        let looks = matches!(ask, Ask::WritePlan(..)).then(|| Box::new(looks.clone()));
-        self.send(From::Leader(*term), Kind::Shares(ask, looks), scene);
+    fn send_leader_request(&mut self, ask: Option<StoreRequest>, scene: &mut Scene) {
+        let (Some(ask), Some((term, _, observations))) = (ask, &self.leader) else { return };
+        let observations = matches!(ask, StoreRequest::WritePlan(..)).then(|| Box::new(observations.clone()));
+        self.send(Sender::Leader(*term), RequestKind::Shares(ask, observations), scene);
     }
 
-    fn send(&self, from: From, kind: Kind, scene: &mut Scene) {
-        let sent = self.clock.reads(scene.now);
-        scene.outbox.push(Request { who: self.who, life: self.life, from, kind, sent });
+    fn send(&self, sender: Sender, kind: RequestKind, scene: &mut Scene) {
+        let sent_at = self.clock.now_at(scene.now);
+        scene.outbox.push(Request { process: self.index, life: self.life, sender, kind, sent_at });
     }
 
-    fn obey(&mut self, key: Key, effects: Vec<Effect>, scene: &mut Scene) {
+    fn apply_effects(&mut self, key: Key, effects: Vec<Effect>, scene: &mut Scene) {
         let serial = self.candidates.get(&key).map_or(0, |candidate| candidate.serial);
         for effect in effects {
             match effect {
                 Effect::Send(op) => {
-                    self.send(From::Candidate(key, serial), Kind::Election(key, op), scene)
+                    self.send(Sender::Candidate(key, serial), RequestKind::Election(key, op), scene)
                 }
-                Effect::Works(until) => {
-                    let until = self.clock.at(until);
-                    let who = (self.who, self.life);
-                    scene.judge.works(key, who, self.whole, until, scene.now);
+                Effect::WorkUntil(until) => {
+                    let until = self.clock.true_time_of(until);
+                    let process = (self.index, self.life);
+                    scene.checker.record_work(key, process, self.unsharded, until, scene.now);
                 }
-                Effect::Stopped => scene.judge.stopped(key, self.who, self.life),
+                Effect::Stopped => scene.checker.record_work_stopped(key, self.index, self.life),
             }
         }
     }
 
     /// What is due of candidates.
-    fn due(&mut self, scene: &mut Scene) {
-        let now = self.clock.reads(scene.now);
-        let due = self.candidates.iter().filter(|(_, candidate)| candidate.wake() <= now);
-        for key in due.map(|(key, _)| *key).collect::<Vec<_>>() {
+    fn step_due_candidates(&mut self, scene: &mut Scene) {
+        let now = self.clock.now_at(scene.now);
+        let due_keys = self.candidates.iter().filter(|(_, candidate)| candidate.next_wake() <= now);
+        for key in due_keys.map(|(key, _)| *key).collect::<Vec<_>>() {
             let Some(candidate) = self.candidates.get_mut(&key) else { continue };
-            let before = candidate.shows();
+            let before = candidate.plan_inputs();
             let effects = candidate.step(now);
-            self.changed |= candidate.shows() != before;
-            self.obey(key, effects, scene);
+            self.changed |= candidate.plan_inputs() != before;
+            self.apply_effects(key, effects, scene);
         }
     }
 
     /// Does all that is due, and says when to be woken.
-    pub fn settle(&mut self, scene: &mut Scene) -> u64 {
-        let now = self.clock.reads(scene.now);
-        self.due(scene);
-        for ask in self.member.next(period(now)) {
-            self.signs |= matches!(ask, Ask::Sign(_));
-            self.send(From::Member, Kind::Shares(ask, None), scene);
+    pub fn run_due_work(&mut self, scene: &mut Scene) -> u64 {
+        let now = self.clock.now_at(scene.now);
+        self.step_due_candidates(scene);
+        for ask in self.member.next_requests(period(now)) {
+            self.sign_pending |= matches!(ask, StoreRequest::WriteSign(_));
+            self.send(Sender::Member, RequestKind::Shares(ask, None), scene);
         }
         self.coordinate(now, scene);
         if std::mem::take(&mut self.changed) {
-            self.act(now, scene);
+            self.apply_share_actions(now, scene);
         }
-        self.candidates.retain(|_, candidate| !candidate.is_over());
-        if self.leaves.is_some_and(|since| self.has_left(since, now)) {
+        self.candidates.retain(|_, candidate| !candidate.has_ended());
+        if self.leaving_since.is_some_and(|since| self.has_left(since, now)) {
             self.kill(scene);
             return u64::MAX;
         }
-        let candidates = self.candidates.values().map(Candidate::wake).min();
-        let leader = self.leader.as_ref().and_then(|(_, leader, _)| leader.wake());
-        let others = [self.member.wake(), leader].into_iter().flatten().map(milliseconds);
-        let leaves =
-            self.leaves.map(|since| if now < since + GRACE { since + GRACE } else { now + 1_000 });
-        let next = others.chain(candidates).chain(leaves).min().unwrap_or(u64::MAX / 2);
-        self.clock.at(next.min(u64::MAX / 2_000_000)).max(scene.now + 1)
+        let candidates = self.candidates.values().map(Candidate::next_wake).min();
+        let leader = self.leader.as_ref().and_then(|(_, leader, _)| leader.wake_at());
+        let others = [self.member.wake_at(), leader].into_iter().flatten().map(milliseconds);
+        let next_leave_check =
+            self.leaving_since.map(|since| if now < since + LEAVE_GRACE { since + LEAVE_GRACE } else { now + 1_000 });
+        let next = others.chain(candidates).chain(next_leave_check).min().unwrap_or(u64::MAX / 2);
+        self.clock.true_time_of(next.min(u64::MAX / 2_000_000)).max(scene.now + 1)
     }
 
     fn has_left(&self, since: u64, now: u64) -> bool {
-        self.candidates.is_empty() && (self.taken_back || now > since + GRACE + 5_000)
+        self.candidates.is_empty() && (self.sign_withdrawn || now > since + LEAVE_GRACE + 5_000)
     }
 
     fn coordinate(&mut self, now: u64, scene: &mut Scene) {
-        let coordinating = self.candidates.get(&Key::Coordination).filter(|_| !self.whole);
-        let term = coordinating.and_then(Candidate::leads);
+        let coordination = self.candidates.get(&Key::Coordination).filter(|_| !self.unsharded);
+        let term = coordination.and_then(Candidate::leading_term);
         if self.leader.as_ref().map(|(term, ..)| *term) != term {
             self.leader = term.map(|term| {
-                let leader = Leader::begin(
+                let leader = Leader::new(
                     &self.name,
                     term,
                     scene.shares,
-                    self.sign.pace,
+                    self.sign.timing,
                     2 * period(scene.timing.lease),
                     period(now),
                 );
-                (term, leader, Looks::default())
+                (term, leader, Observations::default())
             });
         }
-        if let Some(since) = self.leaves {
-            let waits = self.leader.as_ref().is_some_and(|(_, leader, _)| !leader.left());
-            if let Some(coordinating) = self.candidates.get_mut(&Key::Coordination)
-                && (!waits || now > since + 3_000)
+        if let Some(since) = self.leaving_since {
+            let must_wait = self.leader.as_ref().is_some_and(|(_, leader, _)| !leader.has_left());
+            if let Some(coordination) = self.candidates.get_mut(&Key::Coordination)
+                && (!must_wait || now > since + 3_000)
             {
-                coordinating.leave(now);
+                coordination.leave(now);
             }
-            if now >= since + GRACE {
+            if now >= since + LEAVE_GRACE {
                 self.candidates.values_mut().for_each(|candidate| candidate.leave(now));
             }
         }
         if let Some((_, leader, _)) = &mut self.leader {
-            let ask = leader.next(period(now));
-            self.lead(ask, scene);
+            let ask = leader.next_request(period(now));
+            self.send_leader_request(ask, scene);
         }
     }
 
     /// Does what the member says about shares.
-    fn act(&mut self, now: u64, scene: &mut Scene) {
-        let name = |who: usize| scene.roll.get(who).cloned();
+    fn apply_share_actions(&mut self, now: u64, scene: &mut Scene) {
+        let name = |index: usize| scene.names_by_index.get(index).cloned();
         let running = |(key, candidate): (&Key, &Candidate)| match key {
-            Key::Share(share) if !candidate.is_over() => {
-                let gives_to = candidate.gives_to().and_then(name);
-                Some(Running { share: *share, leads: candidate.holds(), gives_to })
+            Key::Share(share) if !candidate.has_ended() => {
+                let gives_to = candidate.handover_target().and_then(name);
+                Some(RunningShare { share: *share, is_leading: candidate.is_holding(), successor: gives_to })
             }
             _ => None,
         };
         let running = self.candidates.iter().filter_map(running).collect::<Vec<_>>();
-        let coordinating = self.candidates.get(&Key::Coordination);
-        let coordinated = coordinating.is_some_and(|candidate| candidate.coordinated);
-        for act in self.member.acts(&running, coordinated) {
-            self.judge_act(&act, scene);
-            if !coordinated && let Act::Begin(share) = act {
-                let text =
+        let coordination = self.candidates.get(&Key::Coordination);
+        let coordinated = coordination.is_some_and(|candidate| candidate.coordinated);
+        for action in self.member.actions(&running, coordinated) {
+            self.check_action(&action, scene);
+            if !coordinated && let Action::Begin(share) = action {
+                let message =
                     format!("{} contends for {share:?} though nobody coordinates", self.name);
-                scene.judge.broken(scene.now, "S4", text);
+                scene.checker.add_violation(scene.now, "S4", message);
             }
-            match act {
-                Act::Begin(share) => self.begin(Key::Share(share), scene.timing, now),
-                Act::HandOver(share, name) => {
-                    let to = scene.names.get(&name).copied();
+            match action {
+                Action::Begin(share) => self.begin_candidate(Key::Share(share), scene.timing, now),
+                Action::HandOver(share, name) => {
+                    let to = scene.indexes_by_name.get(&name).copied();
                     let candidate = self.candidates.get_mut(&Key::Share(share));
                     if let (Some(to), Some(candidate)) = (to, candidate) {
                         candidate.hand_over(to, now);
                     }
                 }
-                Act::End(share) => {
+                Action::End(share) => {
                     if let Some(candidate) = self.candidates.get_mut(&Key::Share(share)) {
                         candidate.leave(now);
                     }
                 }
             }
         }
-        self.due(scene);
+        self.step_due_candidates(scene);
     }
 
-    fn judge_act(&self, act: &Act, scene: &mut Scene) {
-        let (own, now) = (self.name.as_str(), scene.now);
-        let holds = |share| self.candidates.get(&Key::Share(share)).is_some_and(Candidate::holds);
-        scene.judge.obeys(
-            self.read,
-            |plan| match act {
-                Act::Begin(share) if plan.holder(*share) != Some(own) => Err(format!(
-                    "{own} contends for {share:?}, which the plan gives to {:?}",
+    fn check_action(&self, action: &Action, scene: &mut Scene) {
+        let (member, now) = (self.name.as_str(), scene.now);
+        let holds = |share| self.candidates.get(&Key::Share(share)).is_some_and(Candidate::is_holding);
+        scene.checker.check_against_plan(
+            self.plan_version_read,
+            |plan| match action {
+                Action::Begin(share) if plan.holder(*share) != Some(member) => Err(format!(
+                    "{member} contends for {share:?}, which the plan gives to {:?}",
                     plan.holder(*share)
                 )),
-                Act::HandOver(share, to) if plan.holder(*share) != Some(to) => Err(format!(
-                    "{own} gives {share:?} to {to}, and the plan to {:?}",
+                Action::HandOver(share, to) if plan.holder(*share) != Some(to) => Err(format!(
+                    "{member} gives {share:?} to {to}, and the plan to {:?}",
                     plan.holder(*share)
                 )),
-                Act::End(share) if holds(*share) && plan.holder(*share).is_some() => {
-                    Err(format!("{own} gives {share:?} up, which should not be left alone"))
+                Action::End(share) if holds(*share) && plan.holder(*share).is_some() => {
+                    Err(format!("{member} gives {share:?} up, which should not be left alone"))
                 }
                 _ => Ok(()),
             },

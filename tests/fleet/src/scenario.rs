@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::network::{Kind, Trouble};
+use crate::network::{Fault, ActiveFault};
 use crate::store::Key;
 use crate::world::World;
 
@@ -14,40 +14,40 @@ pub enum Action {
     /// One joins, and dies so much later.
     JoinAndDie(u64),
     /// One is told to leave.
-    Leave(Whom),
+    Leave(Target),
     /// One dies.
-    Kill(Whom),
+    Kill(Target),
     /// That process dies, if it is still in that life.
-    KillThat(usize, u32),
+    KillLife(usize, u32),
     /// The coordinator dies, and another one too.
-    KillTwo,
+    KillCoordinatorAndOther,
     /// One dies, and begins anew under its name so much later.
-    Restart(Whom, u64),
+    Restart(Target, u64),
     /// A process that died begins anew.
     Start(usize),
     /// One stands still for so long.
-    Freeze(Whom, u64),
+    Freeze(Target, u64),
     /// One is cut off for so long; or only the answers to it.
-    Cut(Whom, u64, bool),
+    Cut(Target, u64, bool),
     /// A zone is cut off for so long.
     CutZone(usize, u64),
     /// All processes of a zone die with their machines, and begin anew so much later.
     ZoneDies(usize, Option<u64>),
     /// The account or the network is like this for so long.
-    Trouble(Kind, u64),
+    Trouble(Fault, u64),
     /// Another number of shares is asked for.
     Reshare(u32),
     /// A process without shares begins, and dies so much later.
-    Whole(u64),
+    JoinUnsharded(u64),
     /// That process dies, also if it is the last one.
-    End(usize),
+    KillProcess(usize),
     /// The next plan comes so late, and its leader is dead by then.
     StaleWrite(u64),
 }
 
 /// Which process.
 #[derive(Clone, Copy, Debug)]
-pub enum Whom {
+pub enum Target {
     /// The coordinator.
     Leader,
     /// One of those that are on.
@@ -59,7 +59,7 @@ pub enum Whom {
 /// Zones that processes are in.
 pub const ZONES: usize = 3;
 /// So many members stay, whatever happens.
-const LEFT: usize = 2;
+const MIN_MEMBERS: usize = 2;
 
 /// Faults, and when they happen, in true milliseconds until `end`.
 #[must_use]
@@ -67,47 +67,47 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
     let mut faults = Vec::new();
     for _ in 0..rng.u64(3..=9) {
         let at = rng.u64(8_000..end - 15_000);
-        let long = rng.u64(1_000..=45_000);
-        let whom = match rng.u64(..3) {
-            0 => Whom::Leader,
-            _ => Whom::Any(rng.u64(..)),
+        let duration = rng.u64(1_000..=45_000);
+        let target = match rng.u64(..3) {
+            0 => Target::Leader,
+            _ => Target::Any(rng.u64(..)),
         };
         let zone = rng.usize(..ZONES);
         let action = match rng.u64(..24) {
             0..=2 => Action::Join,
             3 => Action::JoinAndDie(rng.u64(..3_000)),
-            4 | 5 => Action::Leave(whom),
-            6 | 7 => Action::Kill(whom),
-            8 => Action::KillTwo,
+            4 | 5 => Action::Leave(target),
+            6 | 7 => Action::Kill(target),
+            8 => Action::KillCoordinatorAndOther,
             // At once too, as a service manager does it.
-            9 | 20 => Action::Restart(whom, if rng.bool() { long / 2 } else { long / 40 }),
-            10 | 11 => Action::Freeze(whom, long),
-            12 => Action::Cut(whom, long, rng.bool()),
-            13 => Action::CutZone(zone, long),
-            14 => Action::ZoneDies(zone, rng.bool().then_some(long)),
-            15 => Action::Trouble(Kind::Throttled(rng.u64(100..=950)), long),
-            16 => Action::Trouble(Kind::Slow(rng.u64(200..=4_000)), long),
+            9 | 20 => Action::Restart(target, if rng.bool() { duration / 2 } else { duration / 40 }),
+            10 | 11 => Action::Freeze(target, duration),
+            12 => Action::Cut(target, duration, rng.bool()),
+            13 => Action::CutZone(zone, duration),
+            14 => Action::ZoneDies(zone, rng.bool().then_some(duration)),
+            15 => Action::Trouble(Fault::Throttled(rng.u64(100..=950)), duration),
+            16 => Action::Trouble(Fault::Slow(rng.u64(200..=4_000)), duration),
             17 => match rng.bool() {
-                true => Action::Trouble(Kind::Down, long / 3),
-                false => Action::Trouble(Kind::ReadOnly, long),
+                true => Action::Trouble(Fault::Down, duration / 3),
+                false => Action::Trouble(Fault::ReadOnly, duration),
             },
             18 => {
                 // Somebody who does not hear of it, and comes back.
                 if rng.bool() {
                     faults.push((
                         at - rng.u64(..4_000),
-                        Action::Freeze(Whom::Other(rng.u64(..)), 45_000),
+                        Action::Freeze(Target::Other(rng.u64(..)), 45_000),
                     ));
                 }
                 Action::Reshare(rng.u32(4..=64))
             }
-            22 | 23 => Action::Whole(long),
+            22 | 23 => Action::JoinUnsharded(duration),
             // Another one coordinates, just after a short trouble of all.
             21 => {
-                let (kind, short) =
-                    (rng.choice([Kind::Down, Kind::ReadOnly]), rng.u64(1_000..=9_000));
-                faults.push((at + short + rng.u64(..1_000), Action::Leave(Whom::Leader)));
-                Action::Trouble(kind.unwrap_or(Kind::Down), short)
+                let (kind, short_duration) =
+                    (rng.choice([Fault::Down, Fault::ReadOnly]), rng.u64(1_000..=9_000));
+                faults.push((at + short_duration + rng.u64(..1_000), Action::Leave(Target::Leader)));
+                Action::Trouble(kind.unwrap_or(Fault::Down), short_duration)
             }
             _ => {
                 faults.push((at + 50, Action::Join));
@@ -122,151 +122,151 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
 impl World {
     /// Those that are on and stay.
     #[must_use]
-    pub fn there(&self) -> Vec<usize> {
-        let there = self
+    pub fn members(&self) -> Vec<usize> {
+        let members = self
             .processes
             .iter()
-            .filter(|process| process.is_on && !process.whole && process.leaves.is_none());
-        there.map(|process| process.who).collect()
+            .filter(|process| process.is_running && !process.unsharded && process.leaving_since.is_none());
+        members.map(|process| process.index).collect()
     }
 
-    fn pick(&self, whom: Whom) -> Option<usize> {
-        let there = self.there();
-        let leader = there.iter().copied().find(|who| self.processes[*who].leads());
-        let index = |number: u64, of: &[usize]| {
-            of.get(usize::try_from(number % of.len().max(1) as u64).ok()?).copied()
+    fn select(&self, target: Target) -> Option<usize> {
+        let members = self.members();
+        let leader = members.iter().copied().find(|index| self.processes[*index].is_coordinator());
+        let pick_nth = |number: u64, indexes: &[usize]| {
+            indexes.get(usize::try_from(number % indexes.len().max(1) as u64).ok()?).copied()
         };
-        match whom {
-            Whom::Leader => leader,
-            Whom::Any(number) => index(number, &there),
-            Whom::Other(number) => {
+        match target {
+            Target::Leader => leader,
+            Target::Any(number) => pick_nth(number, &members),
+            Target::Other(number) => {
                 let others =
-                    there.into_iter().filter(|who| Some(*who) != leader).collect::<Vec<_>>();
-                index(number, &others)
+                    members.into_iter().filter(|index| Some(*index) != leader).collect::<Vec<_>>();
+                pick_nth(number, &others)
             }
         }
     }
 
     /// One that may go without too few being left.
-    fn spare(&self, whom: Whom) -> Option<usize> {
-        self.pick(whom).filter(|_| self.there().len() > LEFT)
+    fn select_expendable(&self, target: Target) -> Option<usize> {
+        self.select(target).filter(|_| self.members().len() > MIN_MEMBERS)
     }
 
     /// Lets it happen. Whom it happened to.
-    pub fn act(&mut self, action: Action) -> Option<usize> {
+    pub fn apply(&mut self, action: Action) -> Option<usize> {
         let now = self.scene.now;
         match action {
-            Action::Join => return Some(self.join_alike()),
-            Action::JoinAndDie(after) => {
-                let who = self.join_alike();
-                let life = self.processes[who].life;
-                self.at(now + after, crate::world::Event::Acts(Action::KillThat(who, life)));
-                return Some(who);
+            Action::Join => return Some(self.join_similar()),
+            Action::JoinAndDie(delay) => {
+                let index = self.join_similar();
+                let life = self.processes[index].life;
+                self.schedule(now + delay, crate::world::Event::Act(Action::KillLife(index, life)));
+                return Some(index);
             }
-            Action::Leave(whom) => {
-                let who = self.spare(whom)?;
-                self.leave(who);
-                return Some(who);
+            Action::Leave(target) => {
+                let index = self.select_expendable(target)?;
+                self.leave(index);
+                return Some(index);
             }
-            Action::Kill(whom) => {
-                let who = self.spare(whom)?;
-                self.die(who);
-                return Some(who);
+            Action::Kill(target) => {
+                let index = self.select_expendable(target)?;
+                self.kill_process(index);
+                return Some(index);
             }
-            Action::KillThat(who, life) => {
-                if self.processes[who].is_on
-                    && self.processes[who].life == life
-                    && self.there().len() > LEFT
+            Action::KillLife(index, life) => {
+                if self.processes[index].is_running
+                    && self.processes[index].life == life
+                    && self.members().len() > MIN_MEMBERS
                 {
-                    self.die(who);
+                    self.kill_process(index);
                 }
             }
-            Action::KillTwo => {
-                for whom in [Whom::Other(now), Whom::Leader] {
-                    self.act(Action::Kill(whom));
+            Action::KillCoordinatorAndOther => {
+                for target in [Target::Other(now), Target::Leader] {
+                    self.apply(Action::Kill(target));
                 }
             }
-            Action::Restart(whom, after) => {
-                let who = self.spare(whom)?;
-                self.die(who);
-                self.at(now + after, crate::world::Event::Acts(Action::Start(who)));
+            Action::Restart(target, delay) => {
+                let index = self.select_expendable(target)?;
+                self.kill_process(index);
+                self.schedule(now + delay, crate::world::Event::Act(Action::Start(index)));
             }
-            Action::Start(who) if !self.processes[who].is_on => self.start(who),
+            Action::Start(index) if !self.processes[index].is_running => self.start(index),
             Action::Start(_) => {}
-            Action::Freeze(whom, long) => self.freeze(self.pick(whom)?, long),
-            Action::Cut(whom, long, answers) => {
-                let who = self.pick(whom)?;
-                self.hindered[who] = self.hindered[who].max(now + long);
-                let kind = Kind::Cut(vec![who], answers);
-                self.network.troubles.push(Trouble { kind, until: now + long });
+            Action::Freeze(target, duration) => self.freeze(self.select(target)?, duration),
+            Action::Cut(target, duration, answers) => {
+                let index = self.select(target)?;
+                self.hindered_until[index] = self.hindered_until[index].max(now + duration);
+                let kind = Fault::Cut(vec![index], answers);
+                self.network.active_faults.push(ActiveFault { fault: kind, until: now + duration });
             }
-            Action::CutZone(zone, long) => {
-                let those = self.zone(zone);
-                for who in &those {
-                    self.hindered[*who] = self.hindered[*who].max(now + long);
+            Action::CutZone(zone, duration) => {
+                let processes = self.members_in_zone(zone);
+                for index in &processes {
+                    self.hindered_until[*index] = self.hindered_until[*index].max(now + duration);
                 }
-                let kind = Kind::Cut(those, false);
-                self.network.troubles.push(Trouble { kind, until: now + long });
+                let kind = Fault::Cut(processes, false);
+                self.network.active_faults.push(ActiveFault { fault: kind, until: now + duration });
             }
-            Action::ZoneDies(zone, after) => {
-                for who in self.zone(zone) {
-                    if self.there().len() <= LEFT {
+            Action::ZoneDies(zone, delay) => {
+                for index in self.members_in_zone(zone) {
+                    if self.members().len() <= MIN_MEMBERS {
                         break;
                     }
-                    self.kill(who);
-                    if let Some(after) = after {
-                        self.at(now + after, crate::world::Event::Acts(Action::Start(who)));
+                    self.kill(index);
+                    if let Some(delay) = delay {
+                        self.schedule(now + delay, crate::world::Event::Act(Action::Start(index)));
                     }
                 }
             }
-            Action::Trouble(kind, long) => {
+            Action::Trouble(kind, duration) => {
                 match kind {
-                    Kind::Down | Kind::ReadOnly => self.outages.push((now, now + long)),
-                    _ => self.uneven = self.uneven.max(now + long),
+                    Fault::Down | Fault::ReadOnly => self.outages.push((now, now + duration)),
+                    _ => self.uneven_until = self.uneven_until.max(now + duration),
                 }
-                self.network.troubles.push(Trouble { kind, until: now + long })
+                self.network.active_faults.push(ActiveFault { fault: kind, until: now + duration })
             }
             Action::Reshare(shares) => {
                 if let Some(plan) = self.store.reshare(shares) {
-                    self.scene.judge.asked(plan);
+                    self.scene.checker.set_requested_plan(plan);
                 }
             }
-            Action::Whole(long) => {
-                let who = self.join_whole();
-                self.at(now + long, crate::world::Event::Acts(Action::End(who)));
+            Action::JoinUnsharded(duration) => {
+                let index = self.join_unsharded();
+                self.schedule(now + duration, crate::world::Event::Act(Action::KillProcess(index)));
             }
-            Action::End(who) if self.processes[who].is_on => self.die(who),
-            Action::End(_) => {}
-            Action::StaleWrite(late) => self.stale_write = Some(late),
+            Action::KillProcess(index) if self.processes[index].is_running => self.kill_process(index),
+            Action::KillProcess(_) => {}
+            Action::StaleWrite(delay) => self.next_plan_delay = Some(delay),
         }
         None
     }
 
-    fn zone(&self, zone: usize) -> Vec<usize> {
-        let there = self.there().into_iter();
-        there.filter(|who| self.processes[*who].zone == zone).collect()
+    fn members_in_zone(&self, zone: usize) -> Vec<usize> {
+        let members = self.members().into_iter();
+        members.filter(|index| self.processes[*index].zone == zone).collect()
     }
 
     /// One that can do as much as another one that was there before.
-    fn join_alike(&mut self) -> usize {
-        let members = self.processes.iter().filter(|process| !process.whole).collect::<Vec<_>>();
-        let like = &members[members.len() / 2].sign;
-        let (weight, most, zone) = (like.weight, like.most, self.processes.len() % ZONES);
-        self.join(weight, most, zone)
+    fn join_similar(&mut self) -> usize {
+        let members = self.processes.iter().filter(|process| !process.unsharded).collect::<Vec<_>>();
+        let template = &members[members.len() / 2].sign;
+        let (weight, max_shares, zone) = (template.weight, template.max_shares, self.processes.len() % ZONES);
+        self.join(weight, max_shares, zone)
     }
 
     /// All faults are over.
-    pub fn calm(&mut self, way: u64) {
-        self.network.troubles.clear();
-        (self.network.way, self.network.rough, self.stale_write) = (way, 0, None);
-        self.supervisors.straight = true;
+    pub fn end_faults(&mut self, max_latency: u64) {
+        self.network.active_faults.clear();
+        (self.network.max_latency, self.network.fault_interval, self.next_plan_delay) = (max_latency, 0, None);
+        self.supervisors.reliable = true;
         let now = self.scene.now;
-        self.uneven = self.uneven.min(now);
-        self.hindered.iter_mut().for_each(|until| *until = now.min(*until));
-        for who in 0..self.processes.len() {
-            self.thaw(who);
-            if self.processes[who].whole {
-                self.act(Action::End(who));
+        self.uneven_until = self.uneven_until.min(now);
+        self.hindered_until.iter_mut().for_each(|until| *until = now.min(*until));
+        for index in 0..self.processes.len() {
+            self.thaw(index);
+            if self.processes[index].unsharded {
+                self.apply(Action::KillProcess(index));
             }
         }
     }
@@ -275,7 +275,7 @@ impl World {
     ///
     /// # Errors
     /// What is not so.
-    pub fn is_balanced(&self, equal: bool) -> Result<(), String> {
+    pub fn check_balanced(&self, equal_weights: bool) -> Result<(), String> {
         let plan = self.store.plan().ok_or("there is no plan")?;
         if let Some(next) = plan.next {
             return Err(format!(
@@ -283,33 +283,33 @@ impl World {
                 plan.shares.len()
             ));
         }
-        for share in plan.all() {
-            let worker = self.scene.judge.worker(Key::Share(share), self.scene.now);
-            let planned = plan.holder(share).and_then(|name| self.scene.names.get(name).copied());
-            if worker != planned || (planned.is_none() && equal) {
+        for share in plan.all_shares() {
+            let worker = self.scene.checker.worker(Key::Share(share), self.scene.now);
+            let planned = plan.holder(share).and_then(|name| self.scene.indexes_by_name.get(name).copied());
+            if worker != planned || (planned.is_none() && equal_weights) {
                 return Err(format!(
                     "{share:?} should be held by {planned:?}, and {worker:?} works for it"
                 ));
             }
         }
-        let there = self.there();
+        let members = self.members();
         if let Some(name) =
-            plan.members.iter().find(|name| there.iter().all(|who| self.scene.roll[*who] != **name))
+            plan.members.iter().find(|name| members.iter().all(|index| self.scene.names_by_index[*index] != **name))
         {
             return Err(format!("{name} is planned, and not there"));
         }
-        let held =
-            there.iter().map(|who| plan.of(&self.scene.roll[*who]).count()).collect::<Vec<_>>();
-        let signs = there.iter().map(|who| &self.processes[*who].sign).collect::<Vec<_>>();
-        let weights = signs.iter().map(|sign| u64::from(sign.weight)).sum::<u64>();
-        let unlimited = signs.iter().all(|sign| sign.most.is_none());
-        for (sign, held) in signs.iter().zip(&held) {
-            let part = plan.shares.len() as u64 * u64::from(sign.weight);
-            let (held, most) = (*held as u64, sign.most.map_or(u64::MAX, u64::from));
-            let fits = (part / weights..=part.div_ceil(weights)).contains(&held);
-            if held > most || (unlimited && !fits) {
+        let share_counts =
+            members.iter().map(|index| plan.shares_of(&self.scene.names_by_index[*index]).count()).collect::<Vec<_>>();
+        let signs = members.iter().map(|index| &self.processes[*index].sign).collect::<Vec<_>>();
+        let total_weight = signs.iter().map(|sign| u64::from(sign.weight)).sum::<u64>();
+        let unlimited = signs.iter().all(|sign| sign.max_shares.is_none());
+        for (sign, count) in signs.iter().zip(&share_counts) {
+            let weighted_shares = plan.shares.len() as u64 * u64::from(sign.weight);
+            let (count, max_shares) = (*count as u64, sign.max_shares.map_or(u64::MAX, u64::from));
+            let fits = (weighted_shares / total_weight..=weighted_shares.div_ceil(total_weight)).contains(&count);
+            if count > max_shares || (unlimited && !fits) {
                 return Err(format!(
-                    "{} holds {held} of {}: {signs:?}",
+                    "{} holds {count} of {}: {signs:?}",
                     sign.member,
                     plan.shares.len()
                 ));

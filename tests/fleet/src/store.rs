@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tenure_shares::mutants::{Mutant, is_active};
-use tenure_shares::{Answer, Ask, Listed, Plan, Share, Sign, Tag};
+use tenure_shares::{StoreResponse, StoreRequest, ListedSign, Plan, Share, Sign, Tag};
 
 /// An election: the coordinating one, or that of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub enum Op {
     /// Renew.
     Renew(Id),
     /// Name the successor on record.
-    Name(Id, usize),
+    NameSuccessor(Id, usize),
     /// Say beside the blob that one is ready, and under which lease id it will lead.
     Announce(Id),
     /// Read that.
@@ -45,7 +45,7 @@ pub enum Op {
     /// Release.
     Release(Id),
     /// Read lease and record of the coordinating election.
-    Look,
+    ReadCoordination,
     /// List signs and shares, as a candidate without shares does.
     ListSplit,
 }
@@ -77,7 +77,7 @@ pub struct State {
     /// Somebody holds the lease.
     pub leased: bool,
     /// The lease id of the poll holds it.
-    pub mine: bool,
+    pub held_by_caller: bool,
     /// Who is to take over.
     pub successor: Option<usize>,
     /// Nobody may contend any more.
@@ -102,24 +102,24 @@ struct Election {
 
 /// A sign of life as it lies there.
 #[derive(Clone, Debug)]
-pub struct Laid {
+pub struct StoredSign {
     sign: Sign,
     tag: u64,
     /// Of which life of its process.
     life: u32,
     /// When it was written.
-    at: u64,
+    written_at: u64,
     /// What the clock of its member said when it was sent.
-    pub by_their_clock: u64,
+    pub sent_at: u64,
 }
 
-impl Laid {
+impl StoredSign {
     /// The sign as a list shows it whose answer has that date, in whole seconds.
-    fn listed(&self, date: u64) -> Listed {
-        Listed {
+    fn to_listed(&self, date: u64) -> ListedSign {
+        ListedSign {
             sign: self.sign.clone(),
-            tag: text(self.tag),
-            age: Duration::from_secs(date - self.at / 1_000),
+            tag: format_tag(self.tag),
+            age: Duration::from_secs(date - self.written_at / 1_000),
         }
     }
 }
@@ -129,19 +129,19 @@ impl Laid {
 pub struct Store {
     rng: Rng,
     /// Milliseconds of a lease.
-    lease: u64,
+    lease_duration: u64,
     elections: BTreeMap<Key, Election>,
-    signs: BTreeMap<String, Laid>,
+    signs: BTreeMap<String, StoredSign>,
     plan: Option<(Plan, u64)>,
-    tags: u64,
+    last_tag: u64,
 }
 
 impl Store {
     /// An empty one, whose leases last so many milliseconds.
     #[must_use]
-    pub fn new(seed: u64, lease: u64) -> Self {
+    pub fn new(seed: u64, lease_duration: u64) -> Self {
         let rng = Rng::with_seed(seed);
-        Self { rng, lease, elections: BTreeMap::new(), signs: BTreeMap::new(), plan: None, tags: 0 }
+        Self { rng, lease_duration, elections: BTreeMap::new(), signs: BTreeMap::new(), plan: None, last_tag: 0 }
     }
 
     /// The plan.
@@ -153,12 +153,12 @@ impl Store {
     /// A command asks for another number of shares, between two other operations.
     pub fn reshare(&mut self, shares: u32) -> Option<&Plan> {
         let (plan, _) = self.plan.take()?;
-        let tag = self.tag();
+        let tag = self.next_tag();
         Some(&self.plan.insert((plan.reshare(shares), tag)).0)
     }
 
     /// The record of the coordinating election is deleted, whose terms were far ahead.
-    pub fn forget(&mut self) {
+    pub fn forget_coordination(&mut self) {
         self.elections.remove(&Key::Coordination);
         if let Some((plan, _)) = &mut self.plan {
             plan.term += 1_000_000;
@@ -171,96 +171,96 @@ impl Store {
         self.signs.contains_key(member)
     }
 
-    fn tag(&mut self) -> u64 {
-        self.tags += 1;
-        self.tags
+    fn next_tag(&mut self) -> u64 {
+        self.last_tag += 1;
+        self.last_tag
     }
 
     /// A request about shares, of a process of that name in that life.
     pub fn shares(
         &mut self,
-        ask: &Ask,
+        request: &StoreRequest,
         (name, life): (&str, u32),
-        their_clock: u64,
+        sender_clock: u64,
         now: u64,
-    ) -> Answer {
-        match ask {
-            Ask::Sign(sign) => {
-                let tag = self.tag();
-                let by_their_clock = their_clock;
-                let laid = Laid { sign: sign.clone(), tag, life, at: now, by_their_clock };
-                self.signs.insert(sign.member.clone(), laid);
-                Answer::Signed(text(tag))
+    ) -> StoreResponse {
+        match request {
+            StoreRequest::WriteSign(sign) => {
+                let tag = self.next_tag();
+                let sent_at = sender_clock;
+                let stored = StoredSign { sign: sign.clone(), tag, life, written_at: now, sent_at };
+                self.signs.insert(sign.member.clone(), stored);
+                StoreResponse::Signed(format_tag(tag))
             }
-            Ask::TakeBack => {
+            StoreRequest::WithdrawSign => {
                 self.signs.remove(name);
-                Answer::Done
+                StoreResponse::Done
             }
-            Ask::Remove(member, tag) => {
-                if self.signs.get(member).is_some_and(|laid| *tag == text(laid.tag)) {
+            StoreRequest::RemoveSign(member, tag) => {
+                if self.signs.get(member).is_some_and(|stored| *tag == format_tag(stored.tag)) {
                     self.signs.remove(member);
                 }
-                Answer::Done
+                StoreResponse::Done
             }
-            Ask::ReadPlan(unless) => match &self.plan {
-                None => Answer::NoPlan,
-                Some((_, tag)) if *unless == Some(text(*tag)) => Answer::SamePlan,
-                Some((plan, tag)) => Answer::Plan(plan.clone(), text(*tag)),
+            StoreRequest::ReadPlan(known_tag) => match &self.plan {
+                None => StoreResponse::NoPlan,
+                Some((_, tag)) if *known_tag == Some(format_tag(*tag)) => StoreResponse::PlanUnchanged,
+                Some((plan, tag)) => StoreResponse::Plan(plan.clone(), format_tag(*tag)),
             },
-            Ask::List => Answer::Signs(self.list(their_clock, now)),
-            Ask::WritePlan(plan, over) => {
-                let is = self.plan.as_ref().map(|(_, tag)| text(*tag));
-                if *over != is && !is_active(Mutant::PlanUnconditional) {
-                    return Answer::Refused;
+            StoreRequest::ListSigns => StoreResponse::Signs(self.list(sender_clock, now)),
+            StoreRequest::WritePlan(plan, expected) => {
+                let current = self.plan.as_ref().map(|(_, tag)| format_tag(*tag));
+                if *expected != current && !is_active(Mutant::PlanUnconditional) {
+                    return StoreResponse::Refused;
                 }
-                let tag = self.tag();
+                let tag = self.next_tag();
                 self.plan = Some((plan.clone(), tag));
-                Answer::Plan(plan.clone(), text(tag))
+                StoreResponse::Plan(plan.clone(), format_tag(tag))
             }
-            Ask::Close { shares, .. } => {
-                let closed = shares.iter().filter(|share| self.close(**share, now));
-                Answer::Closed(closed.copied().collect())
+            StoreRequest::CloseShares { shares, .. } => {
+                let closed = shares.iter().filter(|share| self.close_share(**share, now));
+                StoreResponse::Closed(closed.copied().collect())
             }
-            Ask::Break { share, .. } => {
+            StoreRequest::BreakLease { share, .. } => {
                 if let Some((id, until)) =
                     &mut self.elections.entry(Key::Share(*share)).or_default().lease
                 {
                     *id = BROKEN;
                     *until = if is_active(Mutant::BreaksAtOnce) { now } else { *until };
                 }
-                Answer::Done
+                StoreResponse::Done
             }
         }
     }
 
     /// A last will deletes the sign of that name, if it is still this one. Of which life it was; none: nothing was deleted.
-    pub fn delete(&mut self, name: &str, tag: &Tag) -> Option<u32> {
-        let fits = |laid: &&Laid| *tag == text(laid.tag) || is_active(Mutant::WillUnconditional);
-        let life = self.signs.get(name).filter(fits)?.life;
+    pub fn delete_sign(&mut self, name: &str, tag: &Tag) -> Option<u32> {
+        let matches_tag = |sign: &&StoredSign| *tag == format_tag(sign.tag) || is_active(Mutant::WillUnconditional);
+        let life = self.signs.get(name).filter(matches_tag)?.life;
         self.signs.remove(name);
         Some(life)
     }
 
-    fn list(&mut self, their_clock: u64, now: u64) -> Vec<Listed> {
+    fn list(&mut self, sender_clock: u64, now: u64) -> Vec<ListedSign> {
         // The clock that dates the answer may be ahead of that which dates what is written.
         let date = (now + self.rng.u64(..=1_000)) / 1_000;
         // What the leader's clock says, which is another one.
-        let fresh = |laid: &&Laid| {
-            !is_active(Mutant::TheirClocks) || their_clock < laid.by_their_clock + 15_000
+        let is_fresh = |sign: &&StoredSign| {
+            !is_active(Mutant::TheirClocks) || sender_clock < sign.sent_at + 15_000
         };
-        let laid = self.signs.values().filter(fresh);
-        laid.map(|laid| laid.listed(date)).collect()
+        let sign = self.signs.values().filter(is_fresh);
+        sign.map(|sign| sign.to_listed(date)).collect()
     }
 
     fn is_split(&self, now: u64) -> bool {
-        let is_alive = |laid: &Laid| laid.listed(now / 1_000).is_alive();
+        let is_alive = |sign: &StoredSign| sign.to_listed(now / 1_000).is_alive();
         let is_held = |(key, election): (&Key, &Election)| {
             matches!(key, Key::Share(_)) && election.lease.is_some_and(|(_, until)| now < until)
         };
         self.signs.values().any(is_alive) || self.elections.iter().any(is_held)
     }
 
-    fn close(&mut self, share: Share, now: u64) -> bool {
+    fn close_share(&mut self, share: Share, now: u64) -> bool {
         let election = self.elections.entry(Key::Share(share)).or_default();
         if election.lease.is_some_and(|(_, until)| now < until) {
             return false;
@@ -274,28 +274,28 @@ impl Store {
     }
 
     /// A request of a candidate.
-    pub fn election(&mut self, key: Key, op: &Op, pid: usize, now: u64) -> Reply {
+    pub fn election(&mut self, key: Key, op: &Op, process: usize, now: u64) -> Reply {
         // A1: up to 2 s early or late.
-        let until = now + self.lease - 2_000 + self.rng.u64(..=4_000);
+        let until = now + self.lease_duration - 2_000 + self.rng.u64(..=4_000);
         match op {
-            Op::Look => return self.election(Key::Coordination, &Op::Poll(None), pid, now),
+            Op::ReadCoordination => return self.election(Key::Coordination, &Op::Poll(None), process, now),
             Op::ListSplit => return Reply::Split(self.is_split(now)),
             _ => {}
         }
         let election = self.elections.entry(key).or_default();
-        let held = election.lease.filter(|(_, until)| now < *until).map(|(id, _)| id);
+        let held_by = election.lease.filter(|(_, until)| now < *until).map(|(id, _)| id);
         match op {
             Op::Poll(id) => Reply::State(State {
                 tag: election.tag,
-                leased: held.is_some(),
-                mine: held.is_some() && held == *id,
-                successor: election.successor.filter(|_| held.is_some()),
+                leased: held_by.is_some(),
+                held_by_caller: held_by.is_some() && held_by == *id,
+                successor: election.successor.filter(|_| held_by.is_some()),
                 closed: election.closed,
                 split: election.coordinator_term.is_some(),
                 coordinated: election.coordinator_term == Some(election.term),
             }),
             Op::Acquire(id, tag) => {
-                if *tag != election.tag || held.is_some_and(|held| held != *id) {
+                if *tag != election.tag || held_by.is_some_and(|holder| holder != *id) {
                     return Reply::Lost;
                 }
                 election.lease = Some((*id, until));
@@ -303,13 +303,13 @@ impl Store {
             }
             Op::Renew(id) => match &mut election.lease {
                 // The service renews a lease that ran out, too, where nobody wrote or acquired since.
-                Some((lease, end)) if lease == id => {
-                    *end = until;
+                Some((lease, expires)) if lease == id => {
+                    *expires = until;
                     Reply::Done
                 }
                 _ => Reply::Lost,
             },
-            Op::Raise(id, coordinates) if held == Some(*id) => {
+            Op::Raise(id, coordinates) if held_by == Some(*id) => {
                 election.term = (now / 1_000).max(election.term) + 1;
                 if *coordinates {
                     election.coordinator_term = Some(election.term);
@@ -319,35 +319,35 @@ impl Store {
                 (election.successor, election.announced) = (None, None);
                 Reply::Raised(election.term)
             }
-            Op::Name(id, successor) if held == Some(*id) => {
+            Op::NameSuccessor(id, successor) if held_by == Some(*id) => {
                 election.tag += 1;
                 election.successor = Some(*successor);
                 Reply::Done
             }
-            Op::Change(from, to) if held == Some(*from) => {
+            Op::Change(from, to) if held_by == Some(*from) => {
                 if let Some((id, _)) = &mut election.lease {
                     *id = *to;
                 }
                 Reply::Done
             }
-            Op::Release(id) if held == Some(*id) => {
+            Op::Release(id) if held_by == Some(*id) => {
                 election.lease = None;
                 Reply::Done
             }
-            Op::Raise(..) | Op::Name(..) | Op::Change(..) | Op::Release(_) => Reply::Lost,
-            Op::Look | Op::ListSplit => Reply::Unknown,
+            Op::Raise(..) | Op::NameSuccessor(..) | Op::Change(..) | Op::Release(_) => Reply::Lost,
+            Op::ReadCoordination | Op::ListSplit => Reply::Unknown,
             Op::Announce(id) => {
-                election.announced = Some((pid, *id, now));
+                election.announced = Some((process, *id, now));
                 Reply::Done
             }
             Op::ReadAnnouncement => {
                 let announced = election.announced;
-                Reply::Announcement(announced.map(|(pid, id, at)| (pid, id, now - at)))
+                Reply::Announcement(announced.map(|(process, id, at)| (process, id, now - at)))
             }
         }
     }
 }
 
-fn text(tag: u64) -> Tag {
+fn format_tag(tag: u64) -> Tag {
     Tag(tag.to_string())
 }

@@ -5,13 +5,13 @@ use fastrand::Rng;
 use tenure_shares::Tag;
 use tenure_shares::mutants::{Mutant, is_active};
 
-use crate::network::Fate;
+use crate::network::RequestOutcome;
 use crate::store::{Id, Key, Op};
-use crate::world::{Event, TIME_OUT, World};
+use crate::world::{Event, REQUEST_TIMEOUT, World};
 
 /// A last will.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum WillAction {
     /// Release the lease of that id.
     Release(Key, Id),
     /// Delete the sign of life, if it is this one.
@@ -20,15 +20,15 @@ pub enum Deed {
 
 /// A last will, as the supervisor of a process has it.
 #[derive(Clone, Debug)]
-pub struct Left {
+pub struct LastWill {
     /// The process.
-    pub who: usize,
+    pub process: usize,
     /// What is to be done.
-    pub deed: Deed,
+    pub action: WillAction,
     /// It is not sent afterwards, in true time.
     pub until: u64,
     /// Before it is sent again when nobody knows whether it was done.
-    pause: u64,
+    retry_delay: u64,
 }
 
 /// What becomes of last wills.
@@ -36,124 +36,124 @@ pub struct Left {
 pub struct Supervisors {
     rng: Rng,
     /// There are some.
-    pub there: bool,
+    pub enabled: bool,
     /// All is well from now on: each last will is sent, once and at once.
-    pub straight: bool,
+    pub reliable: bool,
     /// All that the process left that died last tells the others of its death, and lets them take over.
-    pub tell_all: bool,
+    pub wills_were_complete: bool,
 }
 
 /// A supervisor that has seen the end of all work sends so soon, when all is well.
-pub const SOON: u64 = 20;
+pub const MAX_SEND_DELAY: u64 = 20;
 /// A second copy of a request comes so much later at most.
-const TWICE: u64 = 30_000;
-const PAUSE: u64 = 100;
-const LONGEST_PAUSE: u64 = 1_000;
+const MAX_DUPLICATE_DELAY: u64 = 30_000;
+const FIRST_RETRY_DELAY: u64 = 100;
+const MAX_RETRY_DELAY: u64 = 1_000;
 
 impl Supervisors {
     /// Those of a schedule; half of the schedules have some.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let there = rng.bool();
-        Self { rng, there, straight: false, tell_all: false }
+        let enabled = rng.bool();
+        Self { rng, enabled, reliable: false, wills_were_complete: false }
     }
 
     /// The newest will of a sign has not come to the supervisor.
-    fn is_late(&mut self) -> bool {
-        !self.straight && self.rng.u8(..4) == 0
+    fn is_will_delayed(&mut self) -> bool {
+        !self.reliable && self.rng.u8(..4) == 0
     }
 
     /// After how long a will is sent, each time.
-    fn sendings(&mut self) -> Vec<u64> {
-        let soon = self.rng.u64(1..=SOON);
-        if self.straight {
-            return vec![soon];
+    fn send_delays(&mut self) -> Vec<u64> {
+        let prompt_delay = self.rng.u64(1..=MAX_SEND_DELAY);
+        if self.reliable {
+            return vec![prompt_delay];
         }
         match self.rng.u8(..8) {
             0 => Vec::new(),
-            1 => vec![soon, self.rng.u64(..TWICE)],
+            1 => vec![prompt_delay, self.rng.u64(..MAX_DUPLICATE_DELAY)],
             2 | 3 => vec![self.rng.u64(1..=20_000)],
             4 => vec![self.rng.u64(1..=200)],
-            _ => vec![soon],
+            _ => vec![prompt_delay],
         }
     }
 }
 
-impl Left {
+impl LastWill {
     /// One of that process.
     #[must_use]
-    pub fn new(who: usize, deed: Deed, until: u64) -> Self {
-        Self { who, deed, until, pause: PAUSE }
+    pub fn new(index: usize, action: WillAction, until: u64) -> Self {
+        Self { process: index, action, until, retry_delay: FIRST_RETRY_DELAY }
     }
 }
 
 impl World {
     /// A process dies, and its supervisor does not.
-    pub fn die(&mut self, who: usize) {
+    pub fn kill_process(&mut self, index: usize) {
         let supervisors = &mut self.supervisors;
-        let process = &self.processes[who];
-        supervisors.tell_all = supervisors.there && supervisors.straight && process.is_settled();
-        if supervisors.there {
-            let wills = process.wills(supervisors.is_late());
-            self.leave_wills(wills);
+        let process = &self.processes[index];
+        supervisors.wills_were_complete = supervisors.enabled && supervisors.reliable && process.is_settled();
+        if supervisors.enabled {
+            let wills = process.last_wills(supervisors.is_will_delayed());
+            self.schedule_wills(wills);
         }
-        self.kill(who);
+        self.kill(index);
     }
 
-    fn leave_wills(&mut self, wills: Vec<Left>) {
-        for left in wills {
-            for after in self.supervisors.sendings() {
-                self.at(self.scene.now + after, Event::Sends(Box::new(left.clone())));
+    fn schedule_wills(&mut self, wills: Vec<LastWill>) {
+        for will in wills {
+            for after in self.supervisors.send_delays() {
+                self.schedule(self.scene.now + after, Event::SendWill(Box::new(will.clone())));
             }
         }
     }
 
     /// That process stands still: a supervisor that took it for dead would have its sign deleted.
-    pub(crate) fn takes_for_dead(&mut self, who: usize) {
-        if is_active(Mutant::WillOfTheLiving) && self.supervisors.there {
-            let wills = self.processes[who].wills(false);
-            let of_sign = |left: &Left| matches!(left.deed, Deed::Delete(_));
-            self.leave_wills(wills.into_iter().filter(of_sign).collect());
+    pub(crate) fn treat_as_dead(&mut self, index: usize) {
+        if is_active(Mutant::WillOfTheLiving) && self.supervisors.enabled {
+            let wills = self.processes[index].last_wills(false);
+            let deletes_sign = |will: &LastWill| matches!(will.action, WillAction::Delete(_));
+            self.schedule_wills(wills.into_iter().filter(deletes_sign).collect());
         }
     }
 
     /// Sends it, and again until it is answered or of no use any more.
-    pub(crate) fn sends(&mut self, left: Left) {
+    pub(crate) fn send_will(&mut self, will: LastWill) {
         let now = self.scene.now;
-        if now >= left.until {
+        if now >= will.until {
             return;
         }
-        let again = match self.network.fate(left.who, None, now) {
-            Fate::Comes(there, back) => {
-                self.at(now + there, Event::Takes(Box::new(left.clone())));
-                if back.is_some_and(|back| there + back <= TIME_OUT) {
+        let timeout = match self.network.outcome(will.process, None, now) {
+            RequestOutcome::Delivered(request_delay, reply_delay) => {
+                self.schedule(now + request_delay, Event::ApplyWill(Box::new(will.clone())));
+                if reply_delay.is_some_and(|reply_delay| request_delay + reply_delay <= REQUEST_TIMEOUT) {
                     return;
                 }
-                TIME_OUT
+                REQUEST_TIMEOUT
             }
-            Fate::Lost => TIME_OUT,
-            Fate::Throttled(after) | Fate::Refused(after) => after,
+            RequestOutcome::Lost => REQUEST_TIMEOUT,
+            RequestOutcome::Throttled(after) | RequestOutcome::Refused(after) => after,
         };
-        let pause = LONGEST_PAUSE.min(2 * left.pause);
-        let at = now + again + left.pause;
-        self.at(at, Event::Sends(Box::new(Left { pause, ..left })));
+        let retry_delay = MAX_RETRY_DELAY.min(2 * will.retry_delay);
+        let at = now + timeout + will.retry_delay;
+        self.schedule(at, Event::SendWill(Box::new(LastWill { retry_delay, ..will })));
     }
 
     /// The store does it.
-    pub(crate) fn takes(&mut self, left: &Left) {
-        let (now, done) = (self.scene.now, self.next_done());
-        match &left.deed {
-            Deed::Release(key, id) => {
-                self.store.election(*key, &Op::Release(*id), left.who, now);
+    pub(crate) fn apply_will(&mut self, will: &LastWill) {
+        let (now, operation) = (self.scene.now, self.next_operation());
+        match &will.action {
+            WillAction::Release(key, id) => {
+                self.store.election(*key, &Op::Release(*id), will.process, now);
             }
-            Deed::Delete(tag) => {
-                let process = &self.processes[left.who];
-                let Some(life) = self.store.delete(&process.name, tag) else { return };
-                self.scene.judge.heard(&process.name, false, done, now);
-                if process.is_on && process.life == life {
-                    let text = format!("{} lives, and a last will deleted its sign", process.name);
-                    self.scene.judge.broken(now, "S3", text);
+            WillAction::Delete(tag) => {
+                let process = &self.processes[will.process];
+                let Some(life) = self.store.delete_sign(&process.name, tag) else { return };
+                self.scene.checker.record_sign(&process.name, false, operation, now);
+                if process.is_running && process.life == life {
+                    let message = format!("{} lives, and a last will deleted its sign", process.name);
+                    self.scene.checker.add_violation(now, "S3", message);
                 }
             }
         }

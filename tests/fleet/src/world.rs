@@ -4,53 +4,53 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
 use fastrand::Rng;
-use tenure_shares::{Answer, Ask, Pace, Sign};
+use tenure_shares::{StoreResponse, StoreRequest, SignTiming, Sign};
 
 use crate::candidate::Timing;
 use crate::clock::Clock;
-use crate::judge::Judge;
-use crate::network::{Fate, Network};
-use crate::process::{Kind, Outcome, Process, Request, Scene, milliseconds};
+use crate::judge::Checker;
+use crate::network::{RequestOutcome, Network};
+use crate::process::{RequestKind, Outcome, Process, Request, Scene, milliseconds};
 use crate::scenario::{Action, ZONES};
 use crate::store::{Op, Reply, Store};
-use crate::supervisor::{Left, Supervisors};
+use crate::supervisor::{LastWill, Supervisors};
 
 /// Milliseconds that a request may take.
-pub const TIME_OUT: u64 = 3_000;
+pub const REQUEST_TIMEOUT: u64 = 3_000;
 /// Of a lease.
 pub const LEASE: u64 = 15_000;
 
 /// So many bits number the operations of a millisecond.
-const MOMENT: u32 = 20;
+const OPERATION_BITS: u32 = 20;
 
 /// What was wrong with a process so long ago has no consequences any more.
-const SINCE: u64 = 30_000;
+const FAULT_AFTERMATH: u64 = 30_000;
 
 /// After which time those are replaced that are replaced sooner, in milliseconds.
-const QUICK: u64 = 3_000;
+const FAST_FAILOVER: u64 = 3_000;
 
 /// Something that happens at an instant.
 #[derive(Debug)]
 pub enum Event {
     /// A request comes to the store; its answer goes back in so long, or was given up.
-    Arrives(Box<Request>, Option<u64>),
+    RequestArrives(Box<Request>, Option<u64>),
     /// A request was answered.
-    Answered(Box<Request>, Outcome),
+    ReplyArrives(Box<Request>, Outcome),
     /// A process of that life has something to do.
-    Wakes(usize, u32),
+    Wake(usize, u32),
     /// A process that stood still goes on.
-    Thaws(usize, u32),
+    Thaw(usize, u32),
     /// A supervisor sends what a process left with it.
-    Sends(Box<Left>),
+    SendWill(Box<LastWill>),
     /// That comes to the store.
-    Takes(Box<Left>),
+    ApplyWill(Box<LastWill>),
     /// Something of the scenario.
-    Acts(Action),
+    Act(Action),
 }
 
 struct Entry {
     at: u64,
-    number: u64,
+    sequence: u64,
     event: Event,
 }
 
@@ -68,9 +68,9 @@ pub struct Requests {
     /// Renewals of leases.
     pub renewals: u64,
     /// Whatever else elections send.
-    pub elections: u64,
+    pub other_election_requests: u64,
     /// Whatever else is sent about shares.
-    pub others: u64,
+    pub other_share_requests: u64,
 }
 
 /// Everything.
@@ -86,23 +86,23 @@ pub struct World {
     /// What was sent.
     pub requests: Requests,
     /// The next plan that is written comes so much later, and its leader is dead by then.
-    pub stale_write: Option<u64>,
+    pub next_plan_delay: Option<u64>,
     /// What becomes of last wills.
     pub supervisors: Supervisors,
-    mixed: bool,
+    mixed_paces: bool,
     /// Until when each process was off, stood still or was cut off.
-    pub hindered: Vec<u64>,
+    pub hindered_until: Vec<u64>,
     /// Until when the account treated one request otherwise than another.
-    pub uneven: u64,
+    pub uneven_until: u64,
     /// From when and until when it took no signs, one time after the other.
     pub outages: Vec<(u64, u64)>,
     rng: Rng,
     queue: BinaryHeap<Reverse<Entry>>,
-    number: u64,
+    sequence: u64,
     /// Names the operation that the store did last: rises with each.
-    done: u64,
+    last_operation: u64,
     /// What came for processes that stand still.
-    held: HashMap<usize, Vec<Event>>,
+    frozen_events: HashMap<usize, Vec<Event>>,
 }
 
 /// What a world is made of.
@@ -113,130 +113,130 @@ pub struct Size {
     /// Members there will be at most, about.
     pub members: usize,
     /// Milliseconds that work takes to stop.
-    pub stop: u64,
+    pub stop_duration: u64,
     /// All weigh the same and have no limit.
-    pub equal: bool,
+    pub equal_weights: bool,
     /// Some are replaced sooner than others.
-    pub mixed: bool,
+    pub mixed_paces: bool,
 }
 
 impl World {
     /// An empty one.
     #[must_use]
-    pub fn new(seed: u64, size: Size, way: u64, rough: u64) -> Self {
-        let pace = Pace::of(std::time::Duration::from_millis(LEASE));
+    pub fn new(seed: u64, size: Size, max_latency: u64, fault_interval: u64) -> Self {
+        let pace = SignTiming::from_failover(std::time::Duration::from_millis(LEASE));
         let scene = Scene {
             now: 0,
-            judge: Judge::new(pace, size.equal),
+            checker: Checker::new(pace, size.equal_weights),
             outbox: Vec::new(),
-            names: HashMap::new(),
-            roll: Vec::new(),
-            timing: Timing { lease: LEASE, poll: 500, stop: size.stop },
+            indexes_by_name: HashMap::new(),
+            names_by_index: Vec::new(),
+            timing: Timing { lease: LEASE, poll: 500, stop_duration: size.stop_duration },
             pace,
             shares: size.shares,
         };
         Self {
             scene,
             store: Store::new(seed ^ 1, LEASE),
-            network: Network::new(seed ^ 2, way, rough),
+            network: Network::new(seed ^ 2, max_latency, fault_interval),
             processes: Vec::new(),
             requests: Requests::default(),
-            stale_write: None,
+            next_plan_delay: None,
             supervisors: Supervisors::new(seed ^ 4),
-            mixed: size.mixed,
-            hindered: Vec::new(),
-            uneven: if rough > 0 { u64::MAX / 2 } else { 0 },
+            mixed_paces: size.mixed_paces,
+            hindered_until: Vec::new(),
+            uneven_until: if fault_interval > 0 { u64::MAX / 2 } else { 0 },
             outages: Vec::new(),
             rng: Rng::with_seed(seed ^ 3),
             queue: BinaryHeap::new(),
-            number: 0,
-            done: 0,
-            held: HashMap::new(),
+            sequence: 0,
+            last_operation: 0,
+            frozen_events: HashMap::new(),
         }
     }
 
     /// A member begins.
-    pub fn join(&mut self, weight: u32, most: Option<u32>, zone: usize) -> usize {
-        self.begin(weight, most, zone, false)
+    pub fn join(&mut self, weight: u32, max_shares: Option<u32>, zone: usize) -> usize {
+        self.begin(weight, max_shares, zone, false)
     }
 
     /// A process begins that has no shares.
-    pub fn join_whole(&mut self) -> usize {
+    pub fn join_unsharded(&mut self) -> usize {
         self.begin(1, None, self.processes.len() % ZONES, true)
     }
 
-    fn begin(&mut self, weight: u32, most: Option<u32>, zone: usize, whole: bool) -> usize {
-        let who = self.processes.len();
-        let name = format!("member-{who}");
-        self.scene.names.insert(name.clone(), who);
-        self.scene.roll.push(name.clone());
+    fn begin(&mut self, weight: u32, max_shares: Option<u32>, zone: usize, unsharded: bool) -> usize {
+        let index = self.processes.len();
+        let name = format!("member-{index}");
+        self.scene.indexes_by_name.insert(name.clone(), index);
+        self.scene.names_by_index.push(name.clone());
         let mut pace = self.scene.pace;
-        if self.mixed && self.rng.bool() {
-            pace = Pace::of(std::time::Duration::from_millis(QUICK));
-            self.scene.judge.signs(&name, pace);
+        if self.mixed_paces && self.rng.bool() {
+            pace = SignTiming::from_failover(std::time::Duration::from_millis(FAST_FAILOVER));
+            self.scene.checker.set_pace(&name, pace);
         }
-        let sign = Sign { member: name, weight, most, pace };
+        let sign = Sign { member: name, weight, max_shares: most: max_shares, timing: pace };
         let clock = Clock::new(self.rng.u64(..3_600_000), self.rng.u64(990_000..=1_010_000));
-        let mut process = Process::new(who, sign, zone, clock);
-        process.whole = whole;
+        let mut process = Process::new(index, sign, zone, clock);
+        process.unsharded = unsharded;
         self.processes.push(process);
-        self.hindered.push(0);
-        self.start(who);
-        who
+        self.hindered_until.push(0);
+        self.start(index);
+        index
     }
 
     /// A process begins, or begins anew under its name.
-    pub fn start(&mut self, who: usize) {
+    pub fn start(&mut self, index: usize) {
         // It stays cut off where its former life was.
-        let cut = self.network.troubles.iter().filter(|trouble| trouble.cuts(who));
-        let cut = cut.map(|trouble| trouble.until).max().unwrap_or(0);
-        self.hindered[who] = cut.max(self.scene.now);
-        self.processes[who].start(&mut self.scene);
-        self.held.remove(&who);
-        self.settle(who);
+        let cut_off_until = self.network.active_faults.iter().filter(|trouble| trouble.cuts_off(index));
+        let cut_off_until = cut_off_until.map(|trouble| trouble.until).max().unwrap_or(0);
+        self.hindered_until[index] = cut_off_until.max(self.scene.now);
+        self.processes[index].start(&mut self.scene);
+        self.frozen_events.remove(&index);
+        self.run_process(index);
     }
 
     /// A process dies.
-    pub fn kill(&mut self, who: usize) {
-        self.processes[who].kill(&mut self.scene);
-        self.held.remove(&who);
+    pub fn kill(&mut self, index: usize) {
+        self.processes[index].kill(&mut self.scene);
+        self.frozen_events.remove(&index);
     }
 
     /// A process is told to leave.
-    pub fn leave(&mut self, who: usize) {
-        self.processes[who].leave(&self.scene);
-        self.settle(who);
+    pub fn leave(&mut self, index: usize) {
+        self.processes[index].leave(&self.scene);
+        self.run_process(index);
     }
 
     /// A process stands still for so long.
-    pub fn freeze(&mut self, who: usize, long: u64) {
-        let until = self.scene.now + long;
-        self.hindered[who] = self.hindered[who].max(until);
-        self.processes[who].frozen = Some(until);
-        let life = self.processes[who].life;
-        self.at(until, Event::Thaws(who, life));
-        self.takes_for_dead(who);
+    pub fn freeze(&mut self, index: usize, duration: u64) {
+        let until = self.scene.now + duration;
+        self.hindered_until[index] = self.hindered_until[index].max(until);
+        self.processes[index].frozen_until = Some(until);
+        let life = self.processes[index].life;
+        self.schedule(until, Event::Thaw(index, life));
+        self.treat_as_dead(index);
     }
 
     /// It goes on.
-    pub fn thaw(&mut self, who: usize) {
-        if self.processes[who].frozen.take().is_none() {
+    pub fn thaw(&mut self, index: usize) {
+        if self.processes[index].frozen_until.take().is_none() {
             return;
         }
-        self.settle(who);
-        for event in self.held.remove(&who).unwrap_or_default() {
-            self.happens(event);
+        self.run_process(index);
+        for event in self.frozen_events.remove(&index).unwrap_or_default() {
+            self.handle(event);
         }
     }
 
     /// Something is to happen then.
-    pub fn at(&mut self, at: u64, event: Event) {
-        self.number += 1;
-        self.queue.push(Reverse(Entry { at, number: self.number, event }));
+    pub fn schedule(&mut self, at: u64, event: Event) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Entry { at, sequence: self.sequence, event }));
     }
 
     /// Goes on until that instant, or until an action, which is not done yet.
-    pub fn run(&mut self, until: u64) -> Option<Action> {
+    pub fn run_until(&mut self, until: u64) -> Option<Action> {
         while let Some(Reverse(entry)) = self.queue.pop() {
             if entry.at > until {
                 self.queue.push(Reverse(entry));
@@ -244,53 +244,53 @@ impl World {
             }
             self.scene.now = entry.at;
             match entry.event {
-                Event::Acts(action) => return Some(action),
-                event => self.happens(event),
+                Event::Act(action) => return Some(action),
+                event => self.handle(event),
             }
         }
         self.scene.now = until;
         None
     }
 
-    fn happens(&mut self, event: Event) {
-        let (who, life) = match &event {
-            Event::Arrives(..) | Event::Sends(_) | Event::Takes(_) | Event::Acts(_) => {
+    fn handle(&mut self, event: Event) {
+        let (index, life) = match &event {
+            Event::RequestArrives(..) | Event::SendWill(_) | Event::ApplyWill(_) | Event::Act(_) => {
                 (usize::MAX, 0)
             }
-            Event::Answered(request, _) => (request.who, request.life),
-            Event::Wakes(who, life) | Event::Thaws(who, life) => (*who, *life),
+            Event::ReplyArrives(request, _) => (request.process, request.life),
+            Event::Wake(index, life) | Event::Thaw(index, life) => (*index, *life),
         };
-        if let Some(process) = self.processes.get(who) {
-            if !process.is_on || process.life != life {
+        if let Some(process) = self.processes.get(index) {
+            if !process.is_running || process.life != life {
                 return;
             }
-            if process.frozen.is_some_and(|until| until > self.scene.now) {
-                self.held.entry(who).or_default().push(event);
+            if process.frozen_until.is_some_and(|until| until > self.scene.now) {
+                self.frozen_events.entry(index).or_default().push(event);
                 return;
             }
         }
         match event {
-            Event::Arrives(request, back) => self.arrives(request, back),
-            Event::Answered(request, outcome) => {
-                self.processes[who].answered(&request, outcome, &mut self.scene);
-                self.settle(who);
+            Event::RequestArrives(request, reply_delay) => self.arrive(request, reply_delay),
+            Event::ReplyArrives(request, outcome) => {
+                self.processes[index].on_reply(&request, outcome, &mut self.scene);
+                self.run_process(index);
             }
-            Event::Wakes(..) if self.processes[who].wakes > self.scene.now => {}
-            Event::Wakes(..) => self.settle(who),
-            Event::Thaws(..) => self.thaw(who),
-            Event::Sends(left) => self.sends(*left),
-            Event::Takes(left) => self.takes(&left),
-            Event::Acts(_) => {}
+            Event::Wake(..) if self.processes[index].next_wake > self.scene.now => {}
+            Event::Wake(..) => self.run_process(index),
+            Event::Thaw(..) => self.thaw(index),
+            Event::SendWill(will) => self.send_will(*will),
+            Event::ApplyWill(will) => self.apply_will(&will),
+            Event::Act(_) => {}
         }
     }
 
-    fn settle(&mut self, who: usize) {
-        let process = &mut self.processes[who];
-        let (next, before) = (process.settle(&mut self.scene), process.wakes);
-        if process.is_on && (next < before || before <= self.scene.now) {
-            process.wakes = next;
+    fn run_process(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        let (next_wake, before) = (process.run_due_work(&mut self.scene), process.next_wake);
+        if process.is_running && (next_wake < before || before <= self.scene.now) {
+            process.next_wake = next_wake;
             let life = process.life;
-            self.at(next, Event::Wakes(who, life));
+            self.schedule(next_wake, Event::Wake(index, life));
         }
         for request in std::mem::take(&mut self.scene.outbox) {
             self.send(request);
@@ -299,143 +299,143 @@ impl World {
 
     fn send(&mut self, request: Request) {
         self.requests.count(&request.kind);
-        let ask = match &request.kind {
-            Kind::Shares(ask, _) => Some(ask),
-            Kind::Election(..) => None,
+        let share_request = match &request.kind {
+            RequestKind::Shares(share_request, _) => Some(share_request),
+            RequestKind::Election(..) => None,
         };
         let now = self.scene.now;
-        let mut fate = self.network.fate(request.who, ask, now);
-        if matches!(ask, Some(Ask::WritePlan(..)))
-            && let Some(late) = self.stale_write.take()
+        let mut delivery = self.network.outcome(request.process, share_request, now);
+        if matches!(share_request, Some(StoreRequest::WritePlan(..)))
+            && let Some(delay) = self.next_plan_delay.take()
         {
-            fate = Fate::Comes(late, None);
-            self.at(now + 100, Event::Acts(Action::KillThat(request.who, request.life)));
+            delivery = RequestOutcome::Delivered(delay, None);
+            self.schedule(now + 100, Event::Act(Action::KillLife(request.process, request.life)));
         }
         // A sign must not delay the next one.
-        let time_out = match ask {
-            Some(Ask::Sign(sign)) => TIME_OUT.min(milliseconds(sign.pace.sign())),
-            _ => TIME_OUT,
+        let timeout = match share_request {
+            Some(StoreRequest::WriteSign(sign)) => REQUEST_TIMEOUT.min(milliseconds(sign.timing.interval())),
+            _ => REQUEST_TIMEOUT,
         };
-        let (at, outcome) = match fate {
-            Fate::Comes(there, back) => {
-                let back = back.filter(|back| there + back <= time_out);
-                if back.is_some() {
-                    return self.at(now + there, Event::Arrives(Box::new(request), back));
+        let (at, outcome) = match delivery {
+            RequestOutcome::Delivered(request_delay, reply_delay) => {
+                let reply_delay = reply_delay.filter(|reply_delay| request_delay + reply_delay <= timeout);
+                if reply_delay.is_some() {
+                    return self.schedule(now + request_delay, Event::RequestArrives(Box::new(request), reply_delay));
                 }
-                self.at(now + there, Event::Arrives(Box::new(request.clone()), None));
-                (now + time_out, unknown(&request.kind))
+                self.schedule(now + request_delay, Event::RequestArrives(Box::new(request.clone()), None));
+                (now + timeout, unknown_outcome(&request.kind))
             }
-            Fate::Lost => (now + time_out, unknown(&request.kind)),
-            Fate::Throttled(after) => (now + after, unknown(&request.kind)),
-            Fate::Refused(after) => (now + after, Outcome::Shares(Answer::Refused, now)),
+            RequestOutcome::Lost => (now + timeout, unknown_outcome(&request.kind)),
+            RequestOutcome::Throttled(delay) => (now + delay, unknown_outcome(&request.kind)),
+            RequestOutcome::Refused(delay) => (now + delay, Outcome::Shares(StoreResponse::Refused, now)),
         };
-        self.at(at, Event::Answered(Box::new(request), outcome));
+        self.schedule(at, Event::ReplyArrives(Box::new(request), outcome));
     }
 
     /// Two operations of one millisecond have an order.
-    pub(crate) fn next_done(&mut self) -> u64 {
-        self.done = (self.done + 1).max(self.scene.now << MOMENT);
-        self.done
+    pub(crate) fn next_operation(&mut self) -> u64 {
+        self.last_operation = (self.last_operation + 1).max(self.scene.now << OPERATION_BITS);
+        self.last_operation
     }
 
-    fn arrives(&mut self, request: Box<Request>, back: Option<u64>) {
+    fn arrive(&mut self, request: Box<Request>, reply_delay: Option<u64>) {
         let now = self.scene.now;
-        let done = self.next_done();
-        let process = &self.processes[request.who];
+        let operation = self.next_operation();
+        let process = &self.processes[request.process];
         let name = &process.name;
         let outcome = match &request.kind {
-            Kind::Election(key, op) => {
-                Outcome::Election(self.store.election(*key, op, request.who, now))
+            RequestKind::Election(key, op) => {
+                Outcome::Election(self.store.election(*key, op, request.process, now))
             }
-            Kind::Shares(ask, looks) => {
+            RequestKind::Shares(share_request, observations) => {
                 // Lists are read by the clock of who takes them.
-                let clock = match ask {
-                    Ask::List => process.clock.reads(now),
-                    _ => request.sent,
+                let sender_clock = match share_request {
+                    StoreRequest::ListSigns => process.clock.now_at(now),
+                    _ => request.sent_at,
                 };
-                let answer = self.store.shares(ask, (name, request.life), clock, now);
-                let judge = &mut self.scene.judge;
-                match (ask, &answer) {
-                    (Ask::Sign(_), _) => judge.heard(name, true, done, now),
-                    (Ask::TakeBack, _) => judge.heard(name, false, done, now),
-                    (Ask::Remove(of, _), _) if !self.store.has_sign(of) => {
-                        judge.heard(of, false, done, now)
+                let answer = self.store.shares(share_request, (name, request.life), sender_clock, now);
+                let checker = &mut self.scene.checker;
+                match (share_request, &answer) {
+                    (StoreRequest::WriteSign(_), _) => checker.record_sign(name, true, operation, now),
+                    (StoreRequest::WithdrawSign, _) => checker.record_sign(name, false, operation, now),
+                    (StoreRequest::RemoveSign(member, _), _) if !self.store.has_sign(member) => {
+                        checker.record_sign(member, false, operation, now)
                     }
-                    (Ask::WritePlan(plan, _), Answer::Plan(..)) => {
-                        let looks = looks.clone().unwrap_or_default();
-                        let looked = looks.at.last().map_or(0, |(_, at)| *at);
-                        let sound = |name: &str| {
-                            let who = self.scene.names.get(name).copied();
-                            who.is_some_and(|who| {
-                                let wrong = self.hindered[who].max(self.uneven);
-                                self.processes[who].is_on && over(wrong, &self.outages) < looked
+                    (StoreRequest::WritePlan(plan, _), StoreResponse::Plan(..)) => {
+                        let observations = observations.clone().unwrap_or_default();
+                        let last_poll = observations.polls.last().map_or(0, |(_, at)| *at);
+                        let was_healthy = |name: &str| {
+                            let index = self.scene.indexes_by_name.get(name).copied();
+                            index.is_some_and(|index| {
+                                let wrong_until = self.hindered_until[index].max(self.uneven_until);
+                                self.processes[index].is_running && aftermath_end(wrong_until, &self.outages) < last_poll
                             })
                         };
-                        judge.planned(plan, (name, &looks), sound, now);
+                        checker.record_plan(plan, (name, &observations), was_healthy, now);
                     }
                     _ => {}
                 }
-                Outcome::Shares(answer, done)
+                Outcome::Shares(answer, operation)
             }
         };
-        if let Some(back) = back {
-            self.at(now + back, Event::Answered(request, outcome));
+        if let Some(reply_delay) = reply_delay {
+            self.schedule(now + reply_delay, Event::ReplyArrives(request, outcome));
         }
     }
 }
 
 /// When what was wrong with a process until then has no consequences any more. As long as an account takes no signs, nobody
 /// can make up for one that was missing.
-fn over(wrong: u64, outages: &[(u64, u64)]) -> u64 {
-    let later = |wrong: u64, (from, until): &(u64, u64)| match *from < wrong + SINCE {
-        true => wrong.max(*until),
-        false => wrong,
+fn aftermath_end(wrong_until: u64, outages: &[(u64, u64)]) -> u64 {
+    let extend = |wrong_until: u64, (from, until): &(u64, u64)| match *from < wrong_until + FAULT_AFTERMATH {
+        true => wrong_until.max(*until),
+        false => wrong_until,
     };
-    outages.iter().fold(wrong, later) + SINCE
+    outages.iter().fold(wrong_until, extend) + FAULT_AFTERMATH
 }
 
 /// When the store did that operation.
-pub(crate) fn time_of(done: u64) -> u64 {
-    done >> MOMENT
+pub(crate) fn operation_time(operation: u64) -> u64 {
+    operation >> OPERATION_BITS
 }
 
-fn unknown(kind: &Kind) -> Outcome {
+fn unknown_outcome(kind: &RequestKind) -> Outcome {
     match kind {
-        Kind::Shares(..) => Outcome::Shares(Answer::Unknown, 0),
-        Kind::Election(..) => Outcome::Election(Reply::Unknown),
+        RequestKind::Shares(..) => Outcome::Shares(StoreResponse::Unknown, 0),
+        RequestKind::Election(..) => Outcome::Election(Reply::Unknown),
     }
 }
 
 impl Requests {
-    fn count(&mut self, kind: &Kind) {
+    fn count(&mut self, kind: &RequestKind) {
         let counter = match kind {
-            Kind::Shares(Ask::Sign(_), _) => &mut self.signs,
-            Kind::Shares(Ask::ReadPlan(_), _) => &mut self.reads,
-            Kind::Shares(Ask::List, _) => &mut self.lists,
-            Kind::Shares(Ask::WritePlan(..), _) => &mut self.plans,
-            Kind::Shares(..) => &mut self.others,
-            Kind::Election(_, Op::Renew(_)) => &mut self.renewals,
-            Kind::Election(..) => &mut self.elections,
+            RequestKind::Shares(StoreRequest::WriteSign(_), _) => &mut self.signs,
+            RequestKind::Shares(StoreRequest::ReadPlan(_), _) => &mut self.reads,
+            RequestKind::Shares(StoreRequest::ListSigns, _) => &mut self.lists,
+            RequestKind::Shares(StoreRequest::WritePlan(..), _) => &mut self.plans,
+            RequestKind::Shares(..) => &mut self.other_share_requests,
+            RequestKind::Election(_, Op::Renew(_)) => &mut self.renewals,
+            RequestKind::Election(..) => &mut self.other_election_requests,
         };
         *counter += 1;
     }
 
     /// All of them.
     #[must_use]
-    pub fn all(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.signs
             + self.reads
             + self.lists
             + self.plans
             + self.renewals
-            + self.elections
-            + self.others
+            + self.other_election_requests
+            + self.other_share_requests
     }
 }
 
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
+        (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
 }
 

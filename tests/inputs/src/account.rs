@@ -1,7 +1,7 @@
 //! Connection strings, addresses and SAS.
 
 use tenure_azure::account::Account;
-use tenure_azure::credential::Pass;
+use tenure_azure::credential::AuthSource;
 use tenure_azure::endpoint::Endpoint;
 use tenure_azure::sas::Sas;
 use tenure_azure::{BlobName, Operation, Request};
@@ -25,15 +25,15 @@ pub(crate) fn assert_sendable(request: &Request) {
 pub fn account(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let _ = Endpoint::parse(text);
-    let _ = Endpoint::of_account(text);
+    let _ = Endpoint::parse_account(text);
     if let Ok(sas) = Sas::parse(text) {
-        let _ = (sas.times(wall()), sas.bounds(), sas.is_for_one_blob());
+        let _ = (sas.validity_note(wall()), sas.validity_bounds(), sas.is_for_one_blob());
         assert_eq!(format!("{sas:?}"), "Sas(Secret(..))");
     }
     match Account::from_connection_string(text) {
         Ok(account) => {
             let election = BlobName::parse("leases/leader").unwrap();
-            let authorization = account.credential().authorization(&Pass::Own);
+            let authorization = account.credential().authorization(&AuthSource::Credential);
             let read = Operation::Read { lease: None };
             assert_sendable(&read.request(&account, &election, wall(), 3, authorization));
         }

@@ -11,20 +11,20 @@ pub(crate) fn wall() -> DateTime<Utc> {
 }
 
 /// An answer as text: the status, a line for each header, an empty line, the body.
-pub(crate) struct Written<'a> {
+pub(crate) struct RawAnswer<'a> {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) body: &'a [u8],
 }
 
-impl<'a> Written<'a> {
+impl<'a> RawAnswer<'a> {
     /// Returns `None` where the first line is no status: the request has no answer then.
     pub(crate) fn read(text: &'a [u8]) -> Option<Self> {
-        let mut rest = text;
+        let mut remaining = text;
         let mut line = || {
-            let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-            let (line, after) = rest.split_at(end);
-            rest = after.get(1..).unwrap_or_default();
+            let end = remaining.iter().position(|byte| *byte == b'\n').unwrap_or(remaining.len());
+            let (line, next) = remaining.split_at(end);
+            remaining = next.get(1..).unwrap_or_default();
             line
         };
         let status = str::from_utf8(line()).ok()?.trim().parse().ok()?;
@@ -35,25 +35,25 @@ impl<'a> Written<'a> {
             let name = String::from_utf8_lossy(&line[..colon]).into_owned();
             headers.push((name, line[colon + 1..].trim_ascii().to_vec()));
         }
-        Some(Self { status, headers, body: rest })
+        Some(Self { status, headers, body: remaining })
     }
 }
 
 /// Pieces of an input between lines of three equals signs.
 pub(crate) fn pieces(data: &[u8]) -> impl Iterator<Item = &[u8]> {
-    const BETWEEN: &[u8] = b"\n===\n";
-    let mut rest = Some(data);
+    const SEPARATOR: &[u8] = b"\n===\n";
+    let mut remaining = Some(data);
     std::iter::from_fn(move || {
-        let now = rest?;
-        let end = now.windows(BETWEEN.len()).position(|window| window == BETWEEN);
-        rest = end.map(|end| &now[end + BETWEEN.len()..]);
-        Some(end.map_or(now, |end| &now[..end]))
+        let piece = remaining?;
+        let end = piece.windows(SEPARATOR.len()).position(|window| window == SEPARATOR);
+        remaining = end.map(|end| &piece[end + SEPARATOR.len()..]);
+        Some(end.map_or(piece, |end| &piece[..end]))
     })
 }
 
 /// The XML of a list of blobs.
 pub fn listing(data: &[u8]) {
-    let Some(page) = Page::read(data, Some(wall())) else { return };
+    let Some(page) = Page::parse(data, Some(wall())) else { return };
     for blob in &page.blobs {
         assert!(blob.etag.0.starts_with('"'), "{blob:?}");
     }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use tenure_azure::Answer;
-use tenure_core::{Begins, Beside, Chance, Event, Failure, FailureKind, Outcome, Response};
-use tenure_core::{Report, Role, State, Step, Timestamp, Todo, Told};
+use tenure_core::{StepStart, BackgroundRequest, Chance, Event, Failure, FailureKind, Outcome, Response};
+use tenure_core::{Report, Role, State, Step, Timestamp, StepAction, BackgroundReply};
 
 use crate::account::assert_sendable;
-use crate::answer::{Written, pieces, wall};
+use crate::answer::{RawAnswer, pieces, wall};
 use crate::record::settings;
 
 /// Steps of one run at most.
-const STEPS: u32 = 60;
+const MAX_STEPS: u32 = 60;
 
 /// Numbers that are the same in every run.
 struct Counter(u64);
@@ -25,18 +25,18 @@ impl Chance for Counter {
 }
 
 /// The answers in turn, then none.
-struct Script<'a> {
+struct ScriptedAnswers<'a> {
     answers: Box<dyn Iterator<Item = &'a [u8]> + 'a>,
-    ended: bool,
+    has_ended: bool,
 }
 
-impl Script<'_> {
-    fn raw(&mut self) -> Result<Response, Failure> {
-        let written = self.answers.next();
-        self.ended = written.is_none();
-        let written = written.and_then(Written::read);
+impl ScriptedAnswers<'_> {
+    fn next_answer(&mut self) -> Result<Response, Failure> {
+        let answer = self.answers.next();
+        self.has_ended = answer.is_none();
+        let answer = answer.and_then(RawAnswer::read);
         let failure = Failure { kind: FailureKind::Timeout, detail: String::new() };
-        let Written { status, headers, body } = written.ok_or(failure)?;
+        let RawAnswer { status, headers, body } = answer.ok_or(failure)?;
         Ok(Response { status, headers, body: body.to_vec() })
     }
 }
@@ -55,60 +55,60 @@ pub fn candidate(data: &[u8]) {
         1 => settings(&[("TENURE_FAILOVER", "3s"), ("TENURE_ADDRESS", "http://10.0.0.1:80")]),
         _ => settings(&identity),
     };
-    let mut script = Script { answers: Box::new(pieces(data)), ended: false };
+    let mut script = ScriptedAnswers { answers: Box::new(pieces(data)), has_ended: false };
     let mut chance = Counter(1);
     let (mut state, mut now, mut event) = (None::<State>, Duration::from_secs(100), None);
     let mut last_term = 0;
-    for _ in 0..STEPS {
-        let start = Begins { at: now, ahead: Duration::ZERO };
-        let began = now;
-        let mut step = Step::begin(
+    for _ in 0..MAX_STEPS {
+        let step_start = StepStart { at: now, clock_lead: Duration::ZERO };
+        let started_at = now;
+        let mut step = Step::new(
             &settings,
             state.as_ref().map(State::as_bytes),
-            start,
+            step_start,
             event.take(),
             &mut chance,
         );
         let report: Report = loop {
-            let sent = now;
+            let sent_at = now;
             match step.next(now) {
-                Todo::Send(ask) => {
-                    assert_sendable(&ask.request(&settings, step.date(now, wall())));
+                StepAction::Send(ask) => {
+                    assert_sendable(&ask.to_http(&settings, step.date(now, wall())));
                     now += Duration::from_millis(20);
-                    let reply = script.raw().map(|raw| {
-                        let answer = Answer::read(&ask.operation, raw.status, &raw.headers);
-                        answer.with_body(&raw.body)
+                    let reply = script.next_answer().map(|raw_answer| {
+                        let answer = Answer::from_parts(&ask.operation, raw_answer.status, &raw_answer.headers);
+                        answer.with_body(&raw_answer.body)
                     });
-                    step.answered(sent, now, wall(), reply, &mut chance);
+                    step.on_answer(sent_at, now, wall(), reply, &mut chance);
                 }
-                Todo::Fetch(fetch) => {
+                StepAction::Fetch(fetch) => {
                     assert_sendable(&fetch.request);
                     now += Duration::from_millis(20);
-                    let reply = script.raw().map(|raw| (raw.status, raw.body));
-                    step.fetched(sent, now, wall(), reply, &mut chance);
+                    let reply = script.next_answer().map(|raw_answer| (raw_answer.status, raw_answer.body));
+                    step.on_token_reply(sent_at, now, wall(), reply, &mut chance);
                 }
-                Todo::Rest(report) => break *report,
+                StepAction::Done(report) => break *report,
             }
         };
-        if let Some(beside) = step.beside() {
-            if let Beside::Send(ask) = &beside {
-                assert_sendable(&ask.request(&settings, step.date(now, wall())));
+        if let Some(background_request) = step.take_background() {
+            if let BackgroundRequest::Send(ask) = &background_request {
+                assert_sendable(&ask.to_http(&settings, step.date(now, wall())));
             }
             let at = Timestamp::from_date(wall());
-            event = Some(Event::Answered(Told { reply: script.raw(), at }));
+            event = Some(Event::BackgroundReply(BackgroundReply { result: script.next_answer(), received_at: at }));
         } else if report.run.is_some() {
             event = Some(Event::TurnEnded(Outcome::Succeeded.into()));
         }
         let _ = step.last_will(now, wall());
         if let Role::Leading(leadership) = &report.role {
-            assert!(leadership.valid_for <= settings.timings.lease + (now - began), "{report:?}");
+            assert!(leadership.valid_for <= settings.timings.lease + (now - started_at), "{report:?}");
             assert!(leadership.term >= last_term, "{} after {last_term}", leadership.term);
             last_term = leadership.term;
         }
         assert!(!format!("{report:?}").contains("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1"), "a key");
         now += report.again_in.min(Duration::from_secs(5)).max(Duration::from_millis(1));
         state = Some(report.state);
-        if script.ended {
+        if script.has_ended {
             break;
         }
     }

@@ -2,47 +2,47 @@
 
 use tenure_azure::name::SideBlob;
 use tenure_azure::{Answer, Operation};
-use tenure_core::{Look, Record, Settings, listed, trigger};
+use tenure_core::{Inspection, Record, Settings, listed, trigger};
 
-use crate::answer::{Written, pieces, wall};
+use crate::answer::{RawAnswer, pieces, wall};
 
-pub(crate) fn settings(more: &[(&str, &str)]) -> Settings {
-    let common = [
+pub(crate) fn settings(overrides: &[(&str, &str)]) -> Settings {
+    let defaults = [
         ("TENURE_ELECTION", "leases/leader"),
         ("TENURE_NAME", "ada"),
         ("TENURE_EVERY", "1m"),
         ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
     ];
-    let all = [more, &common].concat();
-    let variable = |wanted: &str| {
-        let found = all.iter().find(|(name, _)| *name == wanted);
+    let variables = [overrides, &defaults].concat();
+    let lookup = |key: &str| {
+        let found = variables.iter().find(|(name, _)| *name == key);
         found.map(|(_, value)| (*value).to_owned())
     };
-    Settings::read(variable).expect("these settings are valid")
+    Settings::read(lookup).expect("these settings are valid")
 }
 
 /// The answer to a read of the election's blob, and one to a read of a side blob. A record that is accepted is the same
 /// after it was written and read again.
 pub fn record(data: &[u8]) {
     let settings = settings(&[]);
-    let mut answers = pieces(data).filter_map(Written::read);
+    let mut answers = pieces(data).filter_map(RawAnswer::read);
     let mut answer = |operation: &Operation| {
         let written = answers.next()?;
-        let read = Answer::read(operation, written.status, &written.headers);
-        Some(read.with_body(written.body))
+        let parsed = Answer::from_parts(operation, written.status, &written.headers);
+        Some(parsed.with_body(written.body))
     };
     let Some(election) = answer(&Operation::Read { lease: None }) else { return };
     if let Some(properties) = &election.properties
-        && let Ok(Some(record)) = Record::read(&properties.metadata)
+        && let Ok(Some(record)) = Record::from_metadata(&properties.metadata)
     {
-        let written = record.write();
-        let again = Record::read(&written).expect("it was written by this version");
-        assert_eq!(again.map(|record| record.write()), Some(written));
+        let written = record.to_metadata();
+        let reread = Record::from_metadata(&written).expect("it was written by this version");
+        assert_eq!(reread.map(|record| record.to_metadata()), Some(written));
     }
-    let _ = Look::read(&election, &settings, wall());
-    let Some(beside) = answer(&Operation::ReadSideBlob(SideBlob::Orders)) else { return };
-    let _ = listed(&beside, &settings);
-    for place in [false, true] {
-        let _ = trigger(("by-hand", place), (&beside, &election), &settings, wall());
+    let _ = Inspection::from_answer(&election, &settings, wall());
+    let Some(orders) = answer(&Operation::ReadSideBlob(SideBlob::Orders)) else { return };
+    let _ = listed(&orders, &settings);
+    for is_placing in [false, true] {
+        let _ = trigger(("by-hand", is_placing), (&orders, &election), &settings, wall());
     }
 }

@@ -10,7 +10,7 @@ use crate::answer::wall;
 pub fn schedule(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let (cron, zone) = text.rsplit_once(' ').unwrap_or((text, "UTC"));
-    let parsed = match (Cron::parse(cron), Zone::named(zone)) {
+    let parsed = match (Cron::parse(cron), Zone::from_name(zone)) {
         (Ok(cron), Some(zone)) => Some(Schedule::Cron(Box::new(cron), zone)),
         (Err(errors), _) => {
             assert!(!errors.is_empty());
@@ -18,20 +18,20 @@ pub fn schedule(data: &[u8]) {
         }
         _ => None,
     };
-    let described = Schedule::described(text).map(|(schedule, _)| schedule);
+    let described = Schedule::from_description(text).map(|(schedule, _)| schedule);
     for schedule in parsed.into_iter().chain(described) {
         let name = schedule.description();
-        let again = Schedule::described(&name).map(|(schedule, _)| schedule.description());
-        assert_eq!(again.as_ref(), Some(&name));
-        let _ = schedule.shortest();
+        let reparsed = Schedule::from_description(&name).map(|(schedule, _)| schedule.description());
+        assert_eq!(reparsed.as_ref(), Some(&name));
+        let _ = schedule.shortest_interval();
         let now = Timestamp::from_date(wall());
         assert!(schedule.newest(now).is_none_or(|slot| slot <= now), "{name}");
-        let mut then = now;
+        let mut instant = now;
         for _ in 0..3 {
-            let Some(next) = schedule.next(then) else { break };
-            assert!(next > then, "{name}");
+            let Some(next) = schedule.next(instant) else { break };
+            assert!(next > instant, "{name}");
             assert!(schedule.newest(next) == Some(next), "{name}");
-            then = next;
+            instant = next;
         }
     }
 }

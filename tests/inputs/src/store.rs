@@ -27,8 +27,8 @@ pub fn store_requests(data: &[u8]) {
         let Ok(Some((mut request, length))) = request_head(piece) else { continue };
         request.body = Bytes::copy_from_slice(&piece[length..]);
         let now = Now { elapsed, wall: wall() + elapsed };
-        let answer = service.handle(now, &signed(request, now.wall));
-        assert!((200..600).contains(&answer.status), "{}", answer.status);
+        let response = service.handle(now, &signed(request, now.wall));
+        assert!((200..600).contains(&response.status), "{}", response.status);
         elapsed += Duration::from_secs(4);
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use tenure_azure::token::{Token, is_token};
 use tenure_base::json::members;
 
-use crate::answer::{Written, wall};
+use crate::answer::{RawAnswer, wall};
 
 /// The answer of an identity endpoint. A token can stand in a header, and ends.
 pub fn token(data: &[u8]) {
     if let Ok(text) = str::from_utf8(data) {
         let _ = members(text);
     }
-    let Some(written) = Written::read(data) else { return };
-    if let Ok(token) = Token::read(written.status, written.body, wall()) {
+    let Some(answer) = RawAnswer::read(data) else { return };
+    if let Ok(token) = Token::from_response(answer.status, answer.body, wall()) {
         assert!(is_token(token.secret.reveal()));
         assert!(
             (Duration::ZERO..Duration::from_secs(10 * 366 * 86_400)).contains(&token.valid_for)

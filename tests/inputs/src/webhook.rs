@@ -13,8 +13,8 @@ use crate::variable;
 /// not repeat the token.
 pub fn webhook(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let environment = |wanted: &str| variable(&text, wanted);
-    let Ok((target, credentials)) = Target::read(&environment) else { return };
+    let lookup = |name: &str| variable(&text, name);
+    let Ok((target, credentials)) = Target::read(&lookup) else { return };
     let turn = Turn {
         election: "jobs/report".into(),
         key: "acme/jobs/report/2026-11-20T07:00:00Z".into(),
@@ -28,9 +28,9 @@ pub fn webhook(data: &[u8]) {
         time_limit: None,
         share: None,
     };
-    let call = Call::of(&turn, &target, &credentials, wall().timestamp());
+    let call = Call::new(&turn, &target, &credentials, wall().timestamp());
     assert_sendable(&call.request);
-    let message = call.judge(500, data).expect_err("500 is a failure");
+    let message = call.check_response(500, data).expect_err("500 is a failure");
     assert!(!message.contains(char::is_control), "{message:?}");
     let token = variable(&text, name::TOKEN).map(|token| token.trim().to_owned());
     if let Some(token) = token.filter(|token| token.len() >= 12) {

@@ -27,13 +27,13 @@ pub struct Totals {
     /// What struck where, in the counted ones.
     pub coverage: Coverage,
     /// Seeds in which something happened that must not, the smallest first, and a few only.
-    pub failed: Vec<u64>,
+    pub failed_seeds: Vec<u64>,
     /// Real time.
-    pub took: Duration,
+    pub elapsed: Duration,
 }
 
 /// As many failed seeds are told.
-const TOLD: usize = 10;
+const MAX_FAILURES: usize = 10;
 
 impl Totals {
     /// Counted schedules.
@@ -45,14 +45,14 @@ impl Totals {
     /// All schedules in a second of real time.
     #[must_use]
     pub fn per_second(&self) -> f64 {
-        (self.counted() + self.uncounted) as f64 / self.took.as_secs_f64().max(0.001)
+        (self.counted() + self.uncounted) as f64 / self.elapsed.as_secs_f64().max(0.001)
     }
 
     fn add(&mut self, outcome: &Outcome) {
         if !outcome.violations.is_empty() {
-            self.failed.push(outcome.seed);
+            self.failed_seeds.push(outcome.seed);
         }
-        if !outcome.counts() {
+        if !outcome.is_meaningful() {
             self.uncounted += 1;
             return;
         }
@@ -62,11 +62,11 @@ impl Totals {
         }
         self.takeovers += outcome.takeovers;
         self.slots += outcome.slots;
-        self.virtual_time += outcome.lasted;
+        self.virtual_time += outcome.virtual_ms;
         self.coverage += &outcome.coverage;
     }
 
-    fn join(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         self.sound += other.sound;
         self.without_a3 += other.without_a3;
         self.uncounted += other.uncounted;
@@ -74,9 +74,9 @@ impl Totals {
         self.slots += other.slots;
         self.virtual_time += other.virtual_time;
         self.coverage += &other.coverage;
-        self.failed.extend(&other.failed);
-        self.failed.sort_unstable();
-        self.failed.truncate(TOLD);
+        self.failed_seeds.extend(&other.failed_seeds);
+        self.failed_seeds.sort_unstable();
+        self.failed_seeds.truncate(MAX_FAILURES);
     }
 }
 
@@ -84,28 +84,28 @@ impl Totals {
 /// have failed that more would tell nothing.
 #[must_use]
 pub fn run(from: u64, count: u64, threads: usize, options: &Options) -> Totals {
-    let began = Instant::now();
-    let (next, enough) = (AtomicU64::new(0), AtomicBool::new(false));
+    let started_at = Instant::now();
+    let (next, should_stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let totals = Mutex::new(Totals::default());
     thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
-                let mut mine = Totals::default();
-                while !enough.load(Ordering::Relaxed) {
+                let mut local = Totals::default();
+                while !should_stop.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= count {
                         break;
                     }
-                    mine.add(&super::run(from + index, options));
-                    if mine.failed.len() >= TOLD {
-                        enough.store(true, Ordering::Relaxed);
+                    local.add(&super::run(from + index, options));
+                    if local.failed_seeds.len() >= MAX_FAILURES {
+                        should_stop.store(true, Ordering::Relaxed);
                     }
                 }
-                totals.lock().unwrap_or_else(PoisonError::into_inner).join(&mine);
+                totals.lock().unwrap_or_else(PoisonError::into_inner).merge(&local);
             });
         }
     });
     let mut totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
-    totals.took = began.elapsed();
+    totals.elapsed = started_at.elapsed();
     totals
 }

@@ -12,23 +12,23 @@ use super::world::{Millis, World};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// True time at which it showed nothing; may lie before the schedule.
-    pub origin: i64,
+    pub zero_at: i64,
     /// Nanoseconds that it counts in a true millisecond.
-    pub pace: u64,
+    pub nanos_per_ms: u64,
 }
 
 impl Rate {
     /// In nanoseconds.
     #[must_use]
-    pub fn shows(self, at: Millis) -> u64 {
-        let since = i64::try_from(at).map_or(0, |at| at - self.origin);
-        u64::try_from(since).unwrap_or(0) * self.pace
+    pub fn reading_at(self, at: Millis) -> u64 {
+        let elapsed = i64::try_from(at).map_or(0, |at| at - self.zero_at);
+        u64::try_from(elapsed).unwrap_or(0) * self.nanos_per_ms
     }
 
     /// The first true millisecond at which it shows `nanoseconds` or more.
-    fn reaches(self, nanoseconds: u64) -> Millis {
-        let since = i64::try_from(nanoseconds.div_ceil(self.pace)).unwrap_or(i64::MAX);
-        u64::try_from(since.saturating_add(self.origin)).unwrap_or(0)
+    fn true_time_of(self, nanoseconds: u64) -> Millis {
+        let offset = i64::try_from(nanoseconds.div_ceil(self.nanos_per_ms)).unwrap_or(i64::MAX);
+        u64::try_from(offset.saturating_add(self.zero_at)).unwrap_or(0)
     }
 }
 
@@ -46,13 +46,13 @@ impl Clock for SimClock {
     }
 
     fn read(&self) -> (Duration, Duration) {
-        let ahead = Duration::from_millis(self.world.state().ahead[self.machine]);
-        (Duration::from_nanos(self.rate.shows(self.world.now())) + ahead, ahead)
+        let ahead = Duration::from_millis(self.world.state().clock_ahead_ms[self.machine]);
+        (Duration::from_nanos(self.rate.reading_at(self.world.now())) + ahead, ahead)
     }
 
     async fn sleep_until(&self, at: Duration) {
         loop {
-            let jumped = self.world.jumped.notified();
+            let jumped = self.world.clock_jumped.notified();
             if self.now() >= at {
                 return;
             }
@@ -60,7 +60,7 @@ impl Clock for SimClock {
             let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
             // A clock that counts the time in which its machine was suspended fires what is due when it wakes up.
             select! {
-                () = self.world.until(self.rate.reaches(at)) => {}
+                () = self.world.wait_until(self.rate.true_time_of(at)) => {}
                 () = jumped => {}
             }
         }

@@ -9,7 +9,7 @@ use std::fmt::Arguments;
 use tenure_store::Request;
 use tokio::task::yield_now;
 
-use super::history::Who;
+use super::history::CandidateId;
 use super::world::World;
 use super::{Fidelity, Options, run};
 
@@ -25,13 +25,13 @@ pub struct Comparison {
 }
 
 /// The process, what happens to it, and a number that tells this from the same of another request.
-type Turn = (Who, String, usize);
+type Turn = (CandidateId, String, usize);
 
 /// Runs the schedule of a seed with the pure core and with `component`, and returns the first lines that differ.
 #[must_use]
 pub fn first_difference(seed: u64, component: &Fidelity) -> Option<[String; 2]> {
     let [native, component] = [&Fidelity::Native, component]
-        .map(|fidelity| run(seed, &Options { compares: true, ..fidelity.clone().into() }).record);
+        .map(|fidelity| run(seed, &Options { records_comparison: true, ..fidelity.clone().into() }).record);
     let lines = native.len().max(component.len());
     let line = |record: &[String], at| record.get(at).cloned().unwrap_or_default();
     let mut pairs = (0..lines).map(|at| [line(&native, at), line(&component, at)]);
@@ -48,38 +48,38 @@ impl World {
     }
 
     /// Records a request with all its headers, by their names.
-    pub(super) fn record_request(&self, who: Who, request: &Request) {
+    pub(super) fn record_request(&self, candidate: CandidateId, request: &Request) {
         let Request { method, target, headers, body } = request;
-        let lower = |(name, value): &(String, String)| format!("{}: {value}", name.to_lowercase());
-        let mut headers: Vec<_> = headers.iter().map(lower).collect();
+        let to_line = |(name, value): &(String, String)| format!("{}: {value}", name.to_lowercase());
+        let mut headers: Vec<_> = headers.iter().map(to_line).collect();
         headers.sort_unstable();
-        self.record(format_args!("c{who} sends {method} {target} {headers:?} {body:?}"));
+        self.record(format_args!("c{candidate} sends {method} {target} {headers:?} {body:?}"));
     }
 
     /// Waits until this is the first of what waits, and nothing else happens in this instant.
-    pub(super) async fn in_turn(&self, who: Who, what: &str, number: usize) {
+    pub(super) async fn wait_for_turn(&self, candidate: CandidateId, action: &str, number: usize) {
         /// More polls than an elector needs until it waits here.
         const QUIET: u32 = 64;
         if self.state().comparison.is_none() {
             return;
         }
-        let waiting = Waiting::begin(self, (who, what.to_owned(), number));
+        let waiting = Waiting::start(self, (candidate, action.to_owned(), number));
         let (mut activity, mut quiet) = (0, 0);
         while quiet < QUIET {
             yield_now().await;
             let state = self.state();
             let Some(comparison) = &state.comparison else { return };
             let is_next = comparison.turns.first() == Some(&waiting.turn);
-            let goes_on = comparison.activity != activity;
-            quiet = if is_next && !goes_on { quiet + 1 } else { 0 };
+            let is_active = comparison.activity != activity;
+            quiet = if is_next && !is_active { quiet + 1 } else { 0 };
             activity = comparison.activity;
         }
     }
 
-    fn change_turns(&self, change: impl FnOnce(&mut BTreeSet<Turn>)) {
+    fn update_turns(&self, update: impl FnOnce(&mut BTreeSet<Turn>)) {
         if let Some(comparison) = &mut self.state().comparison {
             comparison.activity += 1;
-            change(&mut comparison.turns);
+            update(&mut comparison.turns);
         }
     }
 }
@@ -91,8 +91,8 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn begin(world: &'a World, turn: Turn) -> Self {
-        world.change_turns(|turns| {
+    fn start(world: &'a World, turn: Turn) -> Self {
+        world.update_turns(|turns| {
             turns.insert(turn.clone());
         });
         Self { world, turn }
@@ -101,7 +101,7 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.world.change_turns(|turns| {
+        self.world.update_turns(|turns| {
             turns.remove(&self.turn);
         });
     }

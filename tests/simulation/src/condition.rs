@@ -3,22 +3,22 @@
 
 use std::sync::Arc;
 
-use super::fate::{self, Broken, Fate, Reply};
+use super::fate::{self, ConnectionError, RequestOutcome, Reply};
 use super::fault::{Fault, Step};
-use super::history::{What, Who};
+use super::history::{HistoryEvent, CandidateId};
 use super::hostile;
 use super::plan::{Latency, Trait};
 use super::world::{Millis, State, World};
 
 /// The shortest and the longest that anything lasts.
-const LASTS: (Millis, Millis) = (20_000, 180_000);
+const DURATION_RANGE: (Millis, Millis) = (20_000, 180_000);
 
 /// With settings that cannot be used, a candidate asks again after so long.
-pub const SETTINGS_PAUSE: Millis = 60_000;
+pub const SETTINGS_RETRY_INTERVAL: Millis = 60_000;
 
 /// What strangers wrote beside the election counts for so long, and they write it again so often.
-const ANNOUNCEMENT: Millis = 10_000;
-const AGAIN: Millis = 4_000;
+const ANNOUNCEMENT_LIFETIME: Millis = 10_000;
+const REWRITE_INTERVAL: Millis = 4_000;
 
 /// Something that lasts.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +30,12 @@ pub struct Condition {
     /// Until when.
     until: Millis,
     /// How requests fail, or how long they are on their way.
-    how: How,
+    failure: FailureMode,
 }
 
 /// How requests fare.
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum FailureMode {
     Refused,
     Unavailable,
     Unanswered,
@@ -50,16 +50,16 @@ pub enum BadSecret {
     /// Nothing.
     Empty,
     /// No text.
-    NoText,
+    NotText,
     /// No connection string.
-    Nonsense,
+    Invalid,
     /// The connection string of another account.
     OtherAccount,
 }
 
 /// What the settings of a machine come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spoilt {
+pub struct BrokenSettings {
     /// The secret file.
     pub secret: Option<BadSecret>,
     /// A variable that nobody understands.
@@ -67,85 +67,85 @@ pub struct Spoilt {
 }
 
 /// Begins; `who` is its victim, or one of them.
-pub fn begin(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
+pub fn start(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) {
     let (now, calm) = (world.now(), world.plan.calm);
     let mut guard = world.state();
     let state = &mut *guard;
-    let machine = state.processes[who].machine;
+    let machine = state.processes[candidate].machine;
     // Its effect is over in the calm, too.
-    let rest = match fault {
-        Fault::SettingsSpoilt | Fault::SecretSpoilt => calm.saturating_sub(now + SETTINGS_PAUSE),
-        Fault::HostileSideBlobs => calm.saturating_sub(now + ANNOUNCEMENT),
+    let remaining = match fault {
+        Fault::SettingsSpoilt | Fault::SecretSpoilt => calm.saturating_sub(now + SETTINGS_RETRY_INTERVAL),
+        Fault::HostileSideBlobs => calm.saturating_sub(now + ANNOUNCEMENT_LIFETIME),
         _ => calm.saturating_sub(now),
     };
-    let until = now + state.faults.between(LASTS.0, LASTS.1).min(rest);
+    let until = now + state.faults.between(DURATION_RANGE.0, DURATION_RANGE.1).min(remaining);
     if until <= now {
         return;
     }
-    let of_one = match fault {
+    let affects_one = match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => true,
         Fault::ClockSteps | Fault::DatesStand | Fault::HostileSideBlobs => false,
         _ => !state.faults.once_in(3),
     };
-    let victim = of_one.then_some(who);
-    let effect = match fault {
-        Fault::SettingsSpoilt | Fault::SecretSpoilt => until + SETTINGS_PAUSE,
-        Fault::HostileSideBlobs => until + ANNOUNCEMENT,
+    let victim = affects_one.then_some(candidate);
+    let effect_until = match fault {
+        Fault::SettingsSpoilt | Fault::SecretSpoilt => until + SETTINGS_RETRY_INTERVAL,
+        Fault::HostileSideBlobs => until + ANNOUNCEMENT_LIFETIME,
         _ => until,
     };
     match fault {
         Fault::ClockSteps => {
             let seconds = state.faults.pick(&[10, 120, 600]);
             let size = i64::try_from(1_000 * state.faults.between(1, seconds)).unwrap_or(0);
-            let by = if state.faults.once_in(2) { size } else { -size };
-            state.service.step_clock(by);
-            state.history.steps.push((now, by));
-            return state.struck(now, fault, step, None, now);
+            let offset = if state.faults.once_in(2) { size } else { -size };
+            state.service.step_clock(offset);
+            state.history.clock_steps.push((now, offset));
+            return state.record_fault(now, fault, step, None, now);
         }
         Fault::DatesStand => {
-            state.service.dates_stand(now, until);
-            state.history.stood.push((now, until));
+            state.service.freeze_dates(now, until);
+            state.history.frozen_dates.push((now, until));
         }
         Fault::SettingsSpoilt => {
-            state.spoilt[machine].variable = true;
-            state.lasts(fault, machine, effect);
+            state.broken_settings[machine].variable = true;
+            state.add_condition(fault, machine, effect_until);
         }
         Fault::SecretSpoilt => {
-            let ways = [
+            let bad_secrets = [
                 BadSecret::Missing,
                 BadSecret::Empty,
-                BadSecret::NoText,
-                BadSecret::Nonsense,
+                BadSecret::NotText,
+                BadSecret::Invalid,
                 BadSecret::OtherAccount,
                 BadSecret::OtherAccount,
             ];
-            state.spoilt[machine].secret = Some(state.faults.pick(&ways));
-            state.lasts(fault, machine, effect);
+            state.broken_settings[machine].secret = Some(state.faults.pick(&bad_secrets));
+            state.add_condition(fault, machine, effect_until);
         }
         Fault::HostileSideBlobs => {}
         _ => {
             let timeout = world.plan.machines.iter().map(|m| m.periods().timeout).min();
-            let most = timeout.unwrap_or(0) / 2 - 30;
-            let most = state.faults.between(most / 2, most);
-            let how = match fault {
-                Fault::SlowTrips => How::Slow(Latency { least: most * 9 / 10, most }),
-                _ => state.faults.pick(&[How::Refused, How::Unavailable, How::Unanswered]),
+            let max_latency = timeout.unwrap_or(0) / 2 - 30;
+            let max_latency = state.faults.between(max_latency / 2, max_latency);
+            let failure = match fault {
+                Fault::SlowTrips => FailureMode::Slow(Latency { least: max_latency * 9 / 10, most: max_latency }),
+                _ => state.faults.pick(&[FailureMode::Refused, FailureMode::Unavailable, FailureMode::Unanswered]),
             };
-            let machine = of_one.then_some(machine);
-            state.conditions.push(Condition { fault, machine, until, how });
+            let machine = affects_one.then_some(machine);
+            state.conditions.push(Condition { fault, machine, until, failure });
         }
     }
-    state.note(now, What::Struck(fault, victim, effect));
+    state.note(now, HistoryEvent::FaultInjected(fault, victim, effect_until));
     drop(guard);
     match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => {
             let world = world.clone();
             tokio::spawn(async move {
-                world.until(until).await;
-                let spoilt = &mut world.state().spoilt[machine];
+                world.wait_until(until).await;
+                let broken_settings = &mut world.state().broken_settings[machine];
                 match fault {
-                    Fault::SecretSpoilt => spoilt.secret = None,
-                    _ => spoilt.variable = false,
+                    Fault::SecretSpoilt => broken_settings.secret = None,
+                    _ => broken_settings.variable = false,
                 }
             });
         }
@@ -165,51 +165,51 @@ async fn write_side_blobs(world: Arc<World>, until: Millis) {
             let name = state.faults.between(0, world.plan.machines.len() as u64 - 1);
             if state.service.write_side_blob(now, bits, &format!("m{name}"), term) {
                 state.coverage.add(Fault::HostileSideBlobs, Step::SideBlob);
-                state.history.planted.extend(hostile::planted(bits, term));
+                state.history.foreign_announcements.extend(hostile::announced_lease(bits, term));
             }
         }
-        if now + AGAIN >= until {
+        if now + REWRITE_INTERVAL >= until {
             return;
         }
-        world.until(now + AGAIN).await;
+        world.wait_until(now + REWRITE_INTERVAL).await;
     }
 }
 
 impl State {
     /// A process begins on a machine on which something lasts.
-    pub fn spoils_the_start(&mut self, now: Millis, who: Who) {
-        let machine = self.processes[who].machine;
+    pub fn note_faults_at_start(&mut self, now: Millis, candidate: CandidateId) {
+        let machine = self.processes[candidate].machine;
         let lasting =
             self.conditions.iter().filter(|c| c.machine == Some(machine) && now < c.until);
         let lasting: Vec<_> = lasting.map(|c| (c.fault, c.until)).collect();
         for (fault, until) in lasting {
-            self.note(now, What::Struck(fault, Some(who), until));
+            self.note(now, HistoryEvent::FaultInjected(fault, Some(candidate), until));
         }
     }
 
     /// What befalls a machine otherwise than by its requests.
-    fn lasts(&mut self, fault: Fault, machine: usize, until: Millis) {
-        let (machine, how) = (Some(machine), How::Unanswered);
-        self.conditions.push(Condition { fault, machine, until, how });
+    fn add_condition(&mut self, fault: Fault, machine: usize, until: Millis) {
+        let (machine, failure) = (Some(machine), FailureMode::Unanswered);
+        self.conditions.push(Condition { fault, machine, until, failure });
     }
 
-    fn condition(&self, who: Who, now: Millis, fits: impl Fn(Fault) -> bool) -> Option<Condition> {
-        let machine = self.processes[who].machine;
-        let here = |condition: &&Condition| condition.machine.is_none_or(|one| one == machine);
-        let lasts = |condition: &&Condition| now < condition.until && fits(condition.fault);
-        self.conditions.iter().filter(here).find(lasts).copied()
+    fn condition(&self, candidate: CandidateId, now: Millis, matches: impl Fn(Fault) -> bool) -> Option<Condition> {
+        let machine = self.processes[candidate].machine;
+        let applies_to_machine = |condition: &&Condition| condition.machine.is_none_or(|affected| affected == machine);
+        let is_active = |condition: &&Condition| now < condition.until && matches(condition.fault);
+        self.conditions.iter().filter(applies_to_machine).find(is_active).copied()
     }
 
     /// The way of a request now.
-    pub fn latency(&mut self, world: &World, who: Who, step: Step, now: Millis) -> Latency {
-        match self.condition(who, now, |fault| fault == Fault::SlowTrips) {
-            Some(Condition { how: How::Slow(latency), .. }) => {
+    pub fn latency(&mut self, world: &World, candidate: CandidateId, step: Step, now: Millis) -> Latency {
+        match self.condition(candidate, now, |fault| fault == Fault::SlowTrips) {
+            Some(Condition { failure: FailureMode::Slow(latency), .. }) => {
                 self.coverage.add(Fault::SlowTrips, step);
                 latency
             }
             _ => {
                 if world.plan.traits.has(Trait::SlowService) {
-                    self.coverage.saw(Trait::SlowService);
+                    self.coverage.add_trait(Trait::SlowService);
                 }
                 world.plan.latency
             }
@@ -217,27 +217,27 @@ impl State {
     }
 
     /// What becomes of a request whose kind fails for now.
-    pub fn fails(&mut self, who: Who, step: Step, now: Millis, latency: Latency) -> Option<Fate> {
-        let Condition { fault, how, .. } = self.condition(who, now, |fault| fault.fails(step))?;
-        self.struck(now, fault, step, Some(who), now);
-        let answered = now + self.network.between(2 * latency.least, 2 * latency.most);
+    pub fn fail_request(&mut self, candidate: CandidateId, step: Step, now: Millis, latency: Latency) -> Option<RequestOutcome> {
+        let Condition { fault, failure, .. } = self.condition(candidate, now, |fault| fault.affects(step))?;
+        self.record_fault(now, fault, step, Some(candidate), now);
+        let answered_at = now + self.network.between(2 * latency.least, 2 * latency.most);
         let date = self.service.date(now);
-        let reply = match how {
-            How::Refused => fate::refusal(answered, 403, "AuthorizationPermissionMismatch", &date),
-            How::Unavailable => fate::refusal(answered, 503, "ServerBusy", &date),
-            How::Unanswered | How::Slow(_) => Reply::None,
+        let reply = match failure {
+            FailureMode::Refused => fate::refusal(answered_at, 403, "AuthorizationPermissionMismatch", &date),
+            FailureMode::Unavailable => fate::refusal(answered_at, 503, "ServerBusy", &date),
+            FailureMode::Unanswered | FailureMode::Slow(_) => Reply::None,
         };
-        Some(Fate { arrives: None, copy: None, reply })
+        Some(RequestOutcome { arrives_at: None, copy_arrives_at: None, reply })
     }
 
     /// Whether the identity endpoint fails for now, and how.
-    pub fn no_token(&mut self, who: Who, now: Millis) -> Option<Result<u16, Option<Broken>>> {
-        let condition = self.condition(who, now, |fault| fault == Fault::TokensFail)?;
-        self.coverage.add(Fault::TokensFail, self.processes[who].step);
-        Some(match condition.how {
-            How::Refused => Ok(400),
-            How::Unavailable => Ok(503),
-            How::Unanswered | How::Slow(_) => Err(None),
+    pub fn token_failure(&mut self, candidate: CandidateId, now: Millis) -> Option<Result<u16, Option<ConnectionError>>> {
+        let condition = self.condition(candidate, now, |fault| fault == Fault::TokensFail)?;
+        self.coverage.add(Fault::TokensFail, self.processes[candidate].step);
+        Some(match condition.failure {
+            FailureMode::Refused => Ok(400),
+            FailureMode::Unavailable => Ok(503),
+            FailureMode::Unanswered | FailureMode::Slow(_) => Err(None),
         })
     }
 }

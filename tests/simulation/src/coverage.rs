@@ -36,19 +36,19 @@ impl Coverage {
     }
 
     /// A trait of the schedule made a difference.
-    pub fn saw(&mut self, what: Trait) {
-        self.traits[what as usize] += 1;
+    pub fn add_trait(&mut self, feature: Trait) {
+        self.traits[feature as usize] += 1;
     }
 
     /// How often a trait made a difference.
     #[must_use]
-    pub fn seen(&self, what: Trait) -> u64 {
-        self.traits[what as usize]
+    pub fn trait_count(&self, feature: Trait) -> u64 {
+        self.traits[feature as usize]
     }
 
     /// How often.
     #[must_use]
-    pub fn of(&self, fault: Fault, step: Step) -> u64 {
+    pub fn count(&self, fault: Fault, step: Step) -> u64 {
         self.faults[fault as usize][step as usize]
     }
 
@@ -60,31 +60,31 @@ impl Coverage {
 
     /// How often anything struck.
     #[must_use]
-    pub fn faults(&self) -> u64 {
+    pub fn fault_count(&self) -> u64 {
         self.faults.iter().flatten().sum()
     }
 
     /// How many of them struck at a step.
     #[must_use]
-    pub fn at(&self, step: Step) -> u64 {
-        Fault::ALL.iter().map(|fault| self.of(*fault, step)).sum()
+    pub fn step_total(&self, step: Step) -> u64 {
+        Fault::ALL.iter().map(|fault| self.count(*fault, step)).sum()
     }
 
     /// Pairs of a fault and a step of the protocol that were never seen.
     #[must_use]
-    pub fn empty(&self) -> Vec<(Fault, Step)> {
+    pub fn missing_pairs(&self) -> Vec<(Fault, Step)> {
         let faults = Fault::ALL.into_iter().take(Fault::AT_STEPS);
         let pairs = faults.flat_map(|f| Step::PROTOCOL.map(|s| (f, s)));
-        pairs.filter(|(fault, step)| self.of(*fault, *step) == 0).collect()
+        pairs.filter(|(fault, step)| self.count(*fault, *step) == 0).collect()
     }
 
     /// Conditions that were never met, and traits that never made a difference, by their names.
     #[must_use]
-    pub fn missing(&self) -> Vec<&'static str> {
+    pub fn missing_names(&self) -> Vec<&'static str> {
         let conditions = Fault::ALL.into_iter().skip(Fault::AT_STEPS);
-        let unmet = conditions.filter(|fault| self.total(*fault) == 0).map(Fault::name);
-        let unseen = Trait::ALL.into_iter().filter(|what| self.seen(*what) == 0).map(Trait::name);
-        unmet.chain(unseen).collect()
+        let missing_faults = conditions.filter(|fault| self.total(*fault) == 0).map(Fault::name);
+        let missing_traits = Trait::ALL.into_iter().filter(|feature| self.trait_count(*feature) == 0).map(Trait::name);
+        missing_faults.chain(missing_traits).collect()
     }
 }
 
@@ -109,12 +109,12 @@ impl fmt::Display for Coverage {
             let mark = if fault.kind() == Kind::Outsider { "*" } else { "" };
             write!(f, "\n{:<22}", format!("{}{mark}", fault.name()))?;
             for step in steps() {
-                write!(f, " {:>9}", self.of(fault, step))?;
+                write!(f, " {:>9}", self.count(fault, step))?;
             }
             write!(f, " {:>9}", self.total(fault))?;
         }
-        for what in Trait::ALL {
-            write!(f, "\n{:<40} {:>9}", what.name(), self.seen(what))?;
+        for feature in Trait::ALL {
+            write!(f, "\n{:<40} {:>9}", feature.name(), self.trait_count(feature))?;
         }
         Ok(())
     }

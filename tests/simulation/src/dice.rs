@@ -34,34 +34,34 @@ impl Dice {
     }
 
     /// True once in `throws`, on the average.
-    pub fn once_in(&mut self, throws: u64) -> bool {
-        self.bits().is_multiple_of(throws)
+    pub fn once_in(&mut self, one_in: u64) -> bool {
+        self.bits().is_multiple_of(one_in)
     }
 
     /// True in so many of a thousand throws, on the average.
-    pub fn permille(&mut self, chances: u64) -> bool {
-        self.bits() % 1000 < chances
+    pub fn permille(&mut self, permille: u64) -> bool {
+        self.bits() % 1000 < permille
     }
 
     /// One of them.
     ///
     /// # Panics
     /// There is none.
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        let index = self.bits() % from.len() as u64;
-        from[usize::try_from(index).expect("less than a length")]
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        let index = self.bits() % choices.len() as u64;
+        choices[usize::try_from(index).expect("less than a length")]
     }
 
     /// One of them, each as likely as its weight.
     ///
     /// # Panics
     /// All weigh nothing.
-    pub fn weighted<T: Copy>(&mut self, from: &[(T, u64)]) -> T {
-        let mut left = self.bits() % from.iter().map(|(_, weight)| weight).sum::<u64>();
-        for (one, weight) in from {
-            match left.checked_sub(*weight) {
-                Some(rest) => left = rest,
-                None => return *one,
+    pub fn weighted<T: Copy>(&mut self, choices: &[(T, u64)]) -> T {
+        let mut remaining = self.bits() % choices.iter().map(|(_, weight)| weight).sum::<u64>();
+        for (choice, weight) in choices {
+            match remaining.checked_sub(*weight) {
+                Some(next) => remaining = next,
+                None => return *choice,
             }
         }
         unreachable!("less than all of them weigh")

@@ -8,15 +8,15 @@ use bytes::Bytes;
 use tenure::engine::{Elector, ElectorError, Variables};
 use tenure::handler::BoxFuture;
 use tenure_core::{
-    EndingReason, Event, Failure, Report, Request, Response, Role, Settings, State, Timestamp, Told,
+    EndingReason, Event, Failure, Report, Request, Response, Role, Settings, State, Timestamp, BackgroundReply,
 };
 use tenure_wasmtime::{ElectionComponent, Network, NetworkFailure, Surroundings};
 use tokio::select;
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::fate::Broken;
-use super::history::{What, Who};
+use super::fate::ConnectionError;
+use super::history::{HistoryEvent, CandidateId};
 use super::native::Native;
 use super::network;
 use super::plan::Trait;
@@ -35,14 +35,14 @@ pub enum Fidelity {
 /// One candidate's elector.
 pub struct SimElector {
     world: Arc<World>,
-    who: Who,
+    candidate: CandidateId,
     machine: usize,
-    of: Of,
+    inner: Inner,
     /// Since when it leads.
-    leads: Mutex<Option<Millis>>,
+    leading_since: Mutex<Option<Millis>>,
 }
 
-enum Of {
+enum Inner {
     /// The pure core.
     Native(Box<Native>),
     /// The component.
@@ -54,35 +54,35 @@ impl SimElector {
     #[must_use]
     pub fn new(
         world: &Arc<World>,
-        who: Who,
+        candidate: CandidateId,
         machine: usize,
         clock: &SimClock,
         fidelity: &Fidelity,
     ) -> Self {
-        let of = match fidelity {
+        let inner = match fidelity {
             Fidelity::Native => {
-                let native = Native::new(world, who, machine, clock, |f| Settings::read(f));
-                Of::Native(Box::new(native))
+                let native = Native::new(world, candidate, machine, clock, |f| Settings::read(f));
+                Inner::Native(Box::new(native))
             }
             Fidelity::Component(component) => {
                 let mut settings = Variables::new();
-                for (name, value) in variables::of(&world.plan, machine) {
+                for (name, value) in variables::machine_variables(&world.plan, machine) {
                     settings.set(name, value);
                 }
-                let dice = Mutex::new(Dice::new(world.seed, OF_CANDIDATES + who as u64));
-                let of_wall = world.clone();
+                let dice = Mutex::new(Dice::new(world.seed, OF_CANDIDATES + candidate as u64));
+                let wall_world = world.clone();
                 let surroundings = Surroundings {
-                    wall: Arc::new(move || Duration::from_millis(of_wall.wall(machine))),
+                    wall: Arc::new(move || Duration::from_millis(wall_world.wall(machine))),
                     random: Arc::new(move || {
                         dice.lock().unwrap_or_else(PoisonError::into_inner).bits()
                     }),
-                    network: Arc::new(Wireless { world: world.clone(), who }),
+                    network: Arc::new(SimNetwork { world: world.clone(), candidate }),
                 };
                 let component = component.for_candidate(settings, clock);
-                Of::Component(Box::new(component.in_surroundings(surroundings)))
+                Inner::Component(Box::new(component.in_surroundings(surroundings)))
             }
         };
-        Self { world: world.clone(), who, machine, of, leads: Mutex::new(None) }
+        Self { world: world.clone(), candidate, machine, inner, leading_since: Mutex::new(None) }
     }
 
     fn wall(&self) -> Timestamp {
@@ -90,9 +90,9 @@ impl SimElector {
     }
 
     /// Completes when a step is to fail, and nothing that it learnt is kept.
-    async fn fails(&self) {
+    async fn step_failure(&self) {
         std::future::poll_fn(|cx| {
-            let process = &mut self.world.state().processes[self.who];
+            let process = &mut self.world.state().processes[self.candidate];
             process.gate(cx.waker());
             match std::mem::take(&mut process.step_fails) {
                 true => Poll::Ready(()),
@@ -104,24 +104,24 @@ impl SimElector {
 
     /// Takes note of who begins to lead and whose work failed, by the report of a step that began then, and counts a
     /// leader that resigned because it had led for long enough.
-    fn notes_role(&self, report: &Report, began: Millis) {
-        let (now, mut leads) =
-            (self.world.now(), self.leads.lock().unwrap_or_else(PoisonError::into_inner));
-        let ended_by = |reason| report.ending.is_some_and(|ending| ending.reason == reason);
-        if ended_by(EndingReason::WorkFailed) {
-            self.world.note(What::WorkFailed(self.who, began));
+    fn record_role(&self, report: &Report, started_at: Millis) {
+        let (now, mut leading_since) =
+            (self.world.now(), self.leading_since.lock().unwrap_or_else(PoisonError::into_inner));
+        let ended_for = |reason| report.ending.is_some_and(|ending| ending.reason == reason);
+        if ended_for(EndingReason::WorkFailed) {
+            self.world.note(HistoryEvent::WorkFailed(self.candidate, started_at));
         }
-        let resigned = ended_by(EndingReason::Resigned);
-        let tenure = self.world.plan.tenure.filter(|_| resigned).zip(*leads);
+        let resigned = ended_for(EndingReason::Resigned);
+        let tenure = self.world.plan.tenure.filter(|_| resigned).zip(*leading_since);
         if tenure.is_some_and(|(tenure, since)| now > since + tenure * 950) {
-            self.world.state().coverage.saw(Trait::Rotation);
+            self.world.state().coverage.add_trait(Trait::Rotation);
         }
-        *leads = match report.role {
+        *leading_since = match report.role {
             Role::Leading(_) => {
-                if leads.is_none() || report.ending.is_some() {
-                    self.world.note(What::Leads(self.who));
+                if leading_since.is_none() || report.ending.is_some() {
+                    self.world.note(HistoryEvent::BecameLeader(self.candidate));
                 }
-                leads.or(Some(now))
+                leading_since.or(Some(now))
             }
             _ => None,
         };
@@ -129,10 +129,10 @@ impl SimElector {
 }
 
 /// Of what a candidate tells its people, the oracle hears whether it hands over.
-pub(super) fn heard<'t>(world: &World, who: Who, mut problems: impl Iterator<Item = &'t str>) {
-    const SAYS: [&str; 2] = ["cannot hand over", "the leadership was not handed over"];
-    if problems.any(|detail| SAYS.iter().any(|says| detail.starts_with(says))) {
-        world.note(What::NotHandedOver(who));
+pub(super) fn record_handover_failure<'t>(world: &World, candidate: CandidateId, mut problems: impl Iterator<Item = &'t str>) {
+    const MESSAGES: [&str; 2] = ["cannot hand over", "the leadership was not handed over"];
+    if problems.any(|detail| MESSAGES.iter().any(|message| detail.starts_with(message))) {
+        world.note(HistoryEvent::HandoverFailed(candidate));
     }
 }
 
@@ -146,75 +146,75 @@ impl Elector for SimElector {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Result<Report, ElectorError> {
-        let began = self.world.now();
-        let who = self.who;
+        let started_at = self.world.now();
+        let candidate = self.candidate;
         let event = event.map(|event| match event {
             // The runner reads the real time of day.
-            Event::Answered(answered) => Event::Answered(Told { at: self.wall(), ..answered }),
+            Event::BackgroundReply(answered) => Event::BackgroundReply(BackgroundReply { received_at: self.wall(), ..answered }),
             event => event,
         });
-        self.world.record(format_args!("c{who} steps at {elapsed:?} with {event:?}"));
+        self.world.record(format_args!("c{candidate} steps at {elapsed:?} with {event:?}"));
         let step = async {
-            match &self.of {
-                Of::Native(native) => Ok(native.step(state, elapsed, event).await),
-                Of::Component(component) => {
+            match &self.inner {
+                Inner::Native(native) => Ok(native.step(state, elapsed, event).await),
+                Inner::Component(component) => {
                     let report = component.step(state.as_ref(), elapsed, event).await?;
                     let problems = report.problems.iter().map(|problem| problem.detail.as_str());
-                    heard(&self.world, self.who, problems);
+                    record_handover_failure(&self.world, self.candidate, problems);
                     Ok(report)
                 }
             }
         };
         let step = async {
             let report = step.await;
-            self.world.in_turn(who, "reports", 0).await;
+            self.world.wait_for_turn(candidate, "reports", 0).await;
             report
         };
         let report = select! {
             biased;
-            () = self.fails() => {
-                self.world.note(What::Forgot(self.who));
-                self.world.state().processes[self.who].leads_until = Duration::ZERO;
+            () = self.step_failure() => {
+                self.world.note(HistoryEvent::StepFailed(self.candidate));
+                self.world.state().processes[self.candidate].leads_until = Duration::ZERO;
                 Err(ElectorError::new("as the dice fell"))
             }
             report = step => report,
         }?;
         let state = String::from_utf8_lossy(report.state.as_bytes());
-        self.world.record(format_args!("c{who} reports {report:?} and remembers {state}"));
+        self.world.record(format_args!("c{candidate} reports {report:?} and remembers {state}"));
         if let Some(Request { method, url, headers, .. }) = &report.last_will {
-            self.world.record(format_args!("c{who} leaves {method} {url} {headers:?}"));
+            self.world.record(format_args!("c{candidate} leaves {method} {url} {headers:?}"));
         }
-        self.notes_role(&report, began);
+        self.record_role(&report, started_at);
         Ok(report)
     }
 
     async fn send(&self, request: Request) -> Result<Response, Failure> {
-        match &self.of {
-            Of::Native(native) => native.send(request).await,
-            Of::Component(component) => component.send(request).await,
+        match &self.inner {
+            Inner::Native(native) => native.send(request).await,
+            Inner::Component(component) => component.send(request).await,
         }
     }
 }
 
 /// The network of one component.
-struct Wireless {
+struct SimNetwork {
     world: Arc<World>,
-    who: Who,
+    candidate: CandidateId,
 }
 
-impl Network for Wireless {
+impl Network for SimNetwork {
     fn send(
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Bytes>, NetworkFailure>> {
-        let (world, who) = (self.world.clone(), self.who);
+        let (world, candidate) = (self.world.clone(), self.candidate);
         let (head, body) = request.into_parts();
         let request = tenure_store::Request::from_http(&head, body);
         Box::pin(async move {
-            match network::send(&world, who, request).await {
+            match network::send(&world, candidate, request).await {
                 Ok(response) => Ok(response.into_http()),
-                Err(Broken::Refused) => Err(NetworkFailure::ConnectionRefused),
-                Err(Broken::Reset) => Err(NetworkFailure::ConnectionReset),
+                Err(ConnectionError::Refused) => Err(NetworkFailure::ConnectionRefused),
+                Err(ConnectionError::Reset) => Err(NetworkFailure::ConnectionReset),
             }
         })
     }

@@ -10,11 +10,11 @@ use super::world::Millis;
 
 /// What becomes of a request.
 #[derive(Clone, Debug)]
-pub struct Fate {
+pub struct RequestOutcome {
     /// When it arrives at the store; it may never.
-    pub arrives: Option<Millis>,
+    pub arrives_at: Option<Millis>,
     /// When a copy of it arrives.
-    pub copy: Option<Millis>,
+    pub copy_arrives_at: Option<Millis>,
     /// What the sender hears.
     pub reply: Reply,
 }
@@ -25,118 +25,118 @@ pub enum Reply {
     /// Nothing.
     None,
     /// The store's answer, that long after it was given.
-    Real(Millis),
+    Original(Millis),
     /// The same, naming another lease id.
-    Marked(Millis, u128),
+    OtherLease(Millis, u128),
     /// The same, with another date.
-    Dated(Millis, String),
+    OtherDate(Millis, String),
     /// Something else, at that time.
-    Instead(Millis, Response, Answer),
+    Replaced(Millis, Response, Answer),
     /// The connection ends, at that time.
-    Broken(Millis, Broken),
+    Disconnected(Millis, ConnectionError),
 }
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum ConnectionError {
     /// Nobody listens.
     Refused,
     /// The connection ended.
     Reset,
 }
 
-impl Fate {
+impl RequestOutcome {
     /// When the store handles it though nobody waits for it any more.
     #[must_use]
-    pub fn late(&self, now: Millis) -> Option<Millis> {
-        self.copy.or(self.arrives).filter(|at| *at > now + 3_000)
+    pub fn late_arrival(&self, now: Millis) -> Option<Millis> {
+        self.copy_arrives_at.or(self.arrives_at).filter(|at| *at > now + 3_000)
     }
 }
 
 /// A request to which nothing happens.
 #[must_use]
-pub fn unharmed(now: Millis, latency: Latency, dice: &mut Dice) -> Fate {
-    let arrives = Some(now + way(latency, dice));
-    Fate { arrives, copy: None, reply: Reply::Real(way(latency, dice)) }
+pub fn without_fault(now: Millis, latency: Latency, dice: &mut Dice) -> RequestOutcome {
+    let arrives = Some(now + draw_latency(latency, dice));
+    RequestOutcome { arrives_at: arrives, copy_arrives_at: None, reply: Reply::Original(draw_latency(latency, dice)) }
 }
 
-fn way(latency: Latency, dice: &mut Dice) -> Millis {
+fn draw_latency(latency: Latency, dice: &mut Dice) -> Millis {
     dice.between(latency.least, latency.most)
 }
 
 /// A request to which `fault` happens. The service's date is `date`, a wrong one is `off`; `other` is
 /// a lease id that is not the sender's.
 #[must_use]
-pub fn of(
+pub fn with_fault(
     fault: Fault,
     step: Step,
     now: Millis,
-    (latency, latest): (Latency, Millis),
-    (date, off): (&str, String),
-    other: u128,
+    (latency, max_delay): (Latency, Millis),
+    (date, wrong_date): (&str, String),
+    other_lease: u128,
     dice: &mut Dice,
-) -> Fate {
-    let mut fate = unharmed(now, latency, dice);
-    let answered = now + dice.between(2 * latency.least, 2 * latency.most);
-    let mut instead = |status, code, applied: bool| {
-        fate.arrives = fate.arrives.filter(|_| applied);
-        fate.reply = refusal(answered, status, code, date);
+) -> RequestOutcome {
+    let mut outcome = without_fault(now, latency, dice);
+    let replied_at = now + dice.between(2 * latency.least, 2 * latency.most);
+    let mut replace_reply = |status, code, is_applied: bool| {
+        outcome.arrives_at = outcome.arrives_at.filter(|_| is_applied);
+        outcome.reply = refusal(replied_at, status, code, date);
     };
     match fault {
-        Fault::RequestLost => (fate.arrives, fate.reply) = (None, Reply::None),
-        Fault::AnswerLost => fate.reply = Reply::None,
+        Fault::RequestLost => (outcome.arrives_at, outcome.reply) = (None, Reply::None),
+        Fault::AnswerLost => outcome.reply = Reply::None,
         Fault::Delayed => {
             let delay = dice.between(200, 2_900);
             match dice.once_in(2) {
-                true => fate.arrives = fate.arrives.map(|at| at + delay),
-                false => fate.reply = Reply::Real(delay),
+                true => outcome.arrives_at = outcome.arrives_at.map(|at| at + delay),
+                false => outcome.reply = Reply::Original(delay),
             }
         }
-        Fault::AnsweredLate => fate.reply = Reply::Real(dice.between(3_000, 12_000)),
-        Fault::AppliedLate => fate.arrives = Some(now + dice.between(3_000, latest)),
+        Fault::AnsweredLate => outcome.reply = Reply::Original(dice.between(3_000, 12_000)),
+        Fault::AppliedLate => outcome.arrives_at = Some(now + dice.between(3_000, max_delay)),
         Fault::Duplicated => {
-            let most = dice.pick(&[3_000, latest, latest]);
-            fate.copy = Some(now + dice.between(1, most));
+            let longest = dice.pick(&[3_000, max_delay, max_delay]);
+            outcome.copy_arrives_at = Some(now + dice.between(1, longest));
         }
         Fault::Forbidden => {
-            instead(403, dice.pick(&["AuthenticationFailed", "AuthorizationFailure"]), false);
+            replace_reply(403, dice.pick(&["AuthenticationFailed", "AuthorizationFailure"]), false);
         }
         Fault::NotFound => {
-            instead(404, dice.pick(&["BlobNotFound", "ContainerNotFound"]), false);
+            replace_reply(404, dice.pick(&["BlobNotFound", "ContainerNotFound"]), false);
         }
-        Fault::Conflict => instead(409, conflict(step), false),
+        Fault::Conflict => replace_reply(409, conflict(step), false),
         Fault::Precondition => {
             let codes = ["ConditionNotMet", "LeaseIdMismatchWithLeaseOperation", "LeaseLost"];
-            instead(412, dice.pick(&codes), false);
+            replace_reply(412, dice.pick(&codes), false);
         }
-        Fault::TooMany => instead(429, "TooManyRequests", false),
+        Fault::TooMany => replace_reply(429, "TooManyRequests", false),
         Fault::Internal => {
-            instead(500, dice.pick(&["InternalError", "OperationTimedOut"]), dice.once_in(2));
+            replace_reply(500, dice.pick(&["InternalError", "OperationTimedOut"]), dice.once_in(2));
         }
-        Fault::Busy => instead(503, "ServerBusy", dice.once_in(4)),
+        Fault::Busy => replace_reply(503, "ServerBusy", dice.once_in(4)),
         Fault::Nonsense => {
             let status = dice.pick(&[200, 201, 204, 302, 299, 999]);
-            fate.arrives = fate.arrives.filter(|_| dice.once_in(2));
-            fate.reply = nonsense(answered, status, dice);
+            outcome.arrives_at = outcome.arrives_at.filter(|_| dice.once_in(2));
+            outcome.reply = garbage_reply(replied_at, status, dice);
         }
         Fault::WrongLease => match step {
             // The emulator renews whoever holds the lease, and says so.
             Step::Acquire | Step::Renew => {
                 let status = if step == Step::Acquire { 201 } else { 200 };
-                fate.arrives = None;
-                fate.reply = success_of_another(answered, status, other, date);
+                outcome.arrives_at = None;
+                outcome.reply = success_for_other_lease(replied_at, status, other_lease, date);
             }
-            _ => fate.reply = Reply::Marked(way(latency, dice), other),
+            _ => outcome.reply = Reply::OtherLease(draw_latency(latency, dice), other_lease),
         },
         Fault::Reset => {
-            fate.arrives = fate.arrives.filter(|_| dice.once_in(2));
-            fate.reply = Reply::Broken(answered, Broken::Reset);
+            outcome.arrives_at = outcome.arrives_at.filter(|_| dice.once_in(2));
+            outcome.reply = Reply::Disconnected(replied_at, ConnectionError::Reset);
         }
-        Fault::DateOff => fate.reply = Reply::Dated(way(latency, dice), off),
+        Fault::DateOff => outcome.reply = Reply::OtherDate(draw_latency(latency, dice), wrong_date),
         // Befalls others than single requests.
         _ => {}
     }
-    fate
+    outcome
 }
 
 fn conflict(step: Step) -> &'static str {
@@ -162,20 +162,20 @@ pub fn refusal(at: Millis, status: u16, code: &'static str, date: &str) -> Reply
         ("Date", date),
         ("Content-Length", "0"),
     ];
-    Reply::Instead(at, response(status, &headers), Answer { status, code, lease: None })
+    Reply::Replaced(at, response(status, &headers), Answer { status, code, lease: None })
 }
 
 /// The page of something between here and the service, or less.
-fn nonsense(at: Millis, status: u16, dice: &mut Dice) -> Reply {
+fn garbage_reply(at: Millis, status: u16, dice: &mut Dice) -> Reply {
     let headers: &[(&str, &str)] = match dice.between(0, 2) {
         0 => &[],
         1 => &[("Content-Type", "text/html"), ("Date", "Thu, 01 Jan 1970 00:00:00 GMT")],
         _ => &[("ETag", ""), ("x-ms-lease-id", "none"), ("x-ms-lease-state", "dubious")],
     };
-    Reply::Instead(at, response(status, headers), Answer { status, code: "", lease: None })
+    Reply::Replaced(at, response(status, headers), Answer { status, code: "", lease: None })
 }
 
-fn success_of_another(at: Millis, status: u16, lease: u128, date: &str) -> Reply {
+fn success_for_other_lease(at: Millis, status: u16, lease: u128, date: &str) -> Reply {
     let id = uuid::Uuid::from_u128(lease).as_hyphenated().to_string();
     let headers = [
         ("ETag", "\"0x8D0000000000001\""),
@@ -185,5 +185,5 @@ fn success_of_another(at: Millis, status: u16, lease: u128, date: &str) -> Reply
         ("Content-Length", "0"),
     ];
     let answer = Answer { status, code: "", lease: Some(lease) };
-    Reply::Instead(at, response(status, &headers), answer)
+    Reply::Replaced(at, response(status, &headers), answer)
 }

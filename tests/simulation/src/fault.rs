@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// protocol.md §4.1.
-    Look,
+    Poll,
     /// protocol.md §4.1, where there is no container.
     CreateContainer,
     /// protocol.md §4.1, where there is no blob.
@@ -40,7 +40,7 @@ pub enum Step {
 impl Step {
     /// Those of the protocol, in its order.
     pub const PROTOCOL: [Self; 13] = [
-        Self::Look,
+        Self::Poll,
         Self::CreateContainer,
         Self::CreateBlob,
         Self::Acquire,
@@ -59,7 +59,7 @@ impl Step {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Look => "look",
+            Self::Poll => "look",
             Self::CreateContainer => "container",
             Self::CreateBlob => "blob",
             Self::Acquire => "acquire",
@@ -179,9 +179,9 @@ impl Fault {
 
     /// Whether it makes requests of this step fail as long as it lasts.
     #[must_use]
-    pub fn fails(self, step: Step) -> bool {
+    pub fn affects(self, step: Step) -> bool {
         use Step::{
-            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, List, Look,
+            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, List, Poll,
             Outcome, Raise, ReadBack, Release, Renew, SideBlob, Will,
         };
         match self {
@@ -189,7 +189,7 @@ impl Fault {
             Self::LeasesFail => {
                 matches!(step, Acquire | Renew | Release | HandOver | Break | Will)
             }
-            Self::LooksFail => matches!(step, Look | ReadBack | CreateBlob | CreateContainer),
+            Self::LooksFail => matches!(step, Poll | ReadBack | CreateBlob | CreateContainer),
             Self::SideBlobsFail => matches!(step, SideBlob | List),
             _ => false,
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::history::{What, Who};
+use super::history::{HistoryEvent, CandidateId};
 use super::plan::Machine;
 use super::world::{Millis, World};
 
@@ -11,11 +11,11 @@ use super::world::{Millis, World};
 const PAUSE: Millis = 1_000;
 
 /// Plays it. What it shows is judged later, from the history.
-pub async fn play(world: &Arc<World>) {
-    world.state().closing = true;
+pub async fn run(world: &Arc<World>) {
+    world.state().is_closing = true;
     let machines = world.plan.machines.len();
     for round in 0..machines {
-        let Some(leader) = any_leader(world).await else { return };
+        let Some(leader) = wait_for_leader(world).await else { return };
         if round + 1 == machines {
             break;
         }
@@ -23,46 +23,46 @@ pub async fn play(world: &Arc<World>) {
             let now = world.now();
             let mut state = world.state();
             match round % 2 {
-                0 => state.tell_to_leave(now, leader),
+                0 => state.request_leave(now, leader),
                 _ => state.kill(now, leader),
             }
         }
-        await_another(world, leader).await;
+        wait_for_other_leader(world, leader).await;
     }
-    let least = 10 * world.plan.machines.iter().map(|m| m.lease * 1_000).max().unwrap_or(0);
-    world.until(least.max(world.now() + world.plan.rest)).await;
-    world.note(What::Over);
+    let duration = 10 * world.plan.machines.iter().map(|m| m.lease * 1_000).max().unwrap_or(0);
+    world.wait_until(duration.max(world.now() + world.plan.final_duration)).await;
+    world.note(HistoryEvent::ScheduleEnded);
 }
 
-fn leader(world: &World) -> Option<Who> {
+fn leader(world: &World) -> Option<CandidateId> {
     let state = world.state();
-    state.service.leader.map(|(who, _)| who).filter(|who| !state.processes[*who].over)
+    state.service.leader.map(|(candidate, _)| candidate).filter(|candidate| !state.processes[*candidate].has_exited)
 }
 
 /// Whoever leads; one that makes way for another of its own accord is waited for.
-async fn any_leader(world: &World) -> Option<Who> {
-    let give_up = world.now() + 2 * longest(world, |machine| machine.poll) + takes_over(world);
-    while leader(world).is_none() && world.now() < give_up {
-        world.until(world.now() + PAUSE).await;
+async fn wait_for_leader(world: &World) -> Option<CandidateId> {
+    let deadline = world.now() + 2 * longest(world, |machine| machine.poll) + takeover_bound(world);
+    while leader(world).is_none() && world.now() < deadline {
+        world.wait_until(world.now() + PAUSE).await;
     }
     leader(world)
 }
 
-fn longest(world: &World, of: fn(&Machine) -> Millis) -> Millis {
-    world.plan.machines.iter().map(of).max().unwrap_or(0)
+fn longest(world: &World, period: fn(&Machine) -> Millis) -> Millis {
+    world.plan.machines.iter().map(period).max().unwrap_or(0)
 }
 
-fn takes_over(world: &World) -> Millis {
+fn takeover_bound(world: &World) -> Millis {
     10_000 + 8 * world.plan.latency.most
 }
 
 /// Waits until another leads, for no longer than that may take.
-async fn await_another(world: &World, before: Who) {
+async fn wait_for_other_leader(world: &World, previous: CandidateId) {
     let lease = longest(world, |machine| machine.lease * 1_000);
-    let give_up = world.now() + lease + takes_over(world);
-    while world.now() < give_up {
-        world.until(world.now() + PAUSE).await;
-        if leader(world).is_some_and(|leader| leader != before) {
+    let deadline = world.now() + lease + takeover_bound(world);
+    while world.now() < deadline {
+        world.wait_until(world.now() + PAUSE).await;
+        if leader(world).is_some_and(|leader| leader != previous) {
             return;
         }
     }

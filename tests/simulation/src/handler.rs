@@ -12,142 +12,142 @@ use tenure_core::{Timestamp, Turn};
 use super::clock::SimClock;
 use super::dice::Dice;
 use super::gate::{Gate, TurnState};
-use super::history::{What, Who, number};
+use super::history::{HistoryEvent, CandidateId, trigger_number};
 use super::plan::Trait;
 use super::world::{Millis, World};
 use std::time::Duration;
 
 /// An order to stop may have been on its way for so long.
-const STOPPING: Millis = 20;
+const STOP_LATENCY: Millis = 20;
 
 /// Longer than any schedule.
-const FOR_EVER: Millis = 100_000_000;
+const FOREVER: Millis = 100_000_000;
 
 /// The desk of one process, at which its turns are worked on.
-pub struct Desk {
+pub struct SimHandler {
     world: Arc<World>,
-    who: Who,
+    candidate: CandidateId,
     clock: SimClock,
 }
 
-impl Desk {
+impl SimHandler {
     /// A desk at which nobody sits.
     #[must_use]
-    pub fn new(world: Arc<World>, who: Who, clock: SimClock) -> Self {
-        Self { world, who, clock }
+    pub fn new(world: Arc<World>, candidate: CandidateId, clock: SimClock) -> Self {
+        Self { world, candidate, clock }
     }
 }
 
-impl Handler for Desk {
+impl Handler for SimHandler {
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         let now = self.world.now();
-        let mut dice = Dice::new(self.world.seed ^ turn.slot.0, 2_000 + self.who as u64);
+        let mut dice = Dice::new(self.world.seed ^ turn.slot.0, 2_000 + self.candidate as u64);
         {
             let mut state = self.world.state();
             // A process may stand still between the order and the first thing that is done.
-            let works = !state.processes[self.who].paused;
-            let machine = state.processes[self.who].machine;
-            state.processes[self.who].turn = Some(TurnState { term: turn.term, works });
+            let is_working = !state.processes[self.candidate].paused;
+            let machine = state.processes[self.candidate].machine;
+            state.processes[self.candidate].turn = Some(TurnState { term: turn.term, is_working });
             let Turn { term, slot: Timestamp(slot), attempt, .. } = turn;
-            let trigger = turn.trigger.as_deref().map(number);
-            state.note(now, What::TurnBegan { who: self.who, term, slot, attempt, trigger });
-            if works {
-                state.note(now, What::Works(self.who, turn.term));
+            let trigger = turn.trigger.as_deref().map(trigger_number);
+            state.note(now, HistoryEvent::TurnBegan { candidate: self.candidate, term, slot, attempt, trigger });
+            if is_working {
+                state.note(now, HistoryEvent::WorkStarted(self.candidate, turn.term));
             }
             if turn.trigger.is_some() {
-                state.coverage.saw(Trait::Triggers);
+                state.coverage.add_trait(Trait::Triggers);
             }
-            for what in self.world.plan.traits_of_turns(machine) {
-                state.coverage.saw(what);
+            for feature in self.world.plan.turn_traits(machine) {
+                state.coverage.add_trait(feature);
             }
         }
         // Half of the handlers are awake when their process wakes up, and learn at once that
         // their time is over; the others wait for something, and must be stopped.
-        let computes = dice.once_in(2);
-        let presence = Presence {
+        let is_cpu_bound = dice.once_in(2);
+        let guard = TurnGuard {
             world: self.world.clone(),
-            who: self.who,
+            candidate: self.candidate,
             clock: self.clock.clone(),
             limit: turn.time_limit.map(|limit| self.clock.now() + limit),
-            ended: false,
+            has_ended: false,
         };
         let work = Box::pin(work(
             self.world.clone(),
-            self.who,
+            self.candidate,
             turn,
             lease.clone(),
             self.clock.clone(),
             dice,
         ));
-        Box::pin(Sitting { presence, lease, computes, work })
+        Box::pin(SimTurn { guard, lease, is_cpu_bound, work })
     }
 }
 
 /// What a turn does.
 async fn work(
     world: Arc<World>,
-    who: Who,
+    candidate: CandidateId,
     turn: Turn,
     lease: Lease,
     clock: SimClock,
     mut dice: Dice,
 ) -> TurnEnd {
-    let faulty = world.now() < world.plan.calm;
-    let long = faulty && dice.permille(world.plan.long_turns);
-    let lasts = match (world.plan.traits.has(Trait::Lasting), long) {
+    let in_fault_phase = world.now() < world.plan.calm;
+    let is_long = in_fault_phase && dice.permille(world.plan.long_turns_permille);
+    let duration = match (world.plan.traits.has(Trait::Lasting), is_long) {
         // Some come to their end all the same.
-        (true, false) => FOR_EVER,
+        (true, false) => FOREVER,
         (_, true) => dice.between(1_000, world.plan.longest_work),
         (false, false) => dice.between(0, world.plan.longest_turn),
     };
-    let ends = clock.now() + Duration::from_millis(lasts);
+    let ends_at = clock.now() + Duration::from_millis(duration);
     loop {
         let pause = Duration::from_millis(dice.between(100, 4_000));
-        clock.sleep_until(ends.min(clock.now() + pause)).await;
+        clock.sleep_until(ends_at.min(clock.now() + pause)).await;
         // What hands a request to the network looks at the deadline first, in the same call.
         if lease.is_lost() {
             return TurnEnd::CutOff;
         }
-        if clock.now() >= ends {
+        if clock.now() >= ends_at {
             // Whoever tries it, and whenever.
-            let poisoned = Dice::new(world.seed ^ turn.slot.0, 6).permille(world.plan.rules.poison);
-            if poisoned {
-                world.note(What::Sick(who));
+            let is_poisoned = Dice::new(world.seed ^ turn.slot.0, 6).permille(world.plan.rules.poison_permille);
+            if is_poisoned {
+                world.note(HistoryEvent::TurnFailed(candidate));
                 return TurnEnd::Failed("the slot is poisoned".into());
             }
-            if !faulty || !dice.permille(world.plan.sick_turns) {
-                world.note(What::Succeeded(who));
+            if !in_fault_phase || !dice.permille(world.plan.failing_turns_permille) {
+                world.note(HistoryEvent::TurnSucceeded(candidate));
                 return TurnEnd::Succeeded;
             }
-            world.note(What::Sick(who));
+            world.note(HistoryEvent::TurnFailed(candidate));
             if dice.once_in(3) {
-                world.note(What::Trapped(who));
+                world.note(HistoryEvent::TurnTrapped(candidate));
                 return TurnEnd::Trapped("as the dice fell".into());
             }
             return TurnEnd::Failed("as the dice fell".into());
         }
-        world.note(What::Acted(who, turn.term));
+        world.note(HistoryEvent::HandlerActed(candidate, turn.term));
     }
 }
 
 /// A turn that stands still with its process.
-struct Sitting {
+struct SimTurn {
     work: Pin<Box<dyn Future<Output = TurnEnd> + Send>>,
-    computes: bool,
+    is_cpu_bound: bool,
     lease: Lease,
-    presence: Presence,
+    guard: TurnGuard,
 }
 
-impl Future for Sitting {
+impl Future for SimTurn {
     type Output = TurnEnd;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TurnEnd> {
-        match self.presence.comes_back(cx, || self.computes && self.lease.is_lost()) {
-            Back::No => Poll::Pending,
-            Back::TooLate => Poll::Ready(TurnEnd::CutOff),
-            Back::Yes => {
+        match self.guard.resume(cx, || self.is_cpu_bound && self.lease.is_lost()) {
+            Resumption::Suspended => Poll::Pending,
+            Resumption::TooLate => Poll::Ready(TurnEnd::CutOff),
+            Resumption::Working => {
                 let end = self.work.as_mut().poll(cx);
-                self.presence.ended =
+                self.guard.has_ended =
                     matches!(&end, Poll::Ready(end) if !matches!(end, TurnEnd::CutOff));
                 end
             }
@@ -156,63 +156,63 @@ impl Future for Sitting {
 }
 
 /// As long as this exists, something of the turn is there.
-struct Presence {
+struct TurnGuard {
     world: Arc<World>,
-    who: Who,
+    candidate: CandidateId,
     /// Its own; the host stops a turn within the millisecond.
     clock: SimClock,
     /// When the host stops it as too slow.
     limit: Option<Duration>,
     /// The turn came to its own end.
-    ended: bool,
+    has_ended: bool,
 }
 
-enum Back {
-    Yes,
-    No,
+enum Resumption {
+    Working,
+    Suspended,
     TooLate,
 }
 
-impl Presence {
+impl TurnGuard {
     /// Goes on working, if the process goes on and it is not `too_late`.
-    fn comes_back(&self, cx: &Context<'_>, too_late: impl FnOnce() -> bool) -> Back {
-        let Self { world, who, .. } = self;
+    fn resume(&self, cx: &Context<'_>, too_late: impl FnOnce() -> bool) -> Resumption {
+        let Self { world, candidate, .. } = self;
         let now = world.now();
         let mut state = world.state();
-        let process = &mut state.processes[*who];
+        let process = &mut state.processes[*candidate];
         if process.gate(cx.waker()) != Gate::Open {
-            return Back::No;
+            return Resumption::Suspended;
         }
-        let Some(turn) = &mut process.turn else { return Back::No };
-        if !turn.works {
+        let Some(turn) = &mut process.turn else { return Resumption::Suspended };
+        if !turn.is_working {
             drop(state);
             if too_late() {
-                return Back::TooLate;
+                return Resumption::TooLate;
             }
             let mut state = world.state();
-            let Some(turn) = &mut state.processes[*who].turn else { return Back::No };
-            turn.works = true;
+            let Some(turn) = &mut state.processes[*candidate].turn else { return Resumption::Suspended };
+            turn.is_working = true;
             let term = turn.term;
-            state.note(now, What::Works(*who, term));
+            state.note(now, HistoryEvent::WorkStarted(*candidate, term));
         }
-        Back::Yes
+        Resumption::Working
     }
 }
 
-impl Drop for Presence {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
-        let (now, own) = (self.world.now(), self.clock.now());
-        let too_slow = self.limit.is_some_and(|limit| own >= limit);
+        let (now, clock_now) = (self.world.now(), self.clock.now());
+        let too_slow = self.limit.is_some_and(|limit| clock_now >= limit);
         let mut state = self.world.state();
         if too_slow {
-            state.note(now, What::Sick(self.who));
+            state.note(now, HistoryEvent::TurnFailed(self.candidate));
         }
-        let process = &state.processes[self.who];
-        let runs_on = process.runs_on.is_some_and(|since| now > since + STOPPING);
-        let stays = !process.leaving && !process.over && own < process.leads_until;
-        if !self.ended && !too_slow && runs_on && stays {
-            state.note(now, What::CutShort(self.who));
+        let process = &state.processes[self.candidate];
+        let missed_wind_down = process.no_wind_down_since.is_some_and(|since| now > since + STOP_LATENCY);
+        let still_leads = !process.leaving && !process.has_exited && clock_now < process.leads_until;
+        if !self.has_ended && !too_slow && missed_wind_down && still_leads {
+            state.note(now, HistoryEvent::TurnCutShort(self.candidate));
         }
-        state.end_turn(now, self.who);
+        state.end_turn(now, self.candidate);
     }
 }

@@ -9,33 +9,33 @@ use std::sync::Arc;
 use tokio::select;
 
 use super::dice::Dice;
-use super::history::What;
+use super::history::HistoryEvent;
 use super::plan::Trait;
 use super::world::{Millis, World};
 
 /// How many hints come for no reason, and how many milliseconds lie between them.
-const LIES: [(u32, Millis); 5] = [(1, 0), (1, 0), (3, 400), (12, 90), (150, 7)];
+const FALSE_HINTS: [(u32, Millis); 5] = [(1, 0), (1, 0), (3, 400), (12, 90), (150, 7)];
 
 /// Sends hints until the schedule ends.
-pub async fn tell(world: Arc<World>) {
+pub async fn send_hints(world: Arc<World>) {
     if !world.plan.traits.has(Trait::Hints) {
         return;
     }
     let mut dice = Dice::new(world.seed, 12);
-    let news = world.state().news.clone();
+    let leadership_changed = world.state().leadership_changed.clone();
     loop {
-        let lie = world.now() + dice.between(2_000, 60_000);
+        let next_false_hint = world.now() + dice.between(2_000, 60_000);
         select! {
             biased;
-            () = news.notified() => the_truth(&world, &mut dice).await,
-            () = world.until(lie) => lies(&world, &mut dice).await,
+            () = leadership_changed.notified() => send_true_hints(&world, &mut dice).await,
+            () = world.wait_until(next_false_hint) => send_false_hints(&world, &mut dice).await,
         }
     }
 }
 
 /// Most of those who run hear of it.
-async fn the_truth(world: &World, dice: &mut Dice) {
-    world.until(world.now() + dice.between(0, 40)).await;
+async fn send_true_hints(world: &World, dice: &mut Dice) {
+    world.wait_until(world.now() + dice.between(0, 40)).await;
     for machine in 0..world.plan.machines.len() {
         if !dice.once_in(4) {
             hint(world, machine);
@@ -43,25 +43,25 @@ async fn the_truth(world: &World, dice: &mut Dice) {
     }
 }
 
-async fn lies(world: &World, dice: &mut Dice) {
+async fn send_false_hints(world: &World, dice: &mut Dice) {
     let machines = world.plan.machines.len() as u64;
     let machine = usize::try_from(dice.bits() % machines).unwrap_or(0);
-    let (number, pause) = dice.pick(&LIES);
-    for _ in 0..number {
+    let (count, pause) = dice.pick(&FALSE_HINTS);
+    for _ in 0..count {
         hint(world, machine);
-        world.until(world.now() + pause).await;
+        world.wait_until(world.now() + pause).await;
     }
 }
 
 pub(super) fn hint(world: &World, machine: usize) {
     let now = world.now();
     let mut state = world.state();
-    let Some(who) = state.running[machine].filter(|who| !state.processes[*who].over) else {
+    let Some(candidate) = state.running[machine].filter(|candidate| !state.processes[*candidate].has_exited) else {
         return;
     };
     if world.plan.traits.has(Trait::Hints) {
-        state.coverage.saw(Trait::Hints);
+        state.coverage.add_trait(Trait::Hints);
     }
-    state.processes[who].hints.notify_one();
-    state.note(now, What::Hinted(who));
+    state.processes[candidate].hints.notify_one();
+    state.note(now, HistoryEvent::Hinted(candidate));
 }

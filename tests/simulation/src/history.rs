@@ -8,10 +8,10 @@ use super::plan::Rules;
 use super::world::Millis;
 
 /// One incarnation of a candidate: an index into [`History::lives`].
-pub type Who = usize;
+pub type CandidateId = usize;
 
 /// One request: an index into [`History::asked`].
-pub type Number = usize;
+pub type RequestIndex = usize;
 
 /// All of it, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct History {
     /// Candidates, each incarnation by itself.
     pub lives: Vec<Life>,
     /// Requests that went on the wire.
-    pub asked: Vec<Asked>,
+    pub requests: Vec<SentRequest>,
     /// What happened, in order.
     pub entries: Vec<Entry>,
     /// The longest way of a request or of an answer that no fault befell.
@@ -37,13 +37,13 @@ pub struct History {
     /// The service's wall clock at the beginning, in nanoseconds since 1970.
     pub epoch: u64,
     /// When that clock stepped, and by how many milliseconds.
-    pub steps: Vec<(Millis, i64)>,
+    pub clock_steps: Vec<(Millis, i64)>,
     /// From when until when the dates of answers stood still.
-    pub stood: Vec<(Millis, Millis)>,
+    pub frozen_dates: Vec<(Millis, Millis)>,
     /// Leaders resign, or make way for others, of their own accord.
-    pub rotates: bool,
+    pub has_rotation: bool,
     /// There was a record before anybody began.
-    pub begins_with_record: bool,
+    pub has_initial_record: bool,
     /// The account keeps every version of a blob.
     pub versioned: bool,
     /// Transfers through the account, by their number.
@@ -51,7 +51,7 @@ pub struct History {
     /// The time limit of a turn.
     pub turn_timeout: Option<Millis>,
     /// Lease ids that strangers announced, and in which term.
-    pub planted: Vec<(u128, u64)>,
+    pub foreign_announcements: Vec<(u128, u64)>,
 }
 
 /// A transfer that a command placed.
@@ -60,9 +60,9 @@ pub struct Transfer {
     /// The term whose leader is to obey; 0: it was not placed.
     pub term: u64,
     /// The number in the name of the successor; none: any candidate may lead next.
-    pub to: Option<usize>,
+    pub successor: Option<usize>,
     /// When its command decided to place it: its age is counted from then.
-    pub placed: Millis,
+    pub decided_at: Millis,
 }
 
 /// What is fixed about an incarnation.
@@ -79,7 +79,7 @@ pub struct Life {
     /// How long after its instant a slot is due, in nanoseconds.
     pub delay: u64,
     /// It plays an older version, to which some fields are unknown, and does not know again what it wrote there.
-    pub older: bool,
+    pub is_older_version: bool,
 }
 
 /// Periods of a candidate, in milliseconds.
@@ -102,16 +102,16 @@ pub struct Periods {
 /// protocol.md §13: a leader that is to be replaced within so long promises to have stopped so long after a beat,
 /// and acts for less than that.
 #[must_use]
-pub fn promise_of(failover: Millis) -> (Millis, Millis) {
+pub fn promise_and_validity(failover: Millis) -> (Millis, Millis) {
     let promise = failover * 7 / 10;
     (promise, promise - (failover * 2 / 15).max(300))
 }
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct SentRequest {
     /// Who sent it.
-    pub who: Who,
+    pub candidate: CandidateId,
     /// Its step in the protocol.
     pub step: Step,
     /// The lease id that it proposes or uses.
@@ -119,28 +119,28 @@ pub struct Asked {
     /// The record that it writes.
     pub write: Option<Written>,
     /// The lease id of the successor that the lease is given to.
-    pub to: Option<u128>,
+    pub successor_lease: Option<u128>,
     /// It writes where announcements are left.
-    pub announces: bool,
+    pub is_announcement: bool,
     /// The write has no condition.
-    pub unconditional: bool,
+    pub is_unconditional: bool,
     /// It is about that place: it looks there, or writes.
-    pub of_announcements: bool,
+    pub is_about_announcements: bool,
     /// It looks for triggers.
-    pub of_orders: bool,
+    pub is_about_orders: bool,
     /// The term in which the successor was named that announces itself.
-    pub announced_in: Option<u64>,
+    pub announced_term: Option<u64>,
     /// The list of candidates that it writes.
-    pub lists: Option<Lists>,
+    pub candidate_list: Option<CandidateList>,
     /// Until when the token is good that it goes with.
     pub token: Option<Millis>,
     /// The service's time by the answer that reached the sender, in nanoseconds since 1970.
-    pub told: Option<u64>,
+    pub reported_time: Option<u64>,
 }
 
 /// A list of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lists {
+pub struct CandidateList {
     /// It is to be written only where there is none.
     pub is_first: bool,
     /// The machines whose candidates are on it, as bits.
@@ -159,21 +159,21 @@ pub struct Written {
     /// How often it was tried.
     pub attempt: u32,
     /// After so many turns it is abandoned; 0: it has one at most.
-    pub most: u32,
+    pub max_attempts: u32,
     /// The newest turn for a trigger.
     pub trigger: Triggered,
     /// The newest slot whose turn ended.
     pub finished: u64,
     /// At-least-once delivery is done with that slot.
-    pub done: bool,
+    pub is_done: bool,
     /// The newest turn that did not succeed: its slot, and when the leader heard of its end, in nanoseconds since 1970.
     pub failed: (u64, u64),
     /// Whether the field of a later version is there.
-    pub later: bool,
+    pub has_later_field: bool,
     /// The successor that it names: the number in its name; one that no candidate has, for any other name.
     pub successor: Option<usize>,
     /// The number of the transfer that came to nothing.
-    pub refused: Option<usize>,
+    pub failed_transfer: Option<usize>,
     /// The number of the beat.
     pub beat: u64,
     /// So long after it the leader has stopped, in milliseconds; 0: it promises nothing.
@@ -182,8 +182,8 @@ pub struct Written {
 
 /// The number in the id of a trigger.
 #[must_use]
-pub fn number(id: &str) -> u32 {
-    id.strip_prefix('t').and_then(|number| number.parse().ok()).unwrap_or(0)
+pub fn trigger_number(id: &str) -> u32 {
+    id.strip_prefix('t').and_then(|number| trigger_number.parse().ok()).unwrap_or(0)
 }
 
 /// The newest turn for a trigger, as a record tells it.
@@ -192,17 +192,17 @@ pub struct Triggered {
     /// Which.
     pub number: u32,
     /// When it was asked for, in nanoseconds since 1970.
-    pub asked: u64,
+    pub requested_at: u64,
     /// How often it was tried.
     pub attempt: u32,
     /// After so many turns it is abandoned; 0: it has one at most.
-    pub most: u32,
+    pub max_attempts: u32,
     /// It is on record how that turn ended.
-    pub ended: bool,
+    pub has_ended: bool,
     /// At-least-once delivery is done with it.
-    pub done: bool,
+    pub is_done: bool,
     /// At-least-once delivery is done with the one before.
-    pub before_done: bool,
+    pub is_previous_done: bool,
 }
 
 /// Something that happened.
@@ -211,47 +211,47 @@ pub struct Entry {
     /// When.
     pub at: Millis,
     /// What.
-    pub what: What,
+    pub event: HistoryEvent,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum HistoryEvent {
     /// A process began to contend.
-    Started(Who),
+    Started(CandidateId),
     /// A process stands still.
-    Paused(Who),
+    Paused(CandidateId),
     /// It goes on.
-    Resumed(Who),
+    Resumed(CandidateId),
     /// The wall clock of that machine, which has no better one, was set forward: by it that time has passed.
-    SetForward(usize),
+    ClockSetForward(usize),
     /// A process ended at once.
-    Killed(Who),
+    Killed(CandidateId),
     /// A process was asked to leave.
-    ToldToLeave(Who),
+    LeaveRequested(CandidateId),
     /// A process was told to hand over to the candidate whose name has that number, on that machine;
     /// none: it has its name in common with others, or is of a version that knows no successors.
-    ToldToHandOver(Who, usize, Option<usize>),
+    HandoverOrdered(CandidateId, usize, Option<usize>),
     /// It tells that it does not.
-    NotHandedOver(Who),
+    HandoverFailed(CandidateId),
     /// A process heard that the leader may have changed.
-    Hinted(Who),
+    Hinted(CandidateId),
     /// A process has left.
-    Left(Who),
+    Left(CandidateId),
     /// A step of it failed, and all that it knew is lost: its process begins anew.
-    Forgot(Who),
+    StepFailed(CandidateId),
     /// A request went on the wire.
-    Sent(Number),
+    Sent(RequestIndex),
     /// The store handled a request, or a copy of it.
-    Handled(Number, Answer),
+    Handled(RequestIndex, Answer),
     /// Its answer reached the sender.
-    Answered(Number, Answer),
+    Answered(RequestIndex, Answer),
     /// The sender learnt that there is none.
-    Failed(Number),
+    RequestFailed(RequestIndex),
     /// A turn was started: its slot, in nanoseconds since 1970.
     TurnBegan {
         /// By whom.
-        who: Who,
+        candidate: CandidateId,
         /// Under which term.
         term: u64,
         /// For which slot.
@@ -264,39 +264,39 @@ pub enum What {
     /// An outsider asked for a turn outside the schedule: a trigger of that number waits.
     Triggered(u32),
     /// A command placed the transfer of that number.
-    Placed(usize),
+    TransferPlaced(usize),
     /// A leader read the transfer of that number, which is for its term, for the first time.
-    ReadTransfer(Who, usize),
+    ReadTransfer(CandidateId, usize),
     /// A step told its host for the first time that it leads.
-    Leads(Who),
+    BecameLeader(CandidateId),
     /// The handler works from here on.
-    Works(Who, u64),
+    WorkStarted(CandidateId, u64),
     /// It works no longer: its turn is over, or it stands still.
-    Rests(Who, u64),
+    WorkStopped(CandidateId, u64),
     /// The handler sent a request of its own.
-    Acted(Who, u64),
+    HandlerActed(CandidateId, u64),
     /// The turn failed, trapped, or took too long.
-    Sick(Who),
+    TurnFailed(CandidateId),
     /// The turn trapped.
-    Trapped(Who),
+    TurnTrapped(CandidateId),
     /// The turn succeeded.
-    Succeeded(Who),
+    TurnSucceeded(CandidateId),
     /// A step asked for the end of the turn because a successor is there; false: not any more.
-    WindsDown(Who, bool),
+    WindDown(CandidateId, bool),
     /// The host stopped the turn although its leader leads on and nothing asked for an end.
-    CutShort(Who),
+    TurnCutShort(CandidateId),
     /// A step that began then told that the leadership ended because its work failed.
-    WorkFailed(Who, Millis),
+    WorkFailed(CandidateId, Millis),
     /// Nothing of the turn is there any more.
-    TurnOver(Who, u64),
+    TurnOver(CandidateId, u64),
     /// An invocation that ran its turn answers; true: that it succeeded.
-    Returned(Who, bool),
+    InvocationReturned(CandidateId, bool),
     /// The identity endpoint was asked for a token.
-    Fetched(Who),
+    TokenRequested(CandidateId),
     /// The schedule is over.
-    Over,
+    ScheduleEnded,
     /// A fault; its effect lasts until then.
-    Struck(Fault, Option<Who>, Millis),
+    FaultInjected(Fault, Option<CandidateId>, Millis),
 }
 
 /// An answer to a request.
@@ -318,7 +318,7 @@ pub struct Win {
     /// Its place in [`History::entries`].
     pub entry: usize,
     /// By whom.
-    pub who: Who,
+    pub candidate: CandidateId,
     /// Under which lease.
     pub lease: Option<u128>,
     /// The term.
@@ -329,7 +329,7 @@ pub struct Win {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// By whom.
-    pub who: Who,
+    pub candidate: CandidateId,
     /// Under which term.
     pub term: u64,
     /// From when on.
@@ -341,18 +341,18 @@ pub struct Span {
 impl History {
     /// The request, when an entry says that the store carried one out.
     #[must_use]
-    pub fn carried_out(&self, what: What) -> Option<&Asked> {
-        match what {
-            What::Handled(number, Answer { status: 200..=299, .. }) => self.asked.get(number),
+    pub fn accepted_request(&self, event: HistoryEvent) -> Option<&SentRequest> {
+        match event {
+            HistoryEvent::Handled(number, Answer { status: 200..=299, .. }) => self.requests.get(trigger_number),
             _ => None,
         }
     }
 
     /// The record writes that the store took, in its order.
-    pub fn writes(&self) -> impl Iterator<Item = (usize, Entry, &Asked, &Written)> {
+    pub fn writes(&self) -> impl Iterator<Item = (usize, Entry, &SentRequest, &Written)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
-            let asked = self.carried_out(entry.what)?;
-            Some((index, *entry, asked, asked.write.as_ref()?))
+            let request = self.accepted_request(entry.event)?;
+            Some((index, *entry, request, request.write.as_ref()?))
         })
     }
 
@@ -361,12 +361,12 @@ impl History {
     pub fn wins(&self) -> Vec<Win> {
         let mut wins = Vec::new();
         let mut last = None;
-        for (entry, Entry { at, .. }, asked, written) in self.writes() {
-            let Asked { who, lease, .. } = *asked;
+        for (entry, Entry { at, .. }, request, written) in self.writes() {
+            let SentRequest { candidate, lease, .. } = *request;
             // The same record again under one lease is a copy of the write, or a claim.
             let newest = Some((written.term, written.nonce, lease));
             if std::mem::replace(&mut last, newest) != newest {
-                wins.push(Win { at, entry, who, lease, term: written.term });
+                wins.push(Win { at, entry, candidate, lease, term: written.term });
             }
         }
         wins
@@ -374,47 +374,47 @@ impl History {
 
     /// Whether this fault is there at an instant, for this candidate or for all.
     #[must_use]
-    pub fn meets(&self, fault: Fault, who: Who, at: Millis) -> bool {
-        self.met_until(fault, who, at).is_some()
+    pub fn has_fault(&self, fault: Fault, candidate: CandidateId, at: Millis) -> bool {
+        self.fault_until(fault, candidate, at).is_some()
     }
 
     /// Until when this fault is there, for this candidate or for all; none where it is not there at an instant.
     #[must_use]
-    pub fn met_until(&self, fault: Fault, who: Who, at: Millis) -> Option<Millis> {
+    pub fn fault_until(&self, fault: Fault, candidate: CandidateId, at: Millis) -> Option<Millis> {
         let before = self.entries.iter().take_while(|entry| entry.at <= at);
-        let those = before.filter_map(|entry| match entry.what {
-            What::Struck(struck, whom, until) => {
-                (struck == fault && until >= at && whom.is_none_or(|whom| whom == who))
+        let ends = before.filter_map(|entry| match entry.event {
+            HistoryEvent::FaultInjected(injected, victim, until) => {
+                (injected == fault && until >= at && victim.is_none_or(|victim| victim == candidate))
                     .then_some(until)
             }
             _ => None,
         });
-        those.max()
+        ends.max()
     }
 
     /// What the service's wall clock shows, in nanoseconds since 1970.
     #[must_use]
     pub fn service_time(&self, at: Millis) -> u64 {
-        let steps = self.steps.iter().filter(|(then, _)| *then <= at);
-        let by: i64 = steps.map(|(_, by)| by * 1_000_000).sum();
-        (self.epoch + at * 1_000_000).saturating_add_signed(by)
+        let steps = self.clock_steps.iter().filter(|(stepped_at, _)| *stepped_at <= at);
+        let offset: i64 = steps.map(|(_, offset)| offset * 1_000_000).sum();
+        (self.epoch + at * 1_000_000).saturating_add_signed(offset)
     }
 
     /// What the dates of answers tell, in nanoseconds since 1970.
     #[must_use]
-    pub fn told_time(&self, at: Millis) -> u64 {
-        let stood = self.stood.iter().rev().find(|(from, until)| (*from..*until).contains(&at));
-        self.service_time(stood.map_or(at, |(from, _)| *from))
+    pub fn reported_time(&self, at: Millis) -> u64 {
+        let frozen = self.frozen_dates.iter().rev().find(|(from, until)| (*from..*until).contains(&at));
+        self.service_time(frozen.map_or(at, |(from, _)| *from))
     }
 
     /// When the service's clock shows that for the first time, not before `from`.
     #[must_use]
-    pub fn when(&self, time: u64, from: Millis) -> Millis {
-        let steps = self.steps.iter().map(|(then, _)| *then).filter(|then| *then > from);
-        for begin in std::iter::once(from).chain(steps) {
-            let shows = self.service_time(begin);
+    pub fn instant_of(&self, time: u64, from: Millis) -> Millis {
+        let steps = self.clock_steps.iter().map(|(stepped_at, _)| *stepped_at).filter(|stepped_at| *stepped_at > from);
+        for segment_start in std::iter::once(from).chain(steps) {
+            let clock = self.service_time(segment_start);
             // True time has whole milliseconds.
-            let at = begin + time.saturating_sub(shows).div_ceil(1_000_000);
+            let at = segment_start + time.saturating_sub(clock).div_ceil(1_000_000);
             if self.service_time(at) >= time {
                 return at;
             }
@@ -424,23 +424,23 @@ impl History {
 
     /// Whether the service's clock shows less than it did before.
     #[must_use]
-    pub fn is_behind(&self, at: Millis) -> bool {
-        let before = |(then, _): &(Millis, i64)| self.service_time(then.saturating_sub(1));
-        let steps = self.steps.iter().filter(|(then, _)| *then <= at);
+    pub fn is_clock_behind(&self, at: Millis) -> bool {
+        let before = |(stepped_at, _): &(Millis, i64)| self.service_time(stepped_at.saturating_sub(1));
+        let steps = self.clock_steps.iter().filter(|(stepped_at, _)| *stepped_at <= at);
         steps.map(before).max().is_some_and(|most| most > self.service_time(at))
     }
 
     /// The spans in which handlers worked, in the order of their ends.
     #[must_use]
     pub fn spans(&self) -> Vec<Span> {
-        let mut began: Vec<Option<Millis>> = vec![None; self.lives.len()];
+        let mut started_at: Vec<Option<Millis>> = vec![None; self.lives.len()];
         let mut spans = Vec::new();
-        for Entry { at, what } in &self.entries {
-            match *what {
-                What::Works(who, _) => began[who] = Some(*at),
-                What::Rests(who, term) => {
-                    if let Some(from) = began[who].take() {
-                        spans.push(Span { who, term, from, to: *at });
+        for Entry { at, event } in &self.entries {
+            match *event {
+                HistoryEvent::WorkStarted(candidate, _) => started_at[candidate] = Some(*at),
+                HistoryEvent::WorkStopped(candidate, term) => {
+                    if let Some(from) = started_at[candidate].take() {
+                        spans.push(Span { candidate, term, from, to: *at });
                     }
                 }
                 _ => {}

@@ -37,7 +37,7 @@ pub const INVARIANTS: [&str; 23] = [
 ];
 
 /// Invariants that a bug breaks, but seldom before another one.
-const LATER: [(Mutant, &str); 4] = [
+const SECONDARY: [(Mutant, &str); 4] = [
     (Mutant::WorkNotStopped, "I1"),
     (Mutant::RarePolls, "I6"),
     (Mutant::LeadsBeforeFirstWrite, "I9"),
@@ -46,82 +46,82 @@ const LATER: [(Mutant, &str); 4] = [
 
 /// What came of the hunt for one seeded bug.
 #[derive(Clone, Debug)]
-pub struct Quarry {
+pub struct HuntResult {
     /// The bug.
     pub mutant: Mutant,
     /// The invariant that it was to be caught by; none: any rule.
-    pub by: Option<&'static str>,
+    pub expected_invariant: Option<&'static str>,
     /// The first seed, from 0 on, whose schedule shows it; none within the limit.
     pub seed: Option<u64>,
     /// The rules that it breaks there.
-    pub broken: BTreeSet<&'static str>,
+    pub broken_invariants: BTreeSet<&'static str>,
 }
 
 /// Looks for seeded bugs in the schedules that the simulation runs, from seed 0 on and in at
 /// most `most` for each: for all of them, or for those with that in their names.
 #[must_use]
-pub fn hunt(most: u64, threads: usize, only: &str) -> Vec<Quarry> {
+pub fn find_mutants(limit: u64, threads: usize, name_filter: &str) -> Vec<HuntResult> {
     let all = Mutant::ALL.iter().map(|mutant| (*mutant, None));
-    let later = LATER.iter().map(|(mutant, rule)| (*mutant, Some(*rule)));
-    let wanted = all.chain(later).filter(|(mutant, _)| format!("{mutant:?}").contains(only));
-    let waiting = Mutex::new(wanted.enumerate());
-    let found = Mutex::new(Vec::new());
+    let secondary = SECONDARY.iter().map(|(mutant, rule)| (*mutant, Some(*rule)));
+    let selected = all.chain(secondary).filter(|(mutant, _)| format!("{mutant:?}").contains(name_filter));
+    let waiting = Mutex::new(selected.enumerate());
+    let results = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 loop {
                     let next = waiting.lock().expect("no hunter panics").next();
-                    let Some((place, (mutant, by))) = next else { break };
-                    let quarry = hunt_one(mutant, by, most);
-                    found.lock().expect("no hunter panics").push((place, quarry));
+                    let Some((index, (mutant, expected))) = next else { break };
+                    let result = find_mutant(mutant, expected, limit);
+                    results.lock().expect("no hunter panics").push((index, result));
                 }
             });
         }
     });
-    let mut found = found.into_inner().expect("no hunter panics");
-    found.sort_by_key(|(place, _)| *place);
-    found.into_iter().map(|(_, quarry)| quarry).collect()
+    let mut results = results.into_inner().expect("no hunter panics");
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The bug of that name in the code.
 ///
 /// # Errors
 /// There is none; the message has the names of all.
-pub fn named(name: &str) -> Result<Mutant, String> {
-    let named = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-    named.ok_or_else(|| format!("known ones are {:?}", Mutant::ALL))
+pub fn parse_mutant(name: &str) -> Result<Mutant, String> {
+    let found = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
+    parse_mutant.ok_or_else(|| format!("known ones are {:?}", Mutant::ALL))
 }
 
-fn hunt_one(mutant: Mutant, by: Option<&'static str>, most: u64) -> Quarry {
+fn find_mutant(mutant: Mutant, expected: Option<&'static str>, limit: u64) -> HuntResult {
     let options = Options { mutant: Some(mutant), ..Fidelity::Native.into() };
-    for seed in 0..most {
+    for seed in 0..limit {
         let violations = super::run(seed, &options).violations;
-        let broken: BTreeSet<_> = violations.iter().map(|violation| violation.invariant).collect();
-        let caught = by.map_or(!broken.is_empty(), |by| broken.contains(by));
-        if caught {
-            return Quarry { mutant, by, seed: Some(seed), broken };
+        let broken_invariants: BTreeSet<_> = violations.iter().map(|violation| violation.invariant).collect();
+        let is_found = expected.map_or(!broken_invariants.is_empty(), |expected| broken_invariants.contains(expected));
+        if is_found {
+            return HuntResult { mutant, expected_invariant: expected, seed: Some(seed), broken_invariants };
         }
     }
-    Quarry { mutant, by, seed: None, broken: BTreeSet::new() }
+    HuntResult { mutant, expected_invariant: expected, seed: None, broken_invariants: BTreeSet::new() }
 }
 
 /// The invariants that no seeded bug was seen to break: nobody knows whether they are checked.
 #[must_use]
-pub fn unbroken(found: &[Quarry]) -> Vec<&'static str> {
-    let broken: BTreeSet<_> = found.iter().flat_map(|quarry| quarry.broken.iter()).collect();
-    INVARIANTS.into_iter().filter(|invariant| !broken.contains(invariant)).collect()
+pub fn unbroken_invariants(results: &[HuntResult]) -> Vec<&'static str> {
+    let broken_invariants: BTreeSet<_> = results.iter().flat_map(|result| result.broken_invariants.iter()).collect();
+    INVARIANTS.into_iter().filter(|invariant| !broken_invariants.contains(invariant)).collect()
 }
 
-impl fmt::Display for Quarry {
+impl fmt::Display for HuntResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut name = format!("{:?}", self.mutant);
-        if let Some(by) = self.by {
-            name += &format!(", {by}");
+        if let Some(expected) = self.expected_invariant {
+            name += &format!(", {expected}");
         }
         match self.seed {
             Some(seed) => {
-                let broken: Vec<_> = self.broken.iter().copied().collect();
-                write!(f, "{name:<27} {:>7}  {}", seed + 1, broken.join(" "))
+                let broken_invariants: Vec<_> = self.broken_invariants.iter().copied().collect();
+                write!(f, "{name:<27} {:>7}  {}", seed + 1, broken_invariants.join(" "))
             }
             None => write!(f, "{name:<27} NOT FOUND"),
         }

@@ -6,59 +6,59 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_clock::Clock;
-use tenure_core::{Course, CredentialState, Next, OneTurn, Settings, Step, Turn, driver};
+use tenure_core::{OneTurnOutcome, CredentialState, OneTurnAction, OneTurn, Settings, Step, Turn, driver};
 
 use super::clock::SimClock;
 use super::dice::Dice;
 use super::gate::TurnState;
-use super::history::{What, Who, number};
-use super::native::{Around, Native};
+use super::history::{HistoryEvent, CandidateId, trigger_number};
+use super::native::{StepSurroundings, Native};
 use super::process::Process;
 use super::world::{Millis, World};
 
 /// How far the timers of two replicas differ.
-const APART: Millis = 1_000;
+const MAX_TIMER_OFFSET: Millis = 1_000;
 
 /// How long a turn may take that outlives its lease, perhaps.
-const LONG: (Millis, Millis) = (10_000, 90_000);
+const LONG_TURN_RANGE: (Millis, Millis) = (10_000, 90_000);
 
 /// Calls the component on one machine at each tick, until the schedule ends.
 pub async fn replica(world: Arc<World>, machine: usize) {
     let mut dice = Dice::new(world.seed, 600 + machine as u64);
-    let every = world.plan.every * 1_000;
+    let interval = world.plan.every * 1_000;
     let mut tick = 0;
     loop {
-        world.until(tick + dice.between(0, APART)).await;
-        if world.state().closing {
+        world.wait_until(tick + dice.between(0, MAX_TIMER_OFFSET)).await;
+        if world.state().is_closing {
             return;
         }
         // The platform does not wait for an invocation to end.
         tokio::spawn(invoke(world.clone(), machine));
-        tick += every;
+        tick += interval;
     }
 }
 
 async fn invoke(world: Arc<World>, machine: usize) {
-    let (who, clock) = world.start(machine);
-    let native = Native::new(&world, who, machine, &clock, |f| Settings::one_shot(f));
-    let native = native.on_its_own();
-    let invocation = Invocation { world: world.clone(), who, clock, native };
-    let ended = Process::new(&world, who, Box::pin(invocation.run())).await;
+    let (candidate, clock) = world.start(machine);
+    let native = Native::new(&world, candidate, machine, &clock, |f| Settings::one_shot(f));
+    let native = native.without_host();
+    let invocation = Invocation { world: world.clone(), candidate, clock, native };
+    let has_ended = Process::new(&world, candidate, Box::pin(invocation.run())).await;
     let now = world.now();
     let mut state = world.state();
-    if ended {
-        state.end_turn(now, who);
-        state.processes[who].over = true;
-        state.note(now, What::Left(who));
+    if has_ended {
+        state.end_turn(now, candidate);
+        state.processes[candidate].has_exited = true;
+        state.note(now, HistoryEvent::Left(candidate));
     }
-    if state.running[machine] == Some(who) {
+    if state.running[machine] == Some(candidate) {
         state.running[machine] = None;
     }
 }
 
 struct Invocation {
     world: Arc<World>,
-    who: Who,
+    candidate: CandidateId,
     clock: SimClock,
     native: Native,
 }
@@ -67,37 +67,37 @@ impl Invocation {
     /// As the component does it.
     async fn run(self) {
         let settings = &self.native.settings;
-        let mut turn = OneTurn::begin(settings, self.native.now());
+        let mut turn = OneTurn::new(settings, self.native.now());
         let mut credential_state = CredentialState::default();
         loop {
             let now = self.native.now();
             match turn.next(now) {
-                Next::Read => {
-                    let around = Around::outside(&self.native);
-                    let look = driver::look(settings, &mut credential_state, &around).await;
-                    turn.read(look, self.native.now());
+                OneTurnAction::Read => {
+                    let surroundings = StepSurroundings::without_step(&self.native);
+                    let observation = driver::inspect(settings, &mut credential_state, &surroundings).await;
+                    turn.on_read(observation, self.native.now());
                 }
-                Next::Step(event) => {
+                OneTurnAction::Step(event) => {
                     let state = turn.state();
-                    let begins = self.native.begins();
-                    let mut step = self.native.begin(settings, state, begins, event);
-                    let around = self.native.around(begins);
-                    let report = driver::drive(&mut step, settings, &around).await;
-                    let prospect = Step::prospect(&step);
-                    turn.stepped(report, prospect, begins.at, self.native.now());
+                    let step_start = self.native.step_start();
+                    let mut step = self.native.begin(settings, state, step_start, event);
+                    let surroundings = self.native.surroundings(step_start);
+                    let report = driver::drive(&mut step, settings, &surroundings).await;
+                    let prospect = Step::progress(&step);
+                    turn.on_step(report, prospect, step_start.at, self.native.now());
                 }
-                Next::Wait(until) => {
-                    let wait = until.saturating_sub(now);
-                    self.clock.sleep_until(self.clock.now() + wait).await;
+                OneTurnAction::Wait(until) => {
+                    let remaining = until.saturating_sub(now);
+                    self.clock.sleep_until(self.clock.now() + remaining).await;
                 }
-                Next::Run(run) => {
+                OneTurnAction::Run(run) => {
                     let result = self.handle(&run).await;
-                    turn.ran(result, self.native.now());
+                    turn.on_handler_done(result, self.native.now());
                 }
-                Next::Done(turned) => {
-                    let succeeded = turned.course == Course::Succeeded;
-                    if turned.ran {
-                        self.world.note(What::Returned(self.who, succeeded));
+                OneTurnAction::Done(turn_result) => {
+                    let succeeded = turn_result.outcome == OneTurnOutcome::Succeeded;
+                    if turn_result.handler_called {
+                        self.world.note(HistoryEvent::InvocationReturned(self.candidate, succeeded));
                     }
                     return;
                 }
@@ -107,27 +107,27 @@ impl Invocation {
 
     /// The handler's work, which nothing can stop but the end of the process.
     async fn handle(&self, turn: &Turn) -> Result<(), String> {
-        let Self { world, who, clock, .. } = self;
+        let Self { world, candidate, clock, .. } = self;
         let (term, slot, attempt) = (turn.term, turn.slot.0, turn.attempt);
         let now = world.now();
         {
             let mut state = world.state();
-            state.processes[*who].turn = Some(TurnState { term, works: true });
-            let trigger = turn.trigger.as_deref().map(number);
-            state.note(now, What::TurnBegan { who: *who, term, slot, attempt, trigger });
-            state.note(now, What::Works(*who, term));
+            state.processes[*candidate].turn = Some(TurnState { term, is_working: true });
+            let trigger = turn.trigger.as_deref().map(trigger_number);
+            state.note(now, HistoryEvent::TurnBegan { candidate: *candidate, term, slot, attempt, trigger });
+            state.note(now, HistoryEvent::WorkStarted(*candidate, term));
         }
-        let mut dice = Dice::new(world.seed ^ slot, 2_000 + *who as u64);
-        let lasts = match dice.permille(world.plan.long_turns) {
-            true => dice.between(LONG.0, LONG.1),
+        let mut dice = Dice::new(world.seed ^ slot, 2_000 + *candidate as u64);
+        let duration = match dice.permille(world.plan.long_turns_permille) {
+            true => dice.between(LONG_TURN_RANGE.0, LONG_TURN_RANGE.1),
             false => dice.between(0, world.plan.longest_turn),
         };
-        let lasts = Duration::from_millis(lasts);
-        clock.sleep_until(clock.now() + lasts).await;
+        let duration = Duration::from_millis(duration);
+        clock.sleep_until(clock.now() + duration).await;
         let now = world.now();
-        world.state().end_turn(now, *who);
-        let poisoned = Dice::new(world.seed ^ slot, 6).permille(world.plan.rules.poison);
-        match poisoned || dice.permille(world.plan.sick_turns) {
+        world.state().end_turn(now, *candidate);
+        let is_poisoned = Dice::new(world.seed ^ slot, 6).permille(world.plan.rules.poison_permille);
+        match is_poisoned || dice.permille(world.plan.failing_turns_permille) {
             true => Err("as the dice fell".into()),
             false => Ok(()),
         }

@@ -20,24 +20,24 @@ use super::world::Millis;
 const LEASE: Millis = 15_000;
 
 /// Between two slots.
-const EVERY: Millis = 1_000;
+const INTERVAL: Millis = 1_000;
 
 /// The longest until a killed replica is started again, and the longest freeze.
-const DOWN: Millis = 20_000;
+const MAX_DOWNTIME: Millis = 20_000;
 
 /// What is in the storage account, and who stands still until when.
 struct Account {
-    began: Instant,
+    started_at: Instant,
     holder: Option<(usize, Millis)>,
     last_run: Millis,
-    frozen: Vec<Millis>,
-    runs: BTreeMap<Millis, u64>,
+    frozen_until: Vec<Millis>,
+    runs_by_slot: BTreeMap<Millis, u64>,
 }
 
 type Shared = Rc<RefCell<Account>>;
 
 fn now(account: &Shared) -> Millis {
-    u64::try_from(account.borrow().began.elapsed().as_millis()).unwrap_or(Millis::MAX)
+    u64::try_from(account.borrow().started_at.elapsed().as_millis()).unwrap_or(Millis::MAX)
 }
 
 /// Runs the timetable of a seed with it.
@@ -49,35 +49,35 @@ pub fn run(seed: u64) -> Slots {
     let plan = Plan::timetable(seed, Rules::default());
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
-    let account = LocalSet::new().block_on(&runtime, play(seed, plan));
-    let runs = &account.borrow().runs;
+    let account = LocalSet::new().block_on(&runtime, simulate(seed, plan));
+    let runs = &account.borrow().runs_by_slot;
     let repeated = runs.values().filter(|runs| **runs > 1).count() as u64;
     let run = runs.len() as u64;
     Slots { claimed: run, run, turns: runs.values().sum(), repeated }
 }
 
-async fn play(seed: u64, plan: Plan) -> Shared {
+async fn simulate(seed: u64, plan: Plan) -> Shared {
     let replicas = plan.machines.len();
     let (holder, runs) = (None, BTreeMap::new());
-    let frozen = vec![0; replicas];
-    let account = Account { began: Instant::now(), holder, last_run: 0, frozen, runs };
+    let frozen_until = vec![0; replicas];
+    let account = Account { started_at: Instant::now(), holder, last_run: 0, frozen_until, runs_by_slot: runs };
     let account = Rc::new(RefCell::new(account));
     let dice = &mut Dice::new(seed, 7);
-    let start = |replica, after| {
+    let start = |replica, start_delay| {
         let account = account.clone();
         let dice = Dice::new(seed, 100 + replica as u64 + 10 * now(&account));
-        tokio::task::spawn_local(self::replica(account, replica, after, dice))
+        tokio::task::spawn_local(self::replica(account, replica, start_delay, dice))
     };
     let mut tasks: Vec<JoinHandle<()>> = (0..replicas).map(|replica| start(replica, 0)).collect();
-    for timed in &plan.timed {
-        wait_until(&account, timed.at).await;
+    for timed_fault in &plan.timed {
+        wait_until(&account, timed_fault.at).await;
         let Some((leader, _)) = account.borrow().holder else { continue };
-        let lasts = dice.between(0, DOWN);
-        match timed.fault {
-            Fault::PauseBetween => account.borrow_mut().frozen[leader] = timed.at + LEASE + lasts,
+        let downtime = dice.between(0, MAX_DOWNTIME);
+        match timed_fault.fault {
+            Fault::PauseBetween => account.borrow_mut().frozen_until[leader] = timed_fault.at + LEASE + downtime,
             _ => {
                 tasks[leader].abort();
-                tasks[leader] = start(leader, lasts);
+                tasks[leader] = start(leader, downtime);
             }
         }
     }
@@ -86,41 +86,41 @@ async fn play(seed: u64, plan: Plan) -> Shared {
 }
 
 async fn wait_until(account: &Shared, at: Millis) {
-    let began = account.borrow().began;
-    sleep_until(began + Duration::from_millis(at)).await;
+    let started_at = account.borrow().started_at;
+    sleep_until(started_at + Duration::from_millis(at)).await;
 }
 
 /// Passes some time, and as long as the replica stands still.
-async fn pass(account: &Shared, replica: usize, millis: Millis) {
+async fn sleep_unless_frozen(account: &Shared, replica: usize, millis: Millis) {
     sleep(Duration::from_millis(millis)).await;
-    let frozen = account.borrow().frozen[replica];
-    if frozen > now(account) {
-        wait_until(account, frozen).await;
+    let frozen_until = account.borrow().frozen_until[replica];
+    if frozen_until > now(account) {
+        wait_until(account, frozen_until).await;
     }
 }
 
-async fn replica(account: Shared, replica: usize, after: Millis, mut dice: Dice) {
-    pass(&account, replica, after).await;
+async fn replica(account: Shared, replica: usize, start_delay: Millis, mut dice: Dice) {
+    sleep_unless_frozen(&account, replica, start_delay).await;
     loop {
-        pass(&account, replica, dice.between(1, 20)).await;
+        sleep_unless_frozen(&account, replica, dice.between(1, 20)).await;
         let at = now(&account);
-        let holds = {
+        let is_holder = {
             let mut account = account.borrow_mut();
-            let free = account.holder.is_none_or(|(holder, ends)| holder == replica || ends <= at);
-            if free {
+            let is_free = account.holder.is_none_or(|(holder, ends)| holder == replica || ends <= at);
+            if is_free {
                 account.holder = Some((replica, at + LEASE));
             }
-            free
+            is_free
         };
-        let slot = at - at % EVERY;
-        if holds && slot > account.borrow().last_run {
-            pass(&account, replica, dice.between(1, 20)).await;
-            *account.borrow_mut().runs.entry(slot).or_default() += 1;
-            pass(&account, replica, dice.between(0, 300)).await;
+        let slot = at - at % INTERVAL;
+        if is_holder && slot > account.borrow().last_run {
+            sleep_unless_frozen(&account, replica, dice.between(1, 20)).await;
+            *account.borrow_mut().runs_by_slot.entry(slot).or_default() += 1;
+            sleep_unless_frozen(&account, replica, dice.between(0, 300)).await;
             // Whatever is there by now.
             account.borrow_mut().last_run = slot;
         }
-        let wait = EVERY - now(&account) % EVERY;
-        pass(&account, replica, wait).await;
+        let wait = INTERVAL - now(&account) % INTERVAL;
+        sleep_unless_frozen(&account, replica, wait).await;
     }
 }

@@ -55,7 +55,7 @@ use compare::Comparison;
 use coverage::Coverage;
 pub use elector::Fidelity;
 use fault::Step;
-use history::{History, What};
+use history::{History, HistoryEvent};
 use oracle::Violation;
 use plan::{Class, Plan, Rules, Traits};
 use tenure_core::mutants::{self, Mutant};
@@ -80,7 +80,7 @@ pub struct Outcome {
     /// What became of its slots.
     pub slots: Slots,
     /// Virtual time, in milliseconds.
-    pub lasted: u64,
+    pub virtual_ms: u64,
     /// The longest lease, in milliseconds.
     pub longest_lease: u64,
     /// What struck where.
@@ -97,12 +97,12 @@ impl Outcome {
     /// Whether the schedule proves anything: three candidates, ten leases, a takeover, two
     /// faults.
     #[must_use]
-    pub fn counts(&self) -> bool {
+    pub fn is_meaningful(&self) -> bool {
         let machines = self.history.lives.iter().map(|life| life.machine + 1).max();
         machines >= Some(3)
-            && self.lasted >= 10 * self.longest_lease
+            && self.virtual_ms >= 10 * self.longest_lease
             && self.takeovers >= 1
-            && self.coverage.faults() >= 2
+            && self.coverage.fault_count() >= 2
     }
 }
 
@@ -114,14 +114,14 @@ pub struct Options {
     /// The seeded bug that their core has; only the native one can have any.
     pub mutant: Option<Mutant>,
     /// What the schedules are about.
-    pub about: About,
+    pub topic: Topic,
     /// Draws for the pure core only what the component can have too, and records inputs and outputs of electors.
-    pub compares: bool,
+    pub records_comparison: bool,
 }
 
 /// What schedules are about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum About {
+pub enum Topic {
     /// Every fault, at every step.
     #[default]
     Faults,
@@ -133,7 +133,7 @@ pub enum About {
 
 impl From<Fidelity> for Options {
     fn from(fidelity: Fidelity) -> Self {
-        Self { fidelity, mutant: None, about: About::Faults, compares: false }
+        Self { fidelity, mutant: None, topic: Topic::Faults, records_comparison: false }
     }
 }
 
@@ -146,10 +146,10 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     let fidelity = &options.fidelity;
     // Also forgets what a seeded bug knew of the schedule before.
     mutants::activate(options.mutant);
-    let plan = match options.about {
-        About::Faults => Plan::of(seed, matches!(fidelity, Fidelity::Native) && !options.compares),
-        About::Timetable(rules) => Plan::timetable(seed, rules),
-        About::Invocations(rules) => Plan::invocations(seed, rules),
+    let plan = match options.topic {
+        Topic::Faults => Plan::from_seed(seed, matches!(fidelity, Fidelity::Native) && !options.records_comparison),
+        Topic::Timetable(rules) => Plan::timetable(seed, rules),
+        Topic::Invocations(rules) => Plan::invocations(seed, rules),
     };
     let (class, traits) = (plan.class, plan.traits);
     let longest_lease = plan.machines.iter().map(|machine| machine.lease * 1_000).max();
@@ -160,10 +160,10 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         .expect("a runtime");
     let (mut history, coverage, record) = runtime.block_on(async {
         let world = World::new(seed, plan);
-        world.state().comparison = options.compares.then(Comparison::default);
-        match options.about {
-            About::Invocations(_) => play_invocations(&world).await,
-            _ => play(&world, fidelity).await,
+        world.state().comparison = options.records_comparison.then(Comparison::default);
+        match options.topic {
+            Topic::Invocations(_) => run_invocations(&world).await,
+            _ => run_schedule(&world, fidelity).await,
         }
         let mut state = world.state();
         let record = state.comparison.take().unwrap_or_default().record;
@@ -173,17 +173,17 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     drop(runtime);
     history.entries.shrink_to_fit();
     let lasted = history.entries.last().map_or(0, |entry| entry.at);
-    let violations = match options.about {
-        About::Invocations(_) => oracle::judge_slots(&history),
-        _ => oracle::judge(&history, class),
+    let violations = match options.topic {
+        Topic::Invocations(_) => oracle::check_slots(&history),
+        _ => oracle::check(&history, class),
     };
     Outcome {
         seed,
         class,
         traits,
         takeovers: takeovers(&history),
-        slots: Slots::of(&history),
-        lasted,
+        slots: Slots::from_history(&history),
+        virtual_ms: lasted,
         longest_lease: longest_lease.unwrap_or(0),
         coverage,
         violations,
@@ -192,31 +192,31 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     }
 }
 
-async fn play(world: &Arc<World>, fidelity: &Fidelity) {
+async fn run_schedule(world: &Arc<World>, fidelity: &Fidelity) {
     for machine in 0..world.plan.machines.len() {
         tokio::spawn(process::machine(world.clone(), machine, fidelity.clone()));
     }
-    tokio::spawn(strike::timed(world.clone()));
-    tokio::spawn(hints::tell(world.clone()));
-    tokio::spawn(triggers::ask(world.clone()));
-    tokio::spawn(transfers::order(world.clone()));
-    world.until(world.plan.finale).await;
-    finale::play(world).await;
+    tokio::spawn(strike::inject_timed_faults(world.clone()));
+    tokio::spawn(hints::send_hints(world.clone()));
+    tokio::spawn(triggers::run_commands(world.clone()));
+    tokio::spawn(transfers::run_commands(world.clone()));
+    world.wait_until(world.plan.finale).await;
+    finale::run(world).await;
 }
 
-async fn play_invocations(world: &Arc<World>) {
+async fn run_invocations(world: &Arc<World>) {
     for machine in 0..world.plan.machines.len() {
         tokio::spawn(invocations::replica(world.clone(), machine));
     }
-    tokio::spawn(strike::timed(world.clone()));
-    world.until(world.plan.finale + world.plan.rest).await;
-    world.note(What::Over);
+    tokio::spawn(strike::inject_timed_faults(world.clone()));
+    world.wait_until(world.plan.finale + world.plan.final_duration).await;
+    world.note(HistoryEvent::ScheduleEnded);
 }
 
 fn takeovers(history: &History) -> u64 {
     let wins = history.wins();
-    let until_calm = |win: &&[history::Win]| win[1].at < history.calm && win[0].who != win[1].who;
-    wins.windows(2).filter(until_calm).count() as u64
+    let is_takeover_before_calm = |win: &&[history::Win]| win[1].at < history.calm && win[0].candidate != win[1].candidate;
+    wins.windows(2).filter(is_takeover_before_calm).count() as u64
 }
 
 /// What became of slots.
@@ -233,19 +233,19 @@ pub struct Slots {
 }
 
 impl Slots {
-    fn of(history: &History) -> Self {
-        let claimed = history.writes().filter(|(_, _, asked, _)| asked.step == Step::Claim);
-        let claimed: BTreeSet<u64> = claimed.map(|(.., write)| write.slot).collect();
+    fn from_history(history: &History) -> Self {
+        let claims = history.writes().filter(|(_, _, request, _)| request.step == Step::Claim);
+        let claimed: BTreeSet<u64> = claims.map(|(.., write)| write.slot).collect();
         let (mut run, mut repeated, mut turns) = (BTreeSet::new(), BTreeSet::new(), 0);
         for entry in &history.entries {
-            if let What::TurnBegan { slot, .. } = entry.what {
+            if let HistoryEvent::TurnBegan { slot, .. } = entry.event {
                 turns += 1;
                 if !run.insert(slot) {
                     repeated.insert(slot);
                 }
             }
         }
-        let [claimed, run, repeated] = [&claimed, &run, &repeated].map(|set| set.len() as u64);
+        let [claimed, run, repeated] = [&claimed, &run, &repeated].map(|slots| slots.len() as u64);
         Self { claimed, run, turns, repeated }
     }
 }

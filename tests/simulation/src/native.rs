@@ -9,71 +9,71 @@ use chrono::{DateTime, Utc};
 use tenure_azure::secret::Secret;
 use tenure_azure::{Metadata, Operation, request as azure};
 use tenure_clock::Clock;
-use tenure_core::driver::{self, Surroundings};
+use tenure_core::driver::{self, DriverIo};
 use tenure_core::{
-    Begins, Complaint, Environment, Event, Failure, FailureKind, OwnTime, Report,
-    Request as Outgoing, Response as Reply, Settings, State, Step, Unreadable,
+    StepStart, Complaint, Environment, Event, Failure, FailureKind, ElapsedClock, Report,
+    Request as Outgoing, Response as Reply, Settings, State, Step, FileError,
 };
 use tenure_store::{Request, Response};
 use tokio::select;
 use tokio::time::{sleep, timeout};
 
 use super::clock::SimClock;
-use super::condition::{BadSecret, Spoilt};
+use super::condition::{BadSecret, BrokenSettings};
 use super::dice::Dice;
-use super::elector::{OF_CANDIDATES, heard};
-use super::fate::Broken;
+use super::elector::{OF_CANDIDATES, record_handover_failure};
+use super::fate::ConnectionError;
 use super::fault::Fault;
-use super::history::Who;
+use super::history::CandidateId;
 use super::network;
 use super::plan::{Trait, Version};
-use super::service::LATER;
+use super::service::LATER_FIELD;
 use super::token;
-use super::variables::{self, IDENTITY, SECRET, Variables};
+use super::variables::{self, IDENTITY_URL, SECRET_PATH, Variables};
 use super::world::World;
 
 /// Reads settings from what a machine has.
-type Read = fn(Given<'_>) -> Result<Settings, Vec<Complaint>>;
+type ReadSettings = fn(MachineInputs<'_>) -> Result<Settings, Vec<Complaint>>;
 
 /// Drives the pure core as the component's own loop does.
 pub struct Native {
     variables: Variables,
     pub(super) settings: Settings,
     world: Arc<World>,
-    who: Who,
+    candidate: CandidateId,
     machine: usize,
     clock: SimClock,
     /// By how much the clock had run ahead when the newest step began, in milliseconds.
-    ahead: AtomicU64,
+    clock_ahead_ms: AtomicU64,
     /// Its own time, where no host measures time for it.
-    own: Option<Mutex<OwnTime>>,
+    own_time: Option<Mutex<ElapsedClock>>,
     dice: Mutex<Dice>,
 }
 
 /// What a machine has: variables, and what its files say.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'n> {
+pub(super) struct MachineInputs<'n> {
     variables: &'n Variables,
-    spoilt: Spoilt,
+    broken_settings: BrokenSettings,
 }
 
-impl Environment for Given<'_> {
+impl Environment for MachineInputs<'_> {
     fn variable(&self, name: &str) -> Option<String> {
-        if self.spoilt.variable && name == "TENURE_POLL" {
+        if self.broken_settings.variable && name == "TENURE_POLL" {
             return Some("now and then".into());
         }
-        self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+        self.variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
     }
 
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
-        const OTHER: &str = "DefaultEndpointsProtocol=https;AccountName=another;\
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
+        const OTHER_ACCOUNT: &str = "DefaultEndpointsProtocol=https;AccountName=another;\
                              AccountKey=a2V5;EndpointSuffix=core.windows.net";
-        match (path == SECRET, self.spoilt.secret) {
-            (false, _) | (_, Some(BadSecret::Missing)) => Err(Unreadable::Missing),
-            (_, Some(BadSecret::NoText)) => Err(Unreadable::NoText),
+        match (path == SECRET_PATH, self.broken_settings.secret) {
+            (false, _) | (_, Some(BadSecret::Missing)) => Err(FileError::Missing),
+            (_, Some(BadSecret::NotText)) => Err(FileError::NotText),
             (_, Some(BadSecret::Empty)) => Ok(Secret::from(" ")),
-            (_, Some(BadSecret::Nonsense)) => Ok(Secret::from("AccountKey=")),
-            (_, Some(BadSecret::OtherAccount)) => Ok(Secret::from(OTHER)),
+            (_, Some(BadSecret::Invalid)) => Ok(Secret::from("AccountKey=")),
+            (_, Some(BadSecret::OtherAccount)) => Ok(Secret::from(OTHER_ACCOUNT)),
             (_, None) => Ok(Secret::from("UseDevelopmentStorage=true")),
         }
     }
@@ -83,56 +83,56 @@ impl Native {
     /// For a new process.
     pub(super) fn new(
         world: &Arc<World>,
-        who: Who,
+        candidate: CandidateId,
         machine: usize,
         clock: &SimClock,
-        read: Read,
+        read_settings: ReadSettings,
     ) -> Self {
-        let variables = variables::of(&world.plan, machine);
-        let given = Given { variables: &variables, spoilt: Spoilt::default() };
+        let variables = variables::machine_variables(&world.plan, machine);
+        let inputs = MachineInputs { variables: &variables, broken_settings: BrokenSettings::default() };
         Self {
-            settings: read(given).expect("good settings"),
+            settings: read_settings(inputs).expect("good settings"),
             variables,
             world: world.clone(),
-            who,
+            candidate,
             machine,
             clock: clock.clone(),
-            ahead: AtomicU64::default(),
-            own: None,
-            dice: Mutex::new(Dice::new(world.seed, OF_CANDIDATES + who as u64)),
+            clock_ahead_ms: AtomicU64::default(),
+            own_time: None,
+            dice: Mutex::new(Dice::new(world.seed, OF_CANDIDATES + candidate as u64)),
         }
     }
 
     /// For an invocation without a host.
-    pub(super) fn on_its_own(mut self) -> Self {
-        self.own = Some(Mutex::new(OwnTime::begin(self.clock.now(), self.wall())));
+    pub(super) fn without_host(mut self) -> Self {
+        self.own_time = Some(Mutex::new(ElapsedClock::new(self.clock.now(), self.wall())));
         self
     }
 
     /// The time, as its host tells it, or as it measures it itself.
     pub(super) fn now(&self) -> Duration {
         // Within a step it does not run ahead: see `Reading::steady`.
-        let ahead = Duration::from_millis(self.ahead.load(Ordering::Relaxed));
-        let (now, all_ahead) = self.clock.read();
-        let now = now + ahead - all_ahead;
-        let Some(own) = &self.own else { return now };
-        own.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
+        let ahead = Duration::from_millis(self.clock_ahead_ms.load(Ordering::Relaxed));
+        let (now, total_ahead) = self.clock.read();
+        let now = now + ahead - total_ahead;
+        let Some(own_time) = &self.own_time else { return now };
+        own_time.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
     }
 
     /// As an invocation without a host begins a step.
-    pub(super) fn begins(&self) -> Begins {
+    pub(super) fn step_start(&self) -> StepStart {
         let at = self.now();
-        self.own().map_or(at.into(), |own| own.step())
+        self.own_time_now().map_or(at.into(), |own_time| own_time.step_start())
     }
 
     /// The time within a step that `begins` then.
-    fn within(&self, begins: Begins) -> Duration {
+    fn now_in_step(&self, step_start: StepStart) -> Duration {
         let now = self.now();
-        self.own().map_or(now, |own| own.within(begins))
+        self.own_time_now().map_or(now, |own_time| own_time.elapsed_in_step(step_start))
     }
 
-    fn own(&self) -> Option<OwnTime> {
-        self.own.as_ref().map(|own| *own.lock().unwrap_or_else(PoisonError::into_inner))
+    fn own_time_now(&self) -> Option<ElapsedClock> {
+        self.own_time.as_ref().map(|own_time| *own_time.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) async fn step(
@@ -141,53 +141,53 @@ impl Native {
         elapsed: Duration,
         event: Option<Event>,
     ) -> Report {
-        let spoilt = self.world.state().spoilt[self.machine];
+        let broken_settings = self.world.state().broken_settings[self.machine];
         let (_, ahead) = self.clock.read();
-        self.ahead.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
-        let begins = Begins { at: elapsed, ahead };
+        self.clock_ahead_ms.store(u64::try_from(ahead.as_millis()).unwrap_or(0), Ordering::Relaxed);
+        let step_start = StepStart { at: elapsed, clock_lead: ahead };
         let bytes = state.as_ref().map(State::as_bytes);
         let files = self.world.plan.traits.has(Trait::Files);
-        if spoilt == Spoilt::default() && !files {
+        if broken_settings == BrokenSettings::default() && !files {
             // The settings of most worlds stay as they are, and need not be read in each step.
-            let step = self.begin(&self.settings, bytes, begins, event);
-            let wants_will = self.world.plan.traits.has(Trait::Supervised);
-            let around = self.around(begins);
-            let report = driver::take(step, &self.settings, wants_will, &around).await;
-            self.heard(&report);
+            let step = self.begin(&self.settings, bytes, step_start, event);
+            let needs_last_will = self.world.plan.traits.has(Trait::Supervised);
+            let surroundings = self.surroundings(step_start);
+            let report = driver::run_step(step, &self.settings, needs_last_will, &surroundings).await;
+            self.record_problems(&report);
             return report;
         }
-        let given = Given { variables: &self.variables, spoilt };
-        let read = Settings::read_on(given, bytes);
-        self.met(spoilt, read.is_ok_and(|(_, complaints)| !complaints.is_empty()));
-        let report = driver::step(&given, bytes, begins, event, &self.around(begins)).await;
-        self.heard(&report);
+        let inputs = MachineInputs { variables: &self.variables, broken_settings };
+        let read = Settings::reread(inputs, bytes);
+        self.count_faults_met(broken_settings, read.is_ok_and(|(_, complaints)| !complaints.is_empty()));
+        let report = driver::step(&inputs, bytes, step_start, event, &self.surroundings(step_start)).await;
+        self.record_problems(&report);
         report
     }
 
     /// What a step has that begins then.
-    pub(super) fn around(&self, begins: Begins) -> Around<'_> {
-        Around { native: self, begins: Some(begins) }
+    pub(super) fn surroundings(&self, step_start: StepStart) -> StepSurroundings<'_> {
+        StepSurroundings { native: self, step_start: Some(step_start) }
     }
 
     /// The oracle hears of problems.
-    fn heard(&self, report: &Report) {
+    fn record_problems(&self, report: &Report) {
         let problems = report.problems.iter().map(|problem| problem.detail.as_str());
-        heard(&self.world, self.who, problems);
+        record_handover_failure(&self.world, self.candidate, problems);
     }
 
     /// Sends a request beside the steps.
-    pub(super) async fn send(&self, asked: Outgoing) -> Result<Reply, Failure> {
-        let path = asked.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
-        let (origin, target) = asked.url.split_at(path);
+    pub(super) async fn send(&self, background_request: Outgoing) -> Result<Reply, Failure> {
+        let path = background_request.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
+        let (origin, target) = background_request.url.split_at(path);
         let request = Request {
-            method: asked.method.clone(),
+            method: background_request.method.clone(),
             target: target.into(),
-            headers: asked.headers.clone(),
+            headers: background_request.headers.clone(),
             body: Bytes::new(),
         };
-        let exchange = self.exchange(origin, request, asked.timeout);
+        let exchange = self.exchange(origin, request, background_request.timeout);
         // A host times out the component's requests in the same way.
-        timeout(asked.timeout, exchange).await.unwrap_or_else(|_| Err(timed_out()))
+        timeout(background_request.timeout, exchange).await.unwrap_or_else(|_| Err(timeout_failure()))
     }
 
     /// Sends a request to the service, or to what gives out tokens.
@@ -200,19 +200,19 @@ impl Native {
         // HTTP clients add it.
         let host = origin.split_once("://").map_or(origin, |(_, host)| host);
         request.headers.push(("host".into(), host.into()));
-        if IDENTITY.strip_prefix(origin).is_some_and(|path| path.starts_with('/')) {
-            let (status, body) = token::fetch(&self.world, self.who, timeout).await?;
+        if IDENTITY_URL.strip_prefix(origin).is_some_and(|path| path.starts_with('/')) {
+            let (status, body) = token::fetch(&self.world, self.candidate, timeout).await?;
             return Ok(Reply { status, headers: Vec::new(), body });
         }
-        match network::send(&self.world, self.who, request).await {
+        match network::send(&self.world, self.candidate, request).await {
             Ok(response) => {
                 let (status, body) = (response.status, response.body.to_vec());
-                Ok(Reply { status, headers: self.headers(response), body })
+                Ok(Reply { status, headers: self.visible_headers(response), body })
             }
-            Err(broken) => {
-                let kind = match broken {
-                    Broken::Refused => FailureKind::Connect,
-                    Broken::Reset => FailureKind::Reset,
+            Err(error) => {
+                let kind = match error {
+                    ConnectionError::Refused => FailureKind::Connect,
+                    ConnectionError::Reset => FailureKind::Reset,
                 };
                 Err(Failure { kind, detail: String::new() })
             }
@@ -220,17 +220,17 @@ impl Native {
     }
 
     /// Counts what a step met; `remembered`: it went on by what the file had said before.
-    fn met(&self, spoilt: Spoilt, remembered: bool) {
+    fn count_faults_met(&self, broken_settings: BrokenSettings, used_cached_settings: bool) {
         let mut state = self.world.state();
-        let step = state.processes[self.who].step;
-        if spoilt.secret.is_some() {
+        let step = state.processes[self.candidate].step;
+        if broken_settings.secret.is_some() {
             state.coverage.add(Fault::SecretSpoilt, step);
         }
-        if spoilt.variable {
+        if broken_settings.variable {
             state.coverage.add(Fault::SettingsSpoilt, step);
         }
-        if remembered {
-            state.coverage.saw(Trait::Files);
+        if used_cached_settings {
+            state.coverage.add_trait(Trait::Files);
         }
     }
 
@@ -238,10 +238,10 @@ impl Native {
         &self,
         settings: &'s Settings,
         state: Option<&[u8]>,
-        begins: impl Into<Begins>,
+        step_start: impl Into<StepStart>,
         event: Option<Event>,
     ) -> Step<'s> {
-        Step::begin(settings, state, begins, event, &mut *self.dice())
+        Step::new(settings, state, step_start, event, &mut *self.dice())
     }
 
     fn dice(&self) -> std::sync::MutexGuard<'_, Dice> {
@@ -258,32 +258,32 @@ impl Native {
     }
 
     /// What the version of this machine writes.
-    fn of_version(&self, operation: &mut Operation) {
+    fn apply_version_to_write(&self, operation: &mut Operation) {
         let Operation::WriteMetadata { metadata, .. } = operation else { return };
         match self.version() {
-            Version::Own => {}
+            Version::Current => {}
             Version::Newer => {
-                metadata.insert(LATER.0.into(), LATER.1.into());
-                self.world.state().coverage.saw(Trait::Newer);
+                metadata.insert(LATER_FIELD.0.into(), LATER_FIELD.1.into());
+                self.world.state().coverage.add_trait(Trait::Newer);
             }
             Version::Older => {
                 let names = metadata.iter().map(|(name, _)| name.to_string());
-                let carried: Vec<_> = names.filter(|name| name.starts_with(HIDDEN)).collect();
-                for name in carried {
-                    carry(metadata, &name);
-                    self.world.state().coverage.saw(Trait::Older);
+                let hidden_fields: Vec<_> = names.filter(|name| name.starts_with(HIDDEN_PREFIX)).collect();
+                for name in hidden_fields {
+                    restore_hidden_field(metadata, &name);
+                    self.world.state().coverage.add_trait(Trait::Older);
                 }
             }
         }
     }
 
     /// The headers as the version of this machine knows them.
-    fn headers(&self, response: Response) -> Vec<(String, Vec<u8>)> {
+    fn visible_headers(&self, response: Response) -> Vec<(String, Vec<u8>)> {
         let older = self.version() == Version::Older;
         let headers = response.headers.into_iter().map(|(name, value)| {
             let field = name.strip_prefix("x-ms-meta-").filter(|_| older);
-            let unknown = field.filter(|field| UNKNOWN.iter().any(|of| field.starts_with(of)));
-            let hidden = unknown.map(|field| format!("x-ms-meta-{HIDDEN}{field}"));
+            let unknown = field.filter(|field| UNKNOWN_TO_OLDER.iter().any(|prefix| field.starts_with(prefix)));
+            let hidden = unknown.map(|field| format!("x-ms-meta-{HIDDEN_PREFIX}{field}"));
             (hidden.unwrap_or(name), value.into_bytes())
         });
         headers.collect()
@@ -291,24 +291,24 @@ impl Native {
 }
 
 /// The surroundings of a step, or of a request outside an election.
-pub(super) struct Around<'n> {
+pub(super) struct StepSurroundings<'n> {
     native: &'n Native,
     /// When the step began.
-    begins: Option<Begins>,
+    step_start: Option<StepStart>,
 }
 
-impl<'n> Around<'n> {
-    pub(super) fn outside(native: &'n Native) -> Self {
-        Self { native, begins: None }
+impl<'n> StepSurroundings<'n> {
+    pub(super) fn without_step(native: &'n Native) -> Self {
+        Self { native, step_start: None }
     }
 }
 
-impl Surroundings for Around<'_> {
+impl DriverIo for StepSurroundings<'_> {
     fn now(&self) -> Duration {
-        self.begins.map_or_else(|| self.native.now(), |begins| self.native.within(begins))
+        self.step_start.map_or_else(|| self.native.now(), |step_start| self.native.now_in_step(step_start))
     }
 
-    fn wall(&self) -> DateTime<Utc> {
+    fn wall_clock(&self) -> DateTime<Utc> {
         self.native.wall()
     }
 
@@ -333,18 +333,18 @@ impl Surroundings for Around<'_> {
         select! {
             biased;
             // The time-out wins a tie, as in the component.
-            () = sleep(timeout) => Err(timed_out()),
+            () = sleep(timeout) => Err(timeout_failure()),
             answer = exchange => answer,
         }
     }
 
     fn prepare(&self, operation: &mut Operation) {
-        self.native.of_version(operation);
+        self.native.apply_version_to_write(operation);
     }
 }
 
 /// Fields that an older version does not know, by how their names begin. It has them under other names.
-const UNKNOWN: [&str; 7] = [
+const UNKNOWN_TO_OLDER: [&str; 7] = [
     "tenuresuccess",
     "tenurefailure",
     "tenuredelay",
@@ -353,15 +353,15 @@ const UNKNOWN: [&str; 7] = [
     "tenuretransfer",
     "tenureordersterm",
 ];
-const HIDDEN: &str = "zz";
+const HIDDEN_PREFIX: &str = "zz";
 
-fn timed_out() -> Failure {
+fn timeout_failure() -> Failure {
     Failure { kind: FailureKind::Timeout, detail: String::new() }
 }
 
 /// An unknown field goes back as it came.
-fn carry(metadata: &mut Metadata, hidden: &str) {
-    let value = metadata.get(hidden).unwrap_or_default().to_string();
-    metadata.remove(hidden);
-    metadata.insert(hidden[HIDDEN.len()..].into(), value);
+fn restore_hidden_field(metadata: &mut Metadata, hidden_name: &str) {
+    let value = metadata.get(hidden_name).unwrap_or_default().to_string();
+    metadata.remove(hidden_name);
+    metadata.insert(hidden_name[HIDDEN_PREFIX.len()..].into(), value);
 }

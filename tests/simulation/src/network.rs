@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tenure_store::{Request, Response};
 use tokio::sync::oneshot;
 
-use super::fate::{self, Broken, Fate, Reply};
+use super::fate::{self, ConnectionError, RequestOutcome, Reply};
 use super::fault::{Fault, Kind, Step};
-use super::history::{Answer, Asked, Number, What, Who};
+use super::history::{Answer, SentRequest, RequestIndex, HistoryEvent, CandidateId};
 use super::plan::{Latency, Moment, Trait};
 use super::strike;
 use super::transfers;
@@ -15,245 +15,245 @@ use super::wire;
 use super::world::{Millis, State, World};
 
 /// What arrives at the sender.
-type Delivery = Result<(Response, Answer), Broken>;
+type DeliveredReply = Result<(Response, Answer), ConnectionError>;
 
 /// Sends a request, and waits for the answer for as long as that may take: the sender has its
 /// own time-out. Nothing goes on while the process stands still.
 ///
 /// # Errors
 /// There will be no answer, and the sender knows.
-pub async fn send(world: &Arc<World>, who: Who, request: Request) -> Result<Response, Broken> {
-    world.in_turn(who, &format!("sends {} {}", request.method, request.target), 0).await;
-    world.record_request(who, &request);
-    let asked = world.state().wire.read(who, &request);
-    let step = asked.step;
-    let waiting = Waiting::begin(world, who, step);
-    strike::ambush(world, who, step, Moment::Before);
-    world.goes_on(who).await;
-    world.in_turn(who, "goes on", 0).await;
+pub async fn send(world: &Arc<World>, candidate: CandidateId, request: Request) -> Result<Response, ConnectionError> {
+    world.wait_for_turn(candidate, &format!("sends {} {}", request.method, request.target), 0).await;
+    world.record_request(candidate, &request);
+    let sent_request = world.state().classifier.classify(candidate, &request);
+    let step = sent_request.step;
+    let waiting = Waiting::start(world, candidate, step);
+    strike::trigger_ambush(world, candidate, step, Moment::Before);
+    world.wait_until_running(candidate).await;
+    world.wait_for_turn(candidate, "goes on", 0).await;
     let now = world.now();
-    let (number, fate) = goes_out(world, asked, now);
-    if let (Step::Acquire, Some(late)) = (step, fate.late(now)) {
-        strike::follow_up(world, who, step, late);
+    let (number, outcome) = put_on_wire(world, sent_request, now);
+    if let (Step::Acquire, Some(late)) = (step, outcome.late_arrival(now)) {
+        strike::leave_before_late_acquire(world, candidate, step, late);
     }
-    let (to_sender, mut answer) = oneshot::channel();
-    tokio::spawn(carry(world.clone(), number, request, fate, to_sender));
-    strike::ambush(world, who, step, Moment::Sent);
+    let (reply_sender, mut answer) = oneshot::channel();
+    tokio::spawn(deliver(world.clone(), number, request, outcome, reply_sender));
+    strike::trigger_ambush(world, candidate, step, Moment::Sent);
     let Ok(delivery) = (&mut answer).await else { std::future::pending().await };
-    world.goes_on(who).await;
+    world.wait_until_running(candidate).await;
     drop(waiting);
-    strike::ambush(world, who, step, Moment::Answered);
-    world.goes_on(who).await;
-    world.in_turn(who, "hears", number).await;
+    strike::trigger_ambush(world, candidate, step, Moment::Answered);
+    world.wait_until_running(candidate).await;
+    world.wait_for_turn(candidate, "hears", number).await;
     let now = world.now();
     let mut state = world.state();
-    let arrived = match &delivery {
+    let event = match &delivery {
         Ok((response, answer)) => {
-            state.history.asked[number].told = wire::told(response);
-            What::Answered(number, *answer)
+            state.history.requests[number].reported_time = wire::reported_time(response);
+            HistoryEvent::Answered(number, *answer)
         }
-        Err(_) => What::Failed(number),
+        Err(_) => HistoryEvent::RequestFailed(number),
     };
-    state.note(now, arrived);
-    let reads_orders = state.history.asked[number].of_orders;
+    state.note(now, event);
+    let read_orders = state.history.requests[number].is_about_orders;
     drop(state);
-    if let (true, Ok((response, _))) = (reads_orders, &delivery) {
-        transfers::read(world, who, response);
+    if let (true, Ok((response, _))) = (read_orders, &delivery) {
+        transfers::on_orders_read(world, candidate, response);
     }
     delivery.map(|(response, _)| response)
 }
 
 /// Sends a request of a process that is dead, and waits for the status of the answer. None: nobody knows what
 /// became of it.
-pub async fn send_for_the_dead(world: &Arc<World>, who: Who, request: Request) -> Option<u16> {
-    world.record_request(who, &request);
-    let asked = Asked { step: Step::Will, ..world.state().wire.read(who, &request) };
-    let (number, fate) = goes_out(world, asked, world.now());
-    let (to_sender, answer) = oneshot::channel();
-    tokio::spawn(carry(world.clone(), number, request, fate, to_sender));
+pub async fn send_last_will(world: &Arc<World>, candidate: CandidateId, request: Request) -> Option<u16> {
+    world.record_request(candidate, &request);
+    let sent_request = SentRequest { step: Step::Will, ..world.state().classifier.classify(candidate, &request) };
+    let (number, outcome) = put_on_wire(world, sent_request, world.now());
+    let (reply_sender, answer) = oneshot::channel();
+    tokio::spawn(deliver(world.clone(), number, request, outcome, reply_sender));
     let Ok(delivery) = answer.await else { std::future::pending().await };
-    let answered = delivery.ok().map(|(_, answer)| answer);
-    world.note(answered.map_or(What::Failed(number), |answer| What::Answered(number, answer)));
-    answered.map(|answer| answer.status)
+    let reply = delivery.ok().map(|(_, answer)| answer);
+    world.note(reply.map_or(HistoryEvent::RequestFailed(number), |answer| HistoryEvent::Answered(number, answer)));
+    reply.map(|answer| answer.status)
 }
 
 /// A request is on the wire, and it is decided what becomes of it.
-fn goes_out(world: &World, asked: Asked, now: Millis) -> (Number, Fate) {
-    let (who, step) = (asked.who, asked.step);
+fn put_on_wire(world: &World, request: SentRequest, now: Millis) -> (RequestIndex, RequestOutcome) {
+    let (candidate, step) = (request.candidate, request.step);
     let mut state = world.state();
-    let number = state.history.asked.len();
-    state.history.asked.push(asked);
-    state.note(now, What::Sent(number));
-    (number, decide(world, &mut state, who, step, now))
+    let number = state.history.requests.len();
+    state.history.requests.push(request);
+    state.note(now, HistoryEvent::Sent(number));
+    (number, decide_outcome(world, &mut state, candidate, step, now))
 }
 
 /// A request of a process is under way.
-struct Waiting<'a>(&'a World, Who);
+struct Waiting<'a>(&'a World, CandidateId);
 
 impl<'a> Waiting<'a> {
-    fn begin(world: &'a World, who: Who, step: Step) -> Self {
+    fn start(world: &'a World, candidate: CandidateId, step: Step) -> Self {
         let mut state = world.state();
-        state.step = step;
-        let process = &mut state.processes[who];
-        (process.step, process.waiting) = (step, process.waiting + 1);
-        Self(world, who)
+        state.last_step = step;
+        let process = &mut state.processes[candidate];
+        (process.step, process.pending_requests) = (step, process.pending_requests + 1);
+        Self(world, candidate)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.state().processes[self.1].waiting -= 1;
+        self.0.state().processes[self.1].pending_requests -= 1;
     }
 }
 
 /// Cut off, caught by an ambush, struck by chance, or unharmed.
-fn decide(world: &World, state: &mut State, who: Who, step: Step, now: Millis) -> Fate {
-    let latency = state.latency(world, who, step, now);
-    let cut_off = cut_off(state, who, step, now, latency);
-    if let Some(fate) = cut_off.or_else(|| state.fails(who, step, now, latency)) {
-        return fate;
+fn decide_outcome(world: &World, state: &mut State, candidate: CandidateId, step: Step, now: Millis) -> RequestOutcome {
+    let latency = state.latency(world, candidate, step, now);
+    let cut_off = outage_outcome(state, candidate, step, now, latency);
+    if let Some(outcome) = cut_off.or_else(|| state.fail_request(candidate, step, now, latency)) {
+        return outcome;
     }
-    let fault = strike::waiting_for(state, step, Moment::Before, now < world.plan.calm, |fault| {
+    let fault = strike::take_ambush(state, step, Moment::Before, now < world.plan.calm, |fault| {
         fault.kind() == Kind::Request
     });
-    let noise = now < world.plan.calm && state.network.permille(world.plan.noise);
-    let fault = fault.or_else(|| noise.then(|| strike::any_of_request(&mut state.network)));
+    let has_noise = now < world.plan.calm && state.network.permille(world.plan.noise_permille);
+    let fault = fault.or_else(|| has_noise.then(|| strike::any_request_fault(&mut state.network)));
     let Some(fault) = fault else {
-        return fate::unharmed(now, latency, &mut state.network);
+        return fate::without_fault(now, latency, &mut state.network);
     };
-    let other = match state.service.leader {
-        Some((leader, lease)) if leader != who => lease,
+    let other_lease = match state.service.leader {
+        Some((leader, lease)) if leader != candidate => lease,
         _ => u128::from(state.network.bits()) << 64 | 0x4000_8000_0000_0000_0000,
     };
     let date = state.service.date(now);
-    let off = state.service.date_off(now, &mut state.network);
-    let ways = (latency, world.plan.latest);
-    let fate = fate::of(fault, step, now, ways, (&date, off), other, &mut state.network);
-    state.struck(now, fault, step, Some(who), now);
-    fate
+    let wrong_date = state.service.wrong_date(now, &mut state.network);
+    let delays = (latency, world.plan.max_delay);
+    let outcome = fate::with_fault(fault, step, now, delays, (&date, wrong_date), other_lease, &mut state.network);
+    state.record_fault(now, fault, step, Some(candidate), now);
+    outcome
 }
 
 /// No request gets through.
-pub fn outage(state: &State, who: Who, now: Millis) -> Option<(Fault, bool)> {
-    let machine = state.processes[who].machine;
-    let all = state.partitions.len() - 1;
-    let (one, all) = (state.partitions[machine], state.partitions[all]);
-    if now < state.restart {
+pub fn current_outage(state: &State, candidate: CandidateId, now: Millis) -> Option<(Fault, bool)> {
+    let machine = state.processes[candidate].machine;
+    let whole_network = state.outages.len() - 1;
+    let (one_machine, all_machines) = (state.outages[machine], state.outages[whole_network]);
+    if now < state.restart_until {
         Some((Fault::StoreRestart, true))
-    } else if now < all.until {
-        Some((Fault::PartitionAll, all.refused))
-    } else if now < one.until {
-        Some((Fault::PartitionOne, one.refused))
+    } else if now < all_machines.until {
+        Some((Fault::PartitionAll, all_machines.is_refused))
+    } else if now < one_machine.until {
+        Some((Fault::PartitionOne, one_machine.is_refused))
     } else {
         None
     }
 }
 
-fn cut_off(state: &mut State, who: Who, step: Step, now: Millis, latency: Latency) -> Option<Fate> {
-    let (fault, refused) = outage(state, who, now)?;
-    state.struck(now, fault, step, Some(who), now);
-    let reply = match refused {
-        true => Reply::Broken(now + state.network.between(1, 2 * latency.most), Broken::Refused),
+fn outage_outcome(state: &mut State, candidate: CandidateId, step: Step, now: Millis, latency: Latency) -> Option<RequestOutcome> {
+    let (fault, is_refused) = current_outage(state, candidate, now)?;
+    state.record_fault(now, fault, step, Some(candidate), now);
+    let reply = match is_refused {
+        true => Reply::Disconnected(now + state.network.between(1, 2 * latency.most), ConnectionError::Refused),
         false => Reply::None,
     };
-    Some(Fate { arrives: None, copy: None, reply })
+    Some(RequestOutcome { arrives_at: None, copy_arrives_at: None, reply })
 }
 
 /// The way of one request. Whether the sender lives on does not matter to it.
-async fn carry(
+async fn deliver(
     world: Arc<World>,
-    number: Number,
+    number: RequestIndex,
     request: Request,
-    fate: Fate,
-    to_sender: oneshot::Sender<Delivery>,
+    outcome: RequestOutcome,
+    reply_sender: oneshot::Sender<DeliveredReply>,
 ) {
-    let who = world.state().history.asked[number].who;
+    let candidate = world.state().history.requests[number].candidate;
     let mut delivery = None;
-    if let Some(at) = fate.arrives {
-        world.until(at).await;
-        world.in_turn(who, "is carried", number).await;
+    if let Some(at) = outcome.arrives_at {
+        world.wait_until(at).await;
+        world.wait_for_turn(candidate, "is carried", number).await;
         delivery = handle(&world, number, &request);
     }
-    let (at, delivery) = match fate.reply {
+    let (at, delivery) = match outcome.reply {
         Reply::None => (world.now(), None),
-        Reply::Real(after) => (world.now() + after, delivery.map(Ok)),
-        Reply::Marked(after, lease) => {
-            (world.now() + after, delivery.map(|delivery| Ok(marked(delivery, lease))))
+        Reply::Original(after) => (world.now() + after, delivery.map(Ok)),
+        Reply::OtherLease(after, lease) => {
+            (world.now() + after, delivery.map(|delivery| Ok(with_lease(delivery, lease))))
         }
-        Reply::Dated(after, date) => {
-            (world.now() + after, delivery.map(|delivery| Ok(dated(delivery, date))))
+        Reply::OtherDate(after, date) => {
+            (world.now() + after, delivery.map(|delivery| Ok(with_other_date(delivery, date))))
         }
-        Reply::Instead(at, response, answer) => (at, Some(Ok((response, answer)))),
-        Reply::Broken(at, broken) => (at, Some(Err(broken))),
+        Reply::Replaced(at, response, answer) => (at, Some(Ok((response, answer)))),
+        Reply::Disconnected(at, error) => (at, Some(Err(error))),
     };
     if let Some(delivery) = delivery {
-        world.until(at).await;
-        world.in_turn(who, "is carried", number).await;
-        if gets_back(&world, number) {
-            let _ = to_sender.send(delivery);
+        world.wait_until(at).await;
+        world.wait_for_turn(candidate, "is carried", number).await;
+        if reply_arrives(&world, number) {
+            let _ = reply_sender.send(delivery);
         }
     }
-    if let Some(at) = fate.copy {
-        world.until(at).await;
-        world.in_turn(who, "is carried", number).await;
+    if let Some(at) = outcome.copy_arrives_at {
+        world.wait_until(at).await;
+        world.wait_for_turn(candidate, "is carried", number).await;
         handle(&world, number, &request);
     }
 }
 
 /// The store handles a request, unless it does not listen.
-fn handle(world: &World, number: Number, request: &Request) -> Option<(Response, Answer)> {
+fn handle(world: &World, number: RequestIndex, request: &Request) -> Option<(Response, Answer)> {
     let now = world.now();
     let mut state = world.state();
-    if now < state.restart {
+    if now < state.restart_until {
         return None;
     }
     let (mut response, answer) = state.service.handle(now, request);
-    if let Some(date) = state.service.standing_date(now) {
+    if let Some(date) = state.service.frozen_date(now) {
         response = with_date(response, date);
-        let step = state.history.asked[number].step;
+        let step = state.history.requests[number].step;
         state.coverage.add(Fault::DatesStand, step);
     }
-    if world.plan.traits.has(Trait::Versioned) && is_of_version(request, &response) {
+    if world.plan.traits.has(Trait::Versioned) && names_blob_version(request, &response) {
         response.headers.push(("x-ms-version-id".into(), state.service.date(now)));
-        let machine = state.processes[state.history.asked[number].who].machine;
+        let machine = state.processes[state.history.requests[number].candidate].machine;
         if world.plan.machines[machine].failover.is_some() {
-            state.coverage.saw(Trait::Versioned);
+            state.coverage.add_trait(Trait::Versioned);
         }
     }
-    state.note(now, What::Handled(number, answer));
+    state.note(now, HistoryEvent::Handled(number, answer));
     if matches!(answer.status, 200..=299) {
-        let asked = &state.history.asked[number];
-        let (who, step, lease) = (asked.who, asked.step, asked.lease);
-        if let (Some(lease), Some(write)) = (lease, &asked.write) {
+        let sent_request = &state.history.requests[number];
+        let (candidate, step, lease) = (sent_request.candidate, sent_request.step, sent_request.lease);
+        if let (Some(lease), Some(write)) = (lease, &sent_request.write) {
             let (beat, trigger) = (write.beat, write.trigger.number);
-            state.wire.taken(lease, beat);
+            state.classifier.on_write_accepted(lease, beat);
             if trigger != 0 {
-                state.service.claimed = Some(format!("t{trigger}"));
+                state.service.last_trigger_id = Some(format!("t{trigger}"));
             }
         }
         match (step, lease, state.service.leader) {
             (Step::Raise, Some(lease), _) => {
-                state.service.leader = Some((who, lease));
-                state.term = state.history.asked[number].write.as_ref().map_or(0, |w| w.term);
+                state.service.leader = Some((candidate, lease));
+                state.term = state.history.requests[number].write.as_ref().map_or(0, |w| w.term);
                 let term = state.term;
-                let process = &mut state.processes[who];
+                let process = &mut state.processes[candidate];
                 if process.term != term {
                     (process.term, process.transfers) = (term, Vec::new());
                 }
-                state.service.keep(request);
+                state.service.save_record(request);
             }
-            (Step::Claim | Step::Outcome, ..) => state.service.keep(request),
+            (Step::Claim | Step::Outcome, ..) => state.service.save_record(request),
             (Step::Break, ..) => {
                 state.service.leader = None;
-                state.coverage.saw(Trait::Failover);
+                state.coverage.add_trait(Trait::Failover);
             }
-            (Step::Release | Step::HandOver | Step::Will, Some(lease), Some((_, held)))
-                if lease == held =>
+            (Step::Release | Step::HandOver | Step::Will, Some(lease), Some((_, leader_lease)))
+                if lease == leader_lease =>
             {
                 state.service.leader = None;
-                state.news.notify_one();
+                state.leadership_changed.notify_one();
                 if step == Step::Will {
-                    state.coverage.saw(Trait::Supervised);
+                    state.coverage.add_trait(Trait::Supervised);
                 }
             }
             _ => {}
@@ -263,29 +263,29 @@ fn handle(world: &World, number: Number, request: &Request) -> Option<(Response,
 }
 
 /// Returns true if the answer names a version of a blob, on an account that keeps them: it was read or written.
-fn is_of_version(request: &Request, response: &Response) -> bool {
-    let of_blob =
+fn names_blob_version(request: &Request, response: &Response) -> bool {
+    let is_blob_request =
         !request.target.contains("comp=lease") && !request.target.contains("restype=container");
-    of_blob && matches!(response.status, 200..=299)
+    is_blob_request && matches!(response.status, 200..=299)
 }
 
 /// An answer does not reach a machine that is cut off by now.
-fn gets_back(world: &World, number: Number) -> bool {
+fn reply_arrives(world: &World, number: RequestIndex) -> bool {
     let now = world.now();
     let state = world.state();
-    let machine = state.processes[state.history.asked[number].who].machine;
-    let all = state.partitions.len() - 1;
-    now >= state.partitions[machine].until && now >= state.partitions[all].until
+    let machine = state.processes[state.history.requests[number].candidate].machine;
+    let all_machines = state.outages.len() - 1;
+    now >= state.outages[machine].until && now >= state.outages[all_machines].until
 }
 
-fn marked((mut response, answer): (Response, Answer), lease: u128) -> (Response, Answer) {
+fn with_lease((mut response, answer): (Response, Answer), lease: u128) -> (Response, Answer) {
     let id = uuid::Uuid::from_u128(lease).as_hyphenated().to_string();
     response.headers.retain(|(name, _)| name != "x-ms-lease-id");
     response.headers.push(("x-ms-lease-id".into(), id));
     (response, Answer { lease: Some(lease), ..answer })
 }
 
-fn dated((response, answer): (Response, Answer), date: String) -> (Response, Answer) {
+fn with_other_date((response, answer): (Response, Answer), date: String) -> (Response, Answer) {
     (with_date(response, date), answer)
 }
 

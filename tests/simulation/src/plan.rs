@@ -18,7 +18,7 @@ use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
 use super::service::ELECTION;
 use super::world::Millis;
-use faults::{a_take_over, ambush, condition, in_time, jumps, orders, pair, the_same_evil};
+use faults::{takeover_fault, ambush, condition, random_timed_fault, jumps, orders, fault_and_step, repeated_attack};
 use machines::machines;
 
 const SECOND: Millis = 1_000;
@@ -36,10 +36,10 @@ pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
 pub const DELETION: Millis = 30 * SECOND;
 
 /// The least time in which faults happen.
-const FAULTY: Millis = 90 * SECOND;
+const MIN_FAULT_PHASE: Millis = 90 * SECOND;
 
 /// How much longer that is, where something lasts for minutes.
-const LASTING: Millis = 150 * SECOND;
+const CONDITION_EXTENSION: Millis = 150 * SECOND;
 
 /// Which assumptions of the protocol hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,17 +90,17 @@ pub struct Plan {
     /// The way of a request or of an answer that no fault befalls.
     pub latency: Latency,
     /// How late the network may still deliver a request; 30 s at most.
-    pub latest: Millis,
+    pub max_delay: Millis,
     /// In how many of a thousand requests the network does something wrong.
-    pub noise: u64,
+    pub noise_permille: u64,
     /// In how many of a thousand turns the handler works for long.
-    pub long_turns: u64,
+    pub long_turns_permille: u64,
     /// The longest that it works then.
     pub longest_work: Millis,
     /// The longest that a turn takes otherwise.
     pub longest_turn: Millis,
     /// In how many of a thousand turns it fails or traps, before the calm.
-    pub sick_turns: u64,
+    pub failing_turns_permille: u64,
     /// The longest that a turn may take, in seconds.
     pub turn_timeout: Option<u64>,
     /// How long a turn may go on when its candidate leaves.
@@ -116,19 +116,19 @@ pub struct Plan {
     /// Everything late is over.
     pub finale: Millis,
     /// How long the last candidate goes on by itself, at least.
-    pub rest: Millis,
+    pub final_duration: Millis,
 }
 
 impl Plan {
     /// The plan of one seed, for the pure core (`native`) or for the component.
     #[must_use]
-    pub fn of(seed: u64, native: bool) -> Self {
+    pub fn from_seed(seed: u64, native: bool) -> Self {
         let dice = &mut Dice::new(seed, 1);
         let traits = Traits::draw(native, &mut Dice::new(seed, 11));
         // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
-        let (fault, step) = pair(seed);
+        let (fault, step) = fault_and_step(seed);
         let beats = matches!(step, Step::Beat | Step::Break);
-        let traits = if beats { traits.and(Trait::Failover) } else { traits };
+        let traits = if beats { traits.with(Trait::Failover) } else { traits };
         let class = match fault.kind() {
             Kind::Outsider => Class::WithoutA3,
             _ if dice.once_in(6) => Class::WithoutA3,
@@ -136,15 +136,15 @@ impl Plan {
         };
         let mut machines = machines(traits, dice);
         let latency = latency(traits, &machines, dice);
-        machines.iter_mut().for_each(|machine| machine.beats_within(latency.most));
+        machines.iter_mut().for_each(|machine| machine.limit_failover_latency(latency.most));
         let conditions: Vec<_> =
             (0..2).filter_map(|_| condition(traits, native, machines.len(), dice)).collect();
-        let longest = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
+        let longest_lease = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
-        let settling = settling(&machines, latest, latency);
+        let settling = settling_time(&machines, latest, latency);
         // The finale takes some time, too.
-        let calm = (10 * longest).saturating_sub(settling + 20 * SECOND).max(FAULTY);
-        let calm = if conditions.is_empty() { calm } else { calm + LASTING };
+        let calm = (10 * longest_lease).saturating_sub(settling + 20 * SECOND).max(MIN_FAULT_PHASE);
+        let calm = if conditions.is_empty() { calm } else { calm + CONDITION_EXTENSION };
         // An outcome is written by itself only where the next slot is far away.
         let every = match step {
             Step::Outcome => 75,
@@ -157,44 +157,44 @@ impl Plan {
             Step::CreateBlob => dice.pick(&[Beginning::Nothing, Beginning::Container]),
             _ => dice.pick(&[Beginning::Nothing, Beginning::Container, Beginning::Record]),
         };
-        let mut timed = vec![a_take_over(calm.saturating_sub(longest + 8 * SECOND), dice)];
+        let mut timed = vec![takeover_fault(calm.saturating_sub(longest_lease + 8 * SECOND), dice)];
         for _ in 0..dice.between(1, 3) {
-            timed.push(in_time(class, machines.len(), calm, dice));
+            timed.push(random_timed_fault(class, machines.len(), calm, dice));
         }
         if step == Step::HandOver {
             timed.extend(orders(calm, &mut Dice::new(seed, 10)));
         }
         // Some turns go on for longer than a handover leaves them.
-        let lasts = step == Step::HandOver && Dice::new(seed, 17).once_in(3);
+        let has_long_turns = step == Step::HandOver && Dice::new(seed, 17).once_in(3);
         timed.extend(jumps(&machines, calm, &mut Dice::new(seed, 16)));
-        let again: Vec<_> = timed.iter().filter_map(|timed| the_same_evil(*timed, dice)).collect();
-        timed.extend(again.into_iter().filter(|timed| timed.at < calm));
+        let repeated: Vec<_> = timed.iter().filter_map(|timed| repeated_attack(*timed, dice)).collect();
+        timed.extend(repeated.into_iter().filter(|timed| timed.at < calm));
         timed.extend(conditions);
         timed.sort_by_key(|timed| timed.at);
         Self {
             class,
             traits,
             every,
-            tenure: traits.has(Trait::Rotation).then(|| 4 * longest / SECOND),
-            rules: Rules::draw(&mut Dice::new(seed, 4)).with(traits),
+            tenure: traits.has(Trait::Rotation).then(|| 4 * longest_lease / SECOND),
+            rules: Rules::draw(&mut Dice::new(seed, 4)).restricted_to(traits),
             beginning,
-            latest,
+            max_delay: latest,
             latency,
-            noise: dice.pick(&[0, 0, 10, 40]),
-            long_turns: dice.pick(match step {
-                _ if lasts => &[600],
+            noise_permille: dice.pick(&[0, 0, 10, 40]),
+            long_turns_permille: dice.pick(match step {
+                _ if has_long_turns => &[600],
                 Step::HandOver => &[200, 600, 600],
                 _ => &[50, 200, 600],
             }),
-            longest_work: if lasts { 120 * SECOND } else { 40 * SECOND },
+            longest_work: if has_long_turns { 120 * SECOND } else { 40 * SECOND },
             longest_turn: 1_500,
-            sick_turns: dice.pick(if lasts { &[0] } else { &[0, 0, 0, 100, 500] }),
+            failing_turns_permille: dice.pick(if has_long_turns { &[0] } else { &[0, 0, 0, 100, 500] }),
             turn_timeout: dice
                 .pick(&[None, None, Some(8)])
-                .filter(|_| !lasts && !traits.has(Trait::Lasting)),
+                .filter(|_| !has_long_turns && !traits.has(Trait::Lasting)),
             // Some successors wait for a turn to end for longer than their announcement is fresh.
             grace: dice.pick(match step {
-                _ if lasts => &[100 * SECOND],
+                _ if has_long_turns => &[100 * SECOND],
                 Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
                 _ => &[0, SECOND, SECOND, 5 * SECOND],
             }),
@@ -205,7 +205,7 @@ impl Plan {
             calm,
             finale: calm + settling,
             // What waits for a turn is to have it at the end.
-            rest: if traits.has(Trait::Triggers) { 60 * SECOND } else { 0 },
+            final_duration: if traits.has(Trait::Triggers) { 60 * SECOND } else { 0 },
         }
     }
 }
@@ -214,12 +214,12 @@ impl Plan {
     /// What lies between two slots of the schedule on this machine, and how long after its instant
     /// each of them is due, in nanoseconds.
     #[must_use]
-    pub fn timer_of(&self, machine: usize) -> (u64, u64) {
+    pub fn timer(&self, machine: usize) -> (u64, u64) {
         if self.traits.has(Trait::Lasting) {
             return (0, 0);
         }
         let jitter = if self.traits.has(Trait::Jitter) { self.jitter() } else { 0 };
-        let delay = Agenda::delay(ELECTION, Duration::from_millis(jitter)).as_nanos();
+        let delay = Agenda::jittered_delay(ELECTION, Duration::from_millis(jitter)).as_nanos();
         let every = self.every + u64::from(self.machines[machine].other_schedule);
         (every * 1_000_000_000, u64::try_from(delay).unwrap_or(0))
     }
@@ -231,19 +231,19 @@ impl Plan {
     }
 
     /// The traits that a turn of the schedule on this machine shows.
-    pub fn traits_of_turns(&self, machine: usize) -> impl Iterator<Item = Trait> {
+    pub fn turn_traits(&self, machine: usize) -> impl Iterator<Item = Trait> {
         let other = self.machines[machine].other_schedule;
         let name = self.machines[machine].name;
-        let shared = self.machines.iter().filter(|machine| machine.name == name).count() > 1;
-        let shows = [
+        let is_name_shared = self.machines.iter().filter(|machine| machine.name == name).count() > 1;
+        let shown_traits = [
             (Trait::Lasting, true),
             (Trait::Cron, true),
             (Trait::Jitter, true),
             (Trait::TwoSchedules, other),
-            (Trait::OneName, shared),
+            (Trait::OneName, is_name_shared),
         ];
         let traits = self.traits;
-        shows.into_iter().filter_map(move |(what, so)| (so && traits.has(what)).then_some(what))
+        shown_traits.into_iter().filter_map(move |(feature, applies)| (applies && traits.has(feature)).then_some(feature))
     }
 }
 
@@ -267,20 +267,20 @@ fn ambushes(
         ambushes.push(ambush(faults::fault(class, dice), dice.pick(&Step::PROTOCOL), dice));
     }
     // Requests about side blobs are few: the first of them meets a fault.
-    let of_side_blob = &mut Dice::new(seed, 9);
-    ambushes.push(ambush(faults::fault(class, of_side_blob), Step::SideBlob, of_side_blob));
+    let side_blob_dice = &mut Dice::new(seed, 9);
+    ambushes.push(ambush(faults::fault(class, side_blob_dice), Step::SideBlob, side_blob_dice));
     // One of the many requests about the list meets something, too.
-    let of_list = &mut Dice::new(seed, 15);
-    let spares = of_list.between(0, 20);
-    ambushes.push(Ambush { spares, ..ambush(faults::fault(class, of_list), Step::List, of_list) });
+    let list_dice = &mut Dice::new(seed, 15);
+    let skips = list_dice.between(0, 20);
+    ambushes.push(Ambush { skips, ..ambush(faults::fault(class, list_dice), Step::List, list_dice) });
     if step == Step::HandOver {
         // A successor that has announced itself goes.
-        let gone =
-            ambush(of_side_blob.pick(&[Fault::Kill, Fault::Leave]), Step::SideBlob, of_side_blob);
-        ambushes.push(Ambush { spares: of_side_blob.between(0, 6), ..gone });
+        let departure =
+            ambush(side_blob_dice.pick(&[Fault::Kill, Fault::Leave]), Step::SideBlob, side_blob_dice);
+        ambushes.push(Ambush { skips: side_blob_dice.between(0, 6), ..departure });
     }
     if traits.has(Trait::Supervised) {
-        ambushes.extend(faults::of_wills(&mut Dice::new(seed, 13)));
+        ambushes.extend(faults::last_will_ambushes(&mut Dice::new(seed, 13)));
     }
     ambushes
 }
@@ -297,16 +297,16 @@ fn latency(traits: Traits, machines: &[Machine], dice: &mut Dice) -> Latency {
 }
 
 /// How long it takes in the calm until everything late is over, and somebody leads.
-fn settling(machines: &[Machine], latest: Millis, latency: Latency) -> Millis {
-    let longest = |of: fn(&Machine) -> Millis| machines.iter().map(of).max().unwrap_or(0);
-    let lease = longest(|machine| machine.lease * SECOND);
-    let last_request = longest(|machine| machine.periods().timeout);
-    let looks = longest(|machine| machine.poll);
+fn settling_time(machines: &[Machine], latest: Millis, latency: Latency) -> Millis {
+    let longest_period = |period: fn(&Machine) -> Millis| machines.iter().map(period).max().unwrap_or(0);
+    let lease = longest_period(|machine| machine.lease * SECOND);
+    let last_request = longest_period(|machine| machine.periods().timeout);
+    let poll = longest_period(|machine| machine.poll);
     // D, then the last lease; a container's name, the cool-down of the last long turn; then a
     // takeover.
-    let waits = [latest + lease, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
-    let waits = waits.into_iter().max().unwrap_or(0);
-    waits + last_request + looks + 8 * latency.most
+    let longest_wait = [latest + lease, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
+    let longest_wait = longest_wait.into_iter().max().unwrap_or(0);
+    longest_wait + last_request + poll + 8 * latency.most
 }
 
 #[cfg(test)]
@@ -316,9 +316,9 @@ mod tests {
     #[test]
     fn settings_and_periods_agree() {
         for seed in 0..200 {
-            let plan = Plan::of(seed, true);
+            let plan = Plan::from_seed(seed, true);
             assert!(plan.machines.len() >= 3);
-            assert!(plan.calm >= FAULTY && plan.finale > plan.calm, "seed {seed}");
+            assert!(plan.calm >= MIN_FAULT_PHASE && plan.finale > plan.calm, "seed {seed}");
             assert!(plan.timed.is_sorted_by_key(|timed| timed.at), "seed {seed}");
         }
     }

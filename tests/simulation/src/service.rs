@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
-use tenure_azure::credential::Pass;
+use tenure_azure::credential::AuthSource;
 use tenure_azure::name::SideBlob;
 use tenure_azure::{API_VERSION, Account, BlobName, Metadata, Operation, http_date};
-use tenure_core::{Ask, Placing, Settings, TransferOrder, TransferState, TriggerState, variable};
+use tenure_core::{SignedRequest, OrderStep, Settings, TransferOrder, TransferState, TriggerState, variable};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
 use super::dice::Dice;
-use super::history::{Answer, Who};
+use super::history::{Answer, CandidateId};
 use super::plan::{Beginning, Class, Plan};
-use super::wire::guid;
+use super::wire::parse_lease_id;
 use super::world::Millis;
 use super::{hostile, token};
 
@@ -20,7 +20,7 @@ use super::{hostile, token};
 pub const ELECTION: &str = "leases/leader";
 
 /// The field of a version to come.
-pub const LATER: (&str, &str) = ("tenurelater", "kept%20so");
+pub const LATER_FIELD: (&str, &str) = ("tenurelater", "kept%20so");
 
 /// The store, and who leads by what it took.
 pub struct Service {
@@ -28,23 +28,23 @@ pub struct Service {
     seed: u64,
     epoch: u64,
     /// How far the clock of the leases is ahead.
-    ahead: Millis,
+    lease_clock_ahead: Millis,
     /// How far the wall clock stepped, in milliseconds.
-    stepped: i64,
+    wall_offset_ms: i64,
     /// Answers have the date of the first of these instants, up to the second.
-    stands: Option<(Millis, Millis)>,
+    frozen_dates: Option<(Millis, Millis)>,
     account: Account,
     blob: BlobName,
     /// Of an operator's command.
     settings: Settings,
     /// Who raised the newest term, under which lease, until it was released.
-    pub leader: Option<(Who, u128)>,
+    pub leader: Option<(CandidateId, u128)>,
     /// Records that were written, for those who restore one.
-    kept: Option<Vec<Vec<(String, String)>>>,
+    saved_records: Option<Vec<Vec<(String, String)>>>,
     /// Orders that commands placed, for those who restore some.
-    orders: Vec<Metadata>,
+    saved_orders: Vec<Metadata>,
     /// The id of the trigger that was claimed last.
-    pub claimed: Option<String>,
+    pub last_trigger_id: Option<String>,
 }
 
 impl Service {
@@ -56,9 +56,9 @@ impl Service {
             store: Store::new(vec![StoreAccount::emulator()], seed),
             seed,
             epoch: plan.epoch * 1_000_000,
-            ahead: 0,
-            stepped: 0,
-            stands: None,
+            lease_clock_ahead: 0,
+            wall_offset_ms: 0,
+            frozen_dates: None,
             account: account.expect("the emulator's"),
             blob: BlobName::parse(ELECTION).expect("a good name"),
             settings: Settings::read(|name: &str| match name {
@@ -68,9 +68,9 @@ impl Service {
             })
             .expect("good settings"),
             leader: None,
-            kept: (plan.class == Class::WithoutA3).then(Vec::new),
-            orders: Vec::new(),
-            claimed: None,
+            saved_records: (plan.class == Class::WithoutA3).then(Vec::new),
+            saved_orders: Vec::new(),
+            last_trigger_id: None,
         };
         if plan.beginning != Beginning::Nothing {
             service.on_container(0, "PUT");
@@ -83,7 +83,7 @@ impl Service {
                 ("x-ms-meta-tenureleader", "another%20version"),
                 ("x-ms-meta-tenurenonce", "00000000000000ff"),
                 ("x-ms-meta-tenuresince", "2026-11-01T00:00:00Z"),
-                ("x-ms-meta-tenurelater", LATER.1),
+                ("x-ms-meta-tenurelater", LATER_FIELD.1),
             ];
             service.on_blob(0, "PUT", "", &record);
         }
@@ -97,9 +97,9 @@ impl Service {
     }
 
     fn clock(&self, at: Millis) -> Now {
-        let wall = (self.epoch + at * 1_000_000).saturating_add_signed(self.stepped * 1_000_000);
+        let wall = (self.epoch + at * 1_000_000).saturating_add_signed(self.wall_offset_ms * 1_000_000);
         let nanos = i64::try_from(wall).unwrap_or(i64::MAX);
-        let elapsed = Duration::from_millis(at + self.ahead);
+        let elapsed = Duration::from_millis(at + self.lease_clock_ahead);
         Now { elapsed, wall: DateTime::from_timestamp_nanos(nanos) }
     }
 
@@ -111,59 +111,59 @@ impl Service {
 
     /// The wall clock steps by so many milliseconds.
     pub fn step_clock(&mut self, by: i64) {
-        self.stepped += by;
+        self.wall_offset_ms += by;
     }
 
     /// The dates of answers stand still.
-    pub fn dates_stand(&mut self, from: Millis, until: Millis) {
-        self.stands = Some((from, until));
+    pub fn freeze_dates(&mut self, from: Millis, until: Millis) {
+        self.frozen_dates = Some((from, until));
     }
 
     /// The date of an answer, while dates stand still.
     #[must_use]
-    pub fn standing_date(&self, at: Millis) -> Option<String> {
-        let (from, _) = self.stands.filter(|(_, until)| at < *until)?;
+    pub fn frozen_date(&self, at: Millis) -> Option<String> {
+        let (from, _) = self.frozen_dates.filter(|(_, until)| at < *until)?;
         Some(self.date(from))
     }
 
     /// A date that is wrong by a minute or more: ahead or behind, by up to a day or by up to decades.
-    pub fn date_off(&self, at: Millis, dice: &mut Dice) -> String {
+    pub fn wrong_date(&self, at: Millis, dice: &mut Dice) -> String {
         let most = dice.pick(&[86_400, 86_400, 2_500_000_000]);
-        let by = TimeDelta::seconds(i64::try_from(dice.between(60, most)).unwrap_or(60));
+        let offset = TimeDelta::seconds(i64::try_from(dice.between(60, most)).unwrap_or(60));
         let now = self.clock(at).wall;
-        let off = if dice.once_in(2) { now + by } else { now - by };
-        http_date::format(off.max(DateTime::UNIX_EPOCH))
+        let wrong = if dice.once_in(2) { now + offset } else { now - offset };
+        http_date::format(wrong.max(DateTime::UNIX_EPOCH))
     }
 
     /// Handles a candidate's request.
     pub fn handle(&mut self, at: Millis, request: &Request) -> (Response, Answer) {
-        let admitted = match token::read(request) {
-            Some(until) if at >= until => return token::refused(&self.date(at)),
-            Some(_) => Some(token::signed(&self.account, request, &self.date(at))),
+        let signed_request = match token::expiry_of(request) {
+            Some(until) if at >= until => return token::expired_response(&self.date(at)),
+            Some(_) => Some(token::sign_as_account(&self.account, request, &self.date(at))),
             None => None,
         };
-        let request = admitted.as_ref().unwrap_or(request);
+        let request = signed_request.as_ref().unwrap_or(request);
         let response = self.store.handle(self.clock(at), request);
         let code = self.store.log().entries().next_back().and_then(|entry| entry.code);
         let answer = Answer {
             status: response.status,
             code: code.unwrap_or(""),
-            lease: response.header("x-ms-lease-id").and_then(guid),
+            lease: response.header("x-ms-lease-id").and_then(parse_lease_id),
         };
         (response, answer)
     }
 
     /// Keeps a record for those who restore one.
-    pub fn keep(&mut self, request: &Request) {
-        if let Some(kept) = &mut self.kept {
+    pub fn save_record(&mut self, request: &Request) {
+        if let Some(records) = &mut self.saved_records {
             let fields = request.headers.iter().filter(|(name, _)| name.starts_with("x-ms-meta-"));
-            kept.push(fields.cloned().collect());
+            records.push(fields.cloned().collect());
         }
     }
 
     /// Ends every lease this much earlier.
     pub fn end_leases_early(&mut self, by: Millis) {
-        self.ahead += by;
+        self.lease_clock_ahead += by;
     }
 
     /// A third party ends the lease: after its rest, or at once.
@@ -195,14 +195,14 @@ impl Service {
 
     /// A third party puts an older record back: the n-th of those that were written, in turn.
     pub fn restore_record(&mut self, at: Millis, n: u64) {
-        let kept = self.kept.take().unwrap_or_default();
-        let count = kept.len() as u64;
+        let records = self.saved_records.take().unwrap_or_default();
+        let count = records.len() as u64;
         if count > 0 {
-            let fields = &kept[usize::try_from(n % count).unwrap_or(0)];
+            let fields = &records[usize::try_from(n % count).unwrap_or(0)];
             let headers: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
             self.on_blob(at, "PUT", "comp=metadata", &headers);
         }
-        self.kept = Some(kept);
+        self.saved_records = Some(records);
     }
 
     /// A third party puts a record there that no candidate writes: the n-th kind of them.
@@ -223,28 +223,28 @@ impl Service {
         let path = self.blob.side_blob_path(side_blob);
         let mut headers = vec![("x-ms-blob-type", "BlockBlob")];
         headers.extend(fields.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-        self.outsider(at, "PUT", &path, "", &headers) < 300
+        self.send_as_outsider(at, "PUT", &path, "", &headers) < 300
     }
 
     /// Orders of before, or a trigger that was claimed, as if it was asked for anew.
     fn hostile_orders(&self, at: Millis, n: u64) -> Option<(SideBlob, hostile::Fields)> {
-        let before = self.orders.get(usize::try_from(n).ok()? % self.orders.len().max(1));
-        let fields = match (n % 2, &self.claimed) {
+        let saved = self.saved_orders.get(usize::try_from(n).ok()? % self.saved_orders.len().max(1));
+        let fields = match (n % 2, &self.last_trigger_id) {
             (0, Some(id)) => {
                 let now = self.clock(at).wall.timestamp_millis();
                 let triggers = format!("{id}@{now}");
                 hostile::fields(&[("tenurewriter", "m0"), ("tenuretriggers", &triggers)])
             }
-            _ => before?.iter().map(|(n, v)| (format!("x-ms-meta-{n}"), v.to_string())).collect(),
+            _ => saved?.iter().map(|(n, v)| (format!("x-ms-meta-{n}"), v.to_string())).collect(),
         };
         Some((SideBlob::Orders, fields))
     }
 
     /// What is answered to an operator's command.
-    pub fn ask(&mut self, at: Millis, operation: &Operation) -> tenure_azure::Answer {
+    pub fn run_operation(&mut self, at: Millis, operation: &Operation) -> tenure_azure::Answer {
         let (operation, timeout) = (operation.clone(), Duration::from_secs(3));
-        let ask = Ask { operation, timeout, pass: Pass::Own };
-        let signed = ask.request(&self.settings, self.clock(at).wall);
+        let operation_request = SignedRequest { operation, timeout, auth: AuthSource::Credential };
+        let signed = operation_request.to_http(&self.settings, self.clock(at).wall);
         let request = Request {
             method: signed.method.as_str().into(),
             target: signed.path_and_query,
@@ -254,11 +254,11 @@ impl Service {
         let response = self.store.handle(self.clock(at), &request);
         let headers = response.headers.into_iter();
         let headers: Vec<_> = headers.map(|(name, value)| (name, value.into_bytes())).collect();
-        let answer = tenure_azure::Answer::read(&ask.operation, response.status, &headers);
+        let answer = tenure_azure::Answer::from_parts(&operation_request.operation, response.status, &headers);
         if let (tenure_azure::Class::Done, Operation::WriteSideBlob { metadata, .. }) =
-            (answer.class, &ask.operation)
+            (answer.class, &operation_request.operation)
         {
-            self.orders.push(metadata.clone());
+            self.saved_orders.push(metadata.clone());
         }
         answer
     }
@@ -268,11 +268,11 @@ impl Service {
         &self,
         at: Millis,
         id: &str,
-        beside: &tenure_azure::Answer,
+        orders: &tenure_azure::Answer,
         election: &tenure_azure::Answer,
-    ) -> Option<Placing<TriggerState>> {
+    ) -> Option<OrderStep<TriggerState>> {
         let wall = self.clock(at).wall;
-        tenure_core::trigger((id, true), (beside, election), &self.settings, wall).ok()
+        tenure_core::trigger((id, true), (orders, election), &self.settings, wall).ok()
     }
 
     /// The next step of a command that places a transfer.
@@ -282,7 +282,7 @@ impl Service {
         order: &TransferOrder,
         orders: &tenure_azure::Answer,
         election: &tenure_azure::Answer,
-    ) -> Option<Placing<TransferState>> {
+    ) -> Option<OrderStep<TransferState>> {
         let wall = self.clock(at).wall;
         tenure_core::transfer((order, true), (orders, election), &self.settings, wall).ok()
     }
@@ -295,15 +295,15 @@ impl Service {
 
     fn on_container(&mut self, at: Millis, method: &str) -> u16 {
         let path = self.blob.container_path();
-        self.outsider(at, method, &path, "restype=container", &[])
+        self.send_as_outsider(at, method, &path, "restype=container", &[])
     }
 
     fn on_blob(&mut self, at: Millis, method: &str, query: &str, headers: &[(&str, &str)]) -> u16 {
         let path = self.blob.path();
-        self.outsider(at, method, &path, query, headers)
+        self.send_as_outsider(at, method, &path, query, headers)
     }
 
-    fn outsider(
+    fn send_as_outsider(
         &mut self,
         at: Millis,
         method: &str,
@@ -312,12 +312,12 @@ impl Service {
         headers: &[(&str, &str)],
     ) -> u16 {
         let path = format!("{}{path}", self.account.prefix());
-        let fixed = [("x-ms-version", API_VERSION), ("content-length", "0")];
-        let headers = fixed.iter().chain(headers);
+        let fixed_headers = [("x-ms-version", API_VERSION), ("content-length", "0")];
+        let headers = fixed_headers.iter().chain(headers);
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let target = if query.is_empty() { path } else { format!("{path}?{query}") };
         let request = Request { method: method.into(), target, headers, ..Request::default() };
-        let request = token::signed(&self.account, &request, &self.date(at));
+        let request = token::sign_as_account(&self.account, &request, &self.date(at));
         self.store.handle(self.clock(at), &request).status
     }
 }

@@ -7,41 +7,41 @@ use tenure::engine::Order;
 use super::condition;
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
-use super::history::{What, Who};
+use super::history::{HistoryEvent, CandidateId};
 use super::plan::{DELETION, Moment, Target, Timed, Version};
 use super::world::{Millis, Outage, State, World};
 
 /// The most that a lease ends early (A1).
-const EARLY: Millis = 2_000;
+const MAX_EARLY_EXPIRY: Millis = 2_000;
 
 /// No lease lasts longer.
-const LONGEST: Millis = 60_000;
+const MAX_LEASE: Millis = 60_000;
 
 /// Takes the fault that lies in wait at this step and moment, if one does.
-pub fn waiting_for(
+pub fn take_ambush(
     state: &mut State,
     step: Step,
     moment: Moment,
-    faulty: bool,
-    fits: impl Fn(Fault) -> bool,
+    in_fault_phase: bool,
+    matches: impl Fn(Fault) -> bool,
 ) -> Option<Fault> {
-    let found = state
+    let index = state
         .ambushes
         .iter()
-        .position(|ambush| ambush.step == step && ambush.moment == moment && fits(ambush.fault))?;
-    let ambush = &mut state.ambushes[found];
-    if !faulty {
+        .position(|ambush| trigger_ambush.step == step && trigger_ambush.moment == moment && matches(trigger_ambush.fault))?;
+    let ambush = &mut state.ambushes[index];
+    if !in_fault_phase {
         return None;
     }
-    if ambush.spares > 0 {
-        ambush.spares -= 1;
+    if trigger_ambush.skips > 0 {
+        trigger_ambush.skips -= 1;
         return None;
     }
-    Some(state.ambushes.swap_remove(found).fault)
+    Some(state.ambushes.swap_remove(index).fault)
 }
 
 /// Any fault of a single request.
-pub fn any_of_request(dice: &mut Dice) -> Fault {
+pub fn any_request_fault(dice: &mut Dice) -> Fault {
     loop {
         let fault = dice.pick(&Fault::ALL);
         if fault.kind() == Kind::Request {
@@ -51,196 +51,196 @@ pub fn any_of_request(dice: &mut Dice) -> Fault {
 }
 
 /// A candidate comes to a step: what lies in wait there strikes.
-pub fn ambush(world: &Arc<World>, who: Who, step: Step, moment: Moment) {
-    let faulty = world.now() < world.plan.calm;
-    let others = |fault: Fault| fault.kind() != Kind::Request;
-    let fault = waiting_for(&mut world.state(), step, moment, faulty, others);
+pub fn trigger_ambush(world: &Arc<World>, candidate: CandidateId, step: Step, moment: Moment) {
+    let in_fault_phase = world.now() < world.plan.calm;
+    let is_other_fault = |fault: Fault| fault.kind() != Kind::Request;
+    let fault = take_ambush(&mut world.state(), step, moment, in_fault_phase, is_other_fault);
     if let Some(fault) = fault {
-        strike(world, fault, who, step);
+        inject(world, fault, candidate, step);
     }
 }
 
 /// Faults whose hour comes.
-pub async fn timed(world: Arc<World>) {
+pub async fn inject_timed_faults(world: Arc<World>) {
     for Timed { at, fault, target } in world.plan.timed.clone() {
-        world.until(at).await;
-        let (who, step) = {
+        world.wait_until(at).await;
+        let (candidate, step) = {
             let state = world.state();
             let machine = match (target, state.service.leader) {
-                (Target::Leader, Some((who, _))) if !state.processes[who].over => {
-                    Some(state.processes[who].machine)
+                (Target::Leader, Some((candidate, _))) if !state.processes[candidate].has_exited => {
+                    Some(state.processes[candidate].machine)
                 }
                 (Target::Leader, _) => {
                     (0..state.running.len()).find(|n| state.running[*n].is_some())
                 }
                 (Target::Machine(machine), _) => Some(machine),
             };
-            let Some(who) = machine.and_then(|machine| state.running[machine]) else { continue };
+            let Some(candidate) = machine.and_then(|machine| state.running[machine]) else { continue };
             let step = match fault.kind() {
-                Kind::Outsider | Kind::Service => state.step,
-                _ => state.processes[who].step,
+                Kind::Outsider | Kind::Service => state.last_step,
+                _ => state.processes[candidate].step,
             };
-            (who, step)
+            (candidate, step)
         };
-        strike(&world, fault, who, step);
+        inject(&world, fault, candidate, step);
     }
 }
 
 /// What a fault does. `who` is at `step`.
-fn strike(world: &Arc<World>, fault: Fault, who: Who, step: Step) {
+fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) {
     let now = world.now();
-    let rest = world.plan.calm.saturating_sub(now);
+    let remaining = world.plan.calm.saturating_sub(now);
     if fault.kind() == Kind::Condition {
-        return condition::begin(world, fault, who, step);
+        return condition::start(world, fault, candidate, step);
     }
-    let lease = world.plan.machines[world.state().processes[who].machine].lease * 1_000;
+    let lease = world.plan.machines[world.state().processes[candidate].machine].lease * 1_000;
     let mut guard = world.state();
     let state = &mut *guard;
-    if state.processes[who].over {
+    if state.processes[candidate].has_exited {
         return;
     }
     match fault {
         Fault::PartitionOne | Fault::PartitionAll => {
-            let place = match fault {
-                Fault::PartitionOne => state.processes[who].machine,
-                _ => state.partitions.len() - 1,
+            let index = match fault {
+                Fault::PartitionOne => state.processes[candidate].machine,
+                _ => state.outages.len() - 1,
             };
-            let until = now + around(lease, &mut state.faults).min(rest);
-            let refused = state.faults.once_in(3);
-            state.partitions[place] = Outage { until, refused };
+            let until = now + draw_duration(lease, &mut state.faults).min(remaining);
+            let is_refused = state.faults.once_in(3);
+            state.outages[index] = Outage { until, is_refused };
             // Counted with each request that it swallows.
-            let victim = (fault == Fault::PartitionOne).then_some(who);
-            state.note(now, What::Struck(fault, victim, until));
+            let victim = (fault == Fault::PartitionOne).then_some(candidate);
+            state.note(now, HistoryEvent::FaultInjected(fault, victim, until));
         }
         Fault::StoreRestart => {
-            state.restart = now + state.faults.between(500, 8_000).min(rest);
-            let until = state.restart;
-            state.note(now, What::Struck(fault, None, until));
+            state.restart_until = now + state.faults.between(500, 8_000).min(remaining);
+            let until = state.restart_until;
+            state.note(now, HistoryEvent::FaultInjected(fault, None, until));
         }
         Fault::PauseWithin | Fault::PauseBetween => {
-            if state.processes[who].paused {
+            if state.processes[candidate].paused {
                 return;
             }
-            let fault = match state.processes[who].waiting {
+            let fault = match state.processes[candidate].pending_requests {
                 0 => Fault::PauseBetween,
                 _ => Fault::PauseWithin,
             };
-            let until = now + around(lease, &mut state.faults).min(rest);
-            state.struck(now, fault, step, Some(who), until);
-            state.pause(now, who);
+            let until = now + draw_duration(lease, &mut state.faults).min(remaining);
+            state.record_fault(now, fault, step, Some(candidate), until);
+            state.pause(now, candidate);
             let world = world.clone();
             tokio::spawn(async move {
-                world.until(until).await;
+                world.wait_until(until).await;
                 let now = world.now();
-                world.state().resume(now, who);
+                world.state().resume(now, candidate);
             });
         }
         Fault::Kill => {
-            state.struck(now, fault, step, Some(who), now);
-            state.kill(now, who);
+            state.record_fault(now, fault, step, Some(candidate), now);
+            state.kill(now, candidate);
         }
         Fault::Leave => {
-            state.struck(now, fault, step, Some(who), now);
-            state.tell_to_leave(now, who);
+            state.record_fault(now, fault, step, Some(candidate), now);
+            state.request_leave(now, candidate);
         }
         Fault::Resign => {
             // It does not contend for two polls then.
-            let poll = world.plan.machines[state.processes[who].machine].poll;
-            state.struck(now, fault, step, Some(who), now + 2 * poll + poll / 50);
-            let _ = state.order(who, Order::Resign);
+            let poll = world.plan.machines[state.processes[candidate].machine].poll;
+            state.record_fault(now, fault, step, Some(candidate), now + 2 * poll + poll / 50);
+            let _ = state.order(candidate, Order::Resign);
         }
         Fault::HandOver => {
-            let (own, machines) = (state.processes[who].machine, state.running.len());
-            if world.plan.machines[own].version == Version::Older {
+            let (own_machine, machines) = (state.processes[candidate].machine, state.running.len());
+            if world.plan.machines[own_machine].version == Version::Older {
                 return;
             }
-            let other = state.faults.between(1, machines as u64 - 1);
-            let successor = (own + usize::try_from(other).unwrap_or(0)) % machines;
+            let offset = state.faults.between(1, machines as u64 - 1);
+            let successor = (own_machine + usize::try_from(offset).unwrap_or(0)) % machines;
             let name = world.plan.machines[successor].name;
-            state.struck(now, fault, step, Some(who), now);
-            let named = world.plan.machines.iter().filter(|m| m.name == name).count();
-            let able = named == 1 && world.plan.machines[successor].version != Version::Older;
-            let successor = able.then_some(successor);
-            state.tell_to_hand_over(now, who, name, successor);
+            state.record_fault(now, fault, step, Some(candidate), now);
+            let name_count = world.plan.machines.iter().filter(|m| m.name == name).count();
+            let is_able = name_count == 1 && world.plan.machines[successor].version != Version::Older;
+            let successor = is_able.then_some(successor);
+            state.order_handover(now, candidate, name, successor);
             // An operator asks again.
             if state.faults.once_in(2) {
-                let again = now + state.faults.between(1_000, 40_000);
+                let again_at = now + state.faults.between(1_000, 40_000);
                 let world = world.clone();
                 tokio::spawn(async move {
-                    world.until(again).await;
-                    if again < world.plan.calm {
-                        world.state().tell_to_hand_over(again, who, name, successor);
+                    world.wait_until(again_at).await;
+                    if again_at < world.plan.calm {
+                        world.state().order_handover(again_at, candidate, name, successor);
                     }
                 });
             }
         }
         Fault::NotReady => {
-            let until = now + around(lease, &mut state.faults).min(rest);
-            state.struck(now, fault, step, Some(who), until);
-            state.order(who, Order::Ready(false));
+            let until = now + draw_duration(lease, &mut state.faults).min(remaining);
+            state.record_fault(now, fault, step, Some(candidate), until);
+            state.order(candidate, Order::Ready(false));
             let world = world.clone();
             tokio::spawn(async move {
-                world.until(until).await;
-                world.state().order(who, Order::Ready(true));
+                world.wait_until(until).await;
+                world.state().order(candidate, Order::Ready(true));
             });
         }
         Fault::StepFails => {
-            state.struck(now, fault, step, Some(who), now);
-            state.processes[who].step_fails = true;
-            state.processes[who].wake();
+            state.record_fault(now, fault, step, Some(candidate), now);
+            state.processes[candidate].step_fails = true;
+            state.processes[candidate].wake();
         }
         Fault::WallJump => {
-            let most = state.faults.pick(&[5_000, 600_000, 7_200_000]);
-            let jump = i64::try_from(state.faults.between(0, 2 * most)).unwrap_or(0);
-            let jump = jump - i64::try_from(most).unwrap_or(0);
-            let machine = state.processes[who].machine;
-            state.wall_off[machine] += jump;
-            state.struck(now, fault, step, Some(who), now);
-            let forward = u64::try_from(jump).unwrap_or(0);
-            if forward > 0 && world.plan.machines[machine].hasty {
+            let max_jump = state.faults.pick(&[5_000, 600_000, 7_200_000]);
+            let jump = i64::try_from(state.faults.between(0, 2 * max_jump)).unwrap_or(0);
+            let jump = jump - i64::try_from(max_jump).unwrap_or(0);
+            let machine = state.processes[candidate].machine;
+            state.wall_offset_ms[machine] += jump;
+            state.record_fault(now, fault, step, Some(candidate), now);
+            let forward_by = u64::try_from(jump).unwrap_or(0);
+            if forward_by > 0 && world.plan.machines[machine].clock_follows_wall {
                 // It has no other clock that counts while it is suspended.
-                state.ahead[machine] += forward;
-                world.jumped.notify_waiters();
-                state.note(now, What::SetForward(machine));
+                state.clock_ahead_ms[machine] += forward_by;
+                world.clock_jumped.notify_waiters();
+                state.note(now, HistoryEvent::ClockSetForward(machine));
             }
             // And back, perhaps.
-            let back = now + state.faults.between(0, 10_000);
+            let jump_back_at = now + state.faults.between(0, 10_000);
             if state.faults.once_in(2) {
                 let world = world.clone();
                 tokio::spawn(async move {
-                    world.until(back).await;
-                    world.state().wall_off[machine] -= jump;
+                    world.wait_until(jump_back_at).await;
+                    world.state().wall_offset_ms[machine] -= jump;
                 });
             }
         }
         Fault::HostileRecord => {
-            let until = now + state.faults.between(2_000, 20_000).min(rest);
+            let until = now + state.faults.between(2_000, 20_000).min(remaining);
             let bits = state.faults.bits();
             state.service.break_lease(now, true);
             state.service.hostile_record(now, bits, state.term);
-            state.struck(now, fault, step, None, until);
+            state.record_fault(now, fault, step, None, until);
             // It may be one that all leave alone, until somebody takes it away.
             let world = world.clone();
             tokio::spawn(async move {
-                world.until(until).await;
-                on_the_service(&mut world.state(), Fault::DeleteBlob, until, step);
+                world.wait_until(until).await;
+                inject_service_fault(&mut world.state(), Fault::DeleteBlob, until, step);
             });
         }
-        _ => on_the_service(state, fault, now, step),
+        _ => inject_service_fault(state, fault, now, step),
     }
 }
 
-fn on_the_service(state: &mut State, fault: Fault, now: Millis, step: Step) {
+fn inject_service_fault(state: &mut State, fault: Fault, now: Millis, step: Step) {
     let mut until = now;
     let service = &mut state.service;
     match fault {
         Fault::LeaseEndsEarly => {
             // No lease may end early twice.
-            if state.ended_early.is_some_and(|before| now < before + LONGEST) {
+            if state.last_early_expiry.is_some_and(|before| now < before + MAX_LEASE) {
                 return;
             }
-            state.ended_early = Some(now);
-            service.end_leases_early(state.faults.between(1, EARLY));
+            state.last_early_expiry = Some(now);
+            service.end_leases_early(state.faults.between(1, MAX_EARLY_EXPIRY));
         }
         Fault::BreakRest => service.break_lease(now, false),
         Fault::BreakNow => service.break_lease(now, true),
@@ -263,36 +263,36 @@ fn on_the_service(state: &mut State, fault: Fault, now: Millis, step: Step) {
         Fault::StateLost => service.lose_state(),
         _ => {}
     }
-    state.struck(now, fault, step, None, until);
+    state.record_fault(now, fault, step, None, until);
 }
 
 /// What makes it worse that an acquire arrives at `late`: the sender is cut off until then, and leaves
 /// just before, if it still runs.
-pub fn follow_up(world: &Arc<World>, who: Who, step: Step, late: Millis) {
-    let (leaves, before, cut_off) = {
+pub fn leave_before_late_acquire(world: &Arc<World>, candidate: CandidateId, step: Step, late: Millis) {
+    let (should_leave, before, is_cut_off) = {
         let dice = &mut world.state().faults;
         (dice.once_in(2), dice.between(0, 3_500), dice.once_in(2))
     };
     let (now, calm) = (world.now(), world.plan.calm);
     let at = late.saturating_sub(before);
-    if !leaves || at <= now || at >= calm {
+    if !should_leave || at <= now || at >= calm {
         return;
     }
-    if cut_off {
+    if is_cut_off {
         let mut state = world.state();
-        let (machine, until) = (state.processes[who].machine, late.min(calm));
-        state.partitions[machine] = Outage { until, refused: false };
-        state.note(now, What::Struck(Fault::PartitionOne, Some(who), until));
+        let (machine, until) = (state.processes[candidate].machine, late.min(calm));
+        state.outages[machine] = Outage { until, is_refused: false };
+        state.note(now, HistoryEvent::FaultInjected(Fault::PartitionOne, Some(candidate), until));
     }
     let world = world.clone();
     tokio::spawn(async move {
-        world.until(at).await;
-        strike(&world, Fault::Leave, who, step);
+        world.wait_until(at).await;
+        inject(&world, Fault::Leave, candidate, step);
     });
 }
 
 /// A time that is short, or about as long as a validity, or longer than a lease.
-fn around(lease: Millis, dice: &mut Dice) -> Millis {
+fn draw_duration(lease: Millis, dice: &mut Dice) -> Millis {
     match dice.between(0, 4) {
         0 => dice.between(1, 2_000),
         1 => dice.between(2_000, lease * 2 / 3),

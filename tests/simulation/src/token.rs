@@ -6,17 +6,17 @@ use std::time::Duration;
 use tenure_azure::Account;
 use tenure_azure::credential::Credential;
 use tenure_azure::shared_key::{authorization, decoded_query, string_to_sign};
-use tenure_core::{Failure, FailureKind, Fetched};
+use tenure_core::{Failure, FailureKind, TokenReply};
 use tenure_store::{Request, Response};
 
 use super::fault::Fault;
-use super::history::{Answer, What, Who};
+use super::history::{Answer, HistoryEvent, CandidateId};
 use super::network;
 use super::plan::Trait;
 use super::world::{Millis, World};
 
 /// How long a token is good, in seconds.
-pub const GOOD: (u64, u64) = (20, 90);
+pub const LIFETIME_RANGE: (u64, u64) = (20, 90);
 
 const BEARER: &str = "Bearer until-";
 
@@ -24,58 +24,58 @@ const BEARER: &str = "Bearer until-";
 ///
 /// # Errors
 /// It does not answer in time.
-pub async fn fetch(world: &Arc<World>, who: Who, timeout: Duration) -> Fetched {
-    world.note(What::Fetched(who));
+pub async fn fetch(world: &Arc<World>, candidate: CandidateId, timeout: Duration) -> TokenReply {
+    world.note(HistoryEvent::TokenRequested(candidate));
     let now = world.now();
-    let (answers, given) = {
+    let (answered_at, result) = {
         let mut state = world.state();
         let latency = world.plan.latency;
-        let answers = now + state.network.between(2 * latency.least, 2 * latency.most);
-        let noise = now < world.plan.calm && state.network.permille(world.plan.noise);
-        let failed = match state.no_token(who, now) {
+        let answered_at = now + state.network.between(2 * latency.least, 2 * latency.most);
+        let has_noise = now < world.plan.calm && state.network.permille(world.plan.noise_permille);
+        let failure = match state.token_failure(candidate, now) {
             Some(Ok(status)) => Some(Ok((status, b"{}".to_vec()))),
             Some(Err(_)) => Some(Err(())),
-            None if noise || network::outage(&state, who, now).is_some() => Some(Err(())),
+            None if has_noise || network::current_outage(&state, candidate, now).is_some() => Some(Err(())),
             None => None,
         };
-        let given = failed.unwrap_or_else(|| {
-            let seconds = state.network.between(GOOD.0, GOOD.1);
-            let token = format!("until-{}", answers + 1_000 * seconds);
+        let result = failure.unwrap_or_else(|| {
+            let seconds = state.network.between(LIFETIME_RANGE.0, LIFETIME_RANGE.1);
+            let token = format!("until-{}", answered_at + 1_000 * seconds);
             let body = format!(r#"{{"access_token":"{token}","expires_in":"{seconds}"}}"#);
             Ok((200, body.into_bytes()))
         });
-        (answers, given)
+        (answered_at, result)
     };
-    if given.is_err() {
+    if result.is_err() {
         let until = now + u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        world.note(What::Struck(Fault::AnswerLost, Some(who), until));
+        world.note(HistoryEvent::FaultInjected(Fault::AnswerLost, Some(candidate), until));
     }
-    let too_late = Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
-    let waits = Duration::from_millis(answers - now);
-    let Ok(answer) = given else {
+    let timeout_error = Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
+    let wait = Duration::from_millis(answered_at - now);
+    let Ok(answer) = result else {
         tokio::time::sleep(timeout).await;
-        world.goes_on(who).await;
-        return too_late;
+        world.wait_until_running(candidate).await;
+        return timeout_error;
     };
-    tokio::time::sleep(waits.min(timeout)).await;
-    world.goes_on(who).await;
-    if waits > timeout {
-        return too_late;
+    tokio::time::sleep(wait.min(timeout)).await;
+    world.wait_until_running(candidate).await;
+    if wait > timeout {
+        return timeout_error;
     }
     if answer.0 == 200 {
-        world.state().coverage.saw(Trait::Tokens);
+        world.state().coverage.add_trait(Trait::Tokens);
     }
     Ok(answer)
 }
 
 /// When the token of a request ends; none when it has no token.
-pub fn read(request: &Request) -> Option<Millis> {
+pub fn expiry_of(request: &Request) -> Option<Millis> {
     let (_, value) = request.headers.iter().find(|(name, _)| name == "authorization")?;
     value.strip_prefix(BEARER)?.parse().ok()
 }
 
 /// The request of somebody whose token was checked, as the store takes it.
-pub fn signed(account: &Account, request: &Request, date: &str) -> Request {
+pub fn sign_as_account(account: &Account, request: &Request, date: &str) -> Request {
     let Credential::SharedKey(key) = account.credential() else { return request.clone() };
     let mut request = request.clone();
     request.headers.retain(|(name, _)| name != "authorization");
@@ -88,7 +88,7 @@ pub fn signed(account: &Account, request: &Request, date: &str) -> Request {
 }
 
 /// What is answered to a token that has expired.
-pub fn refused(date: &str) -> (Response, Answer) {
+pub fn expired_response(date: &str) -> (Response, Answer) {
     const CODE: &str = "InvalidAuthenticationInfo";
     let headers = [
         ("x-ms-error-code", CODE),

@@ -5,29 +5,29 @@ use std::sync::Arc;
 use tenure_azure::Class;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
-use tenure_core::{Placing, TransferOrder, TransferState};
+use tenure_core::{OrderStep, TransferOrder, TransferState};
 use tenure_store::Response;
 
 use super::dice::Dice;
 use super::fault::Fault;
 use super::hints::hint;
-use super::history::{Transfer, What, Who};
+use super::history::{Transfer, HistoryEvent, CandidateId};
 use super::plan::{Trait, Version};
-use super::triggers::{ROUNDS, pause};
+use super::triggers::{MAX_ROUNDS, pause};
 use super::world::{Millis, World};
 
 /// The name of a candidate that does not exist.
-const NOBODY: &str = "nobody";
+const MISSING_CANDIDATE: &str = "nobody";
 
 /// Runs commands until the calm.
-pub async fn order(world: Arc<World>) {
+pub async fn run_commands(world: Arc<World>) {
     if !world.plan.traits.has(Trait::Transfers) {
         return;
     }
     let mut dice = Dice::new(world.seed, 15);
-    let most: Millis = dice.pick(&[10_000, 60_000, 120_000]);
+    let max_pause: Millis = dice.pick(&[10_000, 60_000, 120_000]);
     loop {
-        world.until(world.now() + dice.between(2_000, most)).await;
+        world.wait_until(world.now() + dice.between(2_000, max_pause)).await;
         if world.now() >= world.plan.calm {
             return;
         }
@@ -42,7 +42,7 @@ pub async fn order(world: Arc<World>) {
 async fn command(world: Arc<World>, mut dice: Dice) {
     let to = match dice.between(0, 7) {
         0 | 1 => None,
-        2 => Some(NOBODY.to_string()),
+        2 => Some(MISSING_CANDIDATE.to_string()),
         _ => {
             let machines = world.plan.machines.len() as u64;
             let machine = usize::try_from(dice.bits() % machines).unwrap_or(0);
@@ -51,40 +51,40 @@ async fn command(world: Arc<World>, mut dice: Dice) {
     };
     let number = {
         let transfers = &mut world.state().history.transfers;
-        transfers.push(Transfer { to: to.as_deref().map(number_of), ..Transfer::default() });
+        transfers.push(Transfer { successor: to.as_deref().map(candidate_number), ..Transfer::default() });
         transfers.len() - 1
     };
     let mut order = TransferOrder { id: format!("x{number}"), to, term: None };
-    for _ in 0..ROUNDS {
-        let ask = |operation: &Operation| {
+    for _ in 0..MAX_ROUNDS {
+        let run_operation = |operation: &Operation| {
             let now = world.now();
-            world.state().service.ask(now, operation)
+            world.state().service.run_operation(now, operation)
         };
-        let orders = ask(&Operation::ReadSideBlob(SideBlob::Orders));
+        let orders = run_operation(&Operation::ReadSideBlob(SideBlob::Orders));
         pause(&world, &mut dice).await;
-        let election = ask(&Operation::Read { lease: None });
+        let election = run_operation(&Operation::Read { lease: None });
         let now = world.now();
-        let placing = world.state().service.transfer(now, &order, &orders, &election);
-        let Some(Placing::Write(operation, TransferState::Waiting(found))) = placing else {
+        let placing = world.state().service.transfer(now, &run_commands, &orders, &election);
+        let Some(OrderStep::Write(operation, TransferState::Waiting(found_term))) = placing else {
             return;
         };
-        order.term = Some(found);
-        let decided = now;
+        run_commands.term = Some(found_term);
+        let decided_at = now;
         pause(&world, &mut dice).await;
         // A command that stands still writes an old order.
         if dice.once_in(4) {
-            world.until(world.now() + dice.between(40_000, 120_000)).await;
+            world.wait_until(world.now() + dice.between(40_000, 120_000)).await;
         }
         let now = world.now();
         if now >= world.plan.calm {
             return;
         }
-        if ask(&operation).class == Class::Done {
-            placed(&world, number, found, decided);
+        if run_operation(&operation).class == Class::Done {
+            on_placed(&world, number, found_term, decided_at);
             if dice.once_in(2) {
                 for machine in 0..world.plan.machines.len() {
                     hint(&world, machine);
-                    world.until(world.now() + 1).await;
+                    world.wait_until(world.now() + 1).await;
                 }
             }
             return;
@@ -92,52 +92,52 @@ async fn command(world: Arc<World>, mut dice: Dice) {
     }
 }
 
-fn placed(world: &World, number: usize, term: u64, decided: Millis) {
+fn on_placed(world: &World, number: usize, term: u64, decided_at: Millis) {
     let now = world.now();
     let mut state = world.state();
     let transfer = &mut state.history.transfers[number];
-    (transfer.term, transfer.placed) = (term, decided);
-    state.note(now, What::Placed(number));
+    (transfer.term, transfer.decided_at) = (term, decided_at);
+    state.note(now, HistoryEvent::TransferPlaced(number));
 }
 
 /// The number in the name of a candidate.
-fn number_of(name: &str) -> usize {
-    name.strip_prefix('m').and_then(|number| number.parse().ok()).unwrap_or(super::wire::STRANGER)
+fn candidate_number(name: &str) -> usize {
+    name.strip_prefix('m').and_then(|number| number.parse().ok()).unwrap_or(super::wire::UNKNOWN_CANDIDATE)
 }
 
 /// The answer to a read of orders reaches a leader. A transfer of its term is an order to it, as an operator at its
 /// host would give one, unless the transfer may be too old.
-pub fn read(world: &World, who: Who, response: &Response) {
-    const CERTAINLY_OBEYED: Millis = 50_000;
+pub fn on_orders_read(world: &World, candidate: CandidateId, response: &Response) {
+    const CERTAIN_AGE: Millis = 50_000;
     let headers = response.headers.iter();
     let mut ids = headers.filter(|(name, _)| name.eq_ignore_ascii_case("x-ms-meta-tenuretransfer"));
     let id = ids.next().and_then(|(_, id)| id.strip_prefix('x')?.parse::<usize>().ok());
     let now = world.now();
     let mut state = world.state();
     let Some(number) = id.filter(|number| *number < state.history.transfers.len()) else { return };
-    let Transfer { term, to, placed } = state.history.transfers[number];
-    let leads = state.service.leader.is_some_and(|(leader, _)| leader == who);
-    let process = &mut state.processes[who];
+    let Transfer { term, successor: to, decided_at: placed } = state.history.transfers[number];
+    let leads = state.service.leader.is_some_and(|(leader, _)| leader == candidate);
+    let process = &mut state.processes[candidate];
     if process.term != term || process.transfers.contains(&number) {
         return;
     }
     process.transfers.push(number);
-    state.note(now, What::ReadTransfer(who, number));
-    if !leads || now > placed + CERTAINLY_OBEYED {
+    state.note(now, HistoryEvent::ReadTransfer(candidate, number));
+    if !leads || now > placed + CERTAIN_AGE {
         return;
     }
-    state.coverage.saw(Trait::Transfers);
+    state.coverage.add_trait(Trait::Transfers);
     match to {
         Some(name) => {
             let machines = &world.plan.machines;
-            let mut named = (0..machines.len()).filter(|machine| machines[*machine].name == name);
-            let only = named.next().filter(|_| named.next().is_none());
-            let able = only.filter(|machine| machines[*machine].version != Version::Older);
-            state.note(now, What::ToldToHandOver(who, name, able));
+            let mut matching = (0..machines.len()).filter(|machine| machines[*machine].name == name);
+            let unique = matching.next().filter(|_| matching.next().is_none());
+            let is_able = unique.filter(|machine| machines[*machine].version != Version::Older);
+            state.note(now, HistoryEvent::HandoverOrdered(candidate, name, is_able));
         }
         None => {
-            let poll = world.plan.machines[state.processes[who].machine].poll;
-            state.note(now, What::Struck(Fault::Resign, Some(who), now + 2 * poll + poll / 50));
+            let poll = world.plan.machines[state.processes[candidate].machine].poll;
+            state.note(now, HistoryEvent::FaultInjected(Fault::Resign, Some(candidate), now + 2 * poll + poll / 50));
         }
     }
 }

@@ -8,27 +8,27 @@ use std::sync::Arc;
 use tenure_azure::Class;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
-use tenure_core::Placing;
+use tenure_core::OrderStep;
 
 use super::dice::Dice;
 use super::hints::hint;
-use super::history::What;
+use super::history::HistoryEvent;
 use super::plan::Trait;
 use super::world::{Millis, World};
 
 /// How often a command begins anew.
-pub(super) const ROUNDS: u32 = 12;
+pub(super) const MAX_ROUNDS: u32 = 12;
 
 /// Asks for turns until the calm.
-pub async fn ask(world: Arc<World>) {
+pub async fn run_commands(world: Arc<World>) {
     if !world.plan.traits.has(Trait::Triggers) {
         return;
     }
     let mut dice = Dice::new(world.seed, 13);
-    let most: Millis = dice.pick(&[2_000, 10_000, 60_000]);
+    let max_pause: Millis = dice.pick(&[2_000, 10_000, 60_000]);
     let mut number = 0;
     loop {
-        world.until(world.now() + dice.between(0, most)).await;
+        world.wait_until(world.now() + dice.between(0, max_pause)).await;
         if world.now() >= world.plan.calm {
             return;
         }
@@ -43,33 +43,33 @@ pub async fn ask(world: Arc<World>) {
 /// One command. What it is told comes from the store at once, and time passes in between.
 async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
     let id = format!("t{number}");
-    for _ in 0..ROUNDS {
-        let ask = |operation: &Operation| {
+    for _ in 0..MAX_ROUNDS {
+        let run_operation = |operation: &Operation| {
             let now = world.now();
-            world.state().service.ask(now, operation)
+            world.state().service.run_operation(now, operation)
         };
-        let beside = ask(&Operation::ReadSideBlob(SideBlob::Orders));
+        let orders = run_commands(&Operation::ReadSideBlob(SideBlob::Orders));
         pause(&world, &mut dice).await;
-        let election = ask(&Operation::Read { lease: None });
+        let election = run_commands(&Operation::Read { lease: None });
         let now = world.now();
-        let placing = world.state().service.trigger(now, &id, &beside, &election);
-        let (operation, creates) = match placing {
-            Some(Placing::Create(operation)) => (operation, true),
-            Some(Placing::Write(operation, _)) => (operation, false),
-            Some(Placing::Known(_)) | None => return,
+        let placing = world.state().service.trigger(now, &id, &orders, &election);
+        let (operation, is_create) = match placing {
+            Some(OrderStep::Create(operation)) => (operation, true),
+            Some(OrderStep::Write(operation, _)) => (operation, false),
+            Some(OrderStep::Known(_)) | None => return,
         };
         pause(&world, &mut dice).await;
         if world.now() >= world.plan.calm {
             return;
         }
-        let answer = ask(&operation);
-        if answer.class == Class::Done && !creates {
-            world.note(What::Triggered(number));
+        let answer = run_commands(&operation);
+        if answer.class == Class::Done && !is_create {
+            world.note(HistoryEvent::Triggered(number));
             if dice.once_in(2) {
                 // One after the other: what comes in the same millisecond has no order.
                 for machine in 0..world.plan.machines.len() {
                     hint(&world, machine);
-                    world.until(world.now() + 1).await;
+                    world.wait_until(world.now() + 1).await;
                 }
             }
             return;
@@ -78,6 +78,6 @@ async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
 }
 
 pub(super) async fn pause(world: &World, dice: &mut Dice) {
-    let pause = dice.pick(&[0, 5, 50, 500]);
-    world.until(world.now() + dice.between(0, pause)).await;
+    let max_pause = dice.pick(&[0, 5, 50, 500]);
+    world.wait_until(world.now() + dice.between(0, max_pause)).await;
 }

@@ -9,25 +9,25 @@ use super::service::ELECTION;
 pub type Variables = Vec<(&'static str, String)>;
 
 /// How a candidate with a key is let in.
-pub const KEY: [(&str, &str); 2] = [
+pub const KEY_VARIABLES: [(&str, &str); 2] = [
     ("TENURE_ELECTION", ELECTION),
     ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
 ];
 
 /// The file with the secret of a candidate that has it in one.
-pub const SECRET: &str = "/secrets/connection";
+pub const SECRET_PATH: &str = "/secrets/connection";
 
 /// Where a candidate asks for tokens that has none.
-pub const IDENTITY: &str = "http://127.0.0.1:1/token";
+pub const IDENTITY_URL: &str = "http://127.0.0.1:1/token";
 
 /// The account of the emulator, by its name and address.
-const ACCOUNT: [(&str, &str); 2] = [
+const ACCOUNT_VARIABLES: [(&str, &str); 2] = [
     ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1"),
     ("AZURE_STORAGE_SERVICE_ENDPOINT", "http://127.0.0.1:10000/devstoreaccount1"),
 ];
 
 /// The periods of a machine.
-pub fn of_timings(machine: &Machine) -> Variables {
+pub fn timing_variables(machine: &Machine) -> Variables {
     let mut variables = vec![
         ("TENURE_LEASE", format!("{}s", machine.lease)),
         ("TENURE_POLL", format!("{}ms", machine.poll)),
@@ -41,9 +41,9 @@ pub fn of_timings(machine: &Machine) -> Variables {
 }
 
 /// All that the candidate of a machine is told.
-pub fn of(plan: &Plan, number: usize) -> Variables {
+pub fn machine_variables(plan: &Plan, number: usize) -> Variables {
     let machine = &plan.machines[number];
-    let mut variables = of_timings(machine);
+    let mut variables = timing_variables(machine);
     let mut set = |name: &'static str, value: String| variables.push((name, value));
     set("TENURE_NAME", format!("m{}", machine.name));
     set("TENURE_COOL_DOWN", format!("{COOL_DOWN}s"));
@@ -59,29 +59,29 @@ pub fn of(plan: &Plan, number: usize) -> Variables {
     if let Some(seconds) = plan.tenure {
         set("TENURE_MAX_TENURE", format!("{seconds}s"));
     }
-    let odd = plan.rules.mixed && number % 2 == 1;
+    let is_at_most_once = plan.rules.mixes_delivery && number % 2 == 1;
     match plan.traits.has(Trait::Lasting) {
         true => set("TENURE_WHILE_LEADING", "true".into()),
-        false => of_timer(plan, machine, odd, &mut set),
+        false => add_timer_variables(plan, machine, is_at_most_once, &mut set),
     }
     let credential: &[_] = match () {
         () if plan.traits.has(Trait::Files) => {
-            &[("AZURE_STORAGE_CONNECTION_STRING_FILE", SECRET), KEY[0], ACCOUNT[0]]
+            &[("AZURE_STORAGE_CONNECTION_STRING_FILE", SECRET_PATH), KEY_VARIABLES[0], ACCOUNT_VARIABLES[0]]
         }
         () if plan.traits.has(Trait::Tokens) => &[
-            ("IDENTITY_ENDPOINT", IDENTITY),
+            ("IDENTITY_ENDPOINT", IDENTITY_URL),
             ("IDENTITY_HEADER", "within"),
-            KEY[0],
-            ACCOUNT[0],
-            ACCOUNT[1],
+            KEY_VARIABLES[0],
+            ACCOUNT_VARIABLES[0],
+            ACCOUNT_VARIABLES[1],
         ],
-        () => &KEY,
+        () => &KEY_VARIABLES,
     };
     variables.extend(credential.iter().map(|(name, value)| (*name, (*value).to_string())));
     variables
 }
 
-fn of_timer(plan: &Plan, machine: &Machine, odd: bool, set: &mut impl FnMut(&'static str, String)) {
+fn add_timer_variables(plan: &Plan, machine: &Machine, is_at_most_once: bool, set: &mut impl FnMut(&'static str, String)) {
     let every = plan.every + u64::from(machine.other_schedule);
     match (plan.traits.has(Trait::Cron), every) {
         (true, 120..) => set("TENURE_CRON", "0 */2 * * * *".into()),
@@ -92,7 +92,7 @@ fn of_timer(plan: &Plan, machine: &Machine, odd: bool, set: &mut impl FnMut(&'st
         set("TENURE_JITTER", format!("{}ms", plan.jitter()));
     }
     match plan.rules.delivery {
-        _ if odd => set("TENURE_DELIVERY", "at-most-once".into()),
+        _ if is_at_most_once => set("TENURE_DELIVERY", "at-most-once".into()),
         Delivery::AtMostOnce => set("TENURE_DELIVERY", "at-most-once".into()),
         Delivery::AtLeastOnce { max_attempts } => {
             set("TENURE_DELIVERY", "at-least-once".into());

@@ -8,182 +8,182 @@ use tenure_store::{Request, Response};
 use uuid::Uuid;
 
 use super::fault::Step;
-use super::history::{Asked, Lists, Triggered, Who, Written, number};
-use super::service::LATER;
+use super::history::{SentRequest, CandidateList, Triggered, CandidateId, Written, trigger_number};
+use super::service::LATER_FIELD;
 use super::token;
 
 /// Tells a claim from the raise before it by what was sent under the same lease.
 #[derive(Debug, Default)]
-pub struct Wire(BTreeMap<u128, Stage>);
+pub struct StepClassifier(BTreeMap<u128, LeaseState>);
 
 /// The newest turns: of the timer, and for a trigger.
-type Claim = ((u64, u32), (u64, u32));
+type TurnIds = ((u64, u32), (u64, u32));
 
 /// How the newest turns ended, as far as that is on record: of the timer, and for a trigger.
-type Ended = [String; 2];
+type Outcomes = [String; 2];
 
 #[derive(Debug)]
-struct Stage {
-    claim: Claim,
-    ended: Ended,
+struct LeaseState {
+    claim: TurnIds,
+    outcomes: Outcomes,
     step: Step,
     /// The number of the first try to write that.
-    first: u64,
+    first_beat: u64,
     /// The number of the newest beat that the store took, since what was to be written changed.
-    taken: Option<u64>,
+    last_accepted_beat: Option<u64>,
 }
 
-impl Wire {
+impl StepClassifier {
     /// Reads a request.
-    pub fn read(&mut self, who: Who, request: &Request) -> Asked {
-        let (token, told) = (token::read(request), None);
+    pub fn classify(&mut self, candidate: CandidateId, request: &Request) -> SentRequest {
+        let (token, reported_time) = (token::expiry_of(request), None);
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
-        let (side_blob, mut successor) = (side_blob(&request.target), None);
+        let (side_blob, mut successor) = (side_blob_name(&request.target), None);
         let is_side_blob = side_blob.is_some();
-        let (mut puts_blob, mut finished, mut outcome) = (false, "", "");
-        let mut of_trigger = "";
-        let mut promised_in = 0;
+        let (mut is_put_blob, mut finished, mut outcome) = (false, "", "");
+        let mut trigger_outcome = "";
+        let mut promise_term = 0;
         let (mut machines, mut is_first, mut if_match) = (None, false, "*");
         for (name, value) in &request.headers {
             match name.as_str() {
-                "x-ms-lease-id" => lease = guid(value),
-                "x-ms-proposed-lease-id" => proposed = guid(value),
-                "x-ms-meta-tenureleaseid" if is_side_blob => successor = guid(value),
-                "x-ms-meta-tenurecandidates" => machines = Some(listed(value)),
+                "x-ms-lease-id" => lease = parse_lease_id(value),
+                "x-ms-proposed-lease-id" => proposed = parse_lease_id(value),
+                "x-ms-meta-tenureleaseid" if is_side_blob => successor = parse_lease_id(value),
+                "x-ms-meta-tenurecandidates" => machines = Some(machines_on_list(value)),
                 "if-none-match" => is_first = true,
                 "if-match" => if_match = value,
                 "x-ms-lease-action" => action = value,
-                "x-ms-blob-type" => puts_blob = true,
+                "x-ms-blob-type" => is_put_blob = true,
                 _ => {
                     if let Some(name) = name.strip_prefix("x-ms-meta-") {
-                        let write = write.get_or_insert(NOTHING);
+                        let write = write.get_or_insert(EMPTY_RECORD);
                         match name {
                             "tenureterm" => write.term = value.parse().unwrap_or(0),
                             "tenurenonce" => {
                                 write.nonce = u64::from_str_radix(value, 16).unwrap_or(0);
                             }
-                            "tenureslot" => write.slot = nanoseconds(value),
+                            "tenureslot" => write.slot = parse_timestamp(value),
                             "tenureattempt" => write.attempt = value.parse().unwrap_or(0),
-                            "tenuremaxattempts" => write.most = value.parse().unwrap_or(0),
-                            "tenuretrigger" => write.trigger.number = number(value),
-                            "tenuretriggerslot" => write.trigger.asked = nanoseconds(value),
+                            "tenuremaxattempts" => write.max_attempts = value.parse().unwrap_or(0),
+                            "tenuretrigger" => write.trigger.number = trigger_number(value),
+                            "tenuretriggerslot" => write.trigger.requested_at = parse_timestamp(value),
                             "tenuretriggerattempt" => {
                                 write.trigger.attempt = value.parse().unwrap_or(0);
                             }
                             "tenuretriggermaxattempts" => {
-                                write.trigger.most = value.parse().unwrap_or(0);
+                                write.trigger.max_attempts = value.parse().unwrap_or(0);
                             }
                             "tenuretriggeroutcome" => {
-                                of_trigger = value;
-                                write.trigger.ended = true;
-                                write.trigger.done =
-                                    matches!(of_trigger, "succeeded" | "abandoned");
+                                trigger_outcome = value;
+                                write.trigger.has_ended = true;
+                                write.trigger.is_done =
+                                    matches!(trigger_outcome, "succeeded" | "abandoned");
                             }
                             "tenuretriggerhistory" if !is_side_blob => {
                                 // The digits of what is final.
                                 let newest = value.rsplit('.').next().unwrap_or_default();
                                 let end = newest.get(16..).unwrap_or_default();
-                                write.trigger.before_done = ["0", "5"].contains(&end);
+                                write.trigger.is_previous_done = ["0", "5"].contains(&end);
                             }
                             "tenureoutcomeslot" => {
-                                (finished, write.finished) = (value, nanoseconds(value));
+                                (finished, write.finished) = (value, parse_timestamp(value));
                             }
                             "tenureoutcome" => {
                                 outcome = value;
-                                write.done = matches!(outcome, "succeeded" | "abandoned");
+                                write.is_done = matches!(outcome, "succeeded" | "abandoned");
                             }
                             "tenurefailure" => {
-                                let (slot, rest) = value.split_once('/').unwrap_or_default();
-                                let at = rest.split('/').next().unwrap_or_default();
-                                write.failed = (nanoseconds(slot), nanoseconds(at));
+                                let (slot, tail) = value.split_once('/').unwrap_or_default();
+                                let at = tail.split('/').next().unwrap_or_default();
+                                write.failed = (parse_timestamp(slot), parse_timestamp(at));
                             }
                             "tenuresuccessor" => {
                                 let number = value.strip_prefix('m').map(str::parse);
                                 write.successor =
-                                    Some(number.and_then(Result::ok).unwrap_or(STRANGER));
+                                    Some(trigger_number.and_then(Result::ok).unwrap_or(UNKNOWN_CANDIDATE));
                             }
                             "tenuretransfer" => {
-                                write.refused =
+                                write.failed_transfer =
                                     value.strip_prefix('x').and_then(|n| n.parse().ok());
                             }
                             "tenureheartbeat" => write.beat = value.parse().unwrap_or(0),
-                            "tenureheartbeatterm" => promised_in = value.parse().unwrap_or(0),
+                            "tenureheartbeatterm" => promise_term = value.parse().unwrap_or(0),
                             "tenurefailoverwindow" => write.promise = value.parse().unwrap_or(0),
-                            name => write.later |= (name, value.as_str()) == LATER,
+                            name => write.has_later_field |= (name, value.as_str()) == LATER_FIELD,
                         }
                     }
                 }
             }
         }
         if let Some(write) = &mut write
-            && write.term != promised_in
+            && write.term != promise_term
         {
             // Of another leader, carried on by a version that does not know it.
             write.promise = 0;
         }
         if let Some(side_blob) = side_blob {
-            let of_announcements = side_blob == SUCCESSOR;
+            let is_about_announcements = side_blob == SUCCESSOR;
             let step = if side_blob == CANDIDATES { Step::List } else { Step::SideBlob };
-            let of_orders = side_blob == ORDERS;
-            let announces = of_announcements && puts_blob;
-            let unconditional = announces && !is_first && if_match == "*";
-            let announced_in =
-                write.filter(|_| announces && successor.is_some()).map(|write| write.term);
-            let (lease, write, to) = (successor, None, None);
-            let lists = machines.map(|machines| Lists { is_first, machines });
-            return Asked {
-                lists,
-                who,
+            let is_about_orders = side_blob == ORDERS;
+            let is_announcement = is_about_announcements && is_put_blob;
+            let is_unconditional = is_announcement && !is_first && if_match == "*";
+            let announced_term =
+                write.filter(|_| is_announcement && successor.is_some()).map(|write| write.term);
+            let (lease, write, successor_lease) = (successor, None, None);
+            let candidate_list = machines.map(|machines| CandidateList { is_first, machines });
+            return SentRequest {
+                candidate_list,
+                candidate,
                 step,
                 lease,
                 write,
-                to,
-                announces,
-                unconditional,
-                of_announcements,
-                of_orders,
-                announced_in,
+                successor_lease,
+                is_announcement,
+                is_unconditional,
+                is_about_announcements,
+                is_about_orders,
+                announced_term,
                 token,
-                told,
+                reported_time,
             };
         }
         // A change names both: the one that holds the lease is the one that acts.
-        let to = lease.and(proposed);
+        let successor_lease = lease.and(proposed);
         let lease = lease.or(proposed);
         let step = match (request.method.as_str(), action, &write) {
             ("HEAD", ..) if lease.is_some() => Step::ReadBack,
-            ("HEAD", ..) => Step::Look,
+            ("HEAD", ..) => Step::Poll,
             (_, "acquire", _) => Step::Acquire,
             (_, "renew", _) => Step::Renew,
             (_, "release", _) => Step::Release,
             (_, "change", _) => Step::HandOver,
             (_, "break", _) => Step::Break,
             (_, _, Some(write)) => {
-                let ended = [format!("{finished} {outcome}"), of_trigger.into()];
-                let triggered = (write.trigger.asked, write.trigger.attempt);
-                let claim = ((write.slot, write.attempt), triggered);
-                let of_slot = write.finished == write.slot;
-                self.writes(lease.unwrap_or(0), (claim, write.beat), ended, of_slot)
+                let outcomes = [format!("{finished} {outcome}"), trigger_outcome.into()];
+                let trigger_claim = (write.trigger.requested_at, write.trigger.attempt);
+                let claim = ((write.slot, write.attempt), trigger_claim);
+                let is_current_slot = write.finished == write.slot;
+                self.classify_write(lease.unwrap_or(0), (claim, write.beat), outcomes, is_current_slot)
             }
-            _ if puts_blob => Step::CreateBlob,
+            _ if is_put_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
         };
-        let (announces, of_announcements, of_orders) = (false, false, false);
-        let announced_in = None;
-        Asked {
-            lists: None,
-            who,
+        let (is_announcement, is_about_announcements, is_about_orders) = (false, false, false);
+        let announced_term = None;
+        SentRequest {
+            candidate_list: None,
+            candidate,
             step,
             lease,
             write,
-            to,
-            announces,
-            unconditional: false,
-            of_announcements,
-            of_orders,
-            announced_in,
+            successor_lease,
+            is_announcement,
+            is_unconditional: false,
+            is_about_announcements,
+            is_about_orders,
+            announced_term,
             token,
-            told,
+            reported_time,
         }
     }
 
@@ -192,41 +192,41 @@ impl Wire {
     /// outcome. The same again is the same again. How the turn of an earlier slot ended goes with a claim:
     /// also with one that was tried before, when that turn was not known yet. What only has another number
     /// than what the store took is a beat.
-    fn writes(
+    fn classify_write(
         &mut self,
         lease: u128,
-        (claim, beat): (Claim, u64),
-        ended: Ended,
-        of_slot: bool,
+        (claim, beat): (TurnIds, u64),
+        outcomes: Outcomes,
+        is_current_slot: bool,
     ) -> Step {
-        let Some(stage) = self.0.get_mut(&lease) else {
-            let (step, taken) = (Step::Raise, None);
-            self.0.insert(lease, Stage { claim, ended, step, first: beat, taken });
+        let Some(lease_state) = self.0.get_mut(&lease) else {
+            let (step, last_accepted_beat) = (Step::Raise, None);
+            self.0.insert(lease, LeaseState { claim, outcomes, step, first_beat: beat, last_accepted_beat });
             return Step::Raise;
         };
         // What never began may be claimed by the same number again.
-        let is_unbegun = |end: &str| end.contains(NOT_STARTED);
-        let mut ends = stage.ended.iter().zip(&ended);
-        let taken_up = ends.any(|(before, end)| is_unbegun(before) && !is_unbegun(end));
-        let of_earlier = stage.ended[0] != ended[0] && !of_slot;
-        if stage.claim != claim || taken_up || of_earlier {
-            (stage.claim, stage.step, stage.first) = (claim, Step::Claim, beat);
-        } else if stage.ended != ended {
-            (stage.step, stage.first) = (Step::Outcome, beat);
-        } else if stage.taken.is_some_and(|taken| taken != beat) {
-            stage.step = Step::Beat;
+        let is_not_started = |end: &str| end.contains(NOT_STARTED);
+        let mut pairs = lease_state.outcomes.iter().zip(&outcomes);
+        let is_resumed = pairs.any(|(before, end)| is_not_started(before) && !is_not_started(end));
+        let is_earlier_outcome = lease_state.outcomes[0] != outcomes[0] && !is_current_slot;
+        if lease_state.claim != claim || is_resumed || is_earlier_outcome {
+            (lease_state.claim, lease_state.step, lease_state.first_beat) = (claim, Step::Claim, beat);
+        } else if lease_state.outcomes != outcomes {
+            (lease_state.step, lease_state.first_beat) = (Step::Outcome, beat);
+        } else if lease_state.last_accepted_beat.is_some_and(|accepted| accepted != beat) {
+            lease_state.step = Step::Beat;
         }
-        if stage.step != Step::Beat && stage.taken.is_some_and(|taken| taken != beat) {
-            stage.taken = None;
+        if lease_state.step != Step::Beat && lease_state.last_accepted_beat.is_some_and(|accepted| accepted != beat) {
+            lease_state.last_accepted_beat = None;
         }
-        stage.ended = ended;
-        stage.step
+        lease_state.outcomes = outcomes;
+        lease_state.step
     }
 
     /// The store took a write under that lease. One that comes late tells nothing of what is to be written by now.
-    pub fn taken(&mut self, lease: u128, beat: u64) {
-        if let Some(stage) = self.0.get_mut(&lease).filter(|stage| beat >= stage.first) {
-            stage.taken = Some(beat);
+    pub fn on_write_accepted(&mut self, lease: u128, beat: u64) {
+        if let Some(lease_state) = self.0.get_mut(&lease).filter(|lease_state| beat >= lease_state.first_beat) {
+            lease_state.last_accepted_beat = Some(beat);
         }
     }
 }
@@ -234,33 +234,33 @@ impl Wire {
 /// How the record tells of a turn that was claimed and never began.
 const NOT_STARTED: &str = "not-started";
 
-const NOTHING: Written = Written {
+const EMPTY_RECORD: Written = Written {
     term: 0,
     nonce: 0,
     slot: 0,
     attempt: 0,
-    most: 0,
+    max_attempts: 0,
     trigger: Triggered {
         number: 0,
-        asked: 0,
+        requested_at: 0,
         attempt: 0,
-        most: 0,
-        ended: false,
-        done: false,
-        before_done: false,
+        max_attempts: 0,
+        has_ended: false,
+        is_done: false,
+        is_previous_done: false,
     },
     finished: 0,
-    done: false,
+    is_done: false,
     failed: (0, 0),
-    later: false,
+    has_later_field: false,
     successor: None,
-    refused: None,
+    failed_transfer: None,
     beat: 0,
     promise: 0,
 };
 
 /// The successor that a leader names because a stranger announced one: no candidate has that name.
-pub(super) const STRANGER: usize = usize::MAX;
+pub(super) const UNKNOWN_CANDIDATE: usize = usize::MAX;
 
 /// Where announcements are left.
 const SUCCESSOR: &str = "successor";
@@ -268,32 +268,32 @@ const CANDIDATES: &str = "candidates";
 const ORDERS: &str = "orders";
 
 /// The machines whose candidates are on a list, as bits.
-fn listed(list: &str) -> u64 {
+fn machines_on_list(list: &str) -> u64 {
     let machine = |entry: &str| entry.split(',').next()?.strip_prefix('m')?.parse::<u32>().ok();
     let bits = list.split(' ').filter_map(machine).filter_map(|machine| 1_u64.checked_shl(machine));
     bits.fold(0, |all, bit| all | bit)
 }
 
 /// Which blob beside the election's a request is about.
-fn side_blob(target: &str) -> Option<&str> {
-    let (_, ending) = target.split('?').next()?.rsplit_once('.')?;
-    [SUCCESSOR, ORDERS, CANDIDATES].contains(&ending).then_some(ending)
+fn side_blob_name(target: &str) -> Option<&str> {
+    let (_, extension) = target.split('?').next()?.rsplit_once('.')?;
+    [SUCCESSOR, ORDERS, CANDIDATES].contains(&extension).then_some(extension)
 }
 
 /// The service's time by an answer, in nanoseconds since 1970; none where another than the service
 /// answered.
-pub fn told(response: &Response) -> Option<u64> {
+pub fn reported_time(response: &Response) -> Option<u64> {
     let date = response.header("x-ms-request-id").and(response.header("date"))?;
     http_date::parse(date).map(|date| Timestamp::from_date(date).0)
 }
 
 /// Reads a lease id.
 #[must_use]
-pub fn guid(text: &str) -> Option<u128> {
+pub fn parse_lease_id(text: &str) -> Option<u128> {
     Uuid::try_parse(text).ok().map(|uuid| uuid.as_u128())
 }
 
 /// Reads a percent-encoded instant: digits, `-`, `:` and `.` stand for themselves.
-fn nanoseconds(text: &str) -> u64 {
+fn parse_timestamp(text: &str) -> u64 {
     Timestamp::parse(text).map_or(0, |timestamp| timestamp.0)
 }

@@ -28,11 +28,11 @@ use sdk::Sdk;
 /// The sample's lease.
 pub const LEASE: Duration = Duration::from_secs(15);
 /// The sample's pause from the start of one renewal to the next.
-pub const RENEW: Duration = Duration::from_secs(10);
+pub const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 /// The sample's pause before another attempt to acquire.
-pub const RETRY: Duration = Duration::from_secs(20);
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(20);
 /// As often as the handler of the tests.
-const BEAT: Duration = Duration::from_millis(20);
+const BEAT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One process of the baseline. The connection string comes from the environment.
 #[derive(Parser)]
@@ -64,7 +64,7 @@ pub struct Baseline {
     name: String,
     sdk: Sdk,
     sink: String,
-    held: Cell<Option<LeaseId>>,
+    held_lease: Cell<Option<LeaseId>>,
 }
 
 impl Baseline {
@@ -77,7 +77,7 @@ impl Baseline {
         let account = account.ok().context("this is no connection string")?;
         let blob = BlobName::parse(election).ok().context("the election is no CONTAINER/BLOB")?;
         let sink = format!("http://{sink}/");
-        Ok(Self { name: name.into(), sdk: Sdk::new(account, blob)?, sink, held: Cell::new(None) })
+        Ok(Self { name: name.into(), sdk: Sdk::new(account, blob)?, sink, held_lease: Cell::new(None) })
     }
 
     /// Contends until SIGTERM, then releases.
@@ -91,10 +91,10 @@ impl Baseline {
             _ = terminate.recv() => {}
             never = self.contend() => match never {},
         }
-        if let Some(lease) = self.held.take() {
+        if let Some(lease) = self.held_lease.take() {
             let _ = self.sdk.send(&Operation::Release { lease }).await;
         }
-        self.tell(json!({ "event": "stopped" }));
+        self.print_event(json!({ "event": "stopped" }));
         Ok(())
     }
 
@@ -109,14 +109,14 @@ impl Baseline {
             let granted = self.sdk.send(&acquire).await;
             match granted {
                 Ok(granted) if granted.answer.class == Class::Done => {
-                    self.held.set(Some(lease));
-                    let term = term(granted.answer.date);
-                    self.lead(lease, term, granted.sent).await;
-                    self.held.set(None);
+                    self.held_lease.set(Some(lease));
+                    let term = term_from(granted.answer.date);
+                    self.lead(lease, term, granted.sent_at).await;
+                    self.held_lease.set(None);
                 }
                 _ => {
-                    self.tell(json!({ "event": "following" }));
-                    sleep(RETRY).await;
+                    self.print_event(json!({ "event": "following" }));
+                    sleep(RETRY_INTERVAL).await;
                 }
             }
         }
@@ -124,45 +124,45 @@ impl Baseline {
 
     /// Works until a renewal has failed.
     async fn lead(&self, lease: LeaseId, term: u64, sent: Instant) {
-        self.tell(json!({ "event": "elected", "term": term, "valid_for_ms": valid_for(sent) }));
+        self.print_event(json!({ "event": "elected", "term": term, "valid_for_ms": valid_for_ms(sent) }));
         tokio::select! {
             () = self.renew(lease, term) => {}
-            () = self.work(term) => {}
+            () = self.send_beats(term) => {}
         }
-        self.tell(json!({ "event": "stood-down", "term": term, "reason": "renewal failed" }));
+        self.print_event(json!({ "event": "stood-down", "term": term, "reason": "renewal failed" }));
     }
 
     async fn renew(&self, lease: LeaseId, term: u64) {
         loop {
-            let began = Instant::now();
+            let started_at = Instant::now();
             let renewed = self.sdk.send(&Operation::Renew { lease }).await;
             let Ok(renewed) = renewed else { return };
             // Azurite renews for anybody, and says for whom. The service answers 409.
             if renewed.answer.class != Class::Done || renewed.answer.lease != Some(lease) {
                 return;
             }
-            let valid_for = valid_for(renewed.sent);
-            self.tell(json!({ "event": "renewed", "term": term, "valid_for_ms": valid_for }));
-            sleep(RENEW.saturating_sub(began.elapsed())).await;
+            let valid_for_ms = valid_for_ms(renewed.sent_at);
+            self.print_event(json!({ "event": "renewed", "term": term, "valid_for_ms": valid_for_ms }));
+            sleep(RENEW_INTERVAL.saturating_sub(started_at.elapsed())).await;
         }
     }
 
     /// Beats at the sink for as long as it is let.
-    async fn work(&self, term: u64) {
+    async fn send_beats(&self, term: u64) {
         let client = self.sdk.client();
-        let mut rhythm = interval(BEAT);
-        rhythm.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = interval(BEAT_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for beat in 0_u64.. {
-            rhythm.tick().await;
+            ticks.tick().await;
             let json = json!({ "term": term, "slot": 0, "beat": beat }).to_string();
             let post = client.post(&self.sink).header("content-type", "application/json");
             // A beat that fails is left out: the sink judges by what arrives.
-            let _ = timeout(RENEW, post.body(json).send()).await;
+            let _ = timeout(RENEW_INTERVAL, post.body(json).send()).await;
         }
     }
 
     /// In the form of the events of `tenure run --log json`.
-    fn tell(&self, mut event: Value) {
+    fn print_event(&self, mut event: Value) {
         event["timestamp"] = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true).into();
         event["candidate"] = self.name.as_str().into();
         println!("{event}");
@@ -170,14 +170,14 @@ impl Baseline {
 }
 
 /// What is left of the lease, in milliseconds; below zero when the answer came too late.
-fn valid_for(sent: Instant) -> i64 {
+fn valid_for_ms(sent: Instant) -> i64 {
     let (lease, elapsed) = (LEASE.as_millis(), sent.elapsed().as_millis());
     i64::try_from(lease).unwrap_or(i64::MAX) - i64::try_from(elapsed).unwrap_or(i64::MAX)
 }
 
 /// The second at which the lease was granted by the service's clock, and within that second the
 /// millisecond of this machine.
-fn term(granted: Option<DateTime<Utc>>) -> u64 {
+fn term_from(granted: Option<DateTime<Utc>>) -> u64 {
     let now = Utc::now();
     let seconds = granted.unwrap_or(now).timestamp();
     u64::try_from(seconds * 1_000).unwrap_or(0) + u64::from(now.timestamp_subsec_millis())

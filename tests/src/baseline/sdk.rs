@@ -9,14 +9,14 @@ use reqwest::{Client, Method};
 use tenure_azure::{Account, Answer, BlobName, Class, Operation};
 use tokio::time::sleep;
 
-const TRY_TAKES_AT_MOST: Duration = Duration::from_secs(100);
-const BACK_OFF: [Duration; 3] =
+const TRY_TIMEOUT: Duration = Duration::from_secs(100);
+const BACK_OFF_DELAYS: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(20)];
 
 /// The answer to one request.
 pub(super) struct Reply {
     /// When the try that was answered was sent.
-    pub(super) sent: Instant,
+    pub(super) sent_at: Instant,
     pub(super) answer: Answer,
 }
 
@@ -39,14 +39,14 @@ impl Sdk {
 
     /// Sends it until it is answered by something other than "later".
     pub(super) async fn send(&self, operation: &Operation) -> Result<Reply> {
-        for pause in BACK_OFF.map(Some).into_iter().chain([None]) {
-            let sent = Instant::now();
+        for pause in BACK_OFF_DELAYS.map(Some).into_iter().chain([None]) {
+            let sent_at = Instant::now();
             match (self.attempt(operation).await, pause) {
                 (Ok(answer), _) if answer.class != Class::Unavailable => {
-                    return Ok(Reply { sent, answer });
+                    return Ok(Reply { sent_at, answer });
                 }
                 (_, Some(pause)) => sleep(pause).await,
-                (Ok(answer), None) => return Ok(Reply { sent, answer }),
+                (Ok(answer), None) => return Ok(Reply { sent_at, answer }),
                 (Err(error), None) => return Err(error),
             }
         }
@@ -63,14 +63,14 @@ impl Sdk {
         );
         let method = Method::from_bytes(request.method.as_str().as_bytes())?;
         let url = format!("{}{}", request.origin, request.path_and_query);
-        let mut sending = self.client.request(method, url).timeout(TRY_TAKES_AT_MOST);
+        let mut request_builder = self.client.request(method, url).timeout(TRY_TIMEOUT);
         for (name, value) in request.headers {
-            sending = sending.header(name, value);
+            request_builder = request_builder.header(name, value);
         }
-        let answer = sending.send().await?;
+        let answer = request_builder.send().await?;
         let headers = answer.headers().iter();
         let headers: Vec<_> =
             headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
-        Ok(Answer::read(operation, answer.status().as_u16(), &headers))
+        Ok(Answer::from_parts(operation, answer.status().as_u16(), &headers))
     }
 }

@@ -18,45 +18,45 @@ use chrono::DateTime;
 use rustix::process::{getpgid, getppid, setpgid};
 use tokio::signal::unix::{SignalKind, signal};
 
-const PERIOD: Duration = Duration::from_millis(20);
+const BEAT_INTERVAL: Duration = Duration::from_millis(20);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     // Caught, and forgotten.
-    let _deaf = signal(SignalKind::terminate())?;
+    let _ignored_sigterm = signal(SignalKind::terminate())?;
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    let has_argument = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let beat = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(0);
-    let this = std::env::current_exe()?;
-    if has("moves") {
+    let program = std::env::current_exe()?;
+    if has_argument("moves") {
         setpgid(None, Some(getpgid(getppid())?))?;
     }
-    if has("kin") || has("stray") {
-        Command::new(&this).arg("1").spawn()?;
+    if has_argument("kin") || has_argument("stray") {
+        Command::new(&program).arg("1").spawn()?;
     }
-    if has("stray") {
-        Command::new(&this).arg("2").process_group(0).spawn()?;
+    if has_argument("stray") {
+        Command::new(&program).arg("2").process_group(0).spawn()?;
     }
-    let mut left = if has("leave") { 20 } else { u64::MAX };
-    while left > 0 {
-        post(beat)?;
-        left -= 1;
-        tokio::time::sleep(PERIOD).await;
+    let mut beats_left = if has_argument("leave") { 20 } else { u64::MAX };
+    while beats_left > 0 {
+        post_beat(beat)?;
+        beats_left -= 1;
+        tokio::time::sleep(BEAT_INTERVAL).await;
     }
     Ok(())
 }
 
-fn post(beat: u64) -> Result<()> {
+fn post_beat(beat: u64) -> Result<()> {
     let variable = |name: &'static str| std::env::var(name).context(name);
     let slot = DateTime::parse_from_rfc3339(&variable("TENURE_SLOT")?)?;
     let slot = slot.timestamp_nanos_opt().context("a slot of this time")?;
     let (term, pid) = (variable("TENURE_TERM")?, std::process::id());
     let body = format!(r#"{{"term":{term},"slot":{slot},"beat":{beat},"pid":{pid}}}"#);
-    let at = variable("BEAT_AT")?;
-    let mut sink = TcpStream::connect(&at)?;
+    let sink_address = variable("BEAT_AT")?;
+    let mut sink = TcpStream::connect(&sink_address)?;
     write!(
         sink,
-        "POST / HTTP/1.1\r\nhost: {at}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+        "POST / HTTP/1.1\r\nhost: {sink_address}\r\ncontent-type: application/json\r\nconnection: close\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     )?;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use chrono::Utc;
 use clap::{Parser, ValueEnum, value_parser};
-use tenure_tests::compare::{Contender, Fault, Judge, Outcome, Ready, Setting, rest, round};
+use tenure_tests::compare::{Contender, Fault, Summary, Outcome, Ready, Setting, measure_rest_rate, round};
 use tenure_tests::measure::load;
 use tenure_tests::{Group, Sink, Store, baseline};
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,14 +58,14 @@ struct Arguments {
     failover: u8,
     /// The store of those that use a blob
     #[arg(long, value_enum, default_value_t)]
-    store: Place,
+    store: StoreKind,
     /// One JSON object with every round instead of tables
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Place {
+enum StoreKind {
     #[default]
     Azurite,
     Embedded,
@@ -98,82 +98,82 @@ type Job = Pin<Box<dyn Future<Output = (Contender, Measured)> + Send>>;
 /// What came of one thing that was to be measured.
 enum Measured {
     Round(Fault, Result<Outcome>),
-    Rest(Result<f64>),
+    RestRate(Result<f64>),
 }
 
 async fn compare(arguments: &Arguments) -> Result<ExitCode> {
     let store = match arguments.store {
-        Place::Azurite => Store::azurite().await?,
-        Place::Embedded => Store::embedded().await?,
+        StoreKind::Azurite => Store::azurite().await?,
+        StoreKind::Embedded => Store::embedded().await?,
     };
     let program = std::env::current_exe()?;
-    let name = program.to_str().context("the program has a strange name")?;
-    Group::new(name, &store, &Sink::start().await?).warm_up().await?;
+    let program_name = program.to_str().context("the program has a strange name")?;
+    Group::new(program_name, &store, &Sink::start().await?).warm_up().await?;
     let failover = arguments.failover;
     let setting = Setting { program, connection_string: store.connection_string(), failover };
-    let ready = prepare(&chosen(&arguments.only), &setting).await;
-    let (before, began) = (load(), Utc::now());
+    let ready = prepare_all(&named_or_all(&arguments.only), &setting).await;
+    let (load_before, started_at) = (load(), Utc::now());
 
     let mut jobs = VecDeque::<Job>::new();
-    let watched = Duration::from_secs(arguments.watch);
+    let watch_limit = Duration::from_secs(arguments.watch);
     for _ in 0..arguments.rounds {
-        for &fault in &chosen(&arguments.faults) {
+        for &fault in &named_or_all(&arguments.faults) {
             for ready in &ready {
                 let (contender, ready) = (ready.contender, Arc::clone(ready));
                 if fault == Fault::KillAll && !contender.is_supervised() {
                     continue; // It has one process.
                 }
                 jobs.push_back(Box::pin(async move {
-                    (contender, Measured::Round(fault, round(&ready, fault, watched).await))
+                    (contender, Measured::Round(fault, round(&ready, fault, watch_limit).await))
                 }));
             }
         }
     }
     for ready in ready.iter().filter(|_| arguments.rest > 0) {
         let (contender, setting) = (ready.contender, setting.clone());
-        let span = Duration::from_secs(arguments.rest);
+        let duration = Duration::from_secs(arguments.rest);
         jobs.push_back(Box::pin(async move {
             let counted = async {
                 // With a server of its own, which counts nothing else.
-                rest(&contender.prepare(&setting).await?, span).await
+                measure_rest_rate(&contender.prepare(&setting).await?, duration).await
             };
-            (contender, Measured::Rest(counted.await))
+            (contender, Measured::RestRate(counted.await))
         }));
     }
-    let judge = measure(jobs, arguments.beside.into()).await?;
+    let summary = run_jobs(jobs, arguments.beside.into()).await?;
 
     if arguments.json {
-        println!("{}", judge.to_json());
+        println!("{}", summary.to_json());
     } else {
-        println!("{judge}");
-        let build = if cfg!(debug_assertions) { "without optimisation" } else { "optimised" };
+        println!("{summary}");
+        let build_profile = if cfg!(debug_assertions) { "without optimisation" } else { "optimised" };
         let versions: Vec<_> = ready.iter().map(|ready| ready.version.as_str()).collect();
         println!(
             "{}, {:?}, {} elections of three candidates side by side, old leaders watched for {} s, \
-             failover within {failover} s, built {build}. Load of the machine: {before} before, {} after.\n{}",
-            began.format("%-d %B %Y"),
+             failover within {failover} s, built {build_profile}. Load of the machine: {load_before} before, {} after.\n{}",
+            started_at.format("%-d %B %Y"),
             arguments.store,
             arguments.beside,
             arguments.watch,
             load(),
-            unique(versions).join(" · "),
+            deduplicated(versions).join(" · "),
         );
     }
-    Ok(if judge.failed().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if summary.failures().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Those that were named, or all.
-fn chosen<T: ValueEnum + Clone>(named: &[T]) -> Vec<T> {
-    if named.is_empty() { T::value_variants().to_vec() } else { named.to_vec() }
+fn named_or_all<T: ValueEnum + Clone>(selected: &[T]) -> Vec<T> {
+    if selected.is_empty() { T::value_variants().to_vec() } else { selected.to_vec() }
 }
 
-fn unique(mut versions: Vec<&str>) -> Vec<&str> {
+fn deduplicated(mut versions: Vec<&str>) -> Vec<&str> {
     versions.dedup();
     versions
 }
 
 /// Those that can be started here. The others are told.
-async fn prepare(contenders: &[Contender], setting: &Setting) -> Vec<Arc<Ready>> {
+async fn prepare_all(contenders: &[Contender], setting: &Setting) -> Vec<Arc<Ready>> {
     let mut ready = Vec::new();
     for contender in contenders {
         eprintln!("prepares {}", contender.label());
@@ -186,30 +186,30 @@ async fn prepare(contenders: &[Contender], setting: &Setting) -> Vec<Arc<Ready>>
 }
 
 /// Does all of it in this order, so much at a time.
-async fn measure(mut jobs: VecDeque<Job>, beside: usize) -> Result<Judge> {
-    let (mut judge, all) = (Judge::default(), jobs.len());
+async fn run_jobs(mut jobs: VecDeque<Job>, concurrency: usize) -> Result<Summary> {
+    let (mut summary, job_count) = (Summary::default(), jobs.len());
     let mut running = JoinSet::new();
     loop {
-        while running.len() < beside
+        while running.len() < concurrency
             && let Some(job) = jobs.pop_front()
         {
             running.spawn(job);
         }
-        let Some(ended) = running.join_next().await else { return Ok(judge) };
-        let (contender, measured) = ended.context("a round panicked")?;
-        let told = match &measured {
+        let Some(joined) = running.join_next().await else { return Ok(summary) };
+        let (contender, measured) = joined.context("a round panicked")?;
+        let description = match &measured {
             Measured::Round(fault, Ok(outcome)) => format!("{fault:?}: {outcome}"),
-            Measured::Rest(Ok(rest)) => format!("in rest {rest:.1} requests a minute"),
-            Measured::Round(_, Err(error)) | Measured::Rest(Err(error)) => {
+            Measured::RestRate(Ok(rate)) => format!("in rest {rate:.1} requests a minute"),
+            Measured::Round(_, Err(error)) | Measured::RestRate(Err(error)) => {
                 format!("FAILED: {error:#}")
             }
         };
         let now = Utc::now().format("%H:%M:%S");
-        let number = all - jobs.len() - running.len();
-        eprintln!("{now} {number}/{all} {}, {told}", contender.label());
+        let number = job_count - jobs.len() - running.len();
+        eprintln!("{now} {number}/{job_count} {}, {description}", contender.label());
         match measured {
-            Measured::Round(fault, round) => judge.round(contender, fault, round),
-            Measured::Rest(rest) => judge.rest(contender, rest),
+            Measured::Round(fault, round) => summary.add_round(contender, fault, round),
+            Measured::RestRate(rate) => summary.add_rest_rate(contender, rate),
         }
     }
 }

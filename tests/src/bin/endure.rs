@@ -23,10 +23,10 @@ use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 /// By how much answers are late, in milliseconds.
-const LATE: RangeInclusive<u64> = 100..=400;
+const LATENESS_MS: RangeInclusive<u64> = 100..=400;
 
 /// How long one lateness is kept.
-const KEPT: Duration = Duration::from_millis(20);
+const LATENESS_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Parser)]
 #[command(about = "Counts the leaderships that a late store and a busy machine end")]
@@ -70,54 +70,54 @@ async fn endure(arguments: &Arguments) -> Result<ExitCode> {
     let mut seats = Vec::new();
     let mut seeds = Rng::with_seed(arguments.seed);
     for name in ["ada", "ben", "cyd"] {
-        let (proxy, through) = Proxy::of_store(&store.connection_string()).await?;
+        let (proxy, proxied_connection) = Proxy::for_store(&store.connection_string()).await?;
         let mut rng = seeds.fork();
-        let late = tokio::spawn(async move {
+        let lateness_task = tokio::spawn(async move {
             loop {
-                let late = Duration::from_millis(rng.u64(LATE));
-                proxy.set(Mode::LateAnswers(late));
-                sleep(KEPT).await;
+                let lateness = Duration::from_millis(rng.u64(LATENESS_MS));
+                proxy.set_mode(Mode::LateAnswers(lateness));
+                sleep(LATENESS_INTERVAL).await;
             }
         });
-        let more = ["--failover", &arguments.failover];
-        let access = Access::with(&through);
-        seats.push((group.start_with(name, &access, Path::new(BEAT_HANDLER), &more)?, late));
+        let options = ["--failover", &arguments.failover];
+        let access = Access::from_connection_string(&proxied_connection);
+        seats.push((group.start_with(name, &access, Path::new(BEAT_HANDLER), &options)?, lateness_task));
     }
-    timeout(Duration::from_secs(60), sink.beat_where(|_| true)).await.context("nobody leads")?;
+    timeout(Duration::from_secs(60), sink.wait_for_beat(|_| true)).await.context("nobody leads")?;
 
-    let busy: Vec<_> = (0..arguments.busy)
+    let busy_processes: Vec<_> = (0..arguments.busy)
         .map(|_| {
             Command::new(&program).arg("compute").stdin(Stdio::null()).kill_on_drop(true).spawn()
         })
         .collect::<Result<_, _>>()?;
-    let began = Instant::now();
+    let started_at = Instant::now();
     sleep(Duration::from_secs(60 * arguments.minutes)).await;
-    let lasted = began.elapsed();
-    drop(busy);
+    let elapsed = started_at.elapsed();
+    drop(busy_processes);
 
     let candidates: Vec<&Candidate> = seats.iter().map(|(candidate, _)| candidate).collect();
     let lines: Vec<_> = candidates.iter().flat_map(|candidate| candidate.lines()).collect();
-    let of = |name: &str| lines.iter().filter(|line| line.name() == name).collect::<Vec<_>>();
+    let events_named = |name: &str| lines.iter().filter(|line| line.name() == name).collect::<Vec<_>>();
     let mut problems = BTreeMap::<_, usize>::new();
-    for problem in of("problem") {
+    for problem in events_named("problem") {
         *problems.entry(problem.event["class"].to_string()).or_default() += 1;
     }
-    let (lost, stale, beats) = (of("stood-down"), sink.overlap(), sink.beats().len());
+    let (stood_down, stale, beats) = (events_named("stood-down"), sink.overlap(), sink.beats().len());
     println!(
         "{:.0} minutes, failover within {}, answers {} to {} ms late, {} processes that compute",
-        lasted.as_secs_f64() / 60.0,
+        elapsed.as_secs_f64() / 60.0,
         arguments.failover,
-        LATE.start(),
-        LATE.end(),
+        LATENESS_MS.start(),
+        LATENESS_MS.end(),
         arguments.busy,
     );
     println!(
         "terms {}, leaderships lost {}, problems {problems:?}",
-        of("elected").len(),
-        lost.len()
+        events_named("elected").len(),
+        stood_down.len()
     );
     println!("requests of the work {beats}, of an old term {} for {:?}", stale.1, stale.0);
-    lost.iter().for_each(|line| println!("{}", line.event));
+    stood_down.iter().for_each(|line| println!("{}", line.event));
     println!("load of the machine: {}", load());
     Ok(if stale.1 == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

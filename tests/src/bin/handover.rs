@@ -19,7 +19,7 @@ use tenure_tests::measure::{Spread, Table, load};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Line, Proxy, Sink, Store, orders};
 use tokio::time::sleep;
 
-const GIVE_UP: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Parser)]
 #[command(about = "Measures how long a handover leaves an election without a leader")]
@@ -32,11 +32,11 @@ struct Arguments {
     rest: u64,
     /// The store
     #[arg(long, value_enum, default_value_t)]
-    store: Kind,
+    store: StoreKind,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Kind {
+enum StoreKind {
     #[default]
     Azurite,
     Embedded,
@@ -56,29 +56,29 @@ fn main() -> Result<ExitCode> {
 
 async fn measure(arguments: &Arguments) -> Result<()> {
     let store = match arguments.store {
-        Kind::Azurite => Store::azurite().await?,
-        Kind::Embedded => Store::embedded().await?,
+        StoreKind::Azurite => Store::azurite().await?,
+        StoreKind::Embedded => Store::embedded().await?,
     };
     let program = std::env::current_exe()?;
     let program = program.to_str().context("the program has a strange name")?;
-    let (before, sink) = (load(), Sink::start().await?);
+    let (load_before, sink) = (load(), Sink::start().await?);
     let mut group = Group::new(program, &store, &sink);
     // Turns are not measured here.
     group.timer = ["--every", "1h"];
     group.turn_ms = 1;
     group.warm_up().await?;
-    let mut pair = Pair::start(group).await?;
-    let counted = pair.requests();
+    let mut pair = LeaderAndFollower::start(group).await?;
+    let requests_before = pair.requests();
     sleep(Duration::from_secs(arguments.rest)).await;
-    let at_rest = [0, 1].map(|n| pair.requests()[n] - counted[n]);
+    let rest_counts = [0, 1].map(|n| pair.requests()[n] - requests_before[n]);
     let (mut stops, mut transfers, mut kills) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
-        stops.push(pair.stop().await?);
-        transfers.push(pair.transfer().await?);
-        kills.push(pair.kill().await?);
+        stops.push(pair.terminate_leader().await?);
+        transfers.push(pair.transfer_leadership().await?);
+        kills.push(pair.kill_leader().await?);
     }
     println!(
-        "{:?}, {} rounds, load {before} before, {} after\n",
+        "{:?}, {} rounds, load {load_before} before, {} after\n",
         arguments.store,
         arguments.rounds,
         load()
@@ -91,21 +91,21 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         table.row([name, spread.len().to_string()].into_iter().chain(cells));
     };
     for (name, rounds) in [("SIGTERM", &stops), ("transfer", &transfers)] {
-        for (what, of) in [("without a leader", 0), ("from the order on", 1)] {
-            let mut times = rounds.iter().map(|round: &[Duration; 2]| round[of]);
-            row(format!("{name}, {what}"), &mut times);
+        for (label, index) in [("without a leader", 0), ("from the order on", 1)] {
+            let mut times = rounds.iter().map(|round: &[Duration; 2]| round[index]);
+            row(format!("{name}, {label}"), &mut times);
         }
     }
     row("SIGKILL, from then on".to_owned(), &mut kills.into_iter());
     println!("{table}");
     let minutes = arguments.rest as f64 / 60.0;
-    let [leader, follower] = at_rest.map(|count| count as f64 / minutes);
+    let [leader, follower] = rest_counts.map(|count| count as f64 / minutes);
     println!("at rest: leader {leader:.1}, follower {follower:.1} requests a minute");
     Ok(())
 }
 
 /// A leader and a follower.
-struct Pair {
+struct LeaderAndFollower {
     group: Group,
     seats: [Seat; 2],
     leader: usize,
@@ -121,38 +121,38 @@ struct Seat {
     _proxy: Proxy,
     candidate: Candidate,
     /// How many lines of its log are old.
-    read: usize,
+    lines_read: usize,
 }
 
 impl Seat {
     async fn start(name: &'static str, group: &Group) -> Result<Self> {
         let listen = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let requests = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&requests);
+        let counter = Arc::clone(&requests);
         let witness = move |bytes: &[u8]| {
             let count = bytes.windows(9).filter(|window| *window == b" HTTP/1.1").count();
-            counted.fetch_add(count, Ordering::Relaxed);
+            counter.fetch_add(count, Ordering::Relaxed);
         };
-        let (proxy, through) = Proxy::of_store_with(&group.connection_string, witness).await?;
-        let access = Access::with(through);
-        let candidate = begin(name, &listen, group, &access)?;
-        Ok(Self { name, listen, access, requests, _proxy: proxy, candidate, read: 0 })
+        let (proxy, proxied_connection) = Proxy::for_store_with_witness(&group.connection_string, witness).await?;
+        let access = Access::from_connection_string(proxied_connection);
+        let candidate = start_candidate(name, &listen, group, &access)?;
+        Ok(Self { name, listen, access, requests, _proxy: proxy, candidate, lines_read: 0 })
     }
 
-    async fn event(&mut self, name: &str, after: u64) -> Result<Line> {
-        let is_it = |line: &Line| line.name() == name && line.term() > after;
-        let line = self.candidate.line_within(self.read, GIVE_UP, is_it).await;
+    async fn event(&mut self, name: &str, min_term: u64) -> Result<Line> {
+        let matches = |line: &Line| line.name() == name && line.term() > min_term;
+        let line = self.candidate.line_within(self.lines_read, TIMEOUT, matches).await;
         line.with_context(|| format!("no {name}:\n{}", self.candidate.transcript()))
     }
 }
 
-fn begin(name: &str, listen: &str, group: &Group, access: &Access) -> Result<Candidate> {
+fn start_candidate(name: &str, listen: &str, group: &Group, access: &Access) -> Result<Candidate> {
     let address = format!("http://{listen}");
-    let more = ["--listen", listen, "--address", &address];
-    group.start_with(name, access, BEAT_HANDLER.as_ref(), &more)
+    let options = ["--listen", listen, "--address", &address];
+    group.start_with(name, access, BEAT_HANDLER.as_ref(), &options)
 }
 
-impl Pair {
+impl LeaderAndFollower {
     async fn start(group: Group) -> Result<Self> {
         let mut leader = Seat::start("ada", &group).await?;
         let term = leader.event("elected", 0).await?.term();
@@ -168,68 +168,68 @@ impl Pair {
     }
 
     /// SIGTERM. How long nobody led, and how long until the next leader.
-    async fn stop(&mut self) -> Result<[Duration; 2]> {
-        let old = self.leader;
-        let began = Instant::now();
-        self.seats[old].candidate.signal(Signal::TERM)?;
-        let times = self.succeeded(began).await?;
-        self.replace(old).await?;
+    async fn terminate_leader(&mut self) -> Result<[Duration; 2]> {
+        let old_leader = self.leader;
+        let started_at = Instant::now();
+        self.seats[old_leader].candidate.signal(Signal::TERM)?;
+        let times = self.measure_succession(started_at).await?;
+        self.replace(old_leader).await?;
         Ok(times)
     }
 
     /// SIGKILL of the process that leads. How long until the next leader.
-    async fn kill(&mut self) -> Result<Duration> {
-        let old = self.leader;
-        let runner = self.seats[old].candidate.runner()?;
-        let began = Instant::now();
+    async fn kill_leader(&mut self) -> Result<Duration> {
+        let old_leader = self.leader;
+        let runner = self.seats[old_leader].candidate.runner()?;
+        let started_at = Instant::now();
         kill_process(runner, Signal::KILL)?;
-        let elected = self.elected().await?;
-        self.replace(old).await?;
-        Ok(elected.at - began)
+        let elected = self.next_leader().await?;
+        self.replace(old_leader).await?;
+        Ok(elected.at - started_at)
     }
 
     /// Waits for the end of a candidate that leaves, and puts another one in its place.
     async fn replace(&mut self, seat: usize) -> Result<()> {
-        let Seat { name, listen, access, candidate, read, .. } = &mut self.seats[seat];
-        candidate.end(GIVE_UP).await?;
-        *candidate = begin(name, listen, &self.group, access)?;
+        let Seat { name, listen, access, candidate, lines_read: read, .. } = &mut self.seats[seat];
+        candidate.end(TIMEOUT).await?;
+        *candidate = start_candidate(name, listen, &self.group, access)?;
         *read = 0;
-        self.settle().await
+        self.wait_until_settled().await
     }
 
     /// `tenure transfer`, from the start of the command on. The same.
-    async fn transfer(&mut self) -> Result<[Duration; 2]> {
-        let to = self.seats[1 - self.leader].name;
-        let began = Instant::now();
-        let arguments = ["transfer", &self.group.election, "--to", to];
-        let (code, told) = orders::operate(&self.group, &arguments).await?;
-        ensure!(code == Some(0), "{told}");
-        let times = self.succeeded(began).await?;
-        self.settle().await?;
+    async fn transfer_leadership(&mut self) -> Result<[Duration; 2]> {
+        let successor = self.seats[1 - self.leader].name;
+        let started_at = Instant::now();
+        let arguments = ["transfer", &self.group.election, "--to", successor];
+        let (code, output) = orders::run_command(&self.group, &arguments).await?;
+        ensure!(code == Some(0), "{output}");
+        let times = self.measure_succession(started_at).await?;
+        self.wait_until_settled().await?;
         Ok(times)
     }
 
-    async fn succeeded(&mut self, began: Instant) -> Result<[Duration; 2]> {
-        let (old, term) = (self.leader, self.term);
-        let elected = self.elected().await?;
-        let stood_down = self.seats[old].event("stood-down", term - 1).await?;
-        Ok([elected.at.saturating_duration_since(stood_down.at), elected.at - began])
+    async fn measure_succession(&mut self, started_at: Instant) -> Result<[Duration; 2]> {
+        let (old_leader, term) = (self.leader, self.term);
+        let elected = self.next_leader().await?;
+        let stood_down = self.seats[old_leader].event("stood-down", term - 1).await?;
+        Ok([elected.at.saturating_duration_since(stood_down.at), elected.at - started_at])
     }
 
     /// The other one leads.
-    async fn elected(&mut self) -> Result<Line> {
-        let new = 1 - self.leader;
-        let elected = self.seats[new].event("elected", self.term).await?;
-        (self.leader, self.term) = (new, elected.term());
+    async fn next_leader(&mut self) -> Result<Line> {
+        let new_leader = 1 - self.leader;
+        let elected = self.seats[new_leader].event("elected", self.term).await?;
+        (self.leader, self.term) = (new_leader, elected.term());
         Ok(elected)
     }
 
     /// The other one follows, and had time to watch the leader. It may begin anywhere between two polls.
-    async fn settle(&mut self) -> Result<()> {
+    async fn wait_until_settled(&mut self) -> Result<()> {
         let (follower, term) = (1 - self.leader, self.term);
         self.seats[follower].event("following", term - 1).await?;
         for seat in &mut self.seats {
-            seat.read = seat.candidate.lines().len();
+            seat.lines_read = seat.candidate.lines().len();
         }
         let random = u128::from_le_bytes(*uuid::Uuid::new_v4().as_bytes());
         sleep(Duration::from_millis(500 + u64::try_from(random % 1_500)?)).await;

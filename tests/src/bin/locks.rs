@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use tenure_tests::Store;
-use tenure_tests::locks::Game;
+use tenure_tests::locks::Scenario;
 use tenure_tests::measure::load;
 
 #[derive(Parser)]
@@ -45,9 +45,9 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn contend(arguments: &Arguments) -> Result<ExitCode> {
-    let (store, before) = (Store::azurite().await?, load());
+    let (store, load_before) = (Store::azurite().await?, load());
     let wait = arguments.wait.iter().flat_map(|wait| ["--wait".to_owned(), wait.clone()]);
-    let game = Game {
+    let scenario = Scenario {
         program: std::env::current_exe()?,
         connection_string: store.connection_string(),
         election: "locks/one".to_owned(),
@@ -56,20 +56,20 @@ async fn contend(arguments: &Arguments) -> Result<ExitCode> {
         victims: arguments.victims,
         options: wait.collect(),
     };
-    let course = game.play().await?;
+    let result = scenario.run().await?;
     println!(
-        "{} acquisitions by {} contenders in {:.0} s, {} of them harmed; load {before} before, {} after",
-        course.acquisitions,
+        "{} acquisitions by {} contenders in {:.0} s, {} of them harmed; load {load_before} before, {} after",
+        result.acquisitions,
         arguments.contenders,
-        course.took.as_secs_f64(),
-        course.harmed,
+        result.elapsed.as_secs_f64(),
+        result.harmed,
         load()
     );
-    println!("exit codes: {:?}", course.codes);
-    let gap = |share| course.gaps.quantile(share).as_secs_f64();
-    println!("from one command to the next: {:.2} s median, {:.2} s p99", gap(0.5), gap(0.99));
-    for breach in &course.breaches {
+    println!("exit codes: {:?}", result.codes);
+    let gap_quantile = |share| result.gaps.quantile(share).as_secs_f64();
+    println!("from one command to the next: {:.2} s median, {:.2} s p99", gap_quantile(0.5), gap_quantile(0.99));
+    for breach in &result.breaches {
         println!("breach: {breach}");
     }
-    Ok(if course.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if result.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

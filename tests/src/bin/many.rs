@@ -25,20 +25,20 @@ use rustix::process::Pid;
 use serde_json::json;
 use tenure_store::{Store, Verb};
 use tenure_tests::measure::{Spread, Table, load};
-use tenure_tests::{Access, Candidate, Holder, Line, Rhythm};
+use tenure_tests::{Access, Candidate, Holder, Line, Workload};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::time::{interval, sleep};
 
 /// Longer than it takes until all of them have begun.
-const GIVE_UP: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How often candidates renew and poll, by their defaults.
-const RENEW: Duration = Duration::from_secs(4);
-const POLL: Duration = Duration::from_secs(3);
+const RENEW_INTERVAL: Duration = Duration::from_secs(4);
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The store remembers its newest ten thousand requests: it is asked before they are forgotten.
-const LOOK: Duration = Duration::from_millis(200);
+const LOG_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 const CONTAINER: &str = "many";
 
@@ -73,92 +73,92 @@ fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(hold(&arguments))
+    runtime.block_on(run_elections(&arguments))
 }
 
-async fn hold(arguments: &Arguments) -> Result<ExitCode> {
-    let before = load();
+async fn run_elections(arguments: &Arguments) -> Result<ExitCode> {
+    let load_before = load();
     let store = tenure_store::run(([127, 0, 0, 1], 0).into(), Vec::new()).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let webhook = format!("http://{}/", listener.local_addr()?);
-    let take = post(async || StatusCode::NO_CONTENT);
-    tokio::spawn(async { axum::serve(listener, Router::new().route("/", take)).await });
+    let accept_webhook = post(async || StatusCode::NO_CONTENT);
+    tokio::spawn(async { axum::serve(listener, Router::new().route("/", accept_webhook)).await });
 
     let followed = arguments.followed.unwrap_or(arguments.elections / 2);
     ensure!(followed < arguments.elections, "one election at least has to be led here");
-    let stage = Stage {
+    let process_config = ProcessConfig {
         folder: tempfile::tempdir()?,
-        access: Access::with(store.connection_string()),
+        access: Access::from_connection_string(store.connection_string()),
         webhook,
         every: &arguments.every,
     };
-    let mut others = None;
+    let mut other_process = None;
     if followed > 0 {
-        let mut process = stage.start("others", followed)?;
-        begun(&mut process, followed, 0).await?;
-        others = Some(process);
+        let mut process = process_config.start("others", followed)?;
+        wait_for_roles(&mut process, followed, 0).await?;
+        other_process = Some(process);
     }
-    let began = Instant::now();
-    let mut process = stage.start("many", arguments.elections)?;
+    let started_at = Instant::now();
+    let mut process = process_config.start("many", arguments.elections)?;
     let led = arguments.elections - followed;
-    begun(&mut process, led, followed).await?;
-    let all_begun = began.elapsed();
+    wait_for_roles(&mut process, led, followed).await?;
+    let time_to_start = started_at.elapsed();
 
-    let (from, processor) = (process.lines().len(), process.processor_time()?);
+    let (first_line, processor) = (process.lines().len(), process.processor_time()?);
     let renewals = Renewals::watch(&store, Duration::from_secs(arguments.seconds)).await;
     let processor = process.processor_time()?.saturating_sub(processor);
     let (lines, id) = (process.lines(), process.runner()?);
-    let mut course = Course {
+    let mut results = Results {
         led,
         followed,
-        all_begun,
+        time_to_start,
         seconds: arguments.seconds,
-        counts: counts(&lines[from..]),
-        led_at_the_end: leaders(&lines),
-        lost_at_the_start: counts(&lines[..from]).lost,
-        renewals: renewals.of(followed..arguments.elections),
+        counts: counts(&lines[first_line..]),
+        leaders_at_end: leader_count(&lines),
+        lost_at_start: counts(&lines[..first_line]).lost,
+        renewals: renewals.for_elections(followed..arguments.elections),
         processor,
         memory: process.peak_memory()?,
-        descriptors: std::fs::read_dir(of_process(id, "fd"))?.count(),
-        threads: std::fs::read_dir(of_process(id, "task"))?.count(),
+        descriptors: std::fs::read_dir(proc_path(id, "fd"))?.count(),
+        threads: std::fs::read_dir(proc_path(id, "task"))?.count(),
         sdk: None,
     };
-    let stopping = Instant::now();
-    for process in [Some(&mut process), others.as_mut()].into_iter().flatten() {
-        let ended = process.terminate(GIVE_UP).await?;
+    let stop_started = Instant::now();
+    for process in [Some(&mut process), other_process.as_mut()].into_iter().flatten() {
+        let ended = process.terminate(TIMEOUT).await?;
         ensure!(ended.success(), "{} ended with {ended}: {}", process.name, process.errors());
     }
     let stopped = process.count("stopped");
     ensure!(stopped == arguments.elections, "{stopped} elections were left");
-    let stopping = stopping.elapsed();
+    let stop_duration = stop_started.elapsed();
     if arguments.sdk {
-        course.sdk = Some(Rival::measure(&store, led, followed, arguments.seconds).await?);
+        results.sdk = Some(SdkMeasurement::measure(&store, led, followed, arguments.seconds).await?);
     }
     if arguments.json {
-        println!("{}", course.to_json());
+        println!("{}", results.to_json());
     } else {
-        print!("{}", course.to_table());
-        println!("all were left within {:.1} s", stopping.as_secs_f64());
-        println!("load of the machine: {before} before, {} after", load());
+        print!("{}", results.to_table());
+        println!("all were left within {:.1} s", stop_duration.as_secs_f64());
+        println!("load of the machine: {load_before} before, {} after", load());
     }
-    Ok(if course.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if results.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What processes are started with.
-struct Stage<'a> {
+struct ProcessConfig<'a> {
     folder: tempfile::TempDir,
     access: Access,
     webhook: String,
     every: &'a str,
 }
 
-impl Stage<'_> {
+impl ProcessConfig<'_> {
     /// Starts a process with the first so many elections.
     fn start(&self, name: &str, elections: usize) -> Result<Candidate> {
         let file = self.file(name, elections)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("run").arg("--config").arg(file);
-        self.access.give(&mut command);
+        self.access.apply(&mut command);
         Candidate::spawn(name, command)
     }
 
@@ -180,21 +180,21 @@ fn election(number: usize) -> String {
 }
 
 /// Waits until a process leads and follows so many.
-async fn begun(process: &mut Candidate, led: usize, followed: usize) -> Result<()> {
-    let began = Instant::now();
+async fn wait_for_roles(process: &mut Candidate, led: usize, followed: usize) -> Result<()> {
+    let started_at = Instant::now();
     loop {
         ensure!(process.is_alive(), "it ended: {}", process.errors());
         let lines = process.lines();
-        let roles = roles(&lines);
+        let roles = roles_by_election(&lines);
         let leads = roles.values().filter(|role| **role == "elected").count();
         let follows = roles.values().filter(|role| **role == "following").count();
         if leads >= led && follows >= followed {
             return Ok(());
         }
-        if began.elapsed() > GIVE_UP {
+        if started_at.elapsed() > TIMEOUT {
             let Counts { lost, problems, .. } = counts(&lines);
             bail!(
-                "{leads} are led and {follows} followed after {GIVE_UP:?}, with {lost} leaderships lost and these \
+                "{leads} are led and {follows} followed after {TIMEOUT:?}, with {lost} leaderships lost and these \
                  problems: {problems:?}"
             );
         }
@@ -203,14 +203,14 @@ async fn begun(process: &mut Candidate, led: usize, followed: usize) -> Result<(
 }
 
 /// What the candidate of each election is by the end of these lines: the event that told it.
-fn roles(lines: &[Line]) -> BTreeMap<&str, &str> {
-    let told =
+fn roles_by_election(lines: &[Line]) -> BTreeMap<&str, &str> {
+    let role_events =
         lines.iter().filter(|line| ["elected", "following", "stood-down"].contains(&line.name()));
-    told.map(|line| (line.event["election"].as_str().unwrap_or_default(), line.name())).collect()
+    role_events.map(|line| (line.event["election"].as_str().unwrap_or_default(), line.name())).collect()
 }
 
-fn leaders(lines: &[Line]) -> usize {
-    roles(lines).values().filter(|role| **role == "elected").count()
+fn leader_count(lines: &[Line]) -> usize {
+    roles_by_election(lines).values().filter(|role| **role == "elected").count()
 }
 
 #[derive(Default)]
@@ -250,81 +250,81 @@ struct Renewals {
 impl Renewals {
     /// Watches the store for so long.
     async fn watch(store: &Store, time: Duration) -> Self {
-        let (mut this, until) = (Self::default(), Instant::now() + time);
-        let mut seen = store.with(|service| service.log().total());
-        let mut look = interval(LOOK);
+        let (mut renewals, until) = (Self::default(), Instant::now() + time);
+        let mut last_total = store.with(|service| service.log().total());
+        let mut poll = interval(LOG_POLL_INTERVAL);
         while Instant::now() < until {
-            look.tick().await;
+            poll.tick().await;
             store.with(|service| {
                 let total = service.log().total();
-                let new = usize::try_from(total - seen).unwrap_or(usize::MAX);
-                let entries: Vec<_> = service.log().entries().rev().take(new).collect();
+                let new_count = usize::try_from(total - last_total).unwrap_or(usize::MAX);
+                let entries: Vec<_> = service.log().entries().rev().take(new_count).collect();
                 for entry in entries.into_iter().rev().filter(|entry| entry.verb == Verb::Renew) {
-                    this.take(&entry.blob, entry.at);
+                    renewals.record(&entry.blob, entry.at);
                 }
-                seen = total;
+                last_total = total;
             });
         }
-        this
+        renewals
     }
 
-    fn take(&mut self, blob: &str, at: Duration) {
+    fn record(&mut self, blob: &str, at: Duration) {
         *self.count.entry(blob.to_owned()).or_default() += 1;
-        if let Some(before) = self.newest.insert(blob.to_owned(), at) {
-            let late = at.saturating_sub(before).saturating_sub(RENEW);
+        if let Some(previous) = self.newest.insert(blob.to_owned(), at) {
+            let late = at.saturating_sub(previous).saturating_sub(RENEW_INTERVAL);
             self.late.push((blob.to_owned(), late));
         }
     }
 
     /// How many there were for these elections, and how late they came.
-    fn of(&self, elections: std::ops::Range<usize>) -> (usize, Spread) {
-        let ours = |blob: &str| blob.parse().is_ok_and(|number| elections.contains(&number));
-        let count = self.count.iter().filter(|(blob, _)| ours(blob)).map(|(_, count)| count).sum();
-        let late = self.late.iter().filter(|(blob, _)| ours(blob)).map(|(_, late)| *late);
+    fn for_elections(&self, elections: std::ops::Range<usize>) -> (usize, Spread) {
+        let is_selected = |blob: &str| blob.parse().is_ok_and(|number| elections.contains(&number));
+        let count = self.count.iter().filter(|(blob, _)| is_selected(blob)).map(|(_, count)| count).sum();
+        let late = self.late.iter().filter(|(blob, _)| is_selected(blob)).map(|(_, late)| *late);
         (count, late.collect())
     }
 }
 
 /// The loop of Azure's SDK for Rust with as many leases.
-struct Rival {
+struct SdkMeasurement {
     processor: Duration,
     memory: u64,
 }
 
-impl Rival {
+impl SdkMeasurement {
     async fn measure(store: &Store, led: usize, followed: usize, seconds: u64) -> Result<Self> {
         let origin = format!("http://{}", store.address());
-        let rhythm = Rhythm { led, renew: RENEW, followed, poll: POLL };
-        let rival = Holder::start(&origin, "rival", rhythm).await?;
-        let before = rival.processor_time()?;
+        let workload = Workload { held_leases: led, renew_interval: RENEW_INTERVAL, polled_leases: followed, poll_interval: POLL_INTERVAL };
+        let sdk_holder = Holder::start(&origin, "rival", workload).await?;
+        let processor_before = sdk_holder.processor_time()?;
         sleep(Duration::from_secs(seconds)).await;
-        let processor = rival.processor_time()?.saturating_sub(before);
-        Ok(Self { processor, memory: rival.peak_memory()? })
+        let processor = sdk_holder.processor_time()?.saturating_sub(processor_before);
+        Ok(Self { processor, memory: sdk_holder.peak_memory()? })
     }
 }
 
-struct Course {
+struct Results {
     led: usize,
     followed: usize,
     /// From the start of the process on.
-    all_begun: Duration,
+    time_to_start: Duration,
     seconds: u64,
     counts: Counts,
-    led_at_the_end: usize,
-    lost_at_the_start: usize,
+    leaders_at_end: usize,
+    lost_at_start: usize,
     renewals: (usize, Spread),
     processor: Duration,
     memory: u64,
     descriptors: usize,
     threads: usize,
-    sdk: Option<Rival>,
+    sdk: Option<SdkMeasurement>,
 }
 
-impl Course {
-    fn is_good(&self) -> bool {
+impl Results {
+    fn is_success(&self) -> bool {
         let failures = self.counts.problems.get("component").copied().unwrap_or_default();
-        let lost = self.counts.lost + self.lost_at_the_start;
-        lost + failures == 0 && self.led_at_the_end == self.led
+        let lost = self.counts.lost + self.lost_at_start;
+        lost + failures == 0 && self.leaders_at_end == self.led
     }
 
     /// Processor time for each renewal, with all that goes on beside it.
@@ -339,9 +339,9 @@ impl Course {
             "led": self.led,
             "followed": self.followed,
             "seconds": self.seconds,
-            "all_begun_after_ms": u64::try_from(self.all_begun.as_millis()).unwrap_or(u64::MAX),
+            "all_begun_after_ms": u64::try_from(self.time_to_start.as_millis()).unwrap_or(u64::MAX),
             "leaderships_lost": self.counts.lost,
-            "lost_at_the_start": self.lost_at_the_start,
+            "lost_at_the_start": self.lost_at_start,
             "problems": self.counts.problems,
             "renewals": renewals,
             "renewals_past_their_period": late.to_json(),
@@ -360,18 +360,18 @@ impl Course {
     }
 
     fn to_table(&self) -> Table {
-        let all = (self.led + self.followed).to_string();
-        let mut table = Table::new(&["elections in one process", &all]);
-        let mut row = |what: &str, value: String| table.row([what.to_owned(), value]);
+        let election_count = (self.led + self.followed).to_string();
+        let mut table = Table::new(&["elections in one process", &election_count]);
+        let mut row = |label: &str, value: String| table.row([label.to_owned(), value]);
         let milliseconds = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
         let mebibytes = |bytes: u64| format!("{} MiB", bytes / (1024 * 1024));
         let processors =
             |time: Duration| format!("{:.3}", time.as_secs_f64() / self.seconds as f64);
         let (renewals, late) = &self.renewals;
         row("led, followed", format!("{}, {}", self.led, self.followed));
-        row("all begun after", format!("{:.1} s", self.all_begun.as_secs_f64()));
+        row("all begun after", format!("{:.1} s", self.time_to_start.as_secs_f64()));
         row("leaderships lost", self.counts.lost.to_string());
-        row("lost before all had begun", self.lost_at_the_start.to_string());
+        row("lost before all had begun", self.lost_at_start.to_string());
         for (class, count) in &self.counts.problems {
             row(&format!("problems: {class}"), count.to_string());
         }
@@ -384,17 +384,17 @@ impl Course {
         row("memory at most", mebibytes(self.memory));
         row("descriptors", self.descriptors.to_string());
         row("threads", self.threads.to_string());
-        if let Some(rival) = &self.sdk {
-            let ratio = self.processor.as_secs_f64() / rival.processor.as_secs_f64();
-            row("the SDK's loop: processors", processors(rival.processor));
-            row("per renewal", milliseconds(self.per_renewal(rival.processor)));
-            row("memory at most", mebibytes(rival.memory));
+        if let Some(sdk) = &self.sdk {
+            let ratio = self.processor.as_secs_f64() / sdk.processor.as_secs_f64();
+            row("the SDK's loop: processors", processors(sdk.processor));
+            row("per renewal", milliseconds(self.per_renewal(sdk.processor)));
+            row("memory at most", mebibytes(sdk.memory));
             row("processor time, ours to the SDK's", format!("{ratio:.2}"));
         }
         table
     }
 }
 
-fn of_process(id: Pid, what: &str) -> impl AsRef<Path> {
-    format!("/proc/{}/{what}", id.as_raw_nonzero())
+fn proc_path(id: Pid, entry: &str) -> impl AsRef<Path> {
+    format!("/proc/{}/{entry}", id.as_raw_nonzero())
 }

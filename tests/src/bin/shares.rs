@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use tenure_tests::Store;
 use tenure_tests::measure::{Spread, Table, load};
-use tenure_tests::rounds::{Change, Changed, Rounds};
+use tenure_tests::rounds::{Change, ChangeResult, Rounds};
 
 #[derive(Parser)]
 #[command(about = "Measures how soon shares have their holders when processes come, leave and die")]
@@ -33,11 +33,11 @@ struct Arguments {
     failover: Option<String>,
     /// The store
     #[arg(long, value_enum, default_value_t)]
-    store: Kind,
+    store: StoreKind,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Kind {
+enum StoreKind {
     #[default]
     Azurite,
     Embedded,
@@ -56,8 +56,8 @@ fn main() -> Result<ExitCode> {
 
 async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     let store = match arguments.store {
-        Kind::Azurite => Store::azurite().await?,
-        Kind::Embedded => Store::embedded().await?,
+        StoreKind::Azurite => Store::azurite().await?,
+        StoreKind::Embedded => Store::embedded().await?,
     };
     let failover = arguments.failover.iter();
     let rounds = Rounds {
@@ -67,10 +67,10 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
         quiet: Duration::from_secs(arguments.quiet),
         options: failover.flat_map(|within| ["--failover".to_owned(), within.clone()]).collect(),
     };
-    let before = load();
-    let course = rounds.play(&store).await?;
+    let load_before = load();
+    let results = rounds.run(&store).await?;
     println!(
-        "{:?}, {} shares, {} rounds, failover {}, load {before} before, {} after\n",
+        "{:?}, {} shares, {} rounds, failover {}, load {load_before} before, {} after\n",
         arguments.store,
         arguments.shares,
         arguments.rounds,
@@ -81,28 +81,28 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     let mut table = Table::new(&headings);
     for change in [Change::Joins, Change::Leaves, Change::ProcessDies, Change::MachineDies] {
         for leader_went in [false, true] {
-            let is_it = |one: &&Changed| one.change == change && one.leader_went == leader_went;
-            let those = course.changes.iter().filter(is_it).collect::<Vec<_>>();
-            let Some(most) = those.iter().max_by_key(|one| one.moves) else { continue };
-            let spread = those.iter().map(|one| one.took).collect::<Spread>();
-            let led = if leader_went { ", which coordinates" } else { "" };
+            let matches = |changed: &&ChangeResult| changed.change == change && changed.was_coordinator == leader_went;
+            let changes = results.changes.iter().filter(matches).collect::<Vec<_>>();
+            let Some(largest) = changes.iter().max_by_key(|changed| changed.moves) else { continue };
+            let spread = changes.iter().map(|changed| changed.elapsed).collect::<Spread>();
+            let coordinator_note = if leader_went { ", which coordinates" } else { "" };
             let times = [0.0, 0.5, 0.9, 0.99, 1.0]
                 .map(|share| format!("{:.1} s", spread.quantile(share).as_secs_f64()));
-            let row = [format!("{change}{led}"), spread.len().to_string()].into_iter().chain(times);
-            table.row(row.chain([most.moves.to_string(), most.may_move.to_string()]));
+            let cells = [format!("{change}{coordinator_note}"), spread.len().to_string()].into_iter().chain(times);
+            table.row(cells.chain([largest.moves.to_string(), largest.max_moves.to_string()]));
         }
     }
     println!("{table}");
-    let (longest, stale) = course.overlap;
+    let (longest, stale) = results.overlap;
     println!(
         "{} beats, {stale} of an earlier term of their share after the first of a later one (at most {longest:?} after \
          it); {} moves in {} s of rest",
-        course.beats, course.moves_at_rest, arguments.quiet
+        results.beats, results.quiet_moves, arguments.quiet
     );
-    let too_many = course.changes.iter().filter(|one| one.moves > one.may_move).collect::<Vec<_>>();
-    for one in &too_many {
-        println!("too many moves: {one:?}");
+    let too_many = results.changes.iter().filter(|changed| changed.moves > changed.max_moves).collect::<Vec<_>>();
+    for changed in &too_many {
+        println!("too many moves: {changed:?}");
     }
-    let is_well = stale == 0 && course.moves_at_rest == 0 && too_many.is_empty();
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_success = stale == 0 && results.quiet_moves == 0 && too_many.is_empty();
+    Ok(if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -8,7 +8,7 @@ use tenure_core::Failover;
 
 use crate::Beat;
 use crate::candidate::Line;
-use crate::sink::stale;
+use crate::sink::stale_beats;
 
 /// From what to what a takeover is measured: to the first beat of the next term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub enum Case {
     /// From when the leader was cut off from the store; or stopped, when it was cut off.
     CutOff,
     /// From the SIGTERM of the leader, and of others.
-    Stop,
+    Terminate,
     /// From the end of a fault that left nobody who could take over at once.
     AfterAll,
 }
@@ -46,42 +46,42 @@ pub struct Evidence {
 
 /// What the candidates of one seat told, one after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct SeatLog {
     pub lines: Vec<Line>,
     pub failover: Option<Failover>,
     /// When they sent writes of metadata, in their order.
     pub writes: Vec<DateTime<Utc>>,
 }
 
-impl Told {
+impl SeatLog {
     /// Until when their leader may have worked that did so `then`, and said it is valid until `end`. One that
     /// beats acts by its newest write; whether that was answered is not known here.
-    fn may_work_until(&self, then: DateTime<Utc>, end: DateTime<Utc>) -> DateTime<Utc> {
+    fn validity_at(&self, instant: DateTime<Utc>, end: DateTime<Utc>) -> DateTime<Utc> {
         let Some(failover) = self.failover else { return end };
-        let newest = self.writes.iter().take_while(|write| **write <= then).last();
-        newest.map_or(DateTime::<Utc>::MIN_UTC, |newest| *newest + failover.acts())
+        let newest = self.writes.iter().take_while(|write| **write <= instant).last();
+        newest.map_or(DateTime::<Utc>::MIN_UTC, |newest| *newest + failover.validity())
     }
 }
 
 impl Evidence {
-    pub(super) fn of(takeovers: Vec<(Case, Duration)>, beats: &[Beat], told: &[Told]) -> Self {
-        let ends: Vec<_> = told.iter().map(|told| (told, validity(&told.lines))).collect();
+    pub(super) fn from_logs(takeovers: Vec<(Case, Duration)>, beats: &[Beat], logs: &[SeatLog]) -> Self {
+        let validities: Vec<_> = logs.iter().map(|log| (log, validity(&log.lines))).collect();
         let late = beats.iter().filter_map(|beat| {
-            let of = |(told, ends): &(&Told, BTreeMap<_, _>)| {
-                ends.get(&beat.term).map(|end| told.may_work_until(beat.wall, *end))
+            let validity_of = |(log, validities): &(&SeatLog, BTreeMap<_, _>)| {
+                validities.get(&beat.term).map(|end| log.validity_at(beat.wall, *end))
             };
-            let late = beat.wall - ends.iter().filter_map(of).max()?;
-            late.to_std().ok().filter(|late| !late.is_zero())
+            let lateness = beat.wall - validities.iter().filter_map(validity_of).max()?;
+            lateness.to_std().ok().filter(|late| !late.is_zero())
         });
-        let terms: BTreeSet<_> = ends.iter().flat_map(|(_, ends)| ends.keys()).copied().collect();
-        let lines = told.iter().flat_map(|told| &told.lines);
-        let won = lines.filter(|line| line.name() == "elected").count();
+        let terms: BTreeSet<_> = validities.iter().flat_map(|(_, validities)| validities.keys()).copied().collect();
+        let lines = logs.iter().flat_map(|log| &log.lines);
+        let win_count = lines.filter(|line| line.name() == "elected").count();
         Self {
             takeovers,
             terms: terms.len(),
-            won_twice: won - terms.len(),
+            won_twice: win_count - terms.len(),
             beats: beats.len(),
-            stale: stale(beats),
+            stale: stale_beats(beats),
             late: late.collect(),
             unexplained: beats.iter().filter(|beat| !terms.contains(&beat.term)).count(),
         }
@@ -92,16 +92,16 @@ impl Evidence {
 /// stopped earlier than that.
 #[must_use]
 pub fn validity(lines: &[Line]) -> BTreeMap<u64, DateTime<Utc>> {
-    let mut ends = BTreeMap::new();
+    let mut ends_by_term = BTreeMap::new();
     for line in lines.iter().filter(|line| matches!(line.name(), "elected" | "renewed")) {
-        let said = line.event["timestamp"].as_str().unwrap_or_default();
-        let Ok(said) = DateTime::parse_from_rfc3339(said) else { continue };
+        let timestamp = line.event["timestamp"].as_str().unwrap_or_default();
+        let Ok(timestamp) = DateTime::parse_from_rfc3339(timestamp) else { continue };
         let Some(valid_for) = line.event["valid_for_ms"].as_i64() else { continue };
-        let end = said.to_utc() + TimeDelta::milliseconds(valid_for);
-        let latest = ends.entry(line.term()).or_insert(end);
+        let end = timestamp.to_utc() + TimeDelta::milliseconds(valid_for);
+        let latest = ends_by_term.entry(line.term()).or_insert(end);
         *latest = end.max(*latest);
     }
-    ends
+    ends_by_term
 }
 
 #[cfg(test)]
@@ -126,27 +126,27 @@ mod tests {
         let began = Instant::now();
         let beat = |&(ms, term): &(i64, u64)| {
             let after = Duration::from_millis(ms.try_into().unwrap());
-            Beat { at: began + after, wall: at(ms), term, slot: 0, beat: 0, pid: 0, share: None }
+            Beat { received_at: began + after, wall: at(ms), term, slot: 0, beat: 0, pid: 0, share: None }
         };
         arrivals.iter().map(beat).collect()
     }
 
-    fn by_lease(lines: &[Line]) -> Told {
-        Told { lines: lines.to_vec(), failover: None, writes: Vec::new() }
+    fn lease_log(lines: &[Line]) -> SeatLog {
+        SeatLog { lines: lines.to_vec(), failover: None, writes: Vec::new() }
     }
 
     #[test]
-    fn a_leader_that_beats_is_held_against_its_newest_write() {
+    fn a_failover_leader_is_checked_against_its_newest_write() {
         let failover = Some(Failover { within: Duration::from_secs(3) });
         let lines = vec![line("elected", 100, 7, 1_700)];
-        let told = Told { lines, failover, writes: [0, 500, 9_000].map(at).to_vec() };
+        let log = SeatLog { lines, failover, writes: [0, 500, 9_000].map(at).to_vec() };
         let beats = beats(&[(110, 7), (2_150, 7), (2_200, 7), (2_215, 7), (9_001, 7)]);
-        let evidence = Evidence::of(Vec::new(), &beats, &[told]);
+        let evidence = Evidence::from_logs(Vec::new(), &beats, &[log]);
         assert_eq!(evidence.late, [Duration::from_millis(15)]);
     }
 
     #[test]
-    fn beats_are_held_against_the_latest_validity_of_their_term() {
+    fn beats_are_checked_against_the_latest_validity_of_their_term() {
         let lines = [
             line("elected", 0, 7, 12_000),
             line("renewed", 4_000, 7, 11_999),
@@ -155,7 +155,7 @@ mod tests {
         ];
         let beats =
             beats(&[(10, 7), (15_999, 7), (16_020, 7), (18_000, 9), (18_030, 8), (18_100, 7)]);
-        let evidence = Evidence::of(Vec::new(), &beats, &[by_lease(&lines)]);
+        let evidence = Evidence::from_logs(Vec::new(), &beats, &[lease_log(&lines)]);
         let milliseconds =
             |all: &[Duration]| all.iter().map(Duration::as_millis).collect::<Vec<_>>();
         assert_eq!(milliseconds(&evidence.late), [21, 5, 2_101]);
@@ -165,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn a_term_that_two_win_is_seen() {
+    fn a_term_won_twice_is_counted() {
         let lines = [line("elected", 0, 7, 12_000), line("elected", 20_000, 7, 12_000)];
-        assert_eq!(Evidence::of(Vec::new(), &[], &[by_lease(&lines)]).won_twice, 1);
-        let told = lines.map(|line| by_lease(&[line]));
-        assert_eq!(Evidence::of(Vec::new(), &[], &told).won_twice, 1);
+        assert_eq!(Evidence::from_logs(Vec::new(), &[], &[lease_log(&lines)]).won_twice, 1);
+        let logs = lines.map(|line| lease_log(&[line]));
+        assert_eq!(Evidence::from_logs(Vec::new(), &[], &logs).won_twice, 1);
     }
 }

@@ -47,18 +47,18 @@ impl Mix {
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// Who is cut off from the store, and how.
-    pub cut: Option<(Whom, Mode)>,
+    pub partition: Option<(Target, Mode)>,
     /// What befalls the processes while they are cut off.
-    pub blow: Option<Blow>,
+    pub process_fault: Option<ProcessFault>,
     /// When it strikes, from the time at which a leader works: any time between two renewals.
-    pub after: Duration,
+    pub delay: Duration,
     /// How long it lasts at least. One that makes another leader lasts until that one works.
-    pub lasts: Duration,
+    pub min_duration: Duration,
 }
 
 /// Which candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
+pub enum Target {
     /// The one that leads.
     Leader,
     /// One that does not.
@@ -69,21 +69,21 @@ pub enum Whom {
 
 /// What befalls processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Blow {
+pub enum ProcessFault {
     /// SIGKILL of the leader.
     Kill,
     /// SIGSTOP, and SIGCONT when the fault ends.
-    Freeze(Whom),
+    Freeze(Target),
     /// SIGTERM of the leader and of this many followers, which are started again at once; in
     /// each wave of whoever leads by then.
     Storm(Vec<usize>),
 }
 
 /// The interval between renewals, of which a fault may strike any moment.
-const RENEW: u64 = 4_000;
+const RENEW_MS: u64 = 4_000;
 
 /// Longer than the lease.
-const LASTS: RangeInclusive<u64> = 16_000..=22_000;
+const DURATION_MS: RangeInclusive<u64> = 16_000..=22_000;
 
 impl Plan {
     /// A freeze, a partition and a third fault, in any order.
@@ -91,14 +91,14 @@ impl Plan {
     pub fn draw(seed: u64, candidates: RangeInclusive<usize>, mix: Mix) -> Self {
         let mut rng = Rng::with_seed(seed);
         let candidates = rng.usize(candidates);
-        let mut faults = vec![freeze(&mut rng), third(candidates, &mut rng)];
-        let partition = partition(&mut rng);
+        let mut faults = vec![freeze_fault(&mut rng), third_fault(candidates, &mut rng)];
+        let partition = partition_fault(&mut rng);
         faults.insert(rng.usize(..=2), partition);
         if rng.bool() {
             faults.reverse();
         }
-        let (endless_turns, mut theirs) = (rng.bool(), rng.fork());
-        let candidates = (0..candidates).map(|_| mix.draw(&mut theirs)).collect();
+        let (endless_turns, mut candidate_rng) = (rng.bool(), rng.fork());
+        let candidates = (0..candidates).map(|_| mix.draw(&mut candidate_rng)).collect();
         Self { candidates, endless_turns, faults }
     }
 }
@@ -107,35 +107,35 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.usize(..from.len())]
 }
 
-fn freeze(rng: &mut Rng) -> Fault {
-    let whom = pick(rng, &[Whom::Leader, Whom::Leader, Whom::Leader, Whom::All]);
+fn freeze_fault(rng: &mut Rng) -> Fault {
+    let target = pick(rng, &[Target::Leader, Target::Leader, Target::Leader, Target::All]);
     // Some wake up, and the store is out of reach.
-    let cut = (rng.u8(..4) == 0).then(|| (Whom::Leader, mode(rng)));
-    fault(cut, Some(Blow::Freeze(whom)), rng)
+    let partition = (rng.u8(..4) == 0).then(|| (Target::Leader, draw_mode(rng)));
+    new_fault(partition, Some(ProcessFault::Freeze(target)), rng)
 }
 
-fn partition(rng: &mut Rng) -> Fault {
-    let whom = pick(rng, &[Whom::Leader, Whom::Leader, Whom::Follower, Whom::All]);
-    fault(Some((whom, mode(rng))), None, rng)
+fn partition_fault(rng: &mut Rng) -> Fault {
+    let target = pick(rng, &[Target::Leader, Target::Leader, Target::Follower, Target::All]);
+    new_fault(Some((target, draw_mode(rng))), None, rng)
 }
 
-fn third(candidates: usize, rng: &mut Rng) -> Fault {
-    let waves = |rng: &mut Rng| (0..rng.u64(2..=4)).map(|_| rng.usize(..candidates)).collect();
+fn third_fault(candidates: usize, rng: &mut Rng) -> Fault {
+    let draw_waves = |rng: &mut Rng| (0..rng.u64(2..=4)).map(|_| rng.usize(..candidates)).collect();
     match rng.u64(0..=5) {
-        0 | 1 => fault(None, Some(Blow::Kill), rng),
-        2 => fault(Some((Whom::Follower, mode(rng))), Some(Blow::Kill), rng),
+        0 | 1 => new_fault(None, Some(ProcessFault::Kill), rng),
+        2 => new_fault(Some((Target::Follower, draw_mode(rng))), Some(ProcessFault::Kill), rng),
         3 => {
-            let waves = waves(rng);
-            fault(Some((Whom::Leader, mode(rng))), Some(Blow::Storm(waves)), rng)
+            let waves = draw_waves(rng);
+            new_fault(Some((Target::Leader, draw_mode(rng))), Some(ProcessFault::Storm(waves)), rng)
         }
         _ => {
-            let waves = waves(rng);
-            fault(None, Some(Blow::Storm(waves)), rng)
+            let waves = draw_waves(rng);
+            new_fault(None, Some(ProcessFault::Storm(waves)), rng)
         }
     }
 }
 
-fn mode(rng: &mut Rng) -> Mode {
+fn draw_mode(rng: &mut Rng) -> Mode {
     let late = Duration::from_millis(rng.u64(300..=2_300));
     let too_late = Duration::from_millis(rng.u64(4_000..=12_000));
     // An answer has some 300 bytes: it takes some 0.3 s, or longer than anybody waits.
@@ -150,26 +150,26 @@ fn mode(rng: &mut Rng) -> Mode {
     pick(rng, &modes)
 }
 
-fn fault(cut: Option<(Whom, Mode)>, blow: Option<Blow>, rng: &mut Rng) -> Fault {
-    let after = Duration::from_millis(rng.u64(0..=RENEW));
-    let lasts = match blow {
+fn new_fault(partition: Option<(Target, Mode)>, process_fault: Option<ProcessFault>, rng: &mut Rng) -> Fault {
+    let delay = Duration::from_millis(rng.u64(0..=RENEW_MS));
+    let min_duration = match process_fault {
         // Over when the leader is replaced, unless others are cut off too.
-        Some(Blow::Storm(_)) => Duration::ZERO,
-        Some(Blow::Kill) if cut.is_none() => Duration::ZERO,
-        _ => Duration::from_millis(rng.u64(LASTS)),
+        Some(ProcessFault::Storm(_)) => Duration::ZERO,
+        Some(ProcessFault::Kill) if partition.is_none() => Duration::ZERO,
+        _ => Duration::from_millis(rng.u64(DURATION_MS)),
     };
-    Fault { cut, blow, after, lasts }
+    Fault { partition, process_fault, delay, min_duration }
 }
 
 impl Fault {
     /// Whether the leader cannot go on and nobody else is disturbed: another takes over while
     /// the fault lasts.
-    pub(super) fn deposes(&self) -> bool {
-        let others_are_well = !matches!(self.cut, Some((Whom::Follower | Whom::All, _)))
-            && !matches!(self.blow, Some(Blow::Freeze(Whom::Follower | Whom::All)));
-        let leader_is_out = matches!(self.cut, Some((Whom::Leader, mode)) if mode.cuts_off())
-            || matches!(self.blow, Some(Blow::Kill | Blow::Freeze(Whom::Leader)));
-        others_are_well && leader_is_out
+    pub(super) fn deposes_leader(&self) -> bool {
+        let others_unaffected = !matches!(self.partition, Some((Target::Follower | Target::All, _)))
+            && !matches!(self.process_fault, Some(ProcessFault::Freeze(Target::Follower | Target::All)));
+        let leader_is_out = matches!(self.partition, Some((Target::Leader, mode)) if mode.cuts_off())
+            || matches!(self.process_fault, Some(ProcessFault::Kill | ProcessFault::Freeze(Target::Leader)));
+        others_unaffected && leader_is_out
     }
 }
 
@@ -190,14 +190,14 @@ impl fmt::Display for Plan {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "after {:?}:", self.after)?;
-        if let Some((whom, mode)) = self.cut {
-            write!(f, " cut off {whom:?} ({mode})")?;
+        write!(f, "after {:?}:", self.delay)?;
+        if let Some((target, mode)) = self.partition {
+            write!(f, " cut off {target:?} ({mode})")?;
         }
-        if let Some(blow) = &self.blow {
-            write!(f, " {blow:?}")?;
+        if let Some(process_fault) = &self.process_fault {
+            write!(f, " {process_fault:?}")?;
         }
-        write!(f, " for {:?}", self.lasts)
+        write!(f, " for {:?}", self.min_duration)
     }
 }
 
@@ -207,13 +207,13 @@ mod tests {
 
     #[test]
     fn every_round_has_a_freeze_and_a_partition_and_all_kinds_are_drawn() {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut drawn = std::collections::BTreeSet::new();
         let mut failovers = std::collections::BTreeSet::new();
         for seed in 0..200 {
             let plan = Plan::draw(seed, 3..=5, Mix::ByLease);
             assert!((3..=5).contains(&plan.candidates.len()) && plan.faults.len() == 3, "{plan}");
-            let freezes = |fault: &Fault| matches!(fault.blow, Some(Blow::Freeze(_)));
-            let partitions = |fault: &Fault| fault.cut.is_some() && fault.blow.is_none();
+            let freezes = |fault: &Fault| matches!(fault.process_fault, Some(ProcessFault::Freeze(_)));
+            let partitions = |fault: &Fault| fault.partition.is_some() && fault.process_fault.is_none();
             assert!(plan.faults.iter().any(freezes), "{plan}");
             assert!(plan.faults.iter().any(partitions), "{plan}");
             assert_eq!(plan.to_string(), Plan::draw(seed, 3..=5, Mix::ByLease).to_string());
@@ -221,26 +221,26 @@ mod tests {
             assert_eq!(mixed.candidates.len(), plan.candidates.len());
             failovers.extend(mixed.candidates.iter().map(|f| f.map(|failover| failover.within)));
             for fault in &plan.faults {
-                let lasting = freezes(fault) || partitions(fault);
-                assert!(!lasting || fault.lasts > Duration::from_secs(15), "{plan}");
-                let mode = fault.cut.map(|(whom, mode)| {
+                let is_lasting = freezes(fault) || partitions(fault);
+                assert!(!is_lasting || fault.min_duration > Duration::from_secs(15), "{plan}");
+                let mode = fault.partition.map(|(target, mode)| {
                     let mode = mode.to_string();
-                    format!("{whom:?} {}", mode.split(' ').next().unwrap())
+                    format!("{target:?} {}", mode.split(' ').next().unwrap())
                 });
-                let blow = fault.blow.as_ref().map(|blow| match blow {
-                    Blow::Storm(_) => "Storm".to_owned(),
+                let process_fault = fault.process_fault.as_ref().map(|process_fault| match process_fault {
+                    ProcessFault::Storm(_) => "Storm".to_owned(),
                     other => format!("{other:?}"),
                 });
-                seen.insert((mode, blow));
+                drawn.insert((mode, process_fault));
             }
         }
         assert_eq!(failovers.len(), 4, "{failovers:?}");
         let expected = [("Leader black", None), ("All drop", None), ("Follower half-open", None)];
-        for (mode, blow) in expected {
-            assert!(seen.contains(&(Some(mode.to_owned()), blow)), "{mode}: {seen:?}");
+        for (mode, process_fault) in expected {
+            assert!(drawn.contains(&(Some(mode.to_owned()), process_fault)), "{mode}: {drawn:?}");
         }
-        for blow in ["Kill", "Storm", "Freeze(Leader)", "Freeze(All)"] {
-            assert!(seen.contains(&(None, Some(blow.to_owned()))), "{blow}: {seen:?}");
+        for process_fault in ["Kill", "Storm", "Freeze(Leader)", "Freeze(All)"] {
+            assert!(drawn.contains(&(None, Some(process_fault.to_owned()))), "{process_fault}: {drawn:?}");
         }
     }
 }

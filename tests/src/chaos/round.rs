@@ -7,11 +7,11 @@ use rustix::process::Signal;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::evidence::{Case, Evidence};
-use super::plan::{Blow, Fault, Plan, Whom};
+use super::plan::{ProcessFault, Fault, Plan, Target};
 use super::scene::{Kind, Scene, Setting};
 
 /// No round takes as long.
-const ROUND: Duration = Duration::from_secs(15 * 60);
+const ROUND_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Makes a plan happen, and returns what the sink saw.
 ///
@@ -21,13 +21,13 @@ pub async fn round(setting: &Setting, kind: Kind, plan: &Plan) -> Result<Evidenc
     let round = async {
         let mut round = Round { scene: setting.scene(kind, plan).await?, takeovers: Vec::new() };
         for fault in &plan.faults {
-            round.suffer(fault).await?;
+            round.inject(fault).await?;
         }
         let Round { scene, takeovers } = round;
-        let (beats, told) = scene.end().await?;
-        Ok(Evidence::of(takeovers, &beats, &told))
+        let (beats, logs) = scene.end().await?;
+        Ok(Evidence::from_logs(takeovers, &beats, &logs))
     };
-    timeout(ROUND, round).await?
+    timeout(ROUND_TIMEOUT, round).await?
 }
 
 struct Round {
@@ -37,90 +37,90 @@ struct Round {
 
 impl Round {
     /// From one leader that works to the next, or to the same one again.
-    async fn suffer(&mut self, fault: &Fault) -> Result<()> {
+    async fn inject(&mut self, fault: &Fault) -> Result<()> {
         self.scene.leader().await?;
-        sleep(fault.after).await;
+        sleep(fault.delay).await;
         let (leader, term) = self.scene.leader().await?;
-        let began = Instant::now();
-        if let Some((whom, mode)) = fault.cut {
-            self.scene.of(whom, leader).into_iter().for_each(|index| {
+        let started_at = Instant::now();
+        if let Some((target, mode)) = fault.partition {
+            self.scene.indexes(target, leader).into_iter().for_each(|index| {
                 self.scene.cut_off(index, mode);
             });
         }
-        match &fault.blow {
-            Some(Blow::Storm(waves)) => {
+        match &fault.process_fault {
+            Some(ProcessFault::Storm(waves)) => {
                 self.storm(fault, waves).await?;
-                self.scene.heal();
-                return self.scene.wait_for_leavers().await;
+                self.scene.reconnect_all();
+                return self.scene.wait_for_leaving().await;
             }
-            Some(Blow::Kill) => self.scene.kill(leader).await?,
-            Some(Blow::Freeze(whom)) => self.signal(*whom, leader, Signal::STOP)?,
+            Some(ProcessFault::Kill) => self.scene.kill(leader).await?,
+            Some(ProcessFault::Freeze(target)) => self.signal(*target, leader, Signal::STOP)?,
             None => {}
         }
-        if fault.deposes() {
-            let newer = self.newer(began, term).await?;
-            let case = match fault.blow {
-                Some(Blow::Kill) => Case::Kill,
-                Some(Blow::Freeze(_)) => Case::Freeze,
+        if fault.deposes_leader() {
+            let newer_beat = self.wait_for_newer_leader(started_at, term).await?;
+            let case = match fault.process_fault {
+                Some(ProcessFault::Kill) => Case::Kill,
+                Some(ProcessFault::Freeze(_)) => Case::Freeze,
                 _ => Case::CutOff,
             };
-            self.takeovers.push((case, newer - began));
+            self.takeovers.push((case, newer_beat - started_at));
         }
-        sleep_until((began + fault.lasts).into()).await;
+        sleep_until((started_at + fault.min_duration).into()).await;
         self.recover(fault, leader, term).await
     }
 
     /// The fault ends; waits until somebody leads, and until the old leader has seen it.
     async fn recover(&mut self, fault: &Fault, leader: usize, term: u64) -> Result<()> {
-        let ended = Instant::now();
-        let killed = fault.blow == Some(Blow::Kill);
-        self.scene.heal();
-        if killed {
+        let fault_ended_at = Instant::now();
+        let was_killed = fault.process_fault == Some(ProcessFault::Kill);
+        self.scene.reconnect_all();
+        if was_killed {
             self.scene.replace(leader)?;
         }
-        if let Some(Blow::Freeze(whom)) = fault.blow {
-            self.signal(whom, leader, Signal::CONT)?;
+        if let Some(ProcessFault::Freeze(target)) = fault.process_fault {
+            self.signal(target, leader, Signal::CONT)?;
         }
-        let least = if killed { term + 1 } else { term };
-        let leads = |beat: &crate::Beat| beat.at >= ended && beat.term >= least;
-        self.scene.beat("somebody leads after the fault", leads).await?;
-        let next = self.scene.first_after(term);
-        if let Some(next) = next.filter(|next| *next >= ended) {
-            self.takeovers.push((Case::AfterAll, next - ended));
+        let min_term = if was_killed { term + 1 } else { term };
+        let is_leading_after_fault = |beat: &crate::Beat| beat.received_at >= fault_ended_at && beat.term >= min_term;
+        self.scene.beat("somebody leads after the fault", is_leading_after_fault).await?;
+        let next_beat_at = self.scene.first_beat_after(term);
+        if let Some(next_beat_at) = next_beat_at.filter(|next_beat_at| *next_beat_at >= fault_ended_at) {
+            self.takeovers.push((Case::AfterAll, next_beat_at - fault_ended_at));
         }
         // Else a leader of before would be taken for the next fault's.
-        if next.is_some() && !killed {
-            self.scene.stands_down(leader, term).await?;
+        if next_beat_at.is_some() && !was_killed {
+            self.scene.wait_for_stand_down(leader, term).await?;
         }
         Ok(())
     }
 
     async fn storm(&mut self, fault: &Fault, waves: &[usize]) -> Result<()> {
         // One that is cut off cannot release, nor can the one in its place lead.
-        let case = if fault.cut.is_some() { Case::CutOff } else { Case::Stop };
+        let case = if fault.partition.is_some() { Case::CutOff } else { Case::Terminate };
         for &followers in waves {
             let (leader, term) = self.scene.leader().await?;
-            let mut all = self.scene.of(Whom::All, leader);
-            all.rotate_left(leader);
-            all.truncate(1 + followers);
-            let began = Instant::now();
-            for index in all {
+            let mut indexes = self.scene.indexes(Target::All, leader);
+            indexes.rotate_left(leader);
+            indexes.truncate(1 + followers);
+            let started_at = Instant::now();
+            for index in indexes {
                 self.scene.signal(index, Signal::TERM)?;
                 self.scene.replace(index)?;
             }
-            let newer = self.newer(began, term).await?;
-            self.takeovers.push((case, newer - began));
+            let newer_beat = self.wait_for_newer_leader(started_at, term).await?;
+            self.takeovers.push((case, newer_beat - started_at));
         }
         Ok(())
     }
 
-    async fn newer(&self, began: Instant, term: u64) -> Result<Instant> {
-        let newer = |beat: &crate::Beat| beat.at >= began && beat.term > term;
-        Ok(self.scene.beat("another leader works", newer).await?.at)
+    async fn wait_for_newer_leader(&self, started_at: Instant, term: u64) -> Result<Instant> {
+        let is_newer = |beat: &crate::Beat| beat.received_at >= started_at && beat.term > term;
+        Ok(self.scene.beat("another leader works", is_newer).await?.received_at)
     }
 
-    fn signal(&self, whom: Whom, leader: usize, signal: Signal) -> Result<()> {
-        let all = self.scene.of(whom, leader);
-        all.into_iter().try_for_each(|index| self.scene.signal(index, signal))
+    fn signal(&self, target: Target, leader: usize, signal: Signal) -> Result<()> {
+        let indexes = self.scene.indexes(target, leader);
+        indexes.into_iter().try_for_each(|index| self.scene.signal(index, signal))
     }
 }

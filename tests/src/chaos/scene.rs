@@ -12,18 +12,18 @@ use tenure_core::Failover;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::evidence::Told;
-use super::plan::{Plan, Whom};
+use super::evidence::SeatLog;
+use super::plan::{Plan, Target};
 use crate::candidate::{Line, first};
 use crate::proxy::writes_metadata;
 use crate::sink::Beat;
 use crate::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
 
 /// Longer than anything may take, also with the retries of an SDK.
-const GIVE_UP: Duration = crate::PATIENCE;
+const TIMEOUT: Duration = crate::PATIENCE;
 
 /// A candidate that was asked to leave is gone by then.
-const LEAVES_WITHIN: Duration = Duration::from_secs(20);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Who contends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,58 +61,58 @@ impl Setting {
         let group = Group {
             program: self.program.clone(),
             connection_string: self.connection_string.clone(),
-            access: Access::with(&self.connection_string),
+            access: Access::from_connection_string(&self.connection_string),
             election: format!("tenure-chaos-{unique}/leader"),
             sink: sink.host(),
             timer: ["--every", "1s"],
             turn_ms: if plan.endless_turns { 3_600_000 } else { 900 },
-            patient: false,
+            patient_timings: false,
         };
         let mut seats = Vec::new();
         for (index, &failover) in plan.candidates.iter().enumerate() {
             let writes = Arc::new(Mutex::new(Vec::new()));
-            let seen = Arc::clone(&writes);
+            let observed_writes = Arc::clone(&writes);
             let witness = move |bytes: &[u8]| {
                 if writes_metadata(bytes) {
-                    seen.lock().unwrap().push(Utc::now());
+                    observed_writes.lock().unwrap().push(Utc::now());
                 }
             };
-            let (proxy, through) = Proxy::of_store_with(&self.connection_string, witness).await?;
-            let candidate = start(kind, &group, &through, &format!("c{index}"), failover)?;
-            seats.push(Seat { proxy, through, failover, writes, candidate, gone: Vec::new() });
+            let (proxy, proxied_connection) = Proxy::for_store_with_witness(&self.connection_string, witness).await?;
+            let candidate = start(kind, &group, &proxied_connection, &format!("c{index}"), failover)?;
+            seats.push(Seat { proxy, proxied_connection, failover, writes, candidate, ended_candidates: Vec::new() });
         }
-        Ok(Scene { kind, group, sink, seats, gone: 0 })
+        Ok(Scene { kind, group, sink, seats, replacement_count: 0 })
     }
 }
 
 fn start(
     kind: Kind,
     group: &Group,
-    through: &str,
+    proxied_connection: &str,
     name: &str,
     failover: Option<Failover>,
 ) -> Result<Candidate> {
     if kind == Kind::Tenure {
         let failover = failover.map(|failover| format!("--failover={:?}", failover.within));
-        let more: Vec<_> = failover.as_deref().into_iter().collect();
-        return group.start_with(name, &Access::with(through), Path::new(BEAT_HANDLER), &more);
+        let options: Vec<_> = failover.as_deref().into_iter().collect();
+        return group.start_with(name, &Access::from_connection_string(proxied_connection), Path::new(BEAT_HANDLER), &options);
     }
     let mut command = Command::new(&group.program);
     command
         .args(["baseline", "--name", name, "--election", &group.election, "--sink", &group.sink])
-        .env("AZURE_STORAGE_CONNECTION_STRING", through);
+        .env("AZURE_STORAGE_CONNECTION_STRING", proxied_connection);
     Candidate::spawn(name, command)
 }
 
 /// A place for one candidate after the other, behind a proxy.
 struct Seat {
     proxy: Proxy,
-    through: String,
+    proxied_connection: String,
     failover: Option<Failover>,
     /// When it sent writes of metadata.
     writes: Arc<Mutex<Vec<DateTime<Utc>>>>,
     candidate: Candidate,
-    gone: Vec<Candidate>,
+    ended_candidates: Vec<Candidate>,
 }
 
 pub(super) struct Scene {
@@ -121,54 +121,54 @@ pub(super) struct Scene {
     sink: Sink,
     seats: Vec<Seat>,
     /// How many candidates were replaced.
-    gone: usize,
+    replacement_count: usize,
 }
 
 impl Scene {
     /// Waits for the first beat that is as wanted.
-    pub(super) async fn beat(&self, what: &str, wanted: impl Fn(&Beat) -> bool) -> Result<Beat> {
-        let beat = timeout(GIVE_UP, self.sink.beat_where(wanted)).await;
-        beat.with_context(|| format!("{what}: not within {GIVE_UP:?}\n{}", self.told()))
+    pub(super) async fn beat(&self, description: &str, matches: impl Fn(&Beat) -> bool) -> Result<Beat> {
+        let beat = timeout(TIMEOUT, self.sink.wait_for_beat(matches)).await;
+        beat.with_context(|| format!("{description}: not within {TIMEOUT:?}\n{}", self.recent_logs()))
     }
 
     /// Who works, and under which term. Waits until somebody does.
     pub(super) async fn leader(&self) -> Result<(usize, u64)> {
         self.beat("a leader works", |_| true).await?;
         let term = self.sink.beats().iter().map(|beat| beat.term).max().unwrap_or_default();
-        let won = |line: &Line| line.name() == "elected" && line.term() == term;
+        let is_winner = |line: &Line| line.name() == "elected" && line.term() == term;
         let holders = self.seats.iter().enumerate().map(|(index, seat)| {
             Box::pin(async move {
-                seat.candidate.line_where(won).await;
+                seat.candidate.wait_for_line(is_winner).await;
                 index
             })
         });
-        let holder = timeout(GIVE_UP, first(holders.collect())).await;
-        let holder = holder.with_context(|| format!("nobody won term {term}\n{}", self.told()))?;
+        let holder = timeout(TIMEOUT, first(holders.collect())).await;
+        let holder = holder.with_context(|| format!("nobody won term {term}\n{}", self.recent_logs()))?;
         Ok((holder, term))
     }
 
     /// Waits until the candidate at `index` no longer believes that it leads.
-    pub(super) async fn stands_down(&self, index: usize, term: u64) -> Result<()> {
+    pub(super) async fn wait_for_stand_down(&self, index: usize, term: u64) -> Result<()> {
         let candidate = &self.seats[index].candidate;
         let stood_down =
-            candidate.line_where(|line: &Line| line.name() == "stood-down" && line.term() == term);
-        let waited = timeout(GIVE_UP, stood_down).await;
-        waited.with_context(|| format!("{term} does not end\n{}", self.told()))?;
+            candidate.wait_for_line(|line: &Line| line.name() == "stood-down" && line.term() == term);
+        let result = timeout(TIMEOUT, stood_down).await;
+        result.with_context(|| format!("{term} does not end\n{}", self.recent_logs()))?;
         Ok(())
     }
 
     /// The places of these candidates.
-    pub(super) fn of(&self, whom: Whom, leader: usize) -> Vec<usize> {
+    pub(super) fn indexes(&self, target: Target, leader: usize) -> Vec<usize> {
         let count = self.seats.len();
-        match whom {
-            Whom::Leader => vec![leader],
-            Whom::Follower => vec![(leader + 1) % count],
-            Whom::All => (0..count).collect(),
+        match target {
+            Target::Leader => vec![leader],
+            Target::Follower => vec![(leader + 1) % count],
+            Target::All => (0..count).collect(),
         }
     }
 
     pub(super) fn cut_off(&self, index: usize, mode: Mode) {
-        self.seats[index].proxy.set(mode);
+        self.seats[index].proxy.set_mode(mode);
     }
 
     /// Signals one that runs.
@@ -183,22 +183,22 @@ impl Scene {
     /// Puts a new process in the place of one that ends or has ended.
     pub(super) fn replace(&mut self, index: usize) -> Result<()> {
         let seat = &mut self.seats[index];
-        let name = format!("c{index}-{}", self.gone);
-        let next = start(self.kind, &self.group, &seat.through, &name, seat.failover)?;
-        seat.gone.push(std::mem::replace(&mut seat.candidate, next));
-        self.gone += 1;
+        let name = format!("c{index}-{}", self.replacement_count);
+        let next = start(self.kind, &self.group, &seat.proxied_connection, &name, seat.failover)?;
+        seat.ended_candidates.push(std::mem::replace(&mut seat.candidate, next));
+        self.replacement_count += 1;
         Ok(())
     }
 
     /// Everybody reaches the store again.
-    pub(super) fn heal(&self) {
-        self.seats.iter().for_each(|seat| seat.proxy.set(Mode::Pass));
+    pub(super) fn reconnect_all(&self) {
+        self.seats.iter().for_each(|seat| seat.proxy.set_mode(Mode::Pass));
     }
 
     /// Waits for the end of those that were asked to leave.
-    pub(super) async fn wait_for_leavers(&mut self) -> Result<()> {
-        for candidate in self.seats.iter_mut().flat_map(|seat| &mut seat.gone) {
-            let ended = candidate.end(LEAVES_WITHIN).await;
+    pub(super) async fn wait_for_leaving(&mut self) -> Result<()> {
+        for candidate in self.seats.iter_mut().flat_map(|seat| &mut seat.ended_candidates) {
+            let ended = candidate.end(LEAVE_TIMEOUT).await;
             if self.kind == Kind::Baseline && ended.is_err() {
                 candidate.kill().await?;
                 continue;
@@ -216,31 +216,31 @@ impl Scene {
     }
 
     /// Ends everything. All beats, and all that each seat ever told.
-    pub(super) async fn end(mut self) -> Result<(Vec<Beat>, Vec<Told>)> {
+    pub(super) async fn end(mut self) -> Result<(Vec<Beat>, Vec<SeatLog>)> {
         for seat in &mut self.seats {
             let candidate = &mut seat.candidate;
             ensure!(candidate.is_alive(), "it ended by itself\n{}", candidate.transcript());
             candidate.kill().await?;
         }
-        let mut told = Vec::new();
+        let mut logs = Vec::new();
         for seat in &self.seats {
             let mut lines = Vec::new();
-            for candidate in seat.gone.iter().chain([&seat.candidate]) {
-                lines.extend(timeout(GIVE_UP, candidate.all_lines()).await?);
+            for candidate in seat.ended_candidates.iter().chain([&seat.candidate]) {
+                lines.extend(timeout(TIMEOUT, candidate.all_lines()).await?);
             }
             let writes = seat.writes.lock().unwrap().clone();
-            told.push(Told { lines, failover: seat.failover, writes });
+            logs.push(SeatLog { lines, failover: seat.failover, writes });
         }
-        Ok((self.sink.beats(), told))
+        Ok((self.sink.beats(), logs))
     }
 
     /// When the first beat of a term above `term` came.
-    pub(super) fn first_after(&self, term: u64) -> Option<Instant> {
-        self.sink.beats().iter().find(|beat| beat.term > term).map(|beat| beat.at)
+    pub(super) fn first_beat_after(&self, term: u64) -> Option<Instant> {
+        self.sink.beats().iter().find(|beat| beat.term > term).map(|beat| beat.received_at)
     }
 
     /// The latest that everybody told, for whoever looks into a failure.
-    fn told(&self) -> String {
+    fn recent_logs(&self) -> String {
         let last = |seat: &Seat| {
             let lines = seat.candidate.lines();
             let lines = lines.iter().rev().take(6).rev().map(|line| line.event.to_string());

@@ -72,22 +72,22 @@ impl Contender {
     }
 
     /// How often its leader renews: faults fall anywhere between two renewals.
-    pub(super) fn renews(self) -> Duration {
+    pub(super) fn renewal_interval(self) -> Duration {
         match self {
             // A leader with failover beats in between.
             Self::Tenure | Self::TenureWatch | Self::TenureFailover => Duration::from_secs(4),
             Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(5),
-            Self::Sample => baseline::RENEW,
+            Self::Sample => baseline::RENEW_INTERVAL,
             _ => self.session() / 3,
         }
     }
 
     /// How often its followers look: they start anywhere within it, so that they do not look all at once.
-    pub(super) fn looks(self) -> Duration {
+    pub(super) fn poll_interval(self) -> Duration {
         match self {
             Self::Tenure | Self::TenureWatch | Self::TenureFailover => Duration::from_secs(4),
             Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(1),
-            Self::Sample => baseline::RETRY,
+            Self::Sample => baseline::RETRY_INTERVAL,
             // They are told.
             Self::Etcd2 | Self::Etcd15 | Self::Zookeeper2 | Self::Zookeeper15 => Duration::ZERO,
         }
@@ -113,18 +113,18 @@ impl Contender {
             }
             Self::Sample => ("Microsoft's sample, played by this program".into(), Start::Sample),
             Self::SdkRust => {
-                let pinned = pinned("tests/sdk/rust/Cargo.toml", "azure_storage_blob");
-                (pinned?, Start::Sdk(made(|| sdk::rust("elect")).await?))
+                let version_label = pinned_version("tests/sdk/rust/Cargo.toml", "azure_storage_blob");
+                (version_label?, Start::Sdk(install_blocking(|| sdk::rust("elect")).await?))
             }
             Self::SdkPython => {
-                let pinned = pinned("tests/sdk/python/requirements.in", "azure-storage-blob");
+                let version_label = pinned_version("tests/sdk/python/requirements.in", "azure-storage-blob");
                 let make = || sdk::python("tests/compare/sdk.py");
-                (pinned?, Start::Sdk(made(make).await?))
+                (version_label?, Start::Sdk(install_blocking(make).await?))
             }
             Self::SdkJavascript => {
-                let pinned = pinned("tests/sdk/javascript/package.json", "@azure/storage-blob");
+                let version_label = pinned_version("tests/sdk/javascript/package.json", "@azure/storage-blob");
                 let make = || sdk::javascript("tests/compare/sdk.mjs");
-                (pinned?, Start::Sdk(made(make).await?))
+                (version_label?, Start::Sdk(install_blocking(make).await?))
             }
             Self::Etcd2 | Self::Etcd15 => {
                 let (server, version) = Server::etcd().await?;
@@ -137,9 +137,9 @@ impl Contender {
                     let kazoo = tools::pip("compare", "tests/compare/requirements.txt")?;
                     Ok(tools::python("tests/compare/zookeeper.py", &kazoo))
                 };
-                let recipe = made(install).await?;
+                let recipe = install_blocking(install).await?;
                 let (server, version) = Server::zookeeper(tick).await?;
-                let kazoo = pinned("tests/compare/requirements.in", "kazoo")?;
+                let kazoo = pinned_version("tests/compare/requirements.in", "kazoo")?;
                 (format!("{version}, {kazoo}"), Start::Server(recipe, Box::new(server)))
             }
         };
@@ -210,49 +210,49 @@ impl Ready {
         &self,
         name: &str,
         election: &str,
-        through: &str,
+        store_address: &str,
         sink: &str,
     ) -> Result<Command> {
         let group = || Group {
             program: self.setting.program.clone(),
             connection_string: self.setting.connection_string.clone(),
-            access: Access::with(through),
+            access: Access::from_connection_string(store_address),
             election: election.to_owned(),
             sink: sink.to_owned(),
             // One turn, which lasts as long as the leadership and gets no grace at its end: the work of the others
             // gets none.
             timer: ["--while-leading", "--grace=0s"],
             turn_ms: 24 * 60 * 60 * 1_000,
-            patient: false,
+            patient_timings: false,
         };
         let mut command = match &self.start {
             Start::Tenure => {
-                let more = self.contender.options(self.setting.failover)?;
-                let more: Vec<_> = more.iter().map(String::as_str).collect();
-                group().component(name, &Access::with(through), BEAT_HANDLER.as_ref(), &more)
+                let options = self.contender.options(self.setting.failover)?;
+                let options: Vec<_> = options.iter().map(String::as_str).collect();
+                group().component(name, &Access::from_connection_string(store_address), BEAT_HANDLER.as_ref(), &options)
             }
             Start::Sample => {
                 let mut command = Command::new(&self.setting.program);
                 command.args(["baseline", "--name", name, "--election", election, "--sink", sink]);
-                Access::with(through).set(&mut command);
+                Access::from_connection_string(store_address).set_variables(&mut command);
                 command
             }
             Start::Sdk(recipe) => {
-                let mut command = again(recipe);
+                let mut command = clone_command(recipe);
                 let access = match self.contender {
                     Contender::SdkRust => {
                         let scope = Scope::Account { services: "b".into(), types: "co".into() };
-                        Access::with(with_sas(through, scope, "rwc"))
+                        Access::from_connection_string(with_sas(store_address, scope, "rwc"))
                     }
-                    _ => Access::with(through),
+                    _ => Access::from_connection_string(store_address),
                 };
-                access.set(&mut command);
+                access.set_variables(&mut command);
                 command
             }
             Start::Server(recipe, _) => {
-                let mut command = again(recipe);
+                let mut command = clone_command(recipe);
                 let session = self.contender.session().as_secs().to_string();
-                command.env("STORE", through).env("SESSION", session);
+                command.env("STORE", store_address).env("SESSION", session);
                 command
             }
         };
@@ -277,12 +277,12 @@ impl Contender {
 }
 
 /// Installs something, which may take minutes.
-async fn made(make: impl FnOnce() -> Result<Recipe> + Send + 'static) -> Result<Recipe> {
+async fn install_blocking(make: impl FnOnce() -> Result<Recipe> + Send + 'static) -> Result<Recipe> {
     spawn_blocking(make).await?
 }
 
 /// The same command once more.
-fn again(recipe: &Recipe) -> Command {
+fn clone_command(recipe: &Recipe) -> Command {
     let mut command = Command::new(recipe.get_program());
     command.args(recipe.get_args());
     for (name, value) in recipe.get_envs() {
@@ -298,13 +298,13 @@ fn again(recipe: &Recipe) -> Command {
 }
 
 /// A package, and the version that a file of the repository asks for: the first number after its name.
-fn pinned(file: &str, package: &str) -> Result<String> {
+fn pinned_version(file: &str, package: &str) -> Result<String> {
     let text = std::fs::read_to_string(tools::repository().join(file))?;
-    let of_package = |line: &&str| line.trim_start_matches(['"', ' ']).starts_with(package);
-    let line = text.lines().find(of_package).with_context(|| format!("{file}: no {package}"))?;
+    let names_package = |line: &&str| line.trim_start_matches(['"', ' ']).starts_with(package);
+    let line = text.lines().find(names_package).with_context(|| format!("{file}: no {package}"))?;
     let version = &line[line.find(package).unwrap_or_default() + package.len()..];
-    let version = version.trim_start_matches(|sign: char| !sign.is_ascii_digit());
-    let end = version.find(|sign: char| !sign.is_ascii_digit() && sign != '.');
+    let version = version.trim_start_matches(|character: char| !character.is_ascii_digit());
+    let end = version.find(|character: char| !character.is_ascii_digit() && character != '.');
     match &version[..end.unwrap_or(version.len())] {
         "" => bail!("{file}: no version of {package}"),
         version => Ok(format!("{package} {version}")),
@@ -316,18 +316,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_those_of_the_lists() {
-        let known = [
+    fn versions_come_from_the_requirements() {
+        let packages = [
             ("tests/sdk/rust/Cargo.toml", "azure_storage_blob"),
             ("tests/sdk/python/requirements.in", "azure-storage-blob"),
             ("tests/sdk/javascript/package.json", "@azure/storage-blob"),
             ("tests/compare/requirements.in", "kazoo"),
         ];
-        for (file, package) in known {
-            let told = pinned(file, package).unwrap();
-            let (name, version) = told.split_once(' ').unwrap();
-            assert!(name == package && version.split('.').count() == 3, "{told}");
+        for (file, package) in packages {
+            let version = pinned_version(file, package).unwrap();
+            let (name, version) = version.split_once(' ').unwrap();
+            assert!(name == package && version.split('.').count() == 3, "{version}");
         }
-        assert!(pinned("tests/compare/requirements.in", "nothing").is_err());
+        assert!(pinned_version("tests/compare/requirements.in", "nothing").is_err());
     }
 }

@@ -12,50 +12,50 @@ use super::{Contender, Fault, Outcome};
 use crate::measure::{Spread, Table};
 
 /// With fewer rounds the 99th percentile is the longest.
-const FOR_P99: usize = 100;
+const MIN_ROUNDS_FOR_P99: usize = 100;
 
 /// What the rounds gave.
 #[derive(Default)]
-pub struct Judge {
+pub struct Summary {
     rounds: BTreeMap<(Contender, Fault), Vec<Outcome>>,
-    rests: BTreeMap<Contender, f64>,
+    rest_rates: BTreeMap<Contender, f64>,
     contenders: BTreeSet<Contender>,
-    failed: Vec<String>,
+    failures: Vec<String>,
 }
 
-impl Judge {
+impl Summary {
     /// Takes a round, or the reason why there is none.
-    pub fn round(&mut self, contender: Contender, fault: Fault, round: Result<Outcome>) {
+    pub fn add_round(&mut self, contender: Contender, fault: Fault, round: Result<Outcome>) {
         self.contenders.insert(contender);
         match round {
             Ok(outcome) => self.rounds.entry((contender, fault)).or_default().push(outcome),
-            Err(error) => self.fail(contender, &format!("{fault:?}"), &error),
+            Err(error) => self.add_failure(contender, &format!("{fault:?}"), &error),
         }
     }
 
     /// Takes a count of requests in a minute, or the reason why there is none.
-    pub fn rest(&mut self, contender: Contender, rest: Result<f64>) {
+    pub fn add_rest_rate(&mut self, contender: Contender, rate: Result<f64>) {
         self.contenders.insert(contender);
-        match rest {
-            Ok(rest) => drop(self.rests.insert(contender, rest)),
-            Err(error) => self.fail(contender, "rest", &error),
+        match rate {
+            Ok(rate) => drop(self.rest_rates.insert(contender, rate)),
+            Err(error) => self.add_failure(contender, "rest", &error),
         }
     }
 
-    fn fail(&mut self, contender: Contender, what: &str, error: &Error) {
-        self.failed.push(format!("{}, {what}: {error:#}", contender.label()));
+    fn add_failure(&mut self, contender: Contender, subject: &str, error: &Error) {
+        self.failures.push(format!("{}, {subject}: {error:#}", contender.label()));
     }
 
     /// Rounds that failed, in words.
     #[must_use]
-    pub fn failed(&self) -> &[String] {
-        &self.failed
+    pub fn failures(&self) -> &[String] {
+        &self.failures
     }
 
     /// Beats of an old leader, in all rounds of a contender.
     #[must_use]
-    pub fn stale(&self, contender: Contender) -> usize {
-        let rounds = self.rounds.iter().filter(|((whose, _), _)| *whose == contender);
+    pub fn stale_count(&self, contender: Contender) -> usize {
+        let rounds = self.rounds.iter().filter(|((other, _), _)| *other == contender);
         rounds.flat_map(|(_, outcomes)| outcomes).map(|outcome| outcome.stale).sum()
     }
 
@@ -66,7 +66,7 @@ impl Judge {
             let outcomes = outcomes.iter().map(|outcome| {
                 json!({
                     "takeover": outcome.takeover.as_secs_f64(), "stale": outcome.stale,
-                    "stale_for": outcome.stale_for.as_secs_f64(), "ended": outcome.ended,
+                    "stale_for": outcome.stale_for.as_secs_f64(), "ended": outcome.has_ended,
                 })
             });
             let outcomes: Vec<_> = outcomes.collect();
@@ -74,36 +74,36 @@ impl Judge {
             json!({ "contender": contender.label(), "fault": fault, "rounds": outcomes })
         });
         let rests: BTreeMap<_, _> =
-            self.rests.iter().map(|(contender, rest)| (contender.label(), rest)).collect();
+            self.rest_rates.iter().map(|(contender, rate)| (contender.label(), rate)).collect();
         let rounds: Vec<_> = rounds.collect();
-        json!({ "rounds": rounds, "requests_a_minute": rests, "failed": self.failed })
+        json!({ "rounds": rounds, "requests_a_minute": rests, "failed": self.failures })
     }
 
-    fn of(&self, contender: Contender, fault: Fault) -> &[Outcome] {
+    fn outcomes(&self, contender: Contender, fault: Fault) -> &[Outcome] {
         self.rounds.get(&(contender, fault)).map_or(&[], Vec::as_slice)
     }
 
-    fn takeover(&self, contender: Contender, fault: Fault) -> String {
-        let outcomes = self.of(contender, fault);
+    fn takeover_cell(&self, contender: Contender, fault: Fault) -> String {
+        let outcomes = self.outcomes(contender, fault);
         let spread: Spread = outcomes.iter().map(|outcome| outcome.takeover).collect();
-        let shares: &[f64] = if outcomes.len() < FOR_P99 { &[0.5, 1.0] } else { &[0.5, 0.99, 1.0] };
+        let shares: &[f64] = if outcomes.len() < MIN_ROUNDS_FOR_P99 { &[0.5, 1.0] } else { &[0.5, 0.99, 1.0] };
         let cells: Vec<_> = shares.iter().map(|&share| seconds(spread.quantile(share))).collect();
         if outcomes.is_empty() { "–".into() } else { cells.join(" / ") }
     }
 
-    fn stale_after(&self, contender: Contender, fault: Fault) -> String {
-        let outcomes = self.of(contender, fault);
+    fn stale_cell(&self, contender: Contender, fault: Fault) -> String {
+        let outcomes = self.outcomes(contender, fault);
         let stale: usize = outcomes.iter().map(|outcome| outcome.stale).sum();
         let longest = outcomes.iter().map(|outcome| outcome.stale_for).max().unwrap_or_default();
         // Where the observation ended first, it may be any longer.
-        let least = if outcomes.iter().all(|outcome| outcome.ended) { "" } else { "> " };
+        let prefix = if outcomes.iter().all(|outcome| outcome.has_ended) { "" } else { "> " };
         match (outcomes.len(), stale) {
             (0, _) => "–".into(),
             (_, 0) => "0".into(),
             _ if longest < Duration::from_millis(100) => {
                 format!("{stale}, {:.1} ms", 1e3 * longest.as_secs_f64())
             }
-            _ => format!("{stale}, {least}{} s", seconds(longest)),
+            _ => format!("{stale}, {prefix}{} s", seconds(longest)),
         }
     }
 }
@@ -118,9 +118,9 @@ fn seconds(duration: Duration) -> String {
     format!("{seconds:.digits$}")
 }
 
-impl fmt::Display for Judge {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shares = if self.rounds.values().any(|outcomes| outcomes.len() >= FOR_P99) {
+        let shares = if self.rounds.values().any(|outcomes| outcomes.len() >= MIN_ROUNDS_FOR_P99) {
             "p50 / p99 / max; p50 / max of fewer than 100 rounds"
         } else {
             "p50 / max"
@@ -142,13 +142,13 @@ impl fmt::Display for Judge {
         for &contender in &self.contenders {
             let faults = Fault::value_variants();
             let counts: BTreeSet<_> =
-                faults.iter().map(|&fault| self.of(contender, fault).len()).collect();
+                faults.iter().map(|&fault| self.outcomes(contender, fault).len()).collect();
             let counts: Vec<_> =
                 counts.into_iter().filter(|n| *n > 0).map(|n| n.to_string()).collect();
-            let rest = self.rests.get(&contender);
+            let rate = self.rest_rates.get(&contender);
             let mut cells = vec![contender.label().to_owned(), counts.join(" to ")];
-            cells.extend(faults.iter().map(|&fault| self.takeover(contender, fault)));
-            cells.push(rest.map_or_else(|| "–".into(), |rest| format!("{rest:.0}")));
+            cells.extend(faults.iter().map(|&fault| self.takeover_cell(contender, fault)));
+            cells.push(rate.map_or_else(|| "–".into(), |rate| format!("{rate:.0}")));
             table.row(cells);
         }
         writeln!(f, "{table}")?;
@@ -156,11 +156,11 @@ impl fmt::Display for Judge {
         let mut table = Table::new(&["", "machine frozen", "partition", "graceful stop"]);
         for &contender in &self.contenders {
             let faults = [Fault::Freeze, Fault::Partition, Fault::Graceful];
-            let cells = faults.map(|fault| self.stale_after(contender, fault));
+            let cells = faults.map(|fault| self.stale_cell(contender, fault));
             table.row([contender.label().to_owned()].into_iter().chain(cells));
         }
         writeln!(f, "{table}")?;
-        self.failed.iter().try_for_each(|failed| writeln!(f, "FAILED: {failed}"))
+        self.failures.iter().try_for_each(|failure| writeln!(f, "FAILED: {failure}"))
     }
 }
 
@@ -170,44 +170,44 @@ mod tests {
 
     fn outcome(takeover: u64, stale: usize, stale_for: u64, ended: bool) -> Outcome {
         let ms = Duration::from_millis;
-        Outcome { takeover: ms(takeover), stale, stale_for: ms(stale_for), ended }
+        Outcome { takeover: ms(takeover), stale, stale_for: ms(stale_for), has_ended: ended }
     }
 
     #[test]
     fn few_rounds_have_no_99th_percentile() {
-        let mut judge = Judge::default();
-        let add = |judge: &mut Judge, ms| {
-            judge.round(Contender::Tenure, Fault::Kill, Ok(outcome(ms, 0, 0, true)));
+        let mut summary = Summary::default();
+        let add = |summary: &mut Summary, ms| {
+            summary.add_round(Contender::Tenure, Fault::Kill, Ok(outcome(ms, 0, 0, true)));
         };
-        (1..=99).for_each(|number| add(&mut judge, number * 100));
-        assert_eq!(judge.takeover(Contender::Tenure, Fault::Kill), "5.00 / 9.90");
-        add(&mut judge, 10_000);
-        assert_eq!(judge.takeover(Contender::Tenure, Fault::Kill), "5.00 / 9.90 / 10.0");
-        assert_eq!(judge.takeover(Contender::Tenure, Fault::Freeze), "–");
+        (1..=99).for_each(|number| add(&mut summary, number * 100));
+        assert_eq!(summary.takeover_cell(Contender::Tenure, Fault::Kill), "5.00 / 9.90");
+        add(&mut summary, 10_000);
+        assert_eq!(summary.takeover_cell(Contender::Tenure, Fault::Kill), "5.00 / 9.90 / 10.0");
+        assert_eq!(summary.takeover_cell(Contender::Tenure, Fault::Freeze), "–");
     }
 
     #[test]
-    fn stale_work_is_summed_and_its_end_not_made_up() {
-        let mut judge = Judge::default();
-        let cell = |judge: &Judge| judge.stale_after(Contender::Sample, Fault::Partition);
-        let add = |judge: &mut Judge, outcome| {
-            judge.round(Contender::Sample, Fault::Partition, Ok(outcome));
+    fn stale_work_is_summed_and_marked_when_observation_ended_first() {
+        let mut summary = Summary::default();
+        let cell = |summary: &Summary| summary.stale_cell(Contender::Sample, Fault::Partition);
+        let add = |summary: &mut Summary, outcome| {
+            summary.add_round(Contender::Sample, Fault::Partition, Ok(outcome));
         };
-        assert_eq!(cell(&judge), "–");
-        add(&mut judge, outcome(9_000, 0, 0, true));
-        assert_eq!(cell(&judge), "0");
-        add(&mut judge, outcome(9_000, 40, 800, true));
-        assert_eq!(cell(&judge), "40, 0.80 s");
-        add(&mut judge, outcome(9_000, 3_000, 60_000, false));
-        assert_eq!(cell(&judge), "3040, > 60.0 s");
-        assert_eq!(judge.stale(Contender::Sample), 3_040);
+        assert_eq!(cell(&summary), "–");
+        add(&mut summary, outcome(9_000, 0, 0, true));
+        assert_eq!(cell(&summary), "0");
+        add(&mut summary, outcome(9_000, 40, 800, true));
+        assert_eq!(cell(&summary), "40, 0.80 s");
+        add(&mut summary, outcome(9_000, 3_000, 60_000, false));
+        assert_eq!(cell(&summary), "3040, > 60.0 s");
+        assert_eq!(summary.stale_count(Contender::Sample), 3_040);
     }
 
     #[test]
-    fn a_round_that_fails_is_told() {
-        let mut judge = Judge::default();
-        judge.round(Contender::Tenure, Fault::Kill, Err(anyhow::anyhow!("no other leads")));
-        assert_eq!(judge.failed(), ["Tenure (15 s lease), Kill: no other leads"]);
-        assert!(judge.to_string().contains("FAILED: Tenure"), "{judge}");
+    fn a_failed_round_is_reported() {
+        let mut summary = Summary::default();
+        summary.add_round(Contender::Tenure, Fault::Kill, Err(anyhow::anyhow!("no other leads")));
+        assert_eq!(summary.failures(), ["Tenure (15 s lease), Kill: no other leads"]);
+        assert!(summary.to_string().contains("FAILED: Tenure"), "{summary}");
     }
 }

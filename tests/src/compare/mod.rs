@@ -14,5 +14,5 @@ mod seat;
 mod server;
 
 pub use contender::{Contender, Ready, Setting};
-pub use judge::Judge;
-pub use round::{Fault, Outcome, rest, round};
+pub use judge::Summary;
+pub use round::{Fault, Outcome, measure_rest_rate, round};

@@ -13,13 +13,13 @@ use super::seat::Seat;
 use crate::candidate::first;
 
 /// Longer than anything may take.
-const GIVE_UP: Duration = crate::PATIENCE;
+const TIMEOUT: Duration = crate::PATIENCE;
 
 /// Followers have found out who leads by then, and watch where they can.
-const SETTLES: Duration = Duration::from_secs(3);
+const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 /// A leader that did not beat for so long believes no more that it leads.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET_PERIOD: Duration = Duration::from_secs(2);
 
 /// What happens to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -46,14 +46,14 @@ pub struct Outcome {
     /// How long they came.
     pub stale_for: Duration,
     /// Whether they had ended before the observation did.
-    pub ended: bool,
+    pub has_ended: bool,
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { takeover, stale, stale_for, ended } = self;
+        let Self { takeover, stale, stale_for, has_ended } = self;
         write!(f, "{takeover:.2?}, {stale} stale")?;
-        match (stale, ended) {
+        match (stale, has_ended) {
             (0, _) => Ok(()),
             (_, true) => write!(f, " for {stale_for:.2?}"),
             (_, false) => write!(f, " for {stale_for:.2?} and longer"),
@@ -65,40 +65,40 @@ impl fmt::Display for Outcome {
 ///
 /// # Errors
 /// Nobody leads, or nobody takes over, within two minutes.
-pub async fn round(ready: &Ready, fault: Fault, watched: Duration) -> Result<Outcome> {
-    let scene = Scene::set(ready).await?;
-    sleep(SETTLES + ready.contender.renews().mul_f64(random())).await;
-    let old = scene.leader().await?;
-    let began = Instant::now();
+pub async fn round(ready: &Ready, fault: Fault, watch_limit: Duration) -> Result<Outcome> {
+    let scene = Scene::start(ready).await?;
+    sleep(SETTLE_TIME + ready.contender.renewal_interval().mul_f64(random())).await;
+    let old_leader = scene.leader().await?;
+    let started_at = Instant::now();
     match fault {
-        Fault::Kill if ready.contender.is_supervised() => old.kill()?,
-        Fault::Kill | Fault::KillAll => old.signal_all(Signal::KILL)?,
-        Fault::Freeze => old.signal_all(Signal::STOP)?,
-        Fault::Partition => old.cut_off(),
-        Fault::Graceful => old.terminate()?,
+        Fault::Kill if ready.contender.is_supervised() => old_leader.kill()?,
+        Fault::Kill | Fault::KillAll => old_leader.signal_all(Signal::KILL)?,
+        Fault::Freeze => old_leader.signal_all(Signal::STOP)?,
+        Fault::Partition => old_leader.cut_off(),
+        Fault::Graceful => old_leader.terminate()?,
     }
-    let others = scene.seats.iter().filter(|seat| !std::ptr::eq(*seat, old));
-    let beats = others.map(|seat| Box::pin(seat.beat_after(began))).collect();
-    let next = timeout(GIVE_UP, first(beats)).await;
-    let next = next.with_context(|| format!("no other leads\n{}", scene.told()))?.at;
-    let since = if fault == Fault::Freeze { Instant::now() } else { next };
+    let others = scene.seats.iter().filter(|seat| !std::ptr::eq(*seat, old_leader));
+    let beats = others.map(|seat| Box::pin(seat.beat_after(started_at))).collect();
+    let next_beat_at = timeout(TIMEOUT, first(beats)).await;
+    let next_beat_at = next_beat_at.with_context(|| format!("no other leads\n{}", scene.recent_logs()))?.received_at;
+    let since = if fault == Fault::Freeze { Instant::now() } else { next_beat_at };
     if fault == Fault::Freeze {
-        old.signal_all(Signal::CONT)?;
+        old_leader.signal_all(Signal::CONT)?;
     }
-    let ended = is_quiet(old, since, watched).await;
-    let stale = old.beats_since(next);
+    let has_ended = becomes_quiet(old_leader, since, watch_limit).await;
+    let stale = old_leader.beats_since(next_beat_at);
     let last = stale.last().copied().unwrap_or(since);
     let stale_for = last.saturating_duration_since(since);
-    Ok(Outcome { takeover: next - began, stale: stale.len(), stale_for, ended })
+    Ok(Outcome { takeover: next_beat_at - started_at, stale: stale.len(), stale_for, has_ended })
 }
 
 /// Whether the beats of the old leader end before the observation does.
-async fn is_quiet(old: &Seat, since: Instant, watched: Duration) -> bool {
+async fn becomes_quiet(old_leader: &Seat, since: Instant, watch_limit: Duration) -> bool {
     let mut last = since;
-    while last < since + watched {
-        match timeout(QUIET, old.beat_after(last)).await {
+    while last < since + watch_limit {
+        match timeout(QUIET_PERIOD, old_leader.beat_after(last)).await {
             Err(_) => return true,
-            Ok(beat) => last = old.beats_since(last).last().copied().unwrap_or(beat.at),
+            Ok(beat) => last = old_leader.beats_since(last).last().copied().unwrap_or(beat.received_at),
         }
     }
     false
@@ -109,19 +109,19 @@ async fn is_quiet(old: &Seat, since: Instant, watched: Duration) -> bool {
 ///
 /// # Errors
 /// Nobody leads, or the store does not tell.
-pub async fn rest(ready: &Ready, span: Duration) -> Result<f64> {
-    let scene = Scene::set(ready).await?;
-    sleep(2 * SETTLES).await;
+pub async fn measure_rest_rate(ready: &Ready, duration: Duration) -> Result<f64> {
+    let scene = Scene::start(ready).await?;
+    sleep(2 * SETTLE_TIME).await;
     let count = async || match ready.store() {
         Store::Blob(_) => anyhow::Ok(scene.seats.iter().map(Seat::requests).sum::<usize>() as u64),
-        Store::Server(server) => server.received().await,
+        Store::Server(server) => server.received_count().await,
     };
-    let before = count().await?;
-    sleep(span).await;
-    let own = if let Store::Server(server) = ready.store() { server.own() } else { 0 };
-    let sent = count().await? - before - own;
+    let count_before = count().await?;
+    sleep(duration).await;
+    let own_requests = if let Store::Server(server) = ready.store() { server.requests_per_count() } else { 0 };
+    let sent = count().await? - count_before - own_requests;
     scene.leader().await?;
-    Ok(sent as f64 * 60.0 / span.as_secs_f64())
+    Ok(sent as f64 * 60.0 / duration.as_secs_f64())
 }
 
 struct Scene {
@@ -130,18 +130,18 @@ struct Scene {
 
 impl Scene {
     /// Three candidates, one of which leads.
-    async fn set(ready: &Ready) -> Result<Self> {
+    async fn start(ready: &Ready) -> Result<Self> {
         let election = ready.election().await?;
         let ada = Seat::start(ready, &election, "ada").await?;
-        let beat = timeout(GIVE_UP, ada.beat_after(Instant::now())).await;
-        beat.with_context(|| format!("nobody leads\n{}", ada.told()))?;
-        let later = async |name| {
-            sleep(ready.contender.looks().mul_f64(random())).await;
+        let beat = timeout(TIMEOUT, ada.beat_after(Instant::now())).await;
+        beat.with_context(|| format!("nobody leads\n{}", ada.recent_log()))?;
+        let start_follower = async |name| {
+            sleep(ready.contender.poll_interval().mul_f64(random())).await;
             let seat = Seat::start(ready, &election, name).await?;
-            seat.speaks(GIVE_UP).await?;
+            seat.wait_for_traffic(TIMEOUT).await?;
             anyhow::Ok(seat)
         };
-        let (ben, cyd) = tokio::try_join!(later("ben"), later("cyd"))?;
+        let (ben, cyd) = tokio::try_join!(start_follower("ben"), start_follower("cyd"))?;
         Ok(Self { seats: [ada, ben, cyd] })
     }
 
@@ -156,16 +156,16 @@ impl Scene {
                 _ = cyd.beat_after(now) => cyd,
             }
         };
-        let leader = timeout(GIVE_UP, beats).await;
-        let leader = leader.with_context(|| format!("nobody beats\n{}", self.told()))?;
-        let lately = now - Duration::from_secs(1);
-        let beating = self.seats.iter().filter(|seat| !seat.beats_since(lately).is_empty());
-        ensure!(beating.count() == 1, "two beat before the fault\n{}", self.told());
+        let leader = timeout(TIMEOUT, beats).await;
+        let leader = leader.with_context(|| format!("nobody beats\n{}", self.recent_logs()))?;
+        let recent = now - Duration::from_secs(1);
+        let beating = self.seats.iter().filter(|seat| !seat.beats_since(recent).is_empty());
+        ensure!(beating.count() == 1, "two beat before the fault\n{}", self.recent_logs());
         Ok(leader)
     }
 
-    fn told(&self) -> String {
-        self.seats.iter().map(Seat::told).collect::<Vec<_>>().join("\n")
+    fn recent_logs(&self) -> String {
+        self.seats.iter().map(Seat::recent_log).collect::<Vec<_>>().join("\n")
     }
 }
 

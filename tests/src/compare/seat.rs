@@ -12,8 +12,8 @@ use crate::{Beat, Candidate, Mode, Proxy, Sink};
 
 /// What a candidate sent to its store.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sent {
-    pieces: usize,
+struct Traffic {
+    chunks: usize,
     /// Of HTTP/1.1; other protocols have none.
     requests: usize,
 }
@@ -23,54 +23,54 @@ pub(super) struct Seat {
     candidate: Candidate,
     sink: Sink,
     proxy: Proxy,
-    sent: watch::Sender<Sent>,
+    traffic: watch::Sender<Traffic>,
 }
 
 impl Seat {
     pub(super) async fn start(ready: &Ready, election: &str, name: &str) -> Result<Self> {
-        let (sink, sent) = (Sink::start().await?, watch::Sender::new(Sent::default()));
-        let counted = sent.clone();
+        let (sink, traffic) = (Sink::start().await?, watch::Sender::new(Traffic::default()));
+        let traffic_sender = traffic.clone();
         let witness = move |bytes: &[u8]| {
-            let heads = bytes.windows(9).filter(|window| *window == b" HTTP/1.1").count();
-            counted.send_modify(|sent| {
-                sent.pieces += 1;
-                sent.requests += heads;
+            let request_count = bytes.windows(9).filter(|window| *window == b" HTTP/1.1").count();
+            traffic_sender.send_modify(|traffic| {
+                traffic.chunks += 1;
+                traffic.requests += request_count;
             });
         };
-        let (proxy, through) = match ready.store() {
-            Store::Blob(account) => Proxy::of_store_with(account, witness).await?,
+        let (proxy, store_address) = match ready.store() {
+            Store::Blob(account) => Proxy::for_store_with_witness(account, witness).await?,
             Store::Server(server) => {
-                let proxy = Proxy::start_with(server.address, witness).await?;
-                let through = proxy.address().to_string();
-                (proxy, through)
+                let proxy = Proxy::start_with_witness(server.address, witness).await?;
+                let store_address = proxy.address().to_string();
+                (proxy, store_address)
             }
         };
-        let command = ready.command(name, election, &through, &sink.host())?;
+        let command = ready.command(name, election, &store_address, &sink.host())?;
         let candidate = Candidate::spawn(name, command)?;
-        Ok(Self { candidate, sink, proxy, sent })
+        Ok(Self { candidate, sink, proxy, traffic })
     }
 
     /// Waits until it has spoken to its store.
-    pub(super) async fn speaks(&self, limit: Duration) -> Result<()> {
-        let mut sent = self.sent.subscribe();
-        let spoke = timeout(limit, sent.wait_for(|sent| sent.pieces > 0)).await;
-        spoke.with_context(|| format!("it asks nothing of its store\n{}", self.told()))??;
+    pub(super) async fn wait_for_traffic(&self, limit: Duration) -> Result<()> {
+        let mut traffic = self.traffic.subscribe();
+        let result = timeout(limit, traffic.wait_for(|traffic| traffic.chunks > 0)).await;
+        result.with_context(|| format!("it asks nothing of its store\n{}", self.recent_log()))??;
         Ok(())
     }
 
     /// Requests of HTTP/1.1 so far.
     pub(super) fn requests(&self) -> usize {
-        self.sent.borrow().requests
+        self.traffic.borrow().requests
     }
 
     /// Its first beat after an instant. Waits for ever if need be.
     pub(super) async fn beat_after(&self, instant: Instant) -> Beat {
-        self.sink.beat_where(|beat| beat.at > instant).await
+        self.sink.wait_for_beat(|beat| beat.received_at > instant).await
     }
 
     /// When its beats since an instant arrived.
     pub(super) fn beats_since(&self, instant: Instant) -> Vec<Instant> {
-        let beats = self.sink.beats().into_iter().map(|beat| beat.at);
+        let beats = self.sink.beats().into_iter().map(|beat| beat.received_at);
         beats.filter(|at| *at > instant).collect()
     }
 
@@ -91,13 +91,13 @@ impl Seat {
 
     /// From now on nothing passes between it and its store. Connections stay.
     pub(super) fn cut_off(&self) {
-        self.proxy.set(Mode::BlackHole);
+        self.proxy.set_mode(Mode::BlackHole);
     }
 
     /// The latest that it told, for whoever looks into a failure.
-    pub(super) fn told(&self) -> String {
-        let told = self.candidate.transcript();
-        let lines: Vec<_> = told.lines().collect();
+    pub(super) fn recent_log(&self) -> String {
+        let transcript = self.candidate.transcript();
+        let lines: Vec<_> = transcript.lines().collect();
         let last = &lines[lines.len().saturating_sub(8)..];
         format!("{}: {}", self.candidate.name, last.join("\n  "))
     }

@@ -34,9 +34,9 @@ impl Server {
     /// One member of etcd that is a cluster alone.
     pub(super) async fn etcd() -> Result<(Self, String)> {
         for program in ["etcd", "etcdctl"] {
-            need(program, "etcd-server etcd-client")?;
+            require_program(program, "etcd-server etcd-client")?;
         }
-        let (address, peers, data) = (free()?, free()?, TempDir::new()?);
+        let (address, peers, data) = (free_address()?, free_address()?, TempDir::new()?);
         let (clients, peers) = (format!("http://{address}"), format!("http://{peers}"));
         let mut command = Command::new("etcd");
         command
@@ -47,7 +47,7 @@ impl Server {
             .args(["--initial-cluster", &format!("default={peers}")])
             .args(["--logger", "zap", "--log-level", "error"]);
         let server = Self::start(Kind::Etcd, command, address, data).await?;
-        let version = server.ask("version").await?;
+        let version = server.query("version").await?;
         let version: serde_json::Value = serde_json::from_str(&version)?;
         let version = version["etcdserver"].as_str().context("etcd tells no version")?;
         Ok((server, format!("etcd {version}")))
@@ -55,9 +55,9 @@ impl Server {
 
     /// One server of ZooKeeper, with ticks of so many milliseconds.
     pub(super) async fn zookeeper(tick: u32) -> Result<(Self, String)> {
-        need("java", "default-jre-headless")?;
+        require_program("java", "default-jre-headless")?;
         ensure!(Path::new(JAR).exists(), "{JAR} is missing: apt-get install zookeeper");
-        let (address, data) = (free()?, TempDir::new()?);
+        let (address, data) = (free_address()?, TempDir::new()?);
         let settings = data.path().join("zoo.cfg");
         let text = format!(
             "tickTime={tick}\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
@@ -70,9 +70,9 @@ impl Server {
         command.args(["-Xmx256m", "-cp", JAR]);
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(settings);
         let server = Self::start(Kind::Zookeeper, command, address, data).await?;
-        let told = server.ask("srvr").await?;
+        let status = server.query("srvr").await?;
         let version =
-            told.strip_prefix("Zookeeper version: ").context("ZooKeeper tells nothing")?;
+            status.strip_prefix("Zookeeper version: ").context("ZooKeeper tells nothing")?;
         let version = version.split(['-', ',']).next().unwrap_or_default();
         Ok((server, format!("ZooKeeper {version}")))
     }
@@ -89,7 +89,7 @@ impl Server {
         let child = command.spawn().with_context(|| format!("{kind:?} cannot be started"))?;
         let mut server = Self { address, kind, child, _data: data };
         // It says nothing when it is ready, so it is asked.
-        while server.received().await.is_err() {
+        while server.received_count().await.is_err() {
             if let Some(status) = server.child.try_wait()? {
                 bail!("{kind:?} ended at once: {status}");
             }
@@ -100,35 +100,35 @@ impl Server {
 
     /// What it was sent so far by clients: messages of etcd's protocol, packets of ZooKeeper's. To ask ZooKeeper
     /// is one of them.
-    pub(super) async fn received(&self) -> Result<u64> {
-        let sum = match self.kind {
+    pub(super) async fn received_count(&self) -> Result<u64> {
+        let total = match self.kind {
             Kind::Etcd => {
-                let metrics = self.ask("metrics").await?;
-                let counted = metrics
+                let metrics = self.query("metrics").await?;
+                let counts = metrics
                     .lines()
                     .filter(|line| line.starts_with("grpc_server_msg_received_total{"))
                     .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
-                counted.sum::<f64>() as u64
+                counts.sum::<f64>() as u64
             }
             Kind::Zookeeper => {
-                let told = self.ask("srvr").await?;
-                let count = told.lines().find_map(|line| line.strip_prefix("Received: "));
+                let status = self.query("srvr").await?;
+                let count = status.lines().find_map(|line| line.strip_prefix("Received: "));
                 count.context("ZooKeeper counts nothing")?.trim().parse()?
             }
         };
-        Ok(sum)
+        Ok(total)
     }
 
     /// How many of those one call of [`received`](Self::received) adds.
-    pub(super) fn own(&self) -> u64 {
+    pub(super) fn requests_per_count(&self) -> u64 {
         u64::from(self.kind == Kind::Zookeeper)
     }
 
-    async fn ask(&self, what: &str) -> Result<String> {
+    async fn query(&self, path: &str) -> Result<String> {
         let mut stream = TcpStream::connect(self.address).await?;
         let request = match self.kind {
-            Kind::Etcd => format!("GET /{what} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address),
-            Kind::Zookeeper => what.to_owned(),
+            Kind::Etcd => format!("GET /{path} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address),
+            Kind::Zookeeper => path.to_owned(),
         };
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
@@ -143,14 +143,14 @@ impl Server {
     }
 }
 
-fn need(program: &str, packages: &str) -> Result<()> {
+fn require_program(program: &str, packages: &str) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    ensure!(is_there, "`{program}` is missing: apt-get install {packages}");
+    let is_installed = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    ensure!(is_installed, "`{program}` is missing: apt-get install {packages}");
     Ok(())
 }
 
-fn free() -> Result<SocketAddr> {
+fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
@@ -159,9 +159,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_lacks_something_learns_how_to_get_it() {
-        let told = need("surely-not-there", "this-package").unwrap_err().to_string();
-        assert_eq!(told, "`surely-not-there` is missing: apt-get install this-package");
-        assert!(need("sh", "dash").is_ok());
+    fn a_missing_program_is_named_with_its_package() {
+        let message = require_program("surely-not-there", "this-package").unwrap_err().to_string();
+        assert_eq!(message, "`surely-not-there` is missing: apt-get install this-package");
+        assert!(require_program("sh", "dash").is_ok());
     }
 }

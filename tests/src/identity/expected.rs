@@ -47,7 +47,7 @@ pub enum Proof {
 pub(super) type Values = Vec<(&'static str, String)>;
 
 /// All that there is in a request, but for what every HTTP client puts there.
-pub(super) struct Wanted {
+pub(super) struct ExpectedRequest {
     pub method: Method,
     pub path: String,
     pub headers: Values,
@@ -71,14 +71,14 @@ impl Expected {
         }
     }
 
-    pub(super) fn wanted(&self) -> Wanted {
+    pub(super) fn expected_request(&self) -> ExpectedRequest {
         let path = self.path();
         let resource = |version: &str| {
             let mut query = values([("api-version", version), ("resource", AUDIENCE)]);
             query.extend(self.client_id().map(|id| ("client_id", id.to_owned())));
             query
         };
-        let get = |headers, query| Wanted {
+        let get = |headers, query| ExpectedRequest {
             method: Method::GET,
             path: path.clone(),
             headers,
@@ -90,7 +90,7 @@ impl Expected {
             Self::AppService { header, .. } => {
                 get(values([("x-identity-header", header)]), resource("2019-08-01"))
             }
-            Self::Entra { client_id, proof, .. } => Wanted {
+            Self::Entra { client_id, proof, .. } => ExpectedRequest {
                 method: Method::POST,
                 headers: values([("content-type", "application/x-www-form-urlencoded")]),
                 query: Vec::new(),
@@ -132,9 +132,9 @@ impl fmt::Debug for Expected {
             Self::AppService { .. } => "AppService",
             Self::Entra { .. } => "Entra",
         };
-        let mut shown = f.debug_struct(name);
-        shown.field("path", &self.path()).field("client_id", &self.client_id());
-        shown.finish_non_exhaustive()
+        let mut debug = f.debug_struct(name);
+        debug.field("path", &self.path()).field("client_id", &self.client_id());
+        debug.finish_non_exhaustive()
     }
 }
 

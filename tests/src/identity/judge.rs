@@ -1,10 +1,10 @@
 //! Compares a request with the one shape that is taken.
 
-use super::expected::Wanted;
+use super::expected::ExpectedRequest;
 use super::request::{Request, pairs};
 
 /// What HTTP clients put into requests whether or not they are told to.
-const OF_THE_CLIENT: [&str; 9] = [
+const CLIENT_HEADERS: [&str; 9] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -17,56 +17,56 @@ const OF_THE_CLIENT: [&str; 9] = [
 ];
 
 /// Their values are not told.
-const SECRET: [&str; 3] = ["client_assertion", "client_secret", "x-identity-header"];
+const SECRET_FIELDS: [&str; 3] = ["client_assertion", "client_secret", "x-identity-header"];
 
 /// Everything in which the request is not as wanted.
-pub(super) fn judge(wanted: &Wanted, request: &Request) -> Vec<String> {
+pub(super) fn check_request(expected: &ExpectedRequest, request: &Request) -> Vec<String> {
     let mut complaints = Vec::new();
-    if request.method != wanted.method {
-        complaints.push(format!("the method is {}, not {}", request.method, wanted.method));
+    if request.method != expected.method {
+        complaints.push(format!("the method is {}, not {}", request.method, expected.method));
     }
-    if request.path != wanted.path {
-        complaints.push(format!("the path is {}, not {}", request.path, wanted.path));
+    if request.path != expected.path {
+        complaints.push(format!("the path is {}, not {}", request.path, expected.path));
     }
-    let headers = request.headers.iter().filter(|(name, _)| !OF_THE_CLIENT.contains(&&**name));
+    let headers = request.headers.iter().filter(|(name, _)| !CLIENT_HEADERS.contains(&&**name));
     let headers: Vec<_> = headers.cloned().collect();
-    compare("header", &wanted.headers, &headers, &mut complaints);
-    let texts = [("query", &wanted.query, &request.query), ("form", &wanted.form, &request.body)];
-    for (place, wanted, text) in texts {
-        let read = pairs(text);
-        if !read.well_formed {
-            complaints.push(format!("the {place} is not encoded as forms are"));
+    compare("header", &expected.headers, &headers, &mut complaints);
+    let texts = [("query", &expected.query, &request.query), ("form", &expected.form, &request.body)];
+    for (part, expected, text) in texts {
+        let parsed = pairs(text);
+        if !parsed.well_formed {
+            complaints.push(format!("the {part} is not encoded as forms are"));
         }
-        compare(place, wanted, &read.pairs, &mut complaints);
+        compare(part, expected, &parsed.pairs, &mut complaints);
     }
     complaints
 }
 
 fn compare(
-    place: &str,
-    wanted: &[(&str, String)],
+    part: &str,
+    expected: &[(&str, String)],
     sent: &[(String, String)],
     complaints: &mut Vec<String>,
 ) {
-    for (name, value) in wanted {
-        let found: Vec<_> = sent.iter().filter(|(known, _)| known == name).collect();
+    for (name, value) in expected {
+        let found: Vec<_> = sent.iter().filter(|(sent_name, _)| sent_name == name).collect();
         match found.as_slice() {
-            [] => complaints.push(format!("the {place} lacks {name}")),
+            [] => complaints.push(format!("the {part} lacks {name}")),
             [(_, found)] if found == value => {}
-            [_] if SECRET.contains(name) => {
-                complaints.push(format!("the {place} has a wrong {name}"));
+            [_] if SECRET_FIELDS.contains(name) => {
+                complaints.push(format!("the {part} has a wrong {name}"));
             }
             [(_, found)] => {
-                complaints.push(format!("the {place} has {name} {found:?}, not {value:?}"));
+                complaints.push(format!("the {part} has {name} {found:?}, not {value:?}"));
             }
-            several => {
-                complaints.push(format!("the {place} has {name} {} times", several.len()));
+            duplicates => {
+                complaints.push(format!("the {part} has {name} {} times", duplicates.len()));
             }
         }
     }
     for (name, _) in sent {
-        if !wanted.iter().any(|(known, _)| known == name) {
-            complaints.push(format!("the {place} has {name:?}, which nobody knows"));
+        if !expected.iter().any(|(sent_name, _)| sent_name == name) {
+            complaints.push(format!("the {part} has {name:?}, which nobody knows"));
         }
     }
 }

@@ -12,29 +12,29 @@ use tokio_rustls::server::TlsStream;
 
 use crate::Certificates;
 
-pub(super) async fn plain() -> Result<TcpListener> {
+pub(super) async fn listen_plain() -> Result<TcpListener> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
 }
 
 /// Connections whose handshake is over. Those who do not trust the server are not among them.
-pub(super) struct Tls {
+pub(super) struct TlsListener {
     address: SocketAddr,
     connections: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
     acceptor: JoinHandle<()>,
 }
 
-pub(super) async fn tls(certificates: &Certificates) -> Result<Tls> {
+pub(super) async fn listen_tls(certificates: &Certificates) -> Result<TlsListener> {
     let acceptor = TlsAcceptor::from(Arc::new(certificates.server()?));
-    let listener = plain().await?;
+    let listener = listen_plain().await?;
     let address = listener.local_addr()?;
-    let (accepted, connections) = mpsc::channel(1);
+    let (accepted_sender, connections) = mpsc::channel(1);
     let acceptor = tokio::spawn(async move {
         let mut handshakes = JoinSet::new();
         loop {
             // Nobody waits for the handshake of another one.
             tokio::select! {
                 connection = listener.accept() => if let Ok((stream, peer)) = connection {
-                    let (acceptor, accepted) = (acceptor.clone(), accepted.clone());
+                    let (acceptor, accepted) = (acceptor.clone(), accepted_sender.clone());
                     handshakes.spawn(async move {
                         if let Ok(stream) = acceptor.accept(stream).await {
                             let _ = accepted.send((stream, peer)).await;
@@ -45,16 +45,16 @@ pub(super) async fn tls(certificates: &Certificates) -> Result<Tls> {
             }
         }
     });
-    Ok(Tls { address, connections, acceptor })
+    Ok(TlsListener { address, connections, acceptor })
 }
 
-impl Tls {
+impl TlsListener {
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl axum::serve::Listener for Tls {
+impl axum::serve::Listener for TlsListener {
     type Io = TlsStream<TcpStream>;
     type Addr = SocketAddr;
 
@@ -71,7 +71,7 @@ impl axum::serve::Listener for Tls {
     }
 }
 
-impl Drop for Tls {
+impl Drop for TlsListener {
     fn drop(&mut self) {
         self.acceptor.abort();
     }

@@ -40,21 +40,21 @@ const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Endpoint {
     address: SocketAddr,
     scheme: &'static str,
-    book: Arc<Book>,
+    shared: Arc<SharedState>,
     server: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Book {
-    pages: Mutex<Pages>,
+struct SharedState {
+    inner: Mutex<EndpointState>,
     count: watch::Sender<usize>,
 }
 
 #[derive(Debug)]
-struct Pages {
+struct EndpointState {
     expected: Expected,
     script: VecDeque<Reply>,
-    otherwise: Reply,
+    default_reply: Reply,
     requests: Vec<Request>,
     complaints: Vec<String>,
     issued: Vec<Token>,
@@ -76,7 +76,7 @@ impl Endpoint {
     /// # Errors
     /// It cannot listen.
     pub async fn start(expected: Expected) -> Result<Self> {
-        let listener = listen::plain().await?;
+        let listener = listen::listen_plain().await?;
         let address = listener.local_addr()?;
         Ok(Self::serve("http", address, listener, expected))
     }
@@ -86,7 +86,7 @@ impl Endpoint {
     /// # Errors
     /// It cannot listen.
     pub async fn start_tls(expected: Expected, certificates: &Certificates) -> Result<Self> {
-        let listener = listen::tls(certificates).await?;
+        let listener = listen::listen_tls(certificates).await?;
         Ok(Self::serve("https", listener.address(), listener, expected))
     }
 
@@ -94,20 +94,20 @@ impl Endpoint {
     where
         L: axum::serve::Listener<Addr = SocketAddr>,
     {
-        let pages = Pages {
+        let endpoint_state = EndpointState {
             expected,
             script: VecDeque::new(),
-            otherwise: Reply::token(LIFETIME),
+            default_reply: Reply::token(LIFETIME),
             requests: Vec::new(),
             complaints: Vec::new(),
             issued: Vec::new(),
         };
-        let book = Arc::new(Book { pages: Mutex::new(pages), count: watch::Sender::new(0) });
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&book));
+        let shared = Arc::new(SharedState { inner: Mutex::new(endpoint_state), count: watch::Sender::new(0) });
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await;
         });
-        Self { address, scheme, book, server }
+        Self { address, scheme, shared, server }
     }
 
     /// `http://127.0.0.1:PORT`: where IMDS or Entra ID would be.
@@ -119,47 +119,47 @@ impl Endpoint {
     /// Where tokens are asked for: what `IDENTITY_ENDPOINT` holds.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("{}{}", self.origin(), self.book.pages().expected.path())
+        format!("{}{}", self.origin(), self.shared.lock().expected.path())
     }
 
     /// From now on it takes this: another assertion, for example.
-    pub fn expect(&self, expected: Expected) {
-        self.book.pages().expected = expected;
+    pub fn set_expected(&self, expected: Expected) {
+        self.shared.lock().expected = expected;
     }
 
     /// The next requests, as long as they are of the right shape, are answered by these in turn.
-    pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
-        self.book.pages().script.extend(replies);
+    pub fn add_replies(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.shared.lock().script.extend(replies);
     }
 
     /// All requests that nothing is scripted for are answered by this; at first by a token that
     /// is valid for a day.
-    pub fn otherwise(&self, reply: Reply) {
-        self.book.pages().otherwise = reply;
+    pub fn set_default_reply(&self, reply: Reply) {
+        self.shared.lock().default_reply = reply;
     }
 
     /// What was wrong with requests, in the order of their arrival.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
-        self.book.pages().complaints.clone()
+        self.shared.lock().complaints.clone()
     }
 
     /// All requests so far, in the order of their arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
-        self.book.pages().requests.clone()
+        self.shared.lock().requests.clone()
     }
 
     /// The tokens that were given out so far.
     #[must_use]
     pub fn issued(&self) -> Vec<String> {
-        self.book.pages().issued.iter().map(|token| token.0.clone()).collect()
+        self.shared.lock().issued.iter().map(|token| token.0.clone()).collect()
     }
 
     /// Waits until so many requests have arrived. Waits for ever if need be.
     pub async fn wait_for(&self, count: usize) {
-        let mut arrived = self.book.count.subscribe();
-        arrived.wait_for(|arrived| *arrived >= count).await.expect("the endpoint lives");
+        let mut request_count = self.shared.count.subscribe();
+        request_count.wait_for(|request_count| *request_count >= count).await.expect("the endpoint lives");
     }
 }
 
@@ -169,31 +169,31 @@ impl Drop for Endpoint {
     }
 }
 
-impl Book {
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap()
+impl SharedState {
+    fn lock(&self) -> MutexGuard<'_, EndpointState> {
+        self.inner.lock().unwrap()
     }
 }
 
-async fn answer(State(book): State<Arc<Book>>, request: axum::extract::Request) -> Response {
+async fn answer(State(shared): State<Arc<SharedState>>, request: axum::extract::Request) -> Response {
     let request = Request::read(request).await;
     let (expected, reply) = {
-        let mut pages = book.pages();
-        let complaints = judge::judge(&pages.expected.wanted(), &request);
-        pages.requests.push(request);
-        let expected = pages.expected.clone();
+        let mut endpoint_state = shared.lock();
+        let complaints = judge::check_request(&endpoint_state.expected.expected_request(), &request);
+        endpoint_state.requests.push(request);
+        let expected = endpoint_state.expected.clone();
         if !complaints.is_empty() {
             let refusal = reply::refusal(&expected, &complaints);
-            pages.complaints.extend(complaints);
-            book.count.send_modify(|count| *count += 1);
+            endpoint_state.complaints.extend(complaints);
+            shared.count.send_modify(|count| *count += 1);
             return refusal;
         }
-        let reply = pages.script.pop_front().unwrap_or_else(|| pages.otherwise.clone());
+        let reply = endpoint_state.script.pop_front().unwrap_or_else(|| endpoint_state.default_reply.clone());
         (expected, reply)
     };
-    book.count.send_modify(|count| *count += 1);
+    shared.count.send_modify(|count| *count += 1);
     tokio::time::sleep(reply.delay()).await;
     let (response, token) = reply.render(&expected, Utc::now());
-    book.pages().issued.extend(token.map(Token));
+    shared.lock().issued.extend(token.map(Token));
     response
 }

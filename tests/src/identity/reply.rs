@@ -24,14 +24,14 @@ pub struct Reply {
 
 #[derive(Clone, Debug)]
 enum Content {
-    Token { lifetime: Duration, told: Option<Told> },
+    Token { lifetime: Duration, expiry: Option<ExpiryFields> },
     Text(String),
     Error { error: &'static str, code: u32, description: &'static str },
 }
 
 /// How the end of a token is told.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct ExpiryFields {
     expires_in: Option<Spelling>,
     expires_on: Option<Spelling>,
 }
@@ -51,21 +51,21 @@ impl Reply {
     /// ID by `expires_in` as a number.
     #[must_use]
     pub fn token(lifetime: Duration) -> Self {
-        Self::new(200, Content::Token { lifetime, told: None })
+        Self::new(200, Content::Token { lifetime, expiry: None })
     }
 
     /// The token's end is told by `expires_in`, the seconds until then, and by nothing that was
     /// not asked for.
     #[must_use]
     pub fn expires_in(self, spelling: Spelling) -> Self {
-        self.tell(|told| told.expires_in = Some(spelling))
+        self.set_expiry(|expiry| expiry.expires_in = Some(spelling))
     }
 
     /// The token's end is told by `expires_on`, the seconds since 1970, and by nothing that was
     /// not asked for.
     #[must_use]
     pub fn expires_on(self, spelling: Spelling) -> Self {
-        self.tell(|told| told.expires_on = Some(spelling))
+        self.set_expiry(|expiry| expiry.expires_on = Some(spelling))
     }
 
     /// Another answer, with this body.
@@ -101,7 +101,7 @@ impl Reply {
 
     /// Not before so much time has passed.
     #[must_use]
-    pub fn after(self, delay: Duration) -> Self {
+    pub fn delayed_by(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
@@ -109,9 +109,9 @@ impl Reply {
         Self { status, headers: Vec::new(), delay: Duration::ZERO, content }
     }
 
-    fn tell(mut self, what: impl FnOnce(&mut Told)) -> Self {
-        if let Content::Token { told, .. } = &mut self.content {
-            what(told.get_or_insert_default());
+    fn set_expiry(mut self, update: impl FnOnce(&mut ExpiryFields)) -> Self {
+        if let Content::Token { expiry, .. } = &mut self.content {
+            update(expiry.get_or_insert_default());
         }
         self
     }
@@ -126,25 +126,25 @@ impl Reply {
         expected: &Expected,
         now: DateTime<Utc>,
     ) -> (Response, Option<String>) {
-        let (kind, body, token) = match &self.content {
+        let (content_type, body, token) = match &self.content {
             Content::Text(text) => ("text/html", text.clone(), None),
             Content::Error { error, code, description } => {
                 ("application/json", error_body(error, *code, description).to_string(), None)
             }
-            Content::Token { lifetime, told } => {
+            Content::Token { lifetime, expiry } => {
                 let until = now + TimeDelta::from_std(*lifetime).expect("less than centuries");
                 let token = token(AUDIENCE, now - TimeDelta::minutes(5), until);
-                let told = told.unwrap_or_else(|| Told::by(expected));
-                let body = token_body(expected, &token, told.fields(*lifetime, until));
+                let expiry = expiry.unwrap_or_else(|| ExpiryFields::for_service(expected));
+                let body = token_body(expected, &token, expiry.fields(*lifetime, until));
                 ("application/json", body.to_string(), Some(token))
             }
         };
-        (response(self.status, kind, &self.headers, body), token)
+        (response(self.status, content_type, &self.headers, body), token)
     }
 }
 
-impl Told {
-    fn by(expected: &Expected) -> Self {
+impl ExpiryFields {
+    fn for_service(expected: &Expected) -> Self {
         let (number, text) = (Some(Spelling::Number), Some(Spelling::Text));
         match expected {
             Expected::Imds { .. } => Self { expires_in: text, expires_on: text },
@@ -155,26 +155,26 @@ impl Told {
 
     fn fields(self, lifetime: Duration, until: DateTime<Utc>) -> Vec<(&'static str, Value)> {
         let until = u64::try_from(until.timestamp()).expect("after 1970");
-        let all = [
+        let fields = [
             ("expires_in", self.expires_in, lifetime.as_secs()),
             ("expires_on", self.expires_on, until),
         ];
-        let spelt = |spelling, number: u64| match spelling {
+        let spell = |spelling, number: u64| match spelling {
             Spelling::Number => json!(number),
             Spelling::Text => json!(number.to_string()),
         };
-        let told = all.into_iter();
-        told.filter_map(|(name, how, number)| Some((name, spelt(how?, number)))).collect()
+        let field_specs = fields.into_iter();
+        field_specs.filter_map(|(name, spelling, number)| Some((name, spell(spelling?, number)))).collect()
     }
 }
 
-fn token_body(expected: &Expected, token: &str, end: Vec<(&str, Value)>) -> Value {
+fn token_body(expected: &Expected, token: &str, expiry_fields: Vec<(&str, Value)>) -> Value {
     let mut body = json!({ "access_token": token, "token_type": "Bearer" });
     if !matches!(expected, Expected::Entra { .. }) {
         body["resource"] = AUDIENCE.into();
         body["client_id"] = expected.client_id().unwrap_or(SOME_ID).into();
     }
-    for (name, value) in end {
+    for (name, value) in expiry_fields {
         body[name] = value;
     }
     body
@@ -197,18 +197,18 @@ fn error_body(error: &str, code: u32, description: &str) -> Value {
 
 /// The answer to a request that is not of the right shape.
 pub(super) fn refusal(expected: &Expected, complaints: &[String]) -> Response {
-    let why = complaints.join("; ");
+    let description = complaints.join("; ");
     let body = match expected {
-        Expected::Imds { .. } => json!({ "error": "invalid_request", "error_description": why }),
-        Expected::AppService { .. } => json!({ "statusCode": 400, "message": why }),
-        Expected::Entra { .. } => error_body("invalid_request", 900_144, &why),
+        Expected::Imds { .. } => json!({ "error": "invalid_request", "error_description": description }),
+        Expected::AppService { .. } => json!({ "statusCode": 400, "message": description }),
+        Expected::Entra { .. } => error_body("invalid_request", 900_144, &description),
     };
     response(400, "application/json", &[], body.to_string())
 }
 
-fn response(status: u16, kind: &str, more: &[(&str, String)], body: String) -> Response {
-    let mut response = Response::builder().status(status).header("content-type", kind);
-    for (name, value) in more {
+fn response(status: u16, content_type: &str, headers: &[(&str, String)], body: String) -> Response {
+    let mut response = Response::builder().status(status).header("content-type", content_type);
+    for (name, value) in headers {
         response = response.header(*name, value);
     }
     response.body(Body::from(body)).expect("a status and headers")

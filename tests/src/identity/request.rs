@@ -7,13 +7,13 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 
 /// The largest body that is read, in bytes. Assertions are a few thousand.
-const LARGEST: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
 
 /// One request for a token. `Debug` shows names and no values, some of which are secret.
 #[derive(Clone)]
 pub struct Request {
     /// When all of it had arrived.
-    pub at: Instant,
+    pub received_at: Instant,
     /// The method.
     pub method: Method,
     /// The path, as on the wire.
@@ -30,11 +30,11 @@ impl Request {
     pub(super) async fn read(request: axum::extract::Request) -> Self {
         let (head, body) = request.into_parts();
         // One that is too large, or does not end, is judged as what it is not: a form.
-        let body = axum::body::to_bytes(body, LARGEST).await.unwrap_or_else(|_| "…".into());
+        let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap_or_else(|_| "…".into());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = head.headers.iter();
         Self {
-            at: Instant::now(),
+            received_at: Instant::now(),
             method: head.method,
             path: head.uri.path().to_owned(),
             query: head.uri.query().unwrap_or_default().to_owned(),
@@ -49,8 +49,8 @@ impl Request {
     #[must_use]
     pub fn value(&self, name: &str) -> Option<String> {
         let (query, form) = (pairs(&self.query), pairs(&self.body));
-        let all = [&self.headers, &query.pairs, &form.pairs];
-        let found = all.into_iter().flatten().find(|(known, _)| known == name);
+        let sources = [&self.headers, &query.pairs, &form.pairs];
+        let found = sources.into_iter().flatten().find(|(key, _)| key == name);
         found.map(|(_, value)| value.clone())
     }
 }
@@ -81,19 +81,19 @@ pub(super) struct Pairs {
 /// encoded, and a blank is a plus.
 pub(super) fn pairs(text: &str) -> Pairs {
     let parts: Vec<&str> = text.split('&').filter(|_| !text.is_empty()).collect();
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~*+%".contains(&byte);
-    let encoded = |part: &&str| {
-        let whole = part.split('%').skip(1).all(|rest| {
-            rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~*+%".contains(&byte);
+    let is_encoded = |part: &&str| {
+        let escapes_complete = part.split('%').skip(1).all(|escape| {
+            escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
         });
-        let once = part.split_once('=');
-        once.is_some_and(|(name, value)| name.bytes().chain(value.bytes()).all(plain)) && whole
+        let name_and_value = part.split_once('=');
+        name_and_value.is_some_and(|(name, value)| name.bytes().chain(value.bytes()).all(is_plain)) && escapes_complete
     };
-    let decoded =
+    let decode =
         |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pair = |part: &&str| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        (decoded(name), decoded(value))
+        (decode(name), decode(value))
     };
-    Pairs { pairs: parts.iter().map(pair).collect(), well_formed: parts.iter().all(encoded) }
+    Pairs { pairs: parts.iter().map(pair).collect(), well_formed: parts.iter().all(is_encoded) }
 }

@@ -70,16 +70,16 @@ impl FromIterator<Duration> for Spread {
 mod tests {
     use super::*;
 
-    fn of(milliseconds: impl IntoIterator<Item = u64>) -> Spread {
+    fn from_millis(milliseconds: impl IntoIterator<Item = u64>) -> Spread {
         milliseconds.into_iter().map(Duration::from_millis).collect()
     }
 
     #[test]
     fn quantiles_are_durations_that_were_measured() {
-        let spread = of((1..=100).rev());
+        let spread = from_millis((1..=100).rev());
         let quantiles = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| spread.quantile(share).as_millis());
         assert_eq!(quantiles, [1, 50, 90, 99, 100]);
-        assert_eq!(of([7]).median(), Duration::from_millis(7));
-        assert_eq!(of([]).max(), Duration::ZERO);
+        assert_eq!(from_millis([7]).median(), Duration::from_millis(7));
+        assert_eq!(from_millis([]).max(), Duration::ZERO);
     }
 }

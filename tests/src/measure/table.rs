@@ -36,8 +36,8 @@ impl fmt::Display for Table {
             writeln!(f, "|")?;
             if number == 0 {
                 for column in 0..row.len() {
-                    let end = if column == 0 { '-' } else { ':' };
-                    write!(f, "|{}{end}", "-".repeat(width(column) + 1))?;
+                    let alignment = if column == 0 { '-' } else { ':' };
+                    write!(f, "|{}{alignment}", "-".repeat(width(column) + 1))?;
                 }
                 writeln!(f, "|")?;
             }

@@ -13,14 +13,14 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
 use super::Witness;
-use super::mode::{Fate, Mode, Way};
+use super::mode::{ByteOutcome, Mode, Direction};
 
 /// How the service answers when it is busy.
-const BUSY: &[u8] =
+const BUSY_RESPONSE: &[u8] =
     b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\nContent-Length: 0\r\n\r\n";
 
 /// Passes bytes both ways until both sides are done, or until the connection has to go.
-pub(super) async fn connect(
+pub(super) async fn forward_connection(
     mut client: TcpStream,
     to: SocketAddr,
     mut mode: watch::Receiver<Mode>,
@@ -30,26 +30,26 @@ pub(super) async fn connect(
         return reset(&client);
     };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let lossy = AtomicBool::new(false);
+    let has_lost_bytes = AtomicBool::new(false);
     // Nobody can speak on where bytes are missing: when bytes pass again, such a connection is
     // reset, as by a router that has lost its state.
     let is_over =
-        |mode: &Mode| *mode == Mode::Reset || (!mode.cuts_off() && lossy.load(Ordering::Relaxed));
-    let ended = {
+        |mode: &Mode| *mode == Mode::Reset || (!mode.cuts_off() && has_lost_bytes.load(Ordering::Relaxed));
+    let ended_in_order = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         let (to_client, to_server) = (Mutex::new(to_client), Mutex::new(to_server));
-        let there = Pump { to: &to_server, back: &to_client, way: Way::Request, lossy: &lossy };
-        let back = Pump { to: &to_client, back: &to_server, way: Way::Answer, lossy: &lossy };
-        let requests = there.run(from_client, mode.clone(), &*witness);
-        let answers = back.run(from_server, mode.clone(), &|_| {});
+        let request_pump = Pump { forward: &to_server, reverse: &to_client, direction: Direction::Request, has_lost_bytes: &has_lost_bytes };
+        let answer_pump = Pump { forward: &to_client, reverse: &to_server, direction: Direction::Answer, has_lost_bytes: &has_lost_bytes };
+        let requests = request_pump.run(from_client, mode.clone(), &*witness);
+        let answers = answer_pump.run(from_server, mode.clone(), &|_| {});
         tokio::select! {
             biased;
             _ = mode.wait_for(is_over) => false,
             ended = async { tokio::try_join!(requests, answers) } => ended.is_ok(),
         }
     };
-    if !ended {
+    if !ended_in_order {
         reset(&client);
         reset(&server);
     }
@@ -62,11 +62,11 @@ fn reset(stream: &TcpStream) {
 
 /// One way through the proxy.
 struct Pump<'a, 'b> {
-    to: &'a Mutex<WriteHalf<'b>>,
+    forward: &'a Mutex<WriteHalf<'b>>,
     /// Where the bytes come from.
-    back: &'a Mutex<WriteHalf<'b>>,
-    way: Way,
-    lossy: &'a AtomicBool,
+    reverse: &'a Mutex<WriteHalf<'b>>,
+    direction: Direction,
+    has_lost_bytes: &'a AtomicBool,
 }
 
 impl Pump<'_, '_> {
@@ -77,35 +77,35 @@ impl Pump<'_, '_> {
         witness: &(dyn Fn(&[u8]) + Send + Sync),
     ) -> io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
-        let mut lost = false;
+        let mut lost_bytes = false;
         loop {
             let count = from.read(&mut buffer).await?;
             let bytes = &buffer[..count];
-            let fate = mode.borrow_and_update().fate(self.way, bytes);
+            let outcome = mode.borrow_and_update().outcome(self.direction, bytes);
             if count == 0 {
                 // The end of a connection gets lost like all else.
-                if lost || fate == Fate::Lost {
-                    self.lossy.store(true, Ordering::Relaxed);
+                if lost_bytes || outcome == ByteOutcome::Lost {
+                    self.has_lost_bytes.store(true, Ordering::Relaxed);
                     return pending().await;
                 }
-                return self.to.lock().await.shutdown().await;
+                return self.forward.lock().await.shutdown().await;
             }
             witness(bytes);
-            match fate {
-                _ if lost => {}
-                Fate::Lost => {
-                    lost = true;
-                    self.lossy.store(true, Ordering::Relaxed);
+            match outcome {
+                _ if lost_bytes => {}
+                ByteOutcome::Lost => {
+                    lost_bytes = true;
+                    self.has_lost_bytes.store(true, Ordering::Relaxed);
                 }
-                Fate::Pass => self.to.lock().await.write_all(bytes).await?,
-                Fate::Late(late) => {
-                    sleep(late).await;
-                    self.to.lock().await.write_all(bytes).await?;
+                ByteOutcome::Pass => self.forward.lock().await.write_all(bytes).await?,
+                ByteOutcome::Delayed(delay) => {
+                    sleep(delay).await;
+                    self.forward.lock().await.write_all(bytes).await?;
                 }
-                Fate::Slow(pause) => {
-                    trickle(bytes, &mut *self.to.lock().await, pause, &mut mode).await?;
+                ByteOutcome::Trickle(pause) => {
+                    trickle(bytes, &mut *self.forward.lock().await, pause, &mut mode).await?;
                 }
-                Fate::Refused => self.back.lock().await.write_all(BUSY).await?,
+                ByteOutcome::Refused => self.reverse.lock().await.write_all(BUSY_RESPONSE).await?,
             }
         }
     }

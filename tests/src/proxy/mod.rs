@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use connection::connect;
+use connection::forward_connection;
 pub use mode::Mode;
 pub(crate) use mode::writes_metadata;
 
@@ -36,23 +36,23 @@ impl Proxy {
     ///
     /// # Errors
     /// It cannot listen.
-    pub async fn start(to: SocketAddr) -> Result<Self> {
-        Self::start_with(to, |_| {}).await
+    pub async fn start(server_address: SocketAddr) -> Result<Self> {
+        Self::start_with_witness(server_address, |_| {}).await
     }
 
     /// The same. `witness` is called with the bytes of requests, whatever then becomes of them.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub async fn start_with(
-        to: SocketAddr,
+    pub async fn start_with_witness(
+        server_address: SocketAddr,
         witness: impl Fn(&[u8]) + Send + Sync + 'static,
     ) -> Result<Self> {
         let witness: Witness = Arc::new(witness);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let mode = watch::Sender::new(Mode::Pass);
-        let server = tokio::spawn(serve(listener, to, mode.subscribe(), witness));
+        let server = tokio::spawn(serve(listener, server_address, mode.subscribe(), witness));
         Ok(Self { address, mode, server })
     }
 
@@ -61,15 +61,15 @@ impl Proxy {
     ///
     /// # Errors
     /// The connection string is wrong, or it cannot listen.
-    pub async fn of_store(connection_string: &str) -> Result<(Self, String)> {
-        Self::of_store_with(connection_string, |_| {}).await
+    pub async fn for_store(connection_string: &str) -> Result<(Self, String)> {
+        Self::for_store_with_witness(connection_string, |_| {}).await
     }
 
     /// The same. `witness` is called with the bytes of requests, whatever then becomes of them.
     ///
     /// # Errors
     /// As [`of_store`](Self::of_store).
-    pub async fn of_store_with(
+    pub async fn for_store_with_witness(
         connection_string: &str,
         witness: impl Fn(&[u8]) + Send + Sync + 'static,
     ) -> Result<(Self, String)> {
@@ -77,10 +77,10 @@ impl Proxy {
         let account = account.ok().context("this is no connection string")?;
         let origin = account.origin();
         let host = origin.strip_prefix("http://").context("only plain HTTP can be proxied")?;
-        let to = host.parse().context("no address with a port")?;
-        let proxy = Self::start_with(to, witness).await?;
-        let through = connection_string.replace(origin, &format!("http://{}", proxy.address));
-        Ok((proxy, through))
+        let server_address = host.parse().context("no address with a port")?;
+        let proxy = Self::start_with_witness(server_address, witness).await?;
+        let proxied_connection = connection_string.replace(origin, &format!("http://{}", proxy.address));
+        Ok((proxy, proxied_connection))
     }
 
     /// Where it listens.
@@ -90,7 +90,7 @@ impl Proxy {
     }
 
     /// From now on it does this, with connections that exist too.
-    pub fn set(&self, mode: Mode) {
+    pub fn set_mode(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }
 }
@@ -103,19 +103,19 @@ impl Drop for Proxy {
 
 async fn serve(
     listener: TcpListener,
-    to: SocketAddr,
+    server_address: SocketAddr,
     mode: watch::Receiver<Mode>,
     witness: Witness,
 ) {
     let mut connections = JoinSet::new();
-    let mut accepts = mode.clone();
+    let mut accept_mode = mode.clone();
     loop {
-        let Ok(_) = accepts.wait_for(|mode| mode.accepts()).await else { return };
+        let Ok(_) = accept_mode.wait_for(|mode| mode.accepts_connections()).await else { return };
         tokio::select! {
             biased;
-            _ = accepts.wait_for(|mode| !mode.accepts()) => {}
+            _ = accept_mode.wait_for(|mode| !mode.accepts_connections()) => {}
             accepted = listener.accept() => if let Ok((client, _)) = accepted {
-                connections.spawn(connect(client, to, mode.clone(), witness.clone()));
+                connections.spawn(forward_connection(client, server_address, mode.clone(), witness.clone()));
             },
             Some(_) = connections.join_next() => {}
         }

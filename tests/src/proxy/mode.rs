@@ -32,7 +32,7 @@ pub enum Mode {
 
 /// The way that bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// To the store.
     Request,
     /// From the store.
@@ -41,19 +41,19 @@ pub(super) enum Way {
 
 /// What becomes of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ByteOutcome {
     Pass,
-    Late(Duration),
+    Delayed(Duration),
     Lost,
-    Slow(Duration),
+    Trickle(Duration),
     Refused,
 }
 
 /// The start of a request that writes metadata: its first line has that in its query.
 pub(crate) fn writes_metadata(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let in_query = b"comp=metadata".as_slice();
-    line.starts_with(b"PUT ") && line.windows(in_query.len()).any(|part| part == in_query)
+    let query = b"comp=metadata".as_slice();
+    line.starts_with(b"PUT ") && line.windows(query.len()).any(|part| part == query)
 }
 
 /// Returns true for the start of a request with this method, for a path that contains `part`.
@@ -70,26 +70,26 @@ impl Mode {
         matches!(self, Self::Drop | Self::Reset | Self::BlackHole | Self::HalfOpen)
     }
 
-    pub(super) fn accepts(self) -> bool {
+    pub(super) fn accepts_connections(self) -> bool {
         self != Self::BlackHole
     }
 
-    pub(super) fn fate(self, way: Way, bytes: &[u8]) -> Fate {
-        match (self, way) {
-            (Self::Delay(late), Way::Request) => Fate::Late(late),
-            (Self::Drop, Way::Request) | (Self::HalfOpen, Way::Answer) | (Self::BlackHole, _) => {
-                Fate::Lost
+    pub(super) fn outcome(self, direction: Direction, bytes: &[u8]) -> ByteOutcome {
+        match (self, direction) {
+            (Self::Delay(delay), Direction::Request) => ByteOutcome::Delayed(delay),
+            (Self::Drop, Direction::Request) | (Self::HalfOpen, Direction::Answer) | (Self::BlackHole, _) => {
+                ByteOutcome::Lost
             }
-            (Self::Trickle(pause), Way::Answer) => Fate::Slow(pause),
-            (Self::LateAnswers(late), Way::Answer) => Fate::Late(late),
-            (Self::RefuseMetadata, Way::Request) if writes_metadata(bytes) => Fate::Refused,
-            (Self::RefusePlanReads, Way::Request) if is_request(bytes, b"GET ", b".plan") => {
-                Fate::Refused
+            (Self::Trickle(pause), Direction::Answer) => ByteOutcome::Trickle(pause),
+            (Self::LateAnswers(delay), Direction::Answer) => ByteOutcome::Delayed(delay),
+            (Self::RefuseMetadata, Direction::Request) if writes_metadata(bytes) => ByteOutcome::Refused,
+            (Self::RefusePlanReads, Direction::Request) if is_request(bytes, b"GET ", b".plan") => {
+                ByteOutcome::Refused
             }
-            (Self::RefuseSigns, Way::Request) if is_request(bytes, b"PUT ", b".member.") => {
-                Fate::Refused
+            (Self::RefuseSigns, Direction::Request) if is_request(bytes, b"PUT ", b".member.") => {
+                ByteOutcome::Refused
             }
-            _ => Fate::Pass,
+            _ => ByteOutcome::Pass,
         }
     }
 }
@@ -98,13 +98,13 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pass => f.write_str("pass"),
-            Self::Delay(late) => write!(f, "delay {late:?}"),
+            Self::Delay(delay) => write!(f, "delay {delay:?}"),
             Self::Drop => f.write_str("drop"),
             Self::Reset => f.write_str("reset"),
             Self::BlackHole => f.write_str("black hole"),
             Self::HalfOpen => f.write_str("half-open"),
             Self::Trickle(pause) => write!(f, "trickle {pause:?}"),
-            Self::LateAnswers(late) => write!(f, "answers {late:?} late"),
+            Self::LateAnswers(delay) => write!(f, "answers {delay:?} late"),
             Self::RefuseMetadata => f.write_str("refuse metadata"),
             Self::RefusePlanReads => f.write_str("refuse reads of the plan"),
             Self::RefuseSigns => f.write_str("refuse signs of life"),

@@ -8,38 +8,38 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tenure_store::sas::{Scope, Terms};
+use tenure_store::sas::{Scope, SasParameters};
 use tenure_store::{KeyName, Verb};
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, Credential, Front, Instead, Outsider, Store, asks, needs};
+use tenure_tests::{Access, Credential, Front, Override, Outsider, Store, operation_name, needs};
 use tokio::process::Command;
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 const CONTAINER: &str = "checked";
 const ELECTION: &str = "checked/report";
 
-fn command(access: &Access, more: &[&str]) -> Command {
+fn command(access: &Access, extra_args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(["check", ELECTION]).args(more).stdin(Stdio::null());
-    access.give(&mut command);
+    command.args(["check", ELECTION]).args(extra_args).stdin(Stdio::null());
+    access.apply(&mut command);
     command
 }
 
 /// Its exit code, and what it said.
-struct Told {
+struct CheckResult {
     code: Option<i32>,
     json: Value,
     text: String,
 }
 
-impl Told {
-    fn of(output: &Output, access: &Access) -> Self {
+impl CheckResult {
+    fn from_output(output: &Output, access: &Access) -> Self {
         let text = format!(
             "{}{}",
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
         );
-        assert!(!access.is_told_by(&text), "a secret is shown: {text}");
+        assert!(!access.leaks_in(&text), "a secret is shown: {text}");
         let json = serde_json::from_slice(&output.stdout).unwrap_or_default();
         Self { code: output.status.code(), json, text }
     }
@@ -49,145 +49,145 @@ impl Told {
     }
 
     /// The verdict on a check, and its text.
-    fn of_check(&self, check: &str) -> (&str, &str) {
-        let found = self.findings().iter().find(|finding| finding["check"] == check);
-        let found = found.unwrap_or_else(|| panic!("no {check}: {}", self.text));
-        (found["verdict"].as_str().unwrap(), found["detail"].as_str().unwrap())
+    fn finding(&self, check: &str) -> (&str, &str) {
+        let matching = self.findings().iter().find(|finding| finding["check"] == check);
+        let matching = matching.unwrap_or_else(|| panic!("no {check}: {}", self.text));
+        (matching["verdict"].as_str().unwrap(), matching["detail"].as_str().unwrap())
     }
 
     /// The checks that are not all right.
-    fn others(&self) -> Vec<&str> {
+    fn failed_checks(&self) -> Vec<&str> {
         let findings = self.findings().iter().filter(|finding| finding["verdict"] != "ok");
         findings.map(|finding| finding["check"].as_str().unwrap()).collect()
     }
 }
 
-async fn examine(access: &Access) -> Told {
-    let output = tokio::time::timeout(SOON, command(access, &["--json"]).output());
-    Told::of(&output.await.unwrap().unwrap(), access)
+async fn examine(access: &Access) -> CheckResult {
+    let output = tokio::time::timeout(TIMEOUT, command(access, &["--json"]).output());
+    CheckResult::from_output(&output.await.unwrap().unwrap(), access)
 }
 
 async fn with_container(front: &Front) -> String {
-    let known = front.connection_string();
-    Outsider::new(&known, ELECTION).create_container().await.unwrap();
-    known
+    let connection_string = front.connection_string();
+    Outsider::new(&connection_string, ELECTION).create_container().await.unwrap();
+    connection_string
 }
 
-fn sas(known: &str, permissions: &str) -> Access {
-    Access::with(with_sas(known, Scope::Container(CONTAINER.to_owned()), permissions))
+fn sas(connection_string: &str, permissions: &str) -> Access {
+    Access::from_connection_string(with_sas(connection_string, Scope::Container(CONTAINER.to_owned()), permissions))
 }
 
 /// Blobs that were made and not deleted.
-fn left(front: &Front) -> Vec<String> {
-    front.with(|service| {
-        let mut left = Vec::new();
+fn leftover_blobs(front: &Front) -> Vec<String> {
+    front.with_service(|service| {
+        let mut leftover = Vec::new();
         for entry in service.log().entries() {
             match (entry.verb, entry.status) {
-                (Verb::PutBlob, 201) => left.push(entry.blob.clone()),
-                (Verb::DeleteBlob, 202) => left.retain(|blob| *blob != entry.blob),
+                (Verb::PutBlob, 201) => leftover.push(entry.blob.clone()),
+                (Verb::DeleteBlob, 202) => leftover.retain(|blob| *blob != entry.blob),
                 _ => {}
             }
         }
-        left
+        leftover
     })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_is_well_with_a_key_and_nothing_is_left_or_touched() {
+async fn check_with_key_passes_and_leaves_no_blobs() {
     let front = Front::start().await.unwrap();
-    let access = Access::with(front.connection_string());
-    let told = examine(&access).await;
-    assert_eq!((told.code, told.others()), (Some(0), vec![]), "{}", told.text);
-    assert_eq!(told.json["verdict"], "ok");
-    assert!(told.of_check("create container").1.contains("is kept"), "{}", told.text);
-    assert_eq!(told.of_check("account").1, "Standard_LRS, StorageV2");
-    let again = examine(&access).await;
-    assert_eq!((again.code, again.others()), (Some(0), vec![]), "{}", again.text);
-    assert_eq!(left(&front), [""; 0]);
-    let touched = front.with(|service| {
-        let of_election = service.log().entries().filter(|entry| entry.blob == "report");
-        of_election.filter(|entry| entry.verb != Verb::HeadBlob).count()
+    let access = Access::from_connection_string(front.connection_string());
+    let result = examine(&access).await;
+    assert_eq!((result.code, result.failed_checks()), (Some(0), vec![]), "{}", result.text);
+    assert_eq!(result.json["verdict"], "ok");
+    assert!(result.finding("create container").1.contains("is kept"), "{}", result.text);
+    assert_eq!(result.finding("account").1, "Standard_LRS, StorageV2");
+    let second = examine(&access).await;
+    assert_eq!((second.code, second.failed_checks()), (Some(0), vec![]), "{}", second.text);
+    assert_eq!(leftover_blobs(&front), [""; 0]);
+    let touched = front.with_service(|service| {
+        let election_entries = service.log().entries().filter(|entry| entry.blob == "report");
+        election_entries.filter(|entry| entry.verb != Verb::HeadBlob).count()
     });
     assert_eq!(touched, 0, "the election's own blob is only looked at");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_get_a_line_for_each_check_and_what_it_comes_to() {
+async fn text_output_has_a_line_per_check_and_a_verdict() {
     let front = Front::start().await.unwrap();
-    let access = Access::with(front.connection_string());
+    let access = Access::from_connection_string(front.connection_string());
     let output = command(&access, &[]).output().await.unwrap();
-    let told = Told::of(&output, &access);
-    let lines: Vec<_> = told.text.lines().collect();
-    assert_eq!(lines[0], ELECTION, "{}", told.text);
+    let result = CheckResult::from_output(&output, &access);
+    let lines: Vec<_> = result.text.lines().collect();
+    assert_eq!(lines[0], ELECTION, "{}", result.text);
     let first = lines.iter().position(|line| line.starts_with("ok       connection        "));
-    assert_eq!(lines[first.unwrap() - 1], "", "{}", told.text);
+    assert_eq!(lines[first.unwrap() - 1], "", "{}", result.text);
     assert!(
         lines.last().unwrap().ends_with("ok: a candidate can lead from this machine"),
         "{}",
-        told.text
+        result.text
     );
-    assert!(!told.text.contains('\u{1b}'), "no control codes in a pipe");
+    assert!(!result.text.contains('\u{1b}'), "no control codes in a pipe");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sas_is_judged_by_what_it_permits() {
+async fn sas_findings_follow_its_permissions() {
     let front = Front::start().await.unwrap();
-    let known = with_container(&front).await;
+    let connection_string = with_container(&front).await;
     // It expires in an hour, which is soon.
-    let all = examine(&sas(&known, "rcwd")).await;
-    assert_eq!((all.code, all.others()), (Some(1), vec!["credential"]), "{}", all.text);
-    assert!(all.of_check("credential").1.contains("which is soon"), "{}", all.text);
-    assert_eq!(left(&front), [""; 0]);
+    let all = examine(&sas(&connection_string, "rcwd")).await;
+    assert_eq!((all.code, all.failed_checks()), (Some(1), vec!["credential"]), "{}", all.text);
+    assert!(all.finding("credential").1.contains("which is soon"), "{}", all.text);
+    assert_eq!(leftover_blobs(&front), [""; 0]);
 
     for _ in 0..2 {
-        let no_delete = examine(&sas(&known, "rcw")).await;
-        assert_eq!(no_delete.others(), ["credential"], "{}", no_delete.text);
-        assert!(no_delete.of_check("delete blob").1.contains("checked/report.check stays"));
-        assert_eq!(left(&front), ["report.check"]);
+        let no_delete = examine(&sas(&connection_string, "rcw")).await;
+        assert_eq!(no_delete.failed_checks(), ["credential"], "{}", no_delete.text);
+        assert!(no_delete.finding("delete blob").1.contains("checked/report.check stays"));
+        assert_eq!(leftover_blobs(&front), ["report.check"]);
     }
-    for (permissions, lacks) in [("rc", "writing (w)"), ("cw", "reading (r)")] {
-        let told = examine(&sas(&known, permissions)).await;
-        assert_eq!(told.code, Some(2));
+    for (permissions, missing) in [("rc", "writing (w)"), ("cw", "reading (r)")] {
+        let result = examine(&sas(&connection_string, permissions)).await;
+        assert_eq!(result.code, Some(2));
         assert!(
-            told.text.contains("does not permit") && told.text.contains(lacks),
+            result.text.contains("does not permit") && result.text.contains(missing),
             "{}",
-            told.text
+            result.text
         );
     }
     let scope = Scope::Blob { container: CONTAINER.to_owned(), blob: "report".to_owned() };
-    let one = examine(&Access::with(with_sas(&known, scope, "rw"))).await;
+    let one = examine(&Access::from_connection_string(with_sas(&connection_string, scope, "rw"))).await;
     assert_eq!(one.code, Some(1), "{}", one.text);
-    assert_eq!(one.of_check("permissions").0, "unknown");
+    assert_eq!(one.finding("permissions").0, "unknown");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sas_that_cannot_make_the_container_or_has_expired_fails() {
+async fn sas_without_container_rights_or_expired_fails() {
     let front = Front::start().await.unwrap();
-    let known = front.connection_string();
+    let connection_string = front.connection_string();
     let objects = Scope::Account { services: "b".into(), types: "o".into() };
-    let told = examine(&Access::with(with_sas(&known, objects, "rwdc"))).await;
-    assert_eq!(told.code, Some(2), "{}", told.text);
-    let (verdict, detail) = told.of_check("create container");
+    let result = examine(&Access::from_connection_string(with_sas(&connection_string, objects, "rwdc"))).await;
+    assert_eq!(result.code, Some(2), "{}", result.text);
+    let (verdict, detail) = result.finding("create container");
     assert_eq!(verdict, "failed");
     assert!(detail.contains("the container checked is missing: create it"), "{detail}");
 
-    let terms = Terms::new(
+    let terms = SasParameters::new(
         Scope::Container(CONTAINER.to_owned()),
         "rcwd",
         Utc::now() - TimeDelta::minutes(1),
     );
-    let token = front.with(|service| service.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
-    let origin = known.split(';').find_map(|part| part.strip_prefix("BlobEndpoint=")).unwrap();
-    let told = examine(&Access::with(token.connection_string(origin))).await;
-    assert_eq!(told.code, Some(2), "{}", told.text);
-    assert_eq!(told.of_check("credential").0, "failed");
-    assert!(told.of_check("credential").1.contains("has expired"), "{}", told.text);
-    assert_eq!(told.of_check("read blob").0, "failed");
+    let token = front.with_service(|service| service.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
+    let origin = connection_string.split(';').find_map(|part| part.strip_prefix("BlobEndpoint=")).unwrap();
+    let result = examine(&Access::from_connection_string(token.connection_string(origin))).await;
+    assert_eq!(result.code, Some(2), "{}", result.text);
+    assert_eq!(result.finding("credential").0, "failed");
+    assert!(result.finding("credential").1.contains("has expired"), "{}", result.text);
+    assert_eq!(result.finding("read blob").0, "failed");
 }
 
 /// What a role that lacks an action cannot do. The names are those of the checks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_permission_that_lacks_is_named() {
+async fn missing_permission_is_named() {
     for (verb, check, action) in [
         ("look", "read blob", "containers/blobs/read"),
         ("create-blob", "create blob", "containers/blobs/write"),
@@ -199,144 +199,144 @@ async fn each_permission_that_lacks_is_named() {
         ("break", "break lease", "containers/blobs/write"),
     ] {
         let front = Front::start().await.unwrap();
-        let access = Access::with(with_container(&front).await);
-        front.set(move |request| {
-            (asks(request) == verb).then_some(Instead::Code(403, "AuthorizationPermissionMismatch"))
+        let access = Access::from_connection_string(with_container(&front).await);
+        front.set_rule(move |request| {
+            (operation_name(request) == verb).then_some(Override::Error(403, "AuthorizationPermissionMismatch"))
         });
-        let told = examine(&access).await;
-        assert_eq!(told.code, Some(2), "{verb}: {}", told.text);
-        let (verdict, detail) = told.of_check(check);
+        let result = examine(&access).await;
+        assert_eq!(result.code, Some(2), "{verb}: {}", result.text);
+        let (verdict, detail) = result.finding(check);
         assert_eq!(verdict, "failed", "{verb}");
         assert!(detail.contains(action), "{verb}: {detail}");
-        assert_eq!(left(&front), [""; 0], "{verb}: {}", told.text);
+        assert_eq!(leftover_blobs(&front), [""; 0], "{verb}: {}", result.text);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn somebody_who_interrupts_it_leaves_nothing_behind() {
+async fn interrupted_check_removes_its_blob() {
     let front = Front::start().await.unwrap();
-    let access = Access::with(with_container(&front).await);
-    let (made, mut seen) = tokio::sync::watch::channel(false);
-    front.set(move |request| {
+    let access = Access::from_connection_string(with_container(&front).await);
+    let (created_tx, mut created_rx) = tokio::sync::watch::channel(false);
+    front.set_rule(move |request| {
         // The blob is there by now.
-        if asks(request) == "acquire" {
-            made.send_replace(true);
+        if operation_name(request) == "acquire" {
+            created_tx.send_replace(true);
             // It is not through before it is interrupted.
-            return Some(Instead::Nothing);
+            return Some(Override::Nothing);
         }
         None
     });
     let mut command = command(&access, &["--json", "--request-timeout", "5s"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = command.spawn().unwrap();
-    seen.wait_for(|made| *made).await.unwrap();
+    created_rx.wait_for(|created| *created).await.unwrap();
     let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
     kill_process(id, Signal::INT).unwrap();
-    let output = tokio::time::timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
-    let told = Told::of(&output, &access);
-    assert_eq!(told.of_check("delete blob").0, "ok", "{}", told.text);
-    assert_eq!(told.code, Some(130), "{}", told.text);
-    assert_eq!(left(&front), [""; 0]);
+    let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
+    let result = CheckResult::from_output(&output, &access);
+    assert_eq!(result.finding("delete blob").0, "ok", "{}", result.text);
+    assert_eq!(result.code, Some(130), "{}", result.text);
+    assert_eq!(leftover_blobs(&front), [""; 0]);
 }
 
 #[tokio::test]
-async fn wrong_settings_are_told_and_nothing_is_sent() {
+async fn wrong_settings_are_reported_before_any_request() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    let access = Access::with(format!(
+    let access = Access::from_connection_string(format!(
         "AccountName=silent;AccountKey=c2lsZW50;BlobEndpoint=http://{address}/silent"
     ));
     let mut command = command(&access, &["--request-timeout", "1h"]);
-    let told = Told::of(&command.env("TENURE_LEASE", "5s").output().await.unwrap(), &access);
-    assert_eq!(told.code, Some(2));
-    for said in ["--request-timeout 1h", "TENURE_LEASE", "nothing was sent"] {
-        assert!(told.text.contains(said), "{}", told.text);
+    let result = CheckResult::from_output(&command.env("TENURE_LEASE", "5s").output().await.unwrap(), &access);
+    assert_eq!(result.code, Some(2));
+    for expected in ["--request-timeout 1h", "TENURE_LEASE", "nothing was sent"] {
+        assert!(result.text.contains(expected), "{}", result.text);
     }
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 /// What failover needs is told always, and a failure where that is asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_account_that_is_no_place_for_failover_is_told() {
+async fn account_unfit_for_failover_is_reported() {
     let front = Front::start().await.unwrap();
-    let known = with_container(&front).await;
+    let connection_string = with_container(&front).await;
     // Its signature does not cover the condition, as that of the key does.
-    let access = sas(&known, "rcwd");
+    let access = sas(&connection_string, "rcwd");
     for (failover, verdict, code) in
         [(&[][..], "warning", 1), (&["--failover", "3s"][..], "failed", 2)]
     {
-        let told = async || {
-            let more: Vec<_> = [failover, &["--json"]].concat();
-            let output = command(&access, &more).output();
-            Told::of(&tokio::time::timeout(SOON, output).await.unwrap().unwrap(), &access)
+        let run_check = async || {
+            let args: Vec<_> = [failover, &["--json"]].concat();
+            let output = command(&access, &args).output();
+            CheckResult::from_output(&tokio::time::timeout(TIMEOUT, output).await.unwrap().unwrap(), &access)
         };
-        front.set(|_| Some(Instead::Versioned));
-        let versioned = told().await;
-        let (found, detail) = versioned.of_check("versioning");
-        assert_eq!((versioned.code, found), (Some(code), verdict), "{}", versioned.text);
+        front.set_rule(|_| Some(Override::Versioned));
+        let versioned = run_check().await;
+        let (actual_verdict, detail) = versioned.finding("versioning");
+        assert_eq!((versioned.code, actual_verdict), (Some(code), verdict), "{}", versioned.text);
         assert!(detail.contains("--failover"), "{detail}");
-        assert_eq!(versioned.of_check("conditional break").0, "ok", "{}", versioned.text);
+        assert_eq!(versioned.finding("conditional break").0, "ok", "{}", versioned.text);
 
-        front.set(|request| (asks(request) == "break").then_some(Instead::Unconditional));
-        let unconditional = told().await;
-        let (found, detail) = unconditional.of_check("conditional break");
-        assert_eq!((unconditional.code, found), (Some(code), verdict), "{}", unconditional.text);
+        front.set_rule(|request| (operation_name(request) == "break").then_some(Override::Unconditional));
+        let unconditional = run_check().await;
+        let (actual_verdict, detail) = unconditional.finding("conditional break");
+        assert_eq!((unconditional.code, actual_verdict), (Some(code), verdict), "{}", unconditional.text);
         assert!(detail.contains("If-Match does not reach the service"), "{detail}");
-        assert_eq!(unconditional.of_check("versioning").0, "ok", "{}", unconditional.text);
-        assert_eq!(left(&front), [""; 0]);
+        assert_eq!(unconditional.finding("versioning").0, "ok", "{}", unconditional.text);
+        assert_eq!(leftover_blobs(&front), [""; 0]);
     }
 }
 
-async fn azurite_is_known_for_what_it_is() {
+async fn azurite_is_recognised_as_emulator() {
     let store = Store::azurite().await.unwrap();
-    let known = store.connection_string();
-    Outsider::new(&known, ELECTION).create_container().await.unwrap();
-    for access in [Access::with(&known), sas(&known, "rcwd"), sas(&known, "rcw")] {
-        let told = examine(&access).await;
+    let connection_string = store.connection_string();
+    Outsider::new(&connection_string, ELECTION).create_container().await.unwrap();
+    for access in [Access::from_connection_string(&connection_string), sas(&connection_string, "rcwd"), sas(&connection_string, "rcw")] {
+        let result = examine(&access).await;
         // That a SAS expires in an hour is a warning; that this is an emulator is none to fail for.
-        let expires = told.of_check("credential").0 == "warning";
-        assert_eq!(told.code, Some(i32::from(expires)), "{}", told.text);
-        let others = if expires { vec!["credential", "emulator"] } else { vec!["emulator"] };
-        assert_eq!(told.others(), others, "{}", told.text);
-        assert!(told.of_check("emulator").1.contains("Azurite-Blob/"), "{}", told.text);
-        let failed = told.findings().iter().filter(|finding| finding["verdict"] == "failed");
-        assert_eq!(failed.count(), 0, "{}", told.text);
+        let expires = result.finding("credential").0 == "warning";
+        assert_eq!(result.code, Some(i32::from(expires)), "{}", result.text);
+        let expected_checks = if expires { vec!["credential", "emulator"] } else { vec!["emulator"] };
+        assert_eq!(result.failed_checks(), expected_checks, "{}", result.text);
+        assert!(result.finding("emulator").1.contains("Azurite-Blob/"), "{}", result.text);
+        let failed = result.findings().iter().filter(|finding| finding["verdict"] == "failed");
+        assert_eq!(failed.count(), 0, "{}", result.text);
         for check in ["exclusion", "conditions", "renew lease", "break lease", "delete blob"] {
-            assert_eq!(told.of_check(check).0, "ok", "{check}: {}", told.text);
+            assert_eq!(result.finding(check).0, "ok", "{check}: {}", result.text);
         }
         // What failover needs.
         for check in ["conditional break", "versioning"] {
-            assert_eq!(told.of_check(check).0, "ok", "{check}: {}", told.text);
+            assert_eq!(result.finding(check).0, "ok", "{check}: {}", result.text);
         }
     }
-    let wrong = Credential::SharedKey.wrong_access(&known, CONTAINER);
-    let told = examine(&wrong).await;
-    assert_eq!(told.code, Some(2), "{}", told.text);
-    assert!(told.of_check("read blob").1.contains("account key"), "{}", told.text);
+    let wrong = Credential::SharedKey.wrong_access(&connection_string, CONTAINER);
+    let result = examine(&wrong).await;
+    assert_eq!(result.code, Some(2), "{}", result.text);
+    assert!(result.finding("read blob").1.contains("account key"), "{}", result.text);
 }
 
-needs!(Node => async fn azurite_is_known_for_what_it_is);
+needs!(Node => async fn azurite_is_recognised_as_emulator);
 
-async fn over_tls_it_says_who_is_not_trusted_and_tokens_are_tried_too() {
+async fn check_over_tls_names_untrusted_server_and_accepts_tokens() {
     let store = Store::azurite_tls().await.unwrap();
-    let known = store.connection_string();
+    let connection_string = store.connection_string();
     let ca = store.ca_file();
     for credential in [Credential::SharedKey, Credential::Bearer, Credential::AccountSas] {
-        let access = credential.access(&known, CONTAINER).trusting(ca.clone());
-        let told = examine(&access).await;
-        let expires = told.of_check("credential").0 == "warning";
-        assert_eq!(told.code, Some(i32::from(expires)), "{credential:?}: {}", told.text);
-        let (verdict, detail) = told.of_check("connection");
+        let access = credential.access(&connection_string, CONTAINER).trusting(ca.clone());
+        let result = examine(&access).await;
+        let expires = result.finding("credential").0 == "warning";
+        assert_eq!(result.code, Some(i32::from(expires)), "{credential:?}: {}", result.text);
+        let (verdict, detail) = result.finding("connection");
         assert_eq!(verdict, "ok");
         assert!(detail.contains(", TLS "), "{detail}");
-        assert_eq!(told.of_check("renew lease").0, "ok", "{credential:?}: {}", told.text);
+        assert_eq!(result.finding("renew lease").0, "ok", "{credential:?}: {}", result.text);
     }
-    let told = examine(&Access::with(&known)).await;
-    assert_eq!(told.code, Some(2), "{}", told.text);
-    let (verdict, detail) = told.of_check("connection");
+    let result = examine(&Access::from_connection_string(&connection_string)).await;
+    assert_eq!(result.code, Some(2), "{}", result.text);
+    let (verdict, detail) = result.finding("connection");
     assert_eq!(verdict, "failed");
     assert!(detail.contains("--ca-file"), "{detail}");
 }
 
-needs!(Node => async fn over_tls_it_says_who_is_not_trusted_and_tokens_are_tried_too);
+needs!(Node => async fn check_over_tls_names_untrusted_server_and_accepts_tokens);

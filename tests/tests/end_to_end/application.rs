@@ -10,7 +10,7 @@ use chrono::DateTime;
 use serde_json::Value;
 use tempfile::TempDir;
 use tenure_tests::{
-    Access, Candidate, Front, Group, Instead, Line, Mode, Proxy, Sink, Store, needs,
+    Access, Candidate, Front, Group, Override, Line, Mode, Proxy, Sink, Store, needs,
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use crate::PROGRAM;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 struct Stage {
     store: Store,
@@ -39,82 +39,82 @@ impl Stage {
     }
 
     /// The program with these arguments, for this election.
-    fn command(&self, what: &str, name: &str, access: &Access, more: &[&str]) -> Command {
+    fn command(&self, subcommand: &str, name: &str, access: &Access, extra_args: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.args([what, "--log", "json", "--name", name, "--listen", "127.0.0.1:0"]);
-        command.args([&self.group.election]).args(more);
-        access.give(&mut command);
+        command.args([subcommand, "--log", "json", "--name", name, "--listen", "127.0.0.1:0"]);
+        command.args([&self.group.election]).args(extra_args);
+        access.apply(&mut command);
         command
     }
 
     /// A candidate whose work is an application's.
-    async fn candidate(&self, name: &str, more: &[&str]) -> Shown {
-        self.candidate_by(name, &self.group.access, more).await
+    async fn candidate(&self, name: &str, extra_args: &[&str]) -> ListeningProcess {
+        self.candidate_with_access(name, &self.group.access, extra_args).await
     }
 
-    async fn candidate_by(&self, name: &str, access: &Access, more: &[&str]) -> Shown {
-        let all = [&["--no-work", "--poll", "1s"], more].concat();
-        Shown::start(name, self.command("run", name, access, &all)).await
+    async fn candidate_with_access(&self, name: &str, access: &Access, extra_args: &[&str]) -> ListeningProcess {
+        let args = [&["--no-work", "--poll", "1s"], extra_args].concat();
+        ListeningProcess::start(name, self.command("run", name, access, &args)).await
     }
 
-    async fn observer(&self, access: &Access, more: &[&str]) -> Shown {
-        Shown::start("olga", self.command("observe", "olga", access, more)).await
+    async fn observer(&self, access: &Access, extra_args: &[&str]) -> ListeningProcess {
+        ListeningProcess::start("olga", self.command("observe", "olga", access, extra_args)).await
     }
 }
 
 /// A process that answers.
-struct Shown {
+struct ListeningProcess {
     process: Candidate,
-    at: String,
+    address: String,
 }
 
-impl Shown {
+impl ListeningProcess {
     async fn start(name: &str, command: Command) -> Self {
         let process = Candidate::spawn(name, command).unwrap();
-        let listens =
+        let is_listening =
             |line: &Line| line.event["detail"].as_str().unwrap_or("").starts_with("listening");
-        let line = process.line("address", 0, SOON, listens).await;
+        let line = process.line("address", 0, TIMEOUT, is_listening).await;
         let at = line.event["detail"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-        Self { process, at }
+        Self { process, address: at }
     }
 
     /// What it answers to `/leader`.
-    async fn asked(&self) -> Value {
-        leader(&self.at, "").await.1
+    async fn leader_status(&self) -> Value {
+        get_leader(&self.address, "").await.1
     }
 
     /// The first answer that is as wanted.
-    async fn says(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let asked = async {
+    async fn wait_for_status(&self, predicate: impl Fn(&Value) -> bool) -> Value {
+        let polling = async {
             loop {
-                let told = self.asked().await;
-                if wanted(&told) {
-                    return told;
+                let status = self.leader_status().await;
+                if predicate(&status) {
+                    return status;
                 }
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        let told = timeout(SOON, asked).await;
-        told.unwrap_or_else(|_| panic!("{}", self.process.transcript()))
+        let status = timeout(TIMEOUT, polling).await;
+        status.unwrap_or_else(|_| panic!("{}", self.process.transcript()))
     }
 
     /// Waits until it says that it leads; the term.
-    async fn leads(&self) -> u64 {
-        self.says(|told| told["leading"] == true).await["leader"]["term"].as_u64().unwrap()
+    async fn wait_until_leading(&self) -> u64 {
+        self.wait_for_status(|status| status["leading"] == true).await["leader"]["term"].as_u64().unwrap()
     }
 
     /// Waits until it says that the candidate of this name leads; the term.
-    async fn follows(&self, name: &str) -> u64 {
-        let told = self.says(|told| told["leader"]["name"] == name).await;
-        assert_eq!(told["leading"], false, "{told}");
-        assert_eq!((&told["valid_for_ms"], &told["valid_until"]), (&Value::Null, &Value::Null));
-        told["leader"]["term"].as_u64().unwrap()
+    async fn wait_until_following(&self, name: &str) -> u64 {
+        let status = self.wait_for_status(|status| status["leader"]["name"] == name).await;
+        assert_eq!(status["leading"], false, "{status}");
+        assert_eq!((&status["valid_for_ms"], &status["valid_until"]), (&Value::Null, &Value::Null));
+        status["leader"]["term"].as_u64().unwrap()
     }
 }
 
 /// The status and the body of `/leader`.
-async fn leader(at: &str, query: &str) -> (u16, Value) {
-    let mut stream = TcpStream::connect(at).await.unwrap();
+async fn get_leader(address: &str, query: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let request =
         format!("GET /leader{query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -129,151 +129,151 @@ async fn leader(at: &str, query: &str) -> (u16, Value) {
 struct Stream(BufReader<TcpStream>);
 
 impl Stream {
-    async fn of(shown: &Shown) -> Self {
-        let mut stream = TcpStream::connect(&shown.at).await.unwrap();
+    async fn open(candidate: &ListeningProcess) -> Self {
+        let mut stream = TcpStream::connect(&candidate.address).await.unwrap();
         stream.write_all(b"GET /watch HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         Self(BufReader::new(stream))
     }
 
     /// The first event from here on that is as wanted.
-    async fn tells(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let read = async {
+    async fn next_event(&mut self, predicate: impl Fn(&Value) -> bool) -> Value {
+        let reading = async {
             loop {
                 let mut line = String::new();
                 assert!(self.0.read_line(&mut line).await.unwrap() > 0, "the stream has ended");
                 let Some(data) = line.strip_prefix("data: ") else { continue };
-                let told: Value = serde_json::from_str(data).unwrap();
-                assert_eq!(told["version"], 1);
-                if wanted(&told) {
-                    return told;
+                let event: Value = serde_json::from_str(data).unwrap();
+                assert_eq!(event["version"], 1);
+                if predicate(&event) {
+                    return event;
                 }
             }
         };
-        timeout(SOON, read).await.unwrap()
+        timeout(TIMEOUT, reading).await.unwrap()
     }
 }
 
-fn valid_until(told: &Value) -> SystemTime {
-    DateTime::parse_from_rfc3339(told["valid_until"].as_str().unwrap()).unwrap().into()
+fn valid_until(status: &Value) -> SystemTime {
+    DateTime::parse_from_rfc3339(status["valid_until"].as_str().unwrap()).unwrap().into()
 }
 
-fn at(line: &Line) -> SystemTime {
+fn timestamp(line: &Line) -> SystemTime {
     DateTime::parse_from_rfc3339(line.event["timestamp"].as_str().unwrap()).unwrap().into()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_is_told_yes_at_a_time_and_an_observer_follows_each_change() {
+async fn one_application_leads_at_a_time_and_observer_follows() {
     let stage = Stage::new().await;
     let olga = stage.observer(&stage.group.access, &["--poll", "1s"]).await;
-    let nobody = olga.asked().await;
-    assert_eq!((&nobody["leading"], &nobody["leader"]), (&Value::Bool(false), &Value::Null));
+    let no_leader = olga.leader_status().await;
+    assert_eq!((&no_leader["leading"], &no_leader["leader"]), (&Value::Bool(false), &Value::Null));
 
     let mut ada = stage.candidate("ada", &["--failover", "10s"]).await;
-    let first = ada.leads().await;
+    let first = ada.wait_until_leading().await;
     let ben = stage.candidate("ben", &["--failover", "10s"]).await;
-    assert_eq!((ben.follows("ada").await, olga.follows("ada").await), (first, first));
-    let (mut of_ben, mut of_olga) = (Stream::of(&ben).await, Stream::of(&olga).await);
-    let told = of_ben.tells(|told| told["leader"]["term"] == first).await;
-    assert_eq!((&told["leading"], &told["valid_until"]), (&Value::Bool(false), &Value::Null));
+    assert_eq!((ben.wait_until_following("ada").await, olga.wait_until_following("ada").await), (first, first));
+    let (mut ben_events, mut olga_events) = (Stream::open(&ben).await, Stream::open(&olga).await);
+    let event = ben_events.next_event(|event| event["leader"]["term"] == first).await;
+    assert_eq!((&event["leading"], &event["valid_until"]), (&Value::Bool(false), &Value::Null));
 
     ada.process.kill().await.unwrap();
-    let yes = of_ben.tells(|told| told["leading"] == true).await;
-    let second = yes["leader"]["term"].as_u64().unwrap();
-    assert!(second > first && yes["valid_for_ms"].as_u64().unwrap() > 0, "{yes}");
-    of_olga.tells(|told| told["leader"]["term"] == second).await;
-    assert_eq!(olga.follows("ben").await, second);
-    for shown in [&ada, &ben] {
+    let leading = ben_events.next_event(|event| event["leading"] == true).await;
+    let second = leading["leader"]["term"].as_u64().unwrap();
+    assert!(second > first && leading["valid_for_ms"].as_u64().unwrap() > 0, "{leading}");
+    olga_events.next_event(|event| event["leader"]["term"] == second).await;
+    assert_eq!(olga.wait_until_following("ben").await, second);
+    for candidate in [&ada, &ben] {
         let warned = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("preempts");
-        assert!(shown.process.lines().iter().any(warned), "{}", shown.process.transcript());
+        assert!(candidate.process.lines().iter().any(warned), "{}", candidate.process.transcript());
     }
     assert!(!olga.process.lines().iter().any(|line| line.name() == "turn-started"));
-    let starting = olga.process.event("starting", SOON).await;
+    let starting = olga.process.event("starting", TIMEOUT).await;
     assert_eq!(starting.event["work"], Value::Null, "{:?}", starting.event);
 }
 
 /// The store is out of reach, so nothing tells the candidate that it has lost its leadership.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_answer_becomes_no_by_itself_while_the_lease_is_still_held() {
+async fn leading_turns_false_before_lease_expires() {
     let stage = Stage::new().await;
-    let (proxy, through) = Proxy::of_store(&stage.store.connection_string()).await.unwrap();
+    let (proxy, proxy_connection_string) = Proxy::for_store(&stage.store.connection_string()).await.unwrap();
     // The margin leaves room for a busy machine.
     let long = ["--lease", "60s", "--margin", "45s", "--renew", "2s"];
-    let ada = stage.candidate_by("ada", &Access::with(through), &long).await;
-    ada.leads().await;
-    let mut stream = Stream::of(&ada).await;
-    proxy.set(Mode::BlackHole);
+    let ada = stage.candidate_with_access("ada", &Access::from_connection_string(proxy_connection_string), &long).await;
+    ada.wait_until_leading().await;
+    let mut stream = Stream::open(&ada).await;
+    proxy.set_mode(Mode::BlackHole);
     // An answer that is held up tells an end that is too early.
     let mut last = None;
     loop {
-        let told = ada.asked().await;
-        if told["leading"] == false {
+        let leader_status = ada.leader_status().await;
+        if leader_status["leading"] == false {
             break;
         }
-        last = last.max(Some(valid_until(&told)));
+        last = last.max(Some(valid_until(&leader_status)));
         sleep(Duration::from_millis(20)).await;
     }
-    let no = stream.tells(|told| told["leading"] == false).await;
-    assert!(no["valid_until"].is_null() && SystemTime::now() >= last.unwrap(), "{no}");
+    let not_leading = stream.next_event(|leader_status| leader_status["leading"] == false).await;
+    assert!(not_leading["valid_until"].is_null() && SystemTime::now() >= last.unwrap(), "{not_leading}");
     let mut status = Command::new(PROGRAM);
     status.args(["status", "--json", &stage.group.election]);
-    stage.group.access.give(&mut status);
-    let seen: Value = serde_json::from_slice(&status.output().await.unwrap().stdout).unwrap();
+    stage.group.access.apply(&mut status);
+    let stored_status: Value = serde_json::from_slice(&status.output().await.unwrap().stdout).unwrap();
     assert_eq!(
-        (&seen["lease"], &seen["leader"]["name"]),
+        (&stored_status["lease"], &stored_status["leader"]["name"]),
         (&"leased".into(), &"ada".into()),
-        "{seen}"
+        "{stored_status}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_lease_is_released_when_all_that_was_told_has_run_out() {
+async fn lease_is_released_after_promised_validity() {
     let stage = Stage::new().await;
     let mut ada = stage.candidate("ada", &[]).await;
-    ada.leads().await;
+    ada.wait_until_leading().await;
     let ben = stage.candidate("ben", &[]).await;
-    ben.follows("ada").await;
-    let mut stream = Stream::of(&ada).await;
-    let yes = stream.tells(|told| told["leading"] == true).await;
-    let (yes, asked) = (valid_until(&yes), valid_until(&ada.asked().await));
+    ben.wait_until_following("ada").await;
+    let mut stream = Stream::open(&ada).await;
+    let leading_event = stream.next_event(|event| event["leading"] == true).await;
+    let (streamed_until, queried_until) = (valid_until(&leading_event), valid_until(&ada.leader_status().await));
     let leaving = async {
-        let no = stream.tells(|told| told["leading"] == false).await;
-        assert!(no["valid_until"].is_null(), "{no}");
+        let stopped_leading = stream.next_event(|event| event["leading"] == false).await;
+        assert!(stopped_leading["valid_until"].is_null(), "{stopped_leading}");
     };
-    let (ended, ()) = tokio::join!(ada.process.terminate(SOON), leaving);
+    let (ended, ()) = tokio::join!(ada.process.terminate(TIMEOUT), leaving);
     assert_eq!(ended.unwrap().code(), Some(0), "{}", ada.process.transcript());
-    let stood_down = ada.process.event("stood-down", SOON).await;
+    let stood_down = ada.process.event("stood-down", TIMEOUT).await;
     assert_eq!(stood_down.event["reason"], "left");
-    assert!(at(&stood_down) >= yes.max(asked), "{}", ada.process.transcript());
-    let ended = ada.process.event("turn-ended", SOON).await;
+    assert!(timestamp(&stood_down) >= streamed_until.max(queried_until), "{}", ada.process.transcript());
+    let ended = ada.process.event("turn-ended", TIMEOUT).await;
     assert_eq!(ended.event["outcome"], "succeeded", "{}", ada.process.transcript());
 
     // Of one whose application promises to heed a no within that time, it is released after that.
-    ben.leads().await;
+    ben.wait_until_leading().await;
     let mut ben = ben;
-    ben.process.terminate(SOON).await.unwrap();
+    ben.process.terminate(TIMEOUT).await.unwrap();
     let mut cleo = stage.candidate("cleo", &["--lease", "60s", "--grace", "100ms"]).await;
-    cleo.leads().await;
-    let told = valid_until(&cleo.asked().await);
-    cleo.process.terminate(SOON).await.unwrap();
-    let stood_down = cleo.process.event("stood-down", SOON).await;
+    cleo.wait_until_leading().await;
+    let promised_until = valid_until(&cleo.leader_status().await);
+    cleo.process.terminate(TIMEOUT).await.unwrap();
+    let stood_down = cleo.process.event("stood-down", TIMEOUT).await;
     assert_eq!(stood_down.event["reason"], "left");
-    assert!(at(&stood_down) < told, "{}", cleo.process.transcript());
+    assert!(timestamp(&stood_down) < promised_until, "{}", cleo.process.transcript());
 }
 
 /// The account keeps versions of blobs, so there are no beats: what was told lasts as long as the lease lets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_beats_are_impossible_the_lease_is_held_as_long_as_was_told_too() {
+async fn lease_is_held_for_promised_validity_without_beats() {
     let (stage, front) = (Stage::new().await, Front::start().await.unwrap());
-    front.set(|_| Some(Instead::Versioned));
-    let access = Access::with(front.connection_string());
+    front.set_rule(|_| Some(Override::Versioned));
+    let access = Access::from_connection_string(front.connection_string());
     let beats = ["--failover", "3s", "--lease", "15s"];
-    let mut ada = stage.candidate_by("ada", &access, &beats).await;
-    ada.leads().await;
-    let told = valid_until(&ada.asked().await);
-    ada.process.terminate(SOON).await.unwrap();
-    let stood_down = ada.process.event("stood-down", SOON).await;
+    let mut ada = stage.candidate_with_access("ada", &access, &beats).await;
+    ada.wait_until_leading().await;
+    let promised_until = valid_until(&ada.leader_status().await);
+    ada.process.terminate(TIMEOUT).await.unwrap();
+    let stood_down = ada.process.event("stood-down", TIMEOUT).await;
     assert_eq!(stood_down.event["reason"], "left");
-    assert!(at(&stood_down) >= told, "{}", ada.process.transcript());
+    assert!(timestamp(&stood_down) >= promised_until, "{}", ada.process.transcript());
 }
 
 /// Its runner dies alone: the supervisor must not release the lease, since the application may go on.
@@ -281,60 +281,60 @@ async fn where_beats_are_impossible_the_lease_is_held_as_long_as_was_told_too() 
 async fn a_process_that_dies_leaves_no_last_will() {
     let stage = Stage::new().await;
     let ada = stage.candidate("ada", &["--lease", "60s"]).await;
-    let term = ada.leads().await;
+    let term = ada.wait_until_leading().await;
     rustix::process::kill_process(ada.process.runner().unwrap(), rustix::process::Signal::KILL)
         .unwrap();
     let mut process = ada.process;
-    process.end(SOON).await.unwrap();
+    process.end(TIMEOUT).await.unwrap();
     let olga = stage.observer(&stage.group.access, &[]).await;
-    assert_eq!(olga.follows("ada").await, term, "the lease is held");
+    assert_eq!(olga.wait_until_following("ada").await, term, "the lease is held");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_observer_only_polls_and_hears_of_changes_before_its_next_poll() {
+async fn observer_only_reads_and_sees_changes_before_next_poll() {
     let stage = Stage::new().await;
     let sent = Arc::new(Mutex::new(Vec::new()));
-    let seen = sent.clone();
-    let witness = move |bytes: &[u8]| {
+    let recorder = sent.clone();
+    let record_method = move |bytes: &[u8]| {
         let line = String::from_utf8_lossy(bytes);
         let line = line.lines().next().unwrap_or_default();
-        seen.lock().unwrap().push(line.split(' ').next().unwrap_or_default().to_owned());
+        recorder.lock().unwrap().push(line.split(' ').next().unwrap_or_default().to_owned());
     };
-    let through = Proxy::of_store_with(&stage.store.connection_string(), witness).await.unwrap();
-    let (_proxy, through) = through;
+    let proxy_start = Proxy::for_store_with_witness(&stage.store.connection_string(), record_method).await.unwrap();
+    let (_proxy, proxy_connection_string) = proxy_start;
     // On the record is the address of a proxy, which is known before the candidate listens.
     let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", front.local_addr().unwrap());
     let mut ada = stage.candidate("ada", &["--address", &address, "--grace", "1s"]).await;
-    ada.leads().await;
-    let behind = ada.at.clone();
-    let (watching, mut watched) = watch::channel(false);
+    ada.wait_until_leading().await;
+    let leader_address = ada.address.clone();
+    let (watched_tx, mut watched_rx) = watch::channel(false);
     let mut fronts = JoinSet::new();
     fronts.spawn(async move {
-        while let Ok((mut outside, _)) = front.accept().await {
-            let mut inside = TcpStream::connect(&behind).await.unwrap();
-            watching.send_replace(true);
-            let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+        while let Ok((mut client_stream, _)) = front.accept().await {
+            let mut leader_stream = TcpStream::connect(&leader_address).await.unwrap();
+            watched_tx.send_replace(true);
+            let _ = tokio::io::copy_bidirectional(&mut client_stream, &mut leader_stream).await;
         }
     });
 
-    let olga = stage.observer(&Access::with(through), &["--poll", "60s"]).await;
-    olga.follows("ada").await;
-    timeout(SOON, watched.wait_for(|watched| *watched)).await.unwrap().unwrap();
+    let olga = stage.observer(&Access::from_connection_string(proxy_connection_string), &["--poll", "60s"]).await;
+    olga.wait_until_following("ada").await;
+    timeout(TIMEOUT, watched_rx.wait_for(|is_watched| *is_watched)).await.unwrap().unwrap();
     let polls = sent.lock().unwrap().len();
     let ended = Instant::now();
-    ada.process.terminate(SOON).await.unwrap();
-    olga.says(|told| told["leader"].is_null()).await;
+    ada.process.terminate(TIMEOUT).await.unwrap();
+    olga.wait_for_status(|status| status["leader"].is_null()).await;
     assert!(ended.elapsed() < Duration::from_secs(30), "it waited for its next poll");
     let sent = sent.lock().unwrap();
     assert!(sent.len() > polls && sent.iter().all(|method| method == "HEAD"), "{sent:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_observer_of_a_file_answers_for_each_election() {
+async fn observer_with_file_serves_each_election() {
     let stage = Stage::new().await;
     let ada = stage.candidate("ada", &[]).await;
-    let term = ada.leads().await;
+    let term = ada.wait_until_leading().await;
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("tenure.toml");
     // The file is for candidates, with their work.
@@ -346,39 +346,39 @@ async fn an_observer_of_a_file_answers_for_each_election() {
     std::fs::write(&file, text).unwrap();
     let mut command = Command::new(PROGRAM);
     command.args(["observe", "--log", "json", "--listen", "127.0.0.1:0", "--config"]).arg(&file);
-    stage.group.access.give(&mut command);
-    let olga = Shown::start("olga", command).await;
+    stage.group.access.apply(&mut command);
+    let olga = ListeningProcess::start("olga", command).await;
     let led = async {
         loop {
-            let (status, told) =
-                leader(&olga.at, &format!("?election={}", stage.group.election)).await;
-            if told["leader"]["term"] == term {
+            let (status, body) =
+                get_leader(&olga.address, &format!("?election={}", stage.group.election)).await;
+            if body["leader"]["term"] == term {
                 return status;
             }
             sleep(Duration::from_millis(20)).await;
         }
     };
-    assert_eq!(timeout(SOON, led).await.unwrap(), 200, "{}", olga.process.transcript());
-    let (status, told) =
-        leader(&olga.at, &format!("?election={}-other", stage.group.election)).await;
-    assert_eq!((status, &told["leader"]), (200, &Value::Null), "{told}");
-    assert_eq!(leader(&olga.at, "").await.0, 400);
-    assert_eq!(leader(&olga.at, "?election=no/where").await.0, 404);
+    assert_eq!(timeout(TIMEOUT, led).await.unwrap(), 200, "{}", olga.process.transcript());
+    let (status, body) =
+        get_leader(&olga.address, &format!("?election={}-other", stage.group.election)).await;
+    assert_eq!((status, &body["leader"]), (200, &Value::Null), "{body}");
+    assert_eq!(get_leader(&olga.address, "").await.0, 400);
+    assert_eq!(get_leader(&olga.address, "?election=no/where").await.0, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_makes_no_sense_is_told_at_once() {
+async fn contradictory_options_are_rejected() {
     let stage = Stage::new().await;
-    let said = async |arguments: &[&str]| {
+    let run_refused = async |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).stdin(Stdio::null());
-        stage.group.access.give(&mut command);
-        let output = timeout(SOON, command.output()).await.unwrap().unwrap();
+        stage.group.access.apply(&mut command);
+        let output = timeout(TIMEOUT, command.output()).await.unwrap().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let run = ["run", "a/b"];
-    for (arguments, words) in [
+    for (arguments, expected) in [
         // As ever, with the new choice.
         (&["--every", "5s"][..], &["no handler is given", "add --no-work"][..]),
         (&["--no-work"], &["--no-work", "the application needs a listener to ask"]),
@@ -395,57 +395,57 @@ async fn what_makes_no_sense_is_told_at_once() {
             &["a webhook and an application that asks (--no-work) are given"],
         ),
     ] {
-        let told = said(&[&run[..], arguments].concat()).await;
-        assert!(words.iter().all(|word| told.contains(word)), "{arguments:?}: {told}");
+        let stderr = run_refused(&[&run[..], arguments].concat()).await;
+        assert!(expected.iter().all(|word| stderr.contains(word)), "{arguments:?}: {stderr}");
     }
-    let told = said(&["observe", "nothing"]).await;
-    assert!(told.contains("no address is given, so this observer could not be asked"), "{told}");
-    assert!(told.contains("nothing") && told.contains("election"), "{told}");
-    let told = said(&["observe", "a/b", "--listen", "here"]).await;
-    assert!(told.contains("\"here\" is not an address with a port"), "{told}");
-    let told = said(&["observe", "a/b", "--no-work"]).await;
-    assert!(told.contains("unexpected argument '--no-work'"), "{told}");
+    let stderr = run_refused(&["observe", "nothing"]).await;
+    assert!(stderr.contains("no address is given, so this observer could not be asked"), "{stderr}");
+    assert!(stderr.contains("nothing") && stderr.contains("election"), "{stderr}");
+    let stderr = run_refused(&["observe", "a/b", "--listen", "here"]).await;
+    assert!(stderr.contains("\"here\" is not an address with a port"), "{stderr}");
+    let stderr = run_refused(&["observe", "a/b", "--no-work"]).await;
+    assert!(stderr.contains("unexpected argument '--no-work'"), "{stderr}");
 }
 
 /// The source that docs/handlers.md shows in this language, for a candidate that listens there.
-fn shown(language: &str, at: &str) -> String {
+fn documented_source(language: &str, address: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/handlers.md");
     let page = std::fs::read_to_string(page).unwrap();
     let section = page.split("\n## An application that asks\n").nth(1).unwrap();
     let source = section.split(&format!("```{language}\n")).nth(1).unwrap().split("```").next();
     let source = source.unwrap();
     assert_eq!(source.matches("http://localhost:8080/leader").count(), 1, "{source}");
-    source.replace("localhost:8080", at)
+    source.replace("localhost:8080", address)
 }
 
 /// Runs until a step wrote this term, and then until none does any more since nobody leads there.
-async fn acts_under(term: u64, folder: &Path, mut program: Child) {
+async fn assert_acts_only_under(term: u64, folder: &Path, mut program: Child) {
     let steps = folder.join("steps");
-    let acted = async {
+    let acting = async {
         loop {
-            let told = std::fs::read_to_string(&steps).unwrap_or_default();
-            if told.lines().any(|line| line == term.to_string()) {
-                return told;
+            let written = std::fs::read_to_string(&steps).unwrap_or_default();
+            if written.lines().any(|line| line == term.to_string()) {
+                return written;
             }
             assert!(program.try_wait().unwrap().is_none(), "it has ended");
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let told = timeout(SOON, acted).await.unwrap();
-    assert!(told.lines().all(|line| line == term.to_string()), "{told}");
+    let written = timeout(TIMEOUT, acting).await.unwrap();
+    assert!(written.lines().all(|line| line == term.to_string()), "{written}");
     program.kill().await.unwrap();
 }
 
-async fn the_shell_and_the_python_of_the_documents_act_while_they_lead() {
+async fn documented_shell_and_python_act_only_while_leading() {
     use std::os::unix::fs::PermissionsExt as _;
     let stage = Stage::new().await;
     let ada = stage.candidate("ada", &[]).await;
-    let term = ada.leads().await;
+    let term = ada.wait_until_leading().await;
     let ben = stage.candidate("ben", &[]).await;
-    ben.follows("ada").await;
+    ben.wait_until_following("ada").await;
 
     let folders: Vec<_> = (0..4).map(|_| TempDir::new().unwrap()).collect();
-    let start = |folder: &TempDir, program: &str, at: &str| {
+    let start = |folder: &TempDir, program: &str, address: &str| {
         let folder = folder.path();
         let step = folder.join("step");
         std::fs::write(&step, "#!/bin/sh\necho \"$TENURE_TERM\" >> steps\n").unwrap();
@@ -454,14 +454,14 @@ async fn the_shell_and_the_python_of_the_documents_act_while_they_lead() {
         std::fs::write(folder.join("work.py"), work).unwrap();
         let (language, flag) = if program == "sh" { ("sh", "-c") } else { ("python", "-c") };
         let mut command = Command::new(program);
-        command.arg(flag).arg(shown(language, at)).current_dir(folder).kill_on_drop(true);
+        command.arg(flag).arg(documented_source(language, address)).current_dir(folder).kill_on_drop(true);
         command.env("NO_PROXY", "*").spawn().unwrap()
     };
     // Those of the follower must do nothing.
-    let idle = [start(&folders[2], "sh", &ben.at), start(&folders[3], "python3", &ben.at)];
-    let busy = [start(&folders[0], "sh", &ada.at), start(&folders[1], "python3", &ada.at)];
+    let idle = [start(&folders[2], "sh", &ben.address), start(&folders[3], "python3", &ben.address)];
+    let busy = [start(&folders[0], "sh", &ada.address), start(&folders[1], "python3", &ada.address)];
     for (folder, program) in folders.iter().zip(busy) {
-        acts_under(term, folder.path(), program).await;
+        assert_acts_only_under(term, folder.path(), program).await;
     }
     for (folder, mut program) in folders[2..].iter().zip(idle) {
         assert!(program.try_wait().unwrap().is_none(), "it has ended");
@@ -469,4 +469,4 @@ async fn the_shell_and_the_python_of_the_documents_act_while_they_lead() {
     }
 }
 
-needs!(Curl, Jq, Python => async fn the_shell_and_the_python_of_the_documents_act_while_they_lead);
+needs!(Curl, Jq, Python => async fn documented_shell_and_python_act_only_while_leading);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use tenure_tests::compare::{Contender, Fault, Outcome, Setting, rest, round};
+use tenure_tests::compare::{Contender, Fault, Outcome, Setting, measure_rest_rate, round};
 use tenure_tests::{Group, Sink, Store, needs};
 
 /// `tenure` and the comparison both.
@@ -17,33 +17,33 @@ async fn setting() -> Result<(Store, Setting)> {
     Ok((store, Setting { program: PathBuf::from(PROGRAM), connection_string, failover: 3 }))
 }
 
-async fn suffers(setting: &Setting, contender: Contender, fault: Fault) -> Result<Outcome> {
+async fn run_fault(setting: &Setting, contender: Contender, fault: Fault) -> Result<Outcome> {
     round(&contender.prepare(setting).await?, fault, Duration::from_secs(2)).await
 }
 
-async fn who_has_a_deadline_does_nothing_stale() {
+async fn contenders_with_deadline_send_nothing_stale() {
     let (_store, setting) = setting().await.unwrap();
-    let (loops, partition, kill, graceful) = tokio::join!(
-        suffers(&setting, Contender::SdkPython, Fault::Partition),
-        suffers(&setting, Contender::Tenure, Fault::Partition),
-        suffers(&setting, Contender::TenureWatch, Fault::Kill),
-        suffers(&setting, Contender::SdkPython, Fault::Graceful),
+    let (sdk_loop, partition, kill, graceful) = tokio::join!(
+        run_fault(&setting, Contender::SdkPython, Fault::Partition),
+        run_fault(&setting, Contender::Tenure, Fault::Partition),
+        run_fault(&setting, Contender::TenureWatch, Fault::Kill),
+        run_fault(&setting, Contender::SdkPython, Fault::Graceful),
     );
-    let loops = loops.unwrap();
-    assert!(loops.stale > 0, "{loops}");
+    let sdk_loop = sdk_loop.unwrap();
+    assert!(sdk_loop.stale > 0, "{sdk_loop}");
     for outcome in [partition, kill, graceful] {
         let outcome = outcome.unwrap();
-        assert!(outcome.stale == 0 && outcome.ended, "{outcome}");
+        assert!(outcome.stale == 0 && outcome.has_ended, "{outcome}");
     }
 }
 
-needs!(Python => async fn who_has_a_deadline_does_nothing_stale);
+needs!(Python => async fn contenders_with_deadline_send_nothing_stale);
 
-async fn requests_in_rest_are_counted() {
+async fn idle_requests_are_counted() {
     let (_store, setting) = setting().await.unwrap();
     let ready = Contender::SdkPython.prepare(&setting).await.unwrap();
     // Two followers that ask each second.
-    assert!(rest(&ready, Duration::from_secs(4)).await.unwrap() > 0.0);
+    assert!(measure_rest_rate(&ready, Duration::from_secs(4)).await.unwrap() > 0.0);
 }
 
-needs!(Python => async fn requests_in_rest_are_counted);
+needs!(Python => async fn idle_requests_are_counted);

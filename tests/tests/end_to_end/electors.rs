@@ -24,26 +24,26 @@ struct Candidate {
 }
 
 /// Work that nobody else does at the same time, and that rises in terms.
-async fn work(term: u64, acts: Arc<AtomicU64>) {
+async fn work(term: u64, active_term: Arc<AtomicU64>) {
     /// The term, while the work goes on; nothing for others to see afterwards.
-    struct Acts(Arc<AtomicU64>);
-    impl Drop for Acts {
+    struct ActiveTermGuard(Arc<AtomicU64>);
+    impl Drop for ActiveTermGuard {
         fn drop(&mut self) {
             self.0.store(0, Ordering::SeqCst);
         }
     }
-    assert_eq!(acts.swap(term, Ordering::SeqCst), 0, "two work at a time");
-    let _acts = Acts(acts);
+    assert_eq!(active_term.swap(term, Ordering::SeqCst), 0, "two work at a time");
+    let _guard = ActiveTermGuard(active_term);
     std::future::pending().await
 }
 
 impl Candidate {
-    fn start(elector: impl Elector + 'static, clock: &BootClock, acts: &Arc<AtomicU64>) -> Self {
-        let ((leave, asked), (orders, mut ordered)) = (oneshot::channel(), mpsc::channel(1));
-        let (tell, events) = mpsc::unbounded_channel();
-        let acts = acts.clone();
+    fn start(elector: impl Elector + 'static, clock: &BootClock, active_term: &Arc<AtomicU64>) -> Self {
+        let ((leave, leave_requested), (orders, mut orders_rx)) = (oneshot::channel(), mpsc::channel(1));
+        let (event_tx, events) = mpsc::unbounded_channel();
+        let active_term = active_term.clone();
         let work = handler::from_fn(move |turn, _| {
-            let work = work(turn.term, acts.clone());
+            let work = work(turn.term, active_term.clone());
             async move {
                 work.await;
                 Ok(())
@@ -51,18 +51,18 @@ impl Candidate {
         });
         let mut runner = Runner::new(elector, work, clock.clone())
             .grace(Duration::ZERO)
-            .on_event(move |event| drop(tell.send(event)));
+            .on_event(move |event| drop(event_tx.send(event)));
         let task = tokio::spawn(async move {
-            runner.run_with(async { drop(asked.await) }, &mut ordered).await;
+            runner.run_with(async { drop(leave_requested.await) }, &mut orders_rx).await;
         });
         Self { task, leave, orders, events }
     }
 
-    async fn until<T>(&mut self, seen: impl Fn(&Event) -> Option<T>) -> T {
+    async fn wait_for<T>(&mut self, extract: impl Fn(&Event) -> Option<T>) -> T {
         let found = async {
             loop {
                 let event = self.events.recv().await.expect("it has not ended");
-                if let Some(found) = seen(&event) {
+                if let Some(found) = extract(&event) {
                     return found;
                 }
             }
@@ -71,16 +71,16 @@ impl Candidate {
     }
 
     /// Its term, as soon as it leads.
-    async fn leads(&mut self) -> u64 {
-        self.until(|event| match event {
+    async fn wait_until_leading(&mut self) -> u64 {
+        self.wait_for(|event| match event {
             Event::Elected { term, .. } => Some(*term),
             _ => None,
         })
         .await
     }
 
-    async fn follows(&mut self) {
-        self.until(|event| matches!(event, Event::Following { .. }).then_some(())).await;
+    async fn wait_until_following(&mut self) {
+        self.wait_for(|event| matches!(event, Event::Following { .. }).then_some(())).await;
     }
 
     async fn hand_over(&self, to: &str) {
@@ -95,28 +95,28 @@ async fn electors_of_both_kinds_lead_one_after_the_other(store: Store) {
         let credential = Credential::ConnectionString(store.connection_string().into());
         let mut settings = Settings::new(&election, credential);
         settings.name = Some(name.to_owned());
-        CandidateSettings::from(settings).on(Schedule::WhileLeading)
+        CandidateSettings::from(settings).with_schedule(Schedule::WhileLeading)
     };
-    let acts = Arc::default();
-    let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &acts);
-    let mut terms = vec![native.leads().await];
+    let active_term = Arc::default();
+    let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &active_term);
+    let mut terms = vec![native.wait_until_leading().await];
     let engine = Engine::with_cache(None).unwrap();
     let hosted = ElectionComponent::new(&engine, settings("hosted"), &clock).unwrap();
-    let mut hosted = Candidate::start(hosted, &clock, &acts);
-    hosted.follows().await;
+    let mut hosted = Candidate::start(hosted, &clock, &active_term);
+    hosted.wait_until_following().await;
     native.hand_over("hosted").await;
-    terms.push(hosted.leads().await);
+    terms.push(hosted.wait_until_leading().await);
     hosted.hand_over("native").await;
-    terms.push(native.leads().await);
+    terms.push(native.wait_until_leading().await);
     // Killed: its work ends in the same instant, and its lease runs out.
     native.task.abort();
     assert!(native.task.await.unwrap_err().is_cancelled());
-    terms.push(hosted.leads().await);
-    let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &acts);
-    native.follows().await;
+    terms.push(hosted.wait_until_leading().await);
+    let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &active_term);
+    native.wait_until_following().await;
     hosted.leave.send(()).unwrap();
     hosted.task.await.unwrap();
-    terms.push(native.leads().await);
+    terms.push(native.wait_until_leading().await);
     native.leave.send(()).unwrap();
     native.task.await.unwrap();
     assert!(terms.is_sorted_by(|before, after| before < after), "{terms:?}");

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn every_request_carries_the_term() {
@@ -21,13 +21,13 @@ async fn every_request_carries_the_term() {
     group.warm_up().await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     group.sink = listener.local_addr().unwrap().to_string();
-    let (arrived, mut requests) = mpsc::unbounded_channel();
-    let take = async move |headers: HeaderMap| drop(arrived.send(headers));
-    let server = axum::serve(listener, Router::new().route("/", post(take)));
+    let (headers_tx, mut requests) = mpsc::unbounded_channel();
+    let receive = async move |headers: HeaderMap| drop(headers_tx.send(headers));
+    let server = axum::serve(listener, Router::new().route("/", post(receive)));
     let server = tokio::spawn(async { server.await });
     let candidate = group.start("ada", &[]).unwrap();
-    let elected = candidate.event("elected", SOON).await.term();
-    let headers = timeout(SOON, requests.recv()).await.expect("a request").unwrap();
+    let elected_term = candidate.event("elected", TIMEOUT).await.term();
+    let headers = timeout(TIMEOUT, requests.recv()).await.expect("a request").unwrap();
     server.abort();
-    assert_eq!(headers["tenure-term"], elected.to_string().as_str());
+    assert_eq!(headers["tenure-term"], elected_term.to_string().as_str());
 }

@@ -12,13 +12,13 @@ use serde_json::Value;
 use tenure::engine::{AllowList, Runner, Variables};
 use tenure_clock::BootClock;
 use tenure_tests::examples::Language;
-use tenure_tests::foreign::{self, Server, Waiting};
+use tenure_tests::foreign::{self, Server, WarmHost};
 use tenure_tests::{Candidate, Reports, SERVICE, Store, examples, needs, tools};
 use tenure_wasmtime::{ComponentHandler, ElectionComponent, Engine, Options};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 const TOKEN: &str = "only-for-tests";
 
 fn component(name: &str) -> PathBuf {
@@ -59,7 +59,7 @@ impl Scene {
 
     async fn python(&self, script: &'static str, component: &Path) -> Command {
         let component = component.to_owned();
-        let made = spawn_blocking(move || foreign::wasmtime(script, &component)).await;
+        let made = spawn_blocking(move || foreign::wasmtime_script(script, &component)).await;
         let mut command = made.unwrap().unwrap();
         command.envs(self.settings());
         command
@@ -67,14 +67,14 @@ impl Scene {
 
     async fn jco(&self, verb: &'static str, component: &Path) -> Command {
         let component = component.to_owned();
-        let made = spawn_blocking(move || foreign::jco(verb, &component)).await;
+        let made = spawn_blocking(move || foreign::jco_command(verb, &component)).await;
         let mut command = made.unwrap().unwrap();
         command.envs(self.settings());
         command
     }
 
     /// `jco serve`.
-    async fn served(&self, component: &Path) -> Server {
+    async fn serve(&self, component: &Path) -> Server {
         let mut jco = self.jco("serve", component).await;
         let listen = |port: u16| {
             jco.args(["--host", "127.0.0.1", "--port", &port.to_string()]);
@@ -84,11 +84,11 @@ impl Scene {
     }
 
     /// No turn was reported twice, and each report was stamped. Returns their number.
-    fn judge(&self) -> usize {
+    fn assert_reported_once(&self) -> usize {
         let turns = self.reports.turns();
         assert!(turns.values().all(|count| *count == 1), "{turns:?}");
         for report in self.reports.all() {
-            assert_eq!(report.stamp, Some(report.json["term"].to_string()));
+            assert_eq!(report.term, Some(report.json["term"].to_string()));
         }
         turns.len()
     }
@@ -100,7 +100,7 @@ fn text(output: &Output) -> String {
 }
 
 /// The last line is what became of the turn; what the handler prints comes before it.
-fn told(output: &Output) -> Value {
+fn parse_outcome(output: &Output) -> Value {
     assert!(output.status.success(), "{}", text(output));
     let out = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(out.lines().last().unwrap_or_default()).expect("JSON")
@@ -117,7 +117,7 @@ async fn get(url: String) -> (u16, Value) {
 fn http_client() -> reqwest::Client {
     // reqwest is built without a provider of its own; a second call changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().timeout(SOON).no_proxy().build().unwrap()
+    reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build().unwrap()
 }
 
 async fn ask(request: reqwest::RequestBuilder, token: Option<&str>) -> (u16, Value) {
@@ -135,30 +135,30 @@ async fn ten_invocations_at_once_take_one_turn_per_slot() {
     const WAVES: usize = 4;
     let scene = Scene::new("1s").await;
     let tenure = component("tenure.wasm");
-    let servers = [scene.served(&tenure).await, scene.served(&tenure).await];
+    let servers = [scene.serve(&tenure).await, scene.serve(&tenure).await];
     let mut hosts = Vec::new();
     for _ in 0..6 {
-        hosts.push(Waiting::start(scene.wasmtime(&tenure).await).await.unwrap());
+        hosts.push(WarmHost::start(scene.wasmtime(&tenure).await).await.unwrap());
     }
-    let mut told = Vec::new();
+    let mut responses = Vec::new();
     for _ in 0..WAVES {
         let mut wave = tokio::task::JoinSet::new();
         for mut host in std::mem::take(&mut hosts) {
             wave.spawn(async move {
-                let told = host.turn().await.unwrap();
-                (told, Some(host))
+                let response = host.turn().await.unwrap();
+                (response, Some(host))
             });
         }
         for server in servers.iter().chain(&servers) {
             let url = server.url("/tick");
             wave.spawn(async move {
-                let (status, told) = post(url, Some(TOKEN)).await;
-                assert_eq!(status, 200, "{told}");
-                (told, None)
+                let (status, response) = post(url, Some(TOKEN)).await;
+                assert_eq!(status, 200, "{response}");
+                (response, None)
             });
         }
         for (answer, host) in wave.join_all().await {
-            told.push(answer);
+            responses.push(answer);
             hosts.extend(host);
         }
     }
@@ -166,57 +166,57 @@ async fn ten_invocations_at_once_take_one_turn_per_slot() {
         assert!(host.end().await.unwrap());
     }
 
-    assert_eq!(told.len(), 10 * WAVES);
+    assert_eq!(responses.len(), 10 * WAVES);
     let known = ["succeeded", "followed", "nothing-due"];
-    let outcome = |told: &Value| told["outcome"].as_str().unwrap_or_default().to_owned();
-    assert!(told.iter().all(|told| known.contains(&&*outcome(told))), "{told:#?}");
-    let succeeded = told.iter().filter(|told| outcome(told) == "succeeded").count();
-    assert_eq!(scene.judge(), succeeded);
-    assert!(succeeded > 1, "{told:#?}");
+    let outcome = |response: &Value| response["outcome"].as_str().unwrap_or_default().to_owned();
+    assert!(responses.iter().all(|told| known.contains(&&*outcome(told))), "{responses:#?}");
+    let succeeded = responses.iter().filter(|response| outcome(response) == "succeeded").count();
+    assert_eq!(scene.assert_reported_once(), succeeded);
+    assert!(succeeded > 1, "{responses:#?}");
 }
 
 needs!(Node, Python => async fn ten_invocations_at_once_take_one_turn_per_slot);
 
-async fn a_turn_by_jco_run() {
+async fn jco_run_takes_one_turn() {
     let scene = Scene::new("1s").await;
     let mut jco = scene.jco("run", &component("tenure.wasm")).await;
-    let nowhere = jco.env("TENURE_HANDLER_URL", "").output().await.unwrap();
-    assert!(!nowhere.status.success() && text(&nowhere).contains("TENURE_HANDLER_URL"));
+    let without_url = jco.env("TENURE_HANDLER_URL", "").output().await.unwrap();
+    assert!(!without_url.status.success() && text(&without_url).contains("TENURE_HANDLER_URL"));
     jco.envs(scene.settings());
     // A new election has its first slot ahead.
-    while told(&jco.output().await.unwrap())["outcome"] != "succeeded" {}
-    assert_eq!(scene.judge(), 1);
+    while parse_outcome(&jco.output().await.unwrap())["outcome"] != "succeeded" {}
+    assert_eq!(scene.assert_reported_once(), 1);
 }
 
-needs!(Node => async fn a_turn_by_jco_run);
+needs!(Node => async fn jco_run_takes_one_turn);
 
-async fn http_on_jco() {
+async fn jco_serve_answers_http() {
     let scene = Scene::new("1s").await;
-    over_http(&scene, scene.served(&component("tenure.wasm")).await).await;
+    over_http(&scene, scene.serve(&component("tenure.wasm")).await).await;
 }
 
-needs!(Node => async fn http_on_jco);
+needs!(Node => async fn jco_serve_answers_http);
 
 async fn over_http(scene: &Scene, server: Server) {
     assert_eq!(get(server.url("/healthz")).await.0, 200);
-    let (status, nobody) = get(server.url("/leader")).await;
-    assert_eq!((status, &nobody["lease"]), (200, &"absent".into()), "{nobody}");
+    let (status, no_leader) = get(server.url("/leader")).await;
+    assert_eq!((status, &no_leader["lease"]), (200, &"absent".into()), "{no_leader}");
     assert_eq!(post(server.url("/tick"), None).await.0, 401);
     assert_eq!(post(server.url("/tick"), Some("another")).await.0, 401);
     assert!(scene.reports.all().is_empty());
 
     // A new election has its first slot ahead.
-    let told = loop {
-        let (status, told) = post(server.url("/tick"), Some(TOKEN)).await;
-        assert_eq!(status, 200, "{told}");
-        if told["outcome"] == "succeeded" {
-            break told;
+    let response = loop {
+        let (status, response) = post(server.url("/tick"), Some(TOKEN)).await;
+        assert_eq!(status, 200, "{response}");
+        if response["outcome"] == "succeeded" {
+            break response;
         }
-        assert_eq!(told["outcome"], "nothing-due", "{told}");
+        assert_eq!(response["outcome"], "nothing-due", "{response}");
     };
-    assert_eq!(scene.judge(), 1);
-    let (_, looked) = get(server.url("/leader")).await;
-    assert_eq!(looked["last_leader"]["term"], told["term"], "{looked}");
+    assert_eq!(scene.assert_reported_once(), 1);
+    let (_, leader_status) = get(server.url("/leader")).await;
+    assert_eq!(leader_status["last_leader"]["term"], response["term"], "{leader_status}");
 }
 
 /// `tenure compose`.
@@ -244,17 +244,17 @@ async fn example_composed(language: Language, host: &str) {
         _ => scene.wasmtime(&app).await,
     };
     // A new election has its first slot ahead.
-    let told = loop {
-        let told = told(&command.output().await.unwrap());
-        if told["outcome"] == "succeeded" {
-            break told;
+    let result = loop {
+        let result = parse_outcome(&command.output().await.unwrap());
+        if result["outcome"] == "succeeded" {
+            break result;
         }
-        assert_eq!(told["outcome"], "nothing-due", "{told}");
+        assert_eq!(result["outcome"], "nothing-due", "{result}");
     };
-    assert_eq!(scene.judge(), 1);
+    assert_eq!(scene.assert_reported_once(), 1);
     let report = &scene.reports.all()[0];
-    assert_eq!(report.json["term"], told["term"]);
-    assert_eq!(instant(&report.json["slot"]), instant(&told["slot"]));
+    assert_eq!(report.json["term"], result["term"]);
+    assert_eq!(instant(&report.json["slot"]), instant(&result["slot"]));
 }
 
 async fn the_rust_example_composed_on_wasmtime() {
@@ -282,7 +282,7 @@ async fn the_python_example_composed_on_wasmtime() {
 needs!(Node, Python => async fn the_python_example_composed_on_wasmtime);
 
 /// Three runners of a few lines of Python each, in one election.
-async fn a_runner_in_python() {
+async fn python_runners_share_an_election() {
     const TURNS: usize = 3;
     let scene = Scene::new("1s").await;
     let mut runners = Vec::new();
@@ -292,20 +292,20 @@ async fn a_runner_in_python() {
         runners.push(Candidate::spawn(name, runner).unwrap());
     }
     for runner in &mut runners {
-        let status = runner.end(SOON).await.unwrap();
+        let status = runner.end(TIMEOUT).await.unwrap();
         assert!(status.success(), "{}", runner.transcript());
     }
-    assert_eq!(scene.judge(), runners.len() * TURNS);
+    assert_eq!(scene.assert_reported_once(), runners.len() * TURNS);
     let all = scene.reports.all();
     let terms: Vec<_> = all.iter().map(|report| report.json["term"].as_u64().unwrap()).collect();
     assert!(terms.is_sorted(), "{terms:?}");
     assert_ne!(terms.first(), terms.last());
 }
 
-needs!(Node, Python => async fn a_runner_in_python);
+needs!(Node, Python => async fn python_runners_share_an_election);
 
 /// The fourth host is our own: the same file, in place of the component that it embeds.
-async fn our_own_runner_takes_the_same_file() {
+async fn native_runner_accepts_universal_component() {
     let scene = Scene::new("1s").await;
     let file = std::fs::read(component("tenure.wasm")).unwrap();
     let (engine, clock) = (Engine::new().unwrap(), BootClock::new());
@@ -322,53 +322,53 @@ async fn our_own_runner_takes_the_same_file() {
     let handler = component("report.wasm");
     let handler = ComponentHandler::from_file(&engine, &handler, options, &clock).unwrap();
     let reported = async {
-        scene.reports.wait_for(3, SOON).await;
+        scene.reports.wait_for(3, TIMEOUT).await;
     };
     Runner::new(elector, handler, clock).run(reported).await;
-    assert!(scene.judge() >= 3);
+    assert!(scene.assert_reported_once() >= 3);
 }
 
-needs!(Node => async fn our_own_runner_takes_the_same_file);
+needs!(Node => async fn native_runner_accepts_universal_component);
 
 /// The pattern of wasmCloud: a service that imports what two components export.
-async fn a_service_between_two_components() {
+async fn service_composes_election_and_handler() {
     let scene = Scene::new("1s").await;
     let mut service = scene.python("service.py", Path::new(SERVICE)).await;
     service.arg(component("tenure.wasm")).arg(component("report.wasm"));
     let service = Candidate::spawn("service", service).unwrap();
-    let reported = tokio::time::timeout(SOON, scene.reports.wait_for(3, SOON)).await;
+    let reported = tokio::time::timeout(TIMEOUT, scene.reports.wait_for(3, TIMEOUT)).await;
     assert!(reported.is_ok(), "{}", service.transcript());
     drop(service);
-    scene.judge();
+    scene.assert_reported_once();
     let all = scene.reports.all();
     assert!(all.iter().all(|report| report.json["term"] == all[0].json["term"]), "{all:?}");
 }
 
-needs!(Node, Python => async fn a_service_between_two_components);
+needs!(Node, Python => async fn service_composes_election_and_handler);
 
 /// It sends nothing beside the steps.
-async fn a_service_is_refused_what_it_cannot_do() {
+async fn service_rejects_failover() {
     let scene = Scene::new("1s").await;
     let mut service = scene.python("service.py", Path::new(SERVICE)).await;
     service.arg(component("tenure.wasm")).arg(component("report.wasm"));
     service.env("TENURE_FAILOVER", "3s");
-    let output = tokio::time::timeout(SOON, service.output()).await.unwrap().unwrap();
-    let told = text(&output);
+    let output = tokio::time::timeout(TIMEOUT, service.output()).await.unwrap().unwrap();
+    let output_text = text(&output);
     assert!(
-        told.contains(
+        output_text.contains(
             "TENURE_FAILOVER: failover before the lease ends needs requests between the steps"
         ),
-        "{told}"
+        "{output_text}"
     );
     assert_eq!(scene.reports.all().len(), 0);
 }
 
-needs!(Node, Python => async fn a_service_is_refused_what_it_cannot_do);
+needs!(Node, Python => async fn service_rejects_failover);
 
 /// As `deploy/README.md` says it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "needs the program `wasmtime` and Node.js"]
-async fn the_program_of_wasmtime() {
+async fn wasmtime_program_serves_and_runs() {
     let wasmtime = foreign::wasmtime_program().expect("`wasmtime` on the PATH");
     let scene = Scene::new("1s").await;
     let tenure = component("tenure.wasm");
@@ -388,6 +388,6 @@ async fn the_program_of_wasmtime() {
     };
     over_http(&scene, Server::start(listen).await.unwrap()).await;
     let ran = command(&["run", "-S", "http"]).arg(&tenure).output().await.unwrap();
-    let outcome = told(&ran)["outcome"].as_str().unwrap_or_default().to_owned();
+    let outcome = parse_outcome(&ran)["outcome"].as_str().unwrap_or_default().to_owned();
     assert!(["nothing-due", "succeeded"].contains(&&*outcome), "{}", text(&ran));
 }

@@ -15,7 +15,7 @@ use tenure_tests::{Candidate, Group, Sink, Store};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Runs the rest of its arguments as an ordinary user, beside a process that was started before: `$1` is the option of the
 /// mount, `$2` the folder with the program, `$3` the user who starts that process.
@@ -48,7 +48,7 @@ impl Scene {
         Self { store, _sink: sink, folder, group }
     }
 
-    fn within(&self, hidepid: &str, before: &str, inner: &Command) -> Command {
+    fn wrap_command(&self, hidepid: &str, before: &str, inner: &Command) -> Command {
         let inner = inner.as_std();
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", SCRIPT, "sh", hidepid]).arg(self.folder.path());
@@ -65,7 +65,7 @@ impl Scene {
 
     fn start(&self, hidepid: &str, before: &str, work: &[&str]) -> Candidate {
         let inner = self.group.command("ada", &[], work);
-        Candidate::spawn("ada", self.within(hidepid, before, &inner)).unwrap()
+        Candidate::spawn("ada", self.wrap_command(hidepid, before, &inner)).unwrap()
     }
 
     fn releases(&self) -> usize {
@@ -79,29 +79,29 @@ impl Scene {
 
 /// The process that was started before the candidate.
 async fn stranger(candidate: &Candidate) -> Pid {
-    let number = candidate.line("number", 0, SOON, |line| line.event.is_i64()).await;
+    let number = candidate.line("number", 0, TIMEOUT, |line| line.event.is_i64()).await;
     Pid::from_raw(number.event.as_i64().unwrap().try_into().unwrap()).unwrap()
 }
 
 /// The process whose number the command has written, when it is what it will be.
 async fn worker(candidate: &Candidate) -> Pid {
-    let written = candidate.event("handler", SOON).await;
+    let written = candidate.event("handler", TIMEOUT).await;
     let id = written.event["line"].as_str().unwrap().parse().unwrap();
     let name = format!("/proc/{id}/comm");
-    let begun = async {
+    let renamed = async {
         while fs::read_to_string(&name).unwrap() != "sleep\n" {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(SOON, begun).await.expect("it becomes what it will be");
+    tokio::time::timeout(TIMEOUT, renamed).await.expect("it becomes what it will be");
     Pid::from_raw(id).unwrap()
 }
 
-async fn last_words(mut candidate: Candidate) -> String {
-    candidate.event("renewed", SOON).await;
+async fn supervisor_message(mut candidate: Candidate) -> String {
+    candidate.event("renewed", TIMEOUT).await;
     kill_process(candidate.runner().unwrap(), Signal::KILL).unwrap();
-    assert_eq!(candidate.end(SOON).await.unwrap().code(), Some(128 + 9));
-    let problem = candidate.event("problem", SOON).await;
+    assert_eq!(candidate.end(TIMEOUT).await.unwrap().code(), Some(128 + 9));
+    let problem = candidate.event("problem", TIMEOUT).await;
     problem.event["detail"].as_str().unwrap().to_owned()
 }
 
@@ -116,7 +116,7 @@ async fn a_lease_is_not_released_while_hidden_work_runs() {
     );
     let candidate = scene.start("2", "user", &["sh", "-c", &script]);
     let (stranger, worker) = (stranger(&candidate).await, worker(&candidate).await);
-    let detail = last_words(candidate).await;
+    let detail = supervisor_message(candidate).await;
     let alive = [stranger, worker].map(is_alive);
     for process in [stranger, worker] {
         let _ = kill_process(process, Signal::KILL);
@@ -128,13 +128,13 @@ async fn a_lease_is_not_released_while_hidden_work_runs() {
 
 needs!(Root => async fn a_lease_is_not_released_while_hidden_work_runs);
 
-async fn work_is_found_and_ended_whatever_is_hidden() {
+async fn work_is_found_and_killed_despite_hidepid() {
     let work = ["sh", "-c", "setsid sleep 600 </dev/null >/dev/null 2>&1 & echo $!; wait"];
     for hidepid in ["1", "2"] {
         let scene = Scene::new().await;
         let candidate = scene.start(hidepid, "root", &work);
         let (stranger, worker) = (stranger(&candidate).await, worker(&candidate).await);
-        let detail = last_words(candidate).await;
+        let detail = supervisor_message(candidate).await;
         let alive = [stranger, worker].map(is_alive);
         let _ = kill_process(stranger, Signal::KILL);
         assert_eq!(alive, [true, false], "hidepid={hidepid}: {detail}");
@@ -143,7 +143,7 @@ async fn work_is_found_and_ended_whatever_is_hidden() {
     }
 }
 
-needs!(Root => async fn work_is_found_and_ended_whatever_is_hidden);
+needs!(Root => async fn work_is_found_and_killed_despite_hidepid);
 
 /// Where a program of this system is.
 fn installed(name: &str) -> std::path::PathBuf {

@@ -14,11 +14,11 @@ use tenure_tests::{
 };
 use tokio::process::Command;
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 const HOUR: TimeDelta = TimeDelta::hours(1);
 
 async fn azurite() -> Azurite {
-    Azurite::start(0, Some(Certificates::mint().unwrap().into())).await.unwrap()
+    Azurite::start(0, Some(Certificates::generate().unwrap().into())).await.unwrap()
 }
 
 /// Lists the containers. Returns the status and the service's code.
@@ -46,24 +46,24 @@ async fn azurite_takes_tokens_for_storage_while_they_are_valid() {
     ];
     for (number, token) in refused.iter().enumerate() {
         let (status, code) = list(&azurite, token).await;
-        let told = (status, code.as_str());
-        assert_eq!(told, (StatusCode::FORBIDDEN, "AuthenticationFailed"), "No. {number}");
+        let result = (status, code.as_str());
+        assert_eq!(result, (StatusCode::FORBIDDEN, "AuthenticationFailed"), "No. {number}");
     }
 }
 
 needs!(Node => async fn azurite_takes_tokens_for_storage_while_they_are_valid);
 
-async fn azurite_is_trusted_by_nobody_who_was_not_told() {
+async fn azurite_is_untrusted_without_its_ca() {
     let azurite = azurite().await;
     let url = format!("https://127.0.0.1:{}/", azurite.port());
-    let another = Certificates::mint().unwrap();
-    for stranger in [client(None), client(Some(&another.ca()))] {
-        let refused = stranger.unwrap().get(&url).send().await.unwrap_err();
+    let other_authority = Certificates::generate().unwrap();
+    for untrusting_client in [client(None), client(Some(&other_authority.ca()))] {
+        let refused = untrusting_client.unwrap().get(&url).send().await.unwrap_err();
         assert!(refused.is_connect(), "{refused:?}");
     }
 }
 
-needs!(Node => async fn azurite_is_trusted_by_nobody_who_was_not_told);
+needs!(Node => async fn azurite_is_untrusted_without_its_ca);
 
 fn text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
@@ -99,24 +99,24 @@ fn candidate(group: &Group, name: &str, trust: impl FnOnce(&mut Command)) -> Can
     Candidate::spawn(name, run).unwrap()
 }
 
-async fn candidates_trust_whom_they_are_told_to_trust() {
+async fn candidates_trust_configured_ca() {
     let (store, sink) = (Store::azurite_tls().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     let ca = store.ca_file().unwrap();
-    let ask = async |command: &str, more: &[&str]| {
-        tenure(&group, command).args(more).output().await.unwrap()
+    let ask = async |command: &str, extra_args: &[&str]| {
+        tenure(&group, command).args(extra_args).output().await.unwrap()
     };
 
     let mut ada = candidate(&group, "ada", |run| {
         run.arg("--ca-file").arg(&ca);
     });
-    let term = ada.event("elected", SOON).await.term();
-    ada.event("turn-ended", SOON).await;
+    let term = ada.event("elected", TIMEOUT).await.term();
+    ada.event("turn-ended", TIMEOUT).await;
     let mut ben = candidate(&group, "ben", |run| {
         run.env("TENURE_CA_FILE", &ca);
     });
     let following = |line: &Line| line.name() == "following" && line.term() == term;
-    ben.line("follower", 0, SOON, following).await;
+    ben.line("follower", 0, TIMEOUT, following).await;
     let trusting = ["--ca-file", ca.to_str().unwrap()];
     let status = ask("status", &trusting).await;
     assert_eq!(status.status.code(), Some(0), "{}", text(&status));
@@ -124,24 +124,24 @@ async fn candidates_trust_whom_they_are_told_to_trust() {
     assert_eq!(reset.status.code(), Some(0), "{}", text(&reset));
 
     // The flag wins over the variable, and the platform does not know the authority.
-    let another = Certificates::mint().unwrap();
+    let other_authority = Certificates::generate().unwrap();
     let mut eve = candidate(&group, "eve", |run| {
-        run.env("TENURE_CA_FILE", &ca).arg("--ca-file").arg(another.ca());
+        run.env("TENURE_CA_FILE", &ca).arg("--ca-file").arg(other_authority.ca());
     });
-    let problem = eve.event("problem", SOON).await;
+    let problem = eve.event("problem", TIMEOUT).await;
     assert!(problem.event["detail"].as_str().unwrap().contains("TLS"), "{problem:?}");
     assert_eq!(problem.event["class"], "unreachable", "{problem:?}");
     for command in ["status", "reset-slot"] {
-        let asked = ask(command, &[]).await;
-        assert_ne!(asked.status.code(), Some(0), "{}", text(&asked));
-        assert!(text(&asked).contains("TLS"), "{}", text(&asked));
+        let output = ask(command, &[]).await;
+        assert_ne!(output.status.code(), Some(0), "{}", text(&output));
+        assert!(text(&output).contains("TLS"), "{}", text(&output));
     }
 
     for candidate in [&mut ben, &mut eve, &mut ada] {
-        let ended = candidate.terminate(SOON).await.unwrap();
+        let ended = candidate.terminate(TIMEOUT).await.unwrap();
         assert!(ended.success(), "{}", candidate.transcript());
     }
     assert_eq!(eve.count("elected"), 0, "{}", eve.transcript());
 }
 
-needs!(Node => async fn candidates_trust_whom_they_are_told_to_trust);
+needs!(Node => async fn candidates_trust_configured_ca);

@@ -11,7 +11,7 @@ use tenure_tests::identity::{Endpoint, Expected, Proof, Reply, Spelling};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store, needs};
 use tokio::time::{sleep, timeout};
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 const HEADER: &str = "853b9a84-1eakedheader";
 const SECRET: &str = "Q8~leaked-client-secret";
 const TENANT: &str = "ab1f708d-50f6-404c-a006-d71b2ac7a606";
@@ -35,7 +35,7 @@ impl Scene {
 
     fn group(&self) -> Group {
         let group = Group::new(PROGRAM, &self.store, &self.sink);
-        Group { patient: true, ..group }
+        Group { patient_timings: true, ..group }
     }
 
     /// An endpoint of that kind, and the variables by which a candidate finds it.
@@ -86,7 +86,7 @@ impl Scene {
         let endpoint = store.split("BlobEndpoint=").nth(1).unwrap().trim_end_matches(';');
         variables.push(("AZURE_STORAGE_ACCOUNT", "devstoreaccount1".to_owned()));
         variables.push(("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.to_owned()));
-        Access::of(variables).trusting(self.store.ca_file())
+        Access::from_variables(variables).trusting(self.store.ca_file())
     }
 
     fn start(&self, group: &Group, variables: Vec<(&'static str, String)>) -> Candidate {
@@ -134,38 +134,38 @@ async fn every_identity_leads_and_runs_its_turns() {
         running.push((kind, endpoint, candidate));
     }
     for (kind, endpoint, mut candidate) in running {
-        let first = candidate.event("starting", SOON).await;
+        let first = candidate.event("starting", TIMEOUT).await;
         let credential = first.event["credential"].as_str().unwrap();
         assert!(credential.starts_with("the "), "{kind:?}: {first:?}");
-        let ended = candidate.event("turn-ended", SOON).await;
+        let ended = candidate.event("turn-ended", TIMEOUT).await;
         assert_eq!(ended.event["outcome"], "succeeded", "{kind:?}: {ended:?}");
         assert_eq!(endpoint.complaints(), [""; 0], "{kind:?}");
         // One token for the election, and one for the list of members that a leader without shares reads.
-        let both = async {
+        let two_requests = async {
             while endpoint.requests().len() < 2 {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(timeout(SOON, both).await.is_ok(), "{kind:?}: {}", candidate.transcript());
-        candidate.event("renewed", SOON).await;
-        candidate.terminate(SOON).await.unwrap();
+        assert!(timeout(TIMEOUT, two_requests).await.is_ok(), "{kind:?}: {}", candidate.transcript());
+        candidate.event("renewed", TIMEOUT).await;
+        candidate.terminate(TIMEOUT).await.unwrap();
         assert_eq!(endpoint.requests().len(), 2, "{kind:?}");
-        let said = candidate.transcript() + &candidate.errors();
+        let output_text = candidate.transcript() + &candidate.errors();
         for secret in
             endpoint.issued().iter().map(String::as_str).chain([HEADER, SECRET, "assertion-1"])
         {
-            assert!(!said.contains(secret), "{kind:?}: {said}");
+            assert!(!output_text.contains(secret), "{kind:?}: {output_text}");
         }
     }
 }
 
 needs!(Node => async fn every_identity_leads_and_runs_its_turns);
 
-async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
+async fn failing_identity_endpoint_is_retried_until_token() {
     let scene = Scene::new().await;
     let (endpoint, variables) = scene.endpoint(&Kind::App).await;
     let hour = Duration::from_secs(3600);
-    endpoint.script([
+    endpoint.add_replies([
         Reply::text(404, ""),
         Reply::text(410, ""),
         Reply::text(429, ""),
@@ -173,10 +173,10 @@ async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
         Reply::text(200, "<html>"),
         Reply::text(200, r#"{"access_token":"ey"}"#),
         Reply::text(400, r#"{"statusCode":400,"message":"No identity."}"#),
-        Reply::token(hour).expires_in(Spelling::Text).after(Duration::from_secs(2)),
+        Reply::token(hour).expires_in(Spelling::Text).delayed_by(Duration::from_secs(2)),
     ]);
     let candidate = scene.start(&scene.group(), variables);
-    candidate.event("elected", SOON).await;
+    candidate.event("elected", TIMEOUT).await;
     let lines = candidate.lines();
     let mut classes: Vec<&str> = lines
         .iter()
@@ -193,24 +193,24 @@ async fn an_endpoint_that_fails_is_asked_until_it_has_a_token() {
     assert_eq!(endpoint.complaints(), [""; 0]);
 }
 
-needs!(Node => async fn an_endpoint_that_fails_is_asked_until_it_has_a_token);
+needs!(Node => async fn failing_identity_endpoint_is_retried_until_token);
 
-async fn what_entra_says_is_told_in_its_words() {
+async fn entra_errors_are_quoted() {
     let scene = Scene::new().await;
-    for (reply, words) in
+    for (reply, expected) in
         [(Reply::invalid_client(), "AADSTS7000215"), (Reply::invalid_resource(), "AADSTS500011")]
     {
         let (endpoint, variables) = scene.endpoint(&Kind::Secret).await;
-        endpoint.otherwise(reply);
+        endpoint.set_default_reply(reply);
         let candidate = scene.start(&scene.group(), variables);
-        let problem = candidate.event("problem", SOON).await;
+        let problem = candidate.event("problem", TIMEOUT).await;
         assert_eq!(problem.event["class"], "refused", "{problem:?}");
-        assert!(problem.event["detail"].as_str().unwrap().contains(words), "{problem:?}");
+        assert!(problem.event["detail"].as_str().unwrap().contains(expected), "{problem:?}");
         assert_eq!(candidate.count("elected"), 0);
     }
 }
 
-needs!(Node => async fn what_entra_says_is_told_in_its_words);
+needs!(Node => async fn entra_errors_are_quoted);
 
 /// The token of a workload identity is good for seconds, and the file that proves it changes: the
 /// candidate leads on. `TENURE_TEST_ROTATIONS` says for how many tokens; for 10 by itself.
@@ -220,23 +220,23 @@ async fn tokens_and_assertions_are_renewed_while_it_leads() {
     let spellings = [Spelling::Number, Spelling::Text].into_iter().cycle();
     let short = |spelling| Reply::token(Duration::from_secs(4)).expires_in(spelling);
     let renewals = std::env::var("TENURE_TEST_ROTATIONS").map_or(10, |n| n.parse().unwrap());
-    endpoint.script(spellings.map(short).take(renewals + 10));
+    endpoint.add_replies(spellings.map(short).take(renewals + 10));
     let mut candidate = scene.start(&scene.group(), variables);
-    candidate.event("elected", SOON).await;
+    candidate.event("elected", TIMEOUT).await;
     let file = scene.folder.path().join("assertion");
     for (count, assertion) in [(3, "assertion-2"), (5, "assertion-3"), (8, "assertion-4")] {
         endpoint.wait_for(count).await;
         // Half of a token's time passes before the next request.
-        let new = scene.folder.path().join("new");
-        std::fs::write(&new, assertion).unwrap();
-        std::fs::rename(&new, &file).unwrap();
-        endpoint.expect(Kind::Workload.expected(assertion));
+        let new_file = scene.folder.path().join("new");
+        std::fs::write(&new_file, assertion).unwrap();
+        std::fs::rename(&new_file, &file).unwrap();
+        endpoint.set_expected(Kind::Workload.expected(assertion));
     }
     endpoint.wait_for(renewals).await;
     assert_eq!(endpoint.complaints(), [""; 0]);
     assert_eq!(candidate.count("elected"), 1, "{}", candidate.transcript());
     assert_eq!(candidate.count("stood-down"), 0, "{}", candidate.transcript());
-    candidate.terminate(SOON).await.unwrap();
+    candidate.terminate(TIMEOUT).await.unwrap();
 }
 
 needs!(Node => async fn tokens_and_assertions_are_renewed_while_it_leads);
@@ -247,8 +247,8 @@ async fn a_slot_is_reset_with_a_token() {
     let group = scene.group();
     let (_endpoint, variables) = scene.endpoint(&Kind::App).await;
     let mut candidate = scene.start(&group, variables.clone());
-    candidate.event("turn-ended", SOON).await;
-    candidate.terminate(SOON).await.unwrap();
+    candidate.event("turn-ended", TIMEOUT).await;
+    candidate.terminate(TIMEOUT).await.unwrap();
     let outsider = group.outsider();
     let record = outsider.metadata().await.unwrap();
     let fields = record.iter().filter_map(|line| line.split_once('='));
@@ -258,13 +258,13 @@ async fn a_slot_is_reset_with_a_token() {
 
     let mut command = tokio::process::Command::new(PROGRAM);
     command.args(["reset-slot", "--yes", &group.election]);
-    scene.access(variables).give(&mut command);
+    scene.access(variables).apply(&mut command);
     command.env("TENURE_FAILOVER", "3s").stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(SOON, command.output()).await.unwrap().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("2056-11-20T07:00:00Z is forgotten"), "{said}");
+    let output = tokio::time::timeout(TIMEOUT, command.output()).await.unwrap().unwrap();
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = String::from_utf8_lossy(&output_text);
+    assert_eq!(output.status.code(), Some(0), "{output_text}");
+    assert!(output_text.contains("2056-11-20T07:00:00Z is forgotten"), "{output_text}");
 }
 
 needs!(Node => async fn a_slot_is_reset_with_a_token);

@@ -12,11 +12,11 @@ use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
 /// For what needs no work.
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// For a handler that is started for the first time: megabytes are compiled before, by a program that is
 /// not optimised, beside whatever else runs. Nothing bounds that but a guess at what is a hang.
-const COMPILED: Duration = tenure_tests::PATIENCE.saturating_mul(2);
+const COMPILE_TIMEOUT: Duration = tenure_tests::PATIENCE.saturating_mul(2);
 
 fn new_election() -> String {
     format!("tenure-test-{}/leader", uuid::Uuid::new_v4().simple())
@@ -33,19 +33,19 @@ fn start(store: &Store, reports: &Reports, handler: &Path, url: &str, election: 
     Candidate::spawn("ada", command).unwrap()
 }
 
-async fn reports_its_turns(language: Language) {
+async fn assert_turns_reported(language: Language) {
     let handler = spawn_blocking(move || language.handler()).await.unwrap().unwrap();
     let store = Store::embedded().await.unwrap();
     let reports = Reports::start().await.unwrap();
     let election = new_election();
     let mut ada = start(&store, &reports, &handler, &reports.url(), &election);
-    let term = ada.event("elected", COMPILED).await.term();
-    let all = reports.wait_for(2, SOON).await;
-    let ended = ada.event("turn-ended", SOON).await;
+    let term = ada.event("elected", COMPILE_TIMEOUT).await.term();
+    let all = reports.wait_for(2, TIMEOUT).await;
+    let ended = ada.event("turn-ended", TIMEOUT).await;
     assert_eq!(ended.event["outcome"], "succeeded", "{}", ada.transcript());
 
     let slot = all[0].json["slot"].as_str().expect("a slot").to_owned();
-    assert_eq!(all[0].stamp, Some(term.to_string()));
+    assert_eq!(all[0].term, Some(term.to_string()));
     assert_eq!(all[0].election.as_deref(), Some(election.as_str()));
     // On a busy machine the turn may come late.
     let late = all[0].json["past_due"].as_bool().expect("whether it is late");
@@ -56,41 +56,41 @@ async fn reports_its_turns(language: Language) {
     assert_eq!(slot, ended.event["slot"].as_str().unwrap());
     assert!(reports.turns().values().all(|count| *count == 1), "{:?}", reports.turns());
     let printed = format!("slot {slot}, term {term}");
-    ada.line("line of the handler", 0, SOON, |line| line.event.to_string().contains(&printed))
+    ada.line("line of the handler", 0, TIMEOUT, |line| line.event.to_string().contains(&printed))
         .await;
-    assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
 
     // What went wrong is told in the handler's own words.
-    let nowhere = format!("http://{}/nowhere", reports.host());
-    let ben = start(&store, &reports, &handler, &nowhere, &new_election());
-    let ended = ben.event("turn-ended", SOON).await;
+    let missing_url = format!("http://{}/nowhere", reports.host());
+    let ben = start(&store, &reports, &handler, &missing_url, &new_election());
+    let ended = ben.event("turn-ended", TIMEOUT).await;
     assert_eq!(ended.event["outcome"], "failed", "{}", ben.transcript());
     assert!(ended.event.to_string().contains("answered 404"), "{}", ended.event);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn rust() {
-    reports_its_turns(Language::Rust).await;
+async fn rust_example_reports_its_turns() {
+    assert_turns_reported(Language::Rust).await;
 }
 
-async fn javascript() {
-    reports_its_turns(Language::JavaScript).await;
+async fn javascript_example_reports_its_turns() {
+    assert_turns_reported(Language::JavaScript).await;
     // Now it is compiled.
-    a_newcomer_gets_a_turn("javascript", Language::JavaScript).await;
+    assert_readme_commands_work("javascript", Language::JavaScript).await;
 }
 
-needs!(Node => async fn javascript);
+needs!(Node => async fn javascript_example_reports_its_turns);
 
-async fn python() {
-    reports_its_turns(Language::Python).await;
-    a_newcomer_gets_a_turn("python", Language::Python).await;
+async fn python_example_reports_its_turns() {
+    assert_turns_reported(Language::Python).await;
+    assert_readme_commands_work("python", Language::Python).await;
 }
 
-needs!(Python => async fn python);
+needs!(Python => async fn python_example_reports_its_turns);
 
 /// From an empty folder to a turn by the commands of the README: the first ones made the folder and
 /// the handler, the last two run a store, on a port that the kernel picks, and a candidate.
-async fn a_newcomer_gets_a_turn(language: &'static str, built: Language) {
+async fn assert_readme_commands_work(language: &'static str, built: Language) {
     let handler = spawn_blocking(move || built.handler()).await.unwrap().unwrap();
     let commands = examples::commands(language).unwrap();
     assert!(commands.len() <= 5, "{commands:#?}");
@@ -109,21 +109,21 @@ async fn a_newcomer_gets_a_turn(language: &'static str, built: Language) {
     let serve = serve.strip_suffix(" &").expect("in the background");
     let store = start(&serve.replace(":10000", ":0"), "");
     let variable = "export AZURE_STORAGE_CONNECTION_STRING='";
-    let said = |line: &Line| line.event.as_str().is_some_and(|line| line.starts_with(variable));
-    let line = store.line("connection string", 0, SOON, said).await;
-    let there = line.event.as_str().unwrap()[variable.len()..].trim_end_matches('\'').to_owned();
+    let has_connection_string = |line: &Line| line.event.as_str().is_some_and(|line| line.starts_with(variable));
+    let line = store.line("connection string", 0, TIMEOUT, has_connection_string).await;
+    let served_connection_string = line.event.as_str().unwrap()[variable.len()..].trim_end_matches('\'').to_owned();
 
     let emulator = "AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true ";
     let lead = lead.strip_prefix(emulator).expect("the store of the command before");
-    let newcomer = start(lead, &there);
-    let handled = |line: &Line| line.event.to_string().contains("handler     slot ");
-    newcomer.line("line of the handler", 0, SOON, handled).await;
+    let newcomer = start(lead, &served_connection_string);
+    let has_handler_line = |line: &Line| line.event.to_string().contains("handler     slot ");
+    newcomer.line("line of the handler", 0, TIMEOUT, has_handler_line).await;
     let succeeded = |line: &Line| line.event.to_string().contains(" succeeded after ");
-    newcomer.line("turn", 0, SOON, succeeded).await;
+    newcomer.line("turn", 0, TIMEOUT, succeeded).await;
 }
 
 #[test]
-fn the_examples_have_the_contract_as_it_is() {
+fn examples_have_current_wit() {
     let repository = tools::repository();
     for file in ["types.wit", "election.wit"] {
         let original = repository.join("wit").join(file);

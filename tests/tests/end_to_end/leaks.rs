@@ -8,7 +8,7 @@ use tenure_store::{Account, KeyName};
 use tenure_tests::identity::{Endpoint, Expected, Reply};
 use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// A key as the portal shows it; parts of it are looked for too.
 const KEY: &str = "TGVha2VkS2V5MUxlYWtlZEtleTJMZWFrZWRLZXkzTGVha2VkS2V5NExlYWtlZEtleTVMZWFrZWRLZXk2TGVha2VkS2V5Nw==";
@@ -16,12 +16,12 @@ const SIGNATURE: &str = "TGVha2VkU2lnbmF0dXJlTGVha2VkU2lnbmF0dXJlMTI=";
 const TOKEN: &str = "eyJ0eXAiOiJKV1QifQ.TGVha2VkVG9rZW4.TGVha2VkVG9rZW4";
 const CLIENT_SECRET: &str = "LeK8Q~LeakedClientSecret0123456789abcdef";
 const HEADER: &str = "1EAKEDHEADER4000A000000000000000";
-const TICK: &str = "LeakedTickToken0123456789LeakedTickToken";
-const HOOK: &str = "whsec_TGVha2VkSG9va1NlY3JldExlYWtlZEhvb2s=";
-const HOOK_TOKEN: &str = "LeakedHookToken0123456789LeakedHookToken";
+const TICK_TOKEN: &str = "LeakedTickToken0123456789LeakedTickToken";
+const WEBHOOK_SECRET: &str = "whsec_TGVha2VkSG9va1NlY3JldExlYWtlZEhvb2s=";
+const WEBHOOK_TOKEN: &str = "LeakedHookToken0123456789LeakedHookToken";
 
 /// What must not be seen: enough of each to know it again.
-const TRACES: [&str; 9] = [
+const SECRET_FRAGMENTS: [&str; 9] = [
     KEY_PART,
     "TGVha2VkU2ln",
     "TGVha2VkVG9r",
@@ -52,9 +52,9 @@ fn secrets(origin: &str) -> Vec<(&'static str, String)> {
         ("AZURE_STORAGE_AUTH_TOKEN", TOKEN.into()),
         ("AZURE_CLIENT_SECRET", CLIENT_SECRET.into()),
         ("IDENTITY_HEADER", HEADER.into()),
-        ("TENURE_TICK_TOKEN", TICK.into()),
-        ("TENURE_HANDLER_SECRET", HOOK.into()),
-        ("TENURE_HANDLER_TOKEN", HOOK_TOKEN.into()),
+        ("TENURE_TICK_TOKEN", TICK_TOKEN.into()),
+        ("TENURE_HANDLER_SECRET", WEBHOOK_SECRET.into()),
+        ("TENURE_HANDLER_TOKEN", WEBHOOK_TOKEN.into()),
     ]
 }
 
@@ -70,20 +70,20 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn clean(what: &str, text: &str) {
-    for trace in TRACES {
-        assert!(!text.contains(trace), "{what} shows a secret ({trace}): {text}");
+fn assert_no_secret(context: &str, text: &str) {
+    for fragment in SECRET_FRAGMENTS {
+        assert!(!text.contains(fragment), "{context} shows a secret ({fragment}): {text}");
     }
 }
 
 /// Runs a command to its end, and looks at all that it said.
-fn run(what: &str, mut command: Command) -> String {
+fn run(context: &str, mut command: Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let [out, err] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let said = format!("{out}{err}");
-    clean(what, &said);
-    assert!(status.code().is_some(), "{what}: {status}: {said}");
-    said
+    let output_text = format!("{out}{err}");
+    assert_no_secret(context, &output_text);
+    assert!(status.code().is_some(), "{context}: {status}: {output_text}");
+    output_text
 }
 
 const RUN: [&str; 6] = ["run", "leases/leader", "--every", "1h", "--handler", BEAT_HANDLER];
@@ -126,14 +126,14 @@ fn secrets_in_the_wrong_variable_are_not_shown() {
     ];
     let webhook = ["run", "--webhook", "http://127.0.0.1:9/"];
     for name in variables {
-        for (of, secret) in secrets("http://127.0.0.1:1") {
-            let of_webhook = Some(&webhook[..]).filter(|_| name.starts_with("TENURE_HANDLER_"));
-            let others = [&["run", "--handler", BEAT_HANDLER][..], &["status"]];
-            for subcommand in others.into_iter().chain(of_webhook) {
+        for (source_variable, secret) in secrets("http://127.0.0.1:1") {
+            let webhook_args = Some(&webhook[..]).filter(|_| name.starts_with("TENURE_HANDLER_"));
+            let subcommands = [&["run", "--handler", BEAT_HANDLER][..], &["status"]];
+            for subcommand in subcommands.into_iter().chain(webhook_args) {
                 // Another setting is wrong for certain, so that it ends.
                 let mut command = command(subcommand);
                 command.env("TENURE_POLL", "never").env(name, &secret);
-                run(&format!("{subcommand:?} with {name} = {of}"), command);
+                run(&format!("{subcommand:?} with {name} = {source_variable}"), command);
             }
         }
     }
@@ -164,19 +164,19 @@ fn secrets_in_the_wrong_option_are_not_shown() {
         // A command.
         "--",
     ] {
-        for (of, secret) in &secrets {
+        for (source_variable, secret) in &secrets {
             let mut command = command(&["run", "--poll", "never", option, secret]);
             if option.starts_with("--webhook-") {
                 command.args(["--webhook", "http://127.0.0.1:9/"]);
             }
             command.env("TENURE_LOG", "json");
-            run(&format!("{option} {of}"), command);
+            run(&format!("{option} {source_variable}"), command);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_and_what_fails_shows_no_secret() {
+async fn refusals_and_failures_show_no_secret() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
@@ -184,10 +184,10 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
     let origin = origin.trim_end_matches(';').trim_end_matches("/devstoreaccount1").to_owned();
     let app = Expected::AppService { path: "/msi".into(), header: HEADER.into(), client_id: None };
     let identity = Endpoint::start(app).await.unwrap();
-    let wrong = Reply::text(400, &format!(r#"{{"message":"no identity of {HEADER} here"}}"#));
-    identity.otherwise(wrong.clone());
+    let error_reply = Reply::text(400, &format!(r#"{{"message":"no identity of {HEADER} here"}}"#));
+    identity.set_default_reply(error_reply.clone());
     let endpoint = format!("{origin}/devstoreaccount1");
-    let ways: Vec<Vec<(&str, String)>> = vec![
+    let credential_sets: Vec<Vec<(&str, String)>> = vec![
         vec![secrets(&origin)[0].clone()],
         vec![
             ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1".into()),
@@ -218,7 +218,7 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
         // Nobody listens there.
         vec![secrets("http://127.0.0.1:9")[0].clone()],
     ];
-    for way in ways {
+    for variables in credential_sets {
         for subcommand in [
             &["status", "leases/leader"][..],
             &["status", "leases/leader", "--json"],
@@ -230,64 +230,64 @@ async fn what_is_refused_and_what_fails_shows_no_secret() {
             &["check", "leases/leader", "--every", "1h", "--json", "--", "/bin/sh"],
         ] {
             let mut command = command(subcommand);
-            command.envs(way.iter().map(|(name, value)| (name, value)));
+            command.envs(variables.iter().map(|(name, value)| (name, value)));
             command.env("TENURE_REQUEST_TIMEOUT", "1s");
-            let said = tokio::task::spawn_blocking({
-                let what = format!("{subcommand:?}, {:?}", way[0].0);
-                move || run(&what, command)
+            let output_text = tokio::task::spawn_blocking({
+                let context = format!("{subcommand:?}, {:?}", variables[0].0);
+                move || run(&context, command)
             });
-            assert!(!said.await.unwrap().is_empty());
+            assert!(!output_text.await.unwrap().is_empty());
         }
         for log in ["text", "json"] {
             let mut command = command(&RUN);
-            command.args(["--log", log]).envs(way.iter().map(|(name, value)| (name, value)));
+            command.args(["--log", log]).envs(variables.iter().map(|(name, value)| (name, value)));
             command.env("TENURE_REQUEST_TIMEOUT", "1s").args(["--listen", "127.0.0.1:0"]);
-            let said = until_problem(command).await;
-            clean(&format!("run --log {log}, {:?}", way[0].0), &said);
+            let output_text = run_until_problem(command).await;
+            assert_no_secret(&format!("run --log {log}, {:?}", variables[0].0), &output_text);
         }
     }
-    let app = identity.requests().into_iter().filter(|request| request.path == "/msi").count();
-    assert!(app >= 2, "the answer that repeats the secret was given: {app}");
+    let token_requests = identity.requests().into_iter().filter(|request| request.path == "/msi").count();
+    assert!(token_requests >= 2, "the answer that repeats the secret was given: {token_requests}");
 }
 
 /// Runs a candidate until it reports a problem, asks for all that it shows over HTTP, and ends it.
-async fn until_problem(command: Command) -> String {
+async fn run_until_problem(command: Command) -> String {
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
     let mut command = tokio::process::Command::from(command);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut said = String::new();
+    let mut output_text = String::new();
     let problem = async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            said.push_str(&line);
-            said.push('\n');
+            output_text.push_str(&line);
+            output_text.push('\n');
             if line.contains("problem") {
                 return;
             }
         }
     };
-    tokio::time::timeout(SOON, problem).await.expect("it reports a problem");
-    let address = said.split("listening on http://").nth(1).expect("it listens");
+    tokio::time::timeout(TIMEOUT, problem).await.expect("it reports a problem");
+    let address = output_text.split("listening on http://").nth(1).expect("it listens");
     let address: String = address.chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
     let client = tenure_tests::certificates::client(None).unwrap();
     for page in ["healthz", "readyz", "leader", "history", "metrics"] {
         let answer = client.get(format!("http://{address}/{page}")).send().await.unwrap();
-        said.push_str(&answer.text().await.unwrap());
+        output_text.push_str(&answer.text().await.unwrap());
     }
-    assert!(said.contains("tenure_problems_total"), "the figures are there: {said}");
+    assert!(output_text.contains("tenure_problems_total"), "the figures are there: {output_text}");
     child.kill().await.unwrap();
-    let mut more = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut more).await.unwrap();
-    assert!(said.contains("problem"), "{said}{more}");
-    said + &more
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).await.unwrap();
+    assert!(output_text.contains("problem"), "{output_text}{stderr}");
+    output_text + &stderr
 }
 
 #[test]
-fn nothing_that_holds_a_secret_can_be_printed() {
+fn debug_output_shows_no_secret() {
     let settings = tenure::engine::Variables::new().with("AZURE_STORAGE_KEY", KEY);
     let account = Account::new("tenure", &[KEY]).unwrap();
     let printed =
         format!("{settings:?} {settings:#?} {account:?} {account:#?} {:?}", KeyName::Key1);
-    clean("Debug", &printed);
+    assert_no_secret("Debug", &printed);
 }

@@ -11,7 +11,7 @@ use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
@@ -20,7 +20,7 @@ async fn address(candidate: &Candidate) -> String {
     let listens = |line: &tenure_tests::Line| {
         line.name() == "note" && line.event["detail"].as_str().unwrap().starts_with("listening on ")
     };
-    let line = candidate.line("address", 0, SOON, listens).await;
+    let line = candidate.line("address", 0, TIMEOUT, listens).await;
     line.event["detail"].as_str().unwrap().trim_start_matches("listening on ").to_owned()
 }
 
@@ -34,48 +34,48 @@ async fn get(url: String) -> (u16, String) {
 }
 
 /// Asks until the status is that one.
-async fn until(url: &str, status: u16) -> String {
-    let asked = async {
+async fn poll_until_status(url: &str, status: u16) -> String {
+    let polling = async {
         loop {
-            let (told, body) = get(url.to_owned()).await;
-            if told == status {
+            let (actual, body) = get(url.to_owned()).await;
+            if actual == status {
                 return body;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(SOON, asked).await.unwrap_or_else(|_| panic!("{url}: never {status}"))
+    tokio::time::timeout(TIMEOUT, polling).await.unwrap_or_else(|_| panic!("{url}: never {status}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn anybody_finds_the_leader_and_a_store_that_is_away_is_seen() {
+async fn listeners_show_leader_and_unreachable_store() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
-    let mut more = LISTEN.to_vec();
-    more.extend(["--address", "http://leader.example:8080/"]);
-    let mut leader = group.start("ada", &more).unwrap();
-    let term = leader.event("elected", SOON).await.term();
+    let mut args = LISTEN.to_vec();
+    args.extend(["--address", "http://leader.example:8080/"]);
+    let mut leader = group.start("ada", &args).unwrap();
+    let term = leader.event("elected", TIMEOUT).await.term();
     let mut follower = group.start("ben", &LISTEN).unwrap();
-    follower.event("following", SOON).await;
+    follower.event("following", TIMEOUT).await;
     let (first, second) = (address(&leader).await, address(&follower).await);
 
-    until(&format!("{first}/readyz?leader"), 200).await;
-    until(&format!("{second}/readyz"), 200).await;
+    poll_until_status(&format!("{first}/readyz?leader"), 200).await;
+    poll_until_status(&format!("{second}/readyz"), 200).await;
     assert_eq!(get(format!("{second}/readyz?leader")).await.0, 503);
     assert_eq!(get(format!("{second}/leader?redirect")).await.0, 307);
-    let told: Value = serde_json::from_str(&get(format!("{second}/leader")).await.1).unwrap();
-    assert_eq!((&told["leader"]["name"], &told["leader"]["term"]), (&"ada".into(), &term.into()));
+    let leader_json: Value = serde_json::from_str(&get(format!("{second}/leader")).await.1).unwrap();
+    assert_eq!((&leader_json["leader"]["name"], &leader_json["leader"]["term"]), (&"ada".into(), &term.into()));
     let (_, metrics) = get(format!("{first}/metrics")).await;
     assert!(metrics.contains(&format!("candidate=\"ada\"}} {term}\n")), "{metrics}");
 
     let stopped = store.stop().await.unwrap();
-    let why = until(&format!("{second}/readyz"), 503).await;
-    assert!(why.contains("unreachable"), "{why}");
+    let reason = poll_until_status(&format!("{second}/readyz"), 503).await;
+    assert!(reason.contains("unreachable"), "{reason}");
     let store = stopped.start().await.unwrap();
-    until(&format!("{second}/readyz"), 200).await;
-    leader.terminate(SOON).await.unwrap();
-    until(&format!("{second}/readyz?leader"), 200).await;
+    poll_until_status(&format!("{second}/readyz"), 200).await;
+    leader.terminate(TIMEOUT).await.unwrap();
+    poll_until_status(&format!("{second}/readyz?leader"), 200).await;
     let history: Value = serde_json::from_str(&get(format!("{second}/history")).await.1).unwrap();
     let events: Vec<&str> = history["changes"]
         .as_array()
@@ -84,14 +84,14 @@ async fn anybody_finds_the_leader_and_a_store_that_is_away_is_seen() {
         .map(|c| c["event"].as_str().unwrap())
         .collect();
     assert_eq!((events.first(), events.last()), (Some(&"following"), Some(&"elected")));
-    follower.terminate(SOON).await.unwrap();
+    follower.terminate(TIMEOUT).await.unwrap();
     drop(store);
 }
 
 /// The handler is a pipe: as long as nobody writes to it, it takes as long to load as a large one to compile.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_asks_is_answered_while_components_are_compiled() {
+async fn listener_answers_while_components_compile() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
@@ -99,33 +99,33 @@ async fn who_asks_is_answered_while_components_are_compiled() {
     let pipe = folder.path().join("slow.wasm");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut ada = group.start_with("ada", &group.access, &pipe, &LISTEN).unwrap();
-    let about = |name: &'static str| {
+    let is_about = |name: &'static str| {
         let pipe = pipe.to_str().unwrap().to_owned();
         move |line: &tenure_tests::Line| line.name() == name && line.event["component"] == *pipe
     };
-    let compiling = ada.line("compiling", 0, SOON, about("compiling")).await;
+    let compiling = ada.line("compiling", 0, TIMEOUT, is_about("compiling")).await;
     assert_eq!(compiling.event["level"], "info");
     let url = address(&ada).await;
-    until(&format!("{url}/healthz"), 200).await;
-    until(&format!("{url}/readyz"), 503).await;
+    poll_until_status(&format!("{url}/healthz"), 200).await;
+    poll_until_status(&format!("{url}/readyz"), 503).await;
     assert_eq!(ada.count("compiled"), 0, "{}", ada.transcript());
     let (handler, to) = (std::fs::read(BEAT_HANDLER).unwrap(), pipe.clone());
     tokio::task::spawn_blocking(move || std::fs::write(to, handler)).await.unwrap().unwrap();
-    let compiled = ada.line("compiled", 0, SOON, about("compiled")).await;
+    let compiled = ada.line("compiled", 0, TIMEOUT, is_about("compiled")).await;
     assert!(compiled.event["elapsed_ms"].as_u64().unwrap() > 0);
-    ada.event("elected", SOON).await;
-    assert!(ada.terminate(SOON).await.unwrap().success());
+    ada.event("elected", TIMEOUT).await;
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success());
     // Who is told to end meanwhile ends.
     let mut ben = group.start_with("ben", &group.access, &pipe, &LISTEN).unwrap();
-    ben.line("compiling", 0, SOON, about("compiling")).await;
-    assert!(ben.terminate(SOON).await.unwrap().success(), "{}", ben.transcript());
+    ben.line("compiling", 0, TIMEOUT, is_about("compiling")).await;
+    assert!(ben.terminate(TIMEOUT).await.unwrap().success(), "{}", ben.transcript());
     assert_eq!(ben.count("compiled"), 0, "{}", ben.transcript());
 }
 
 /// The process that holds the lease needs a descriptor now and then too.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_leads_on_whoever_connects_and_asks_nothing() {
+async fn idle_connections_do_not_disturb_the_leader() {
     use rustix::process::{Resource, Rlimit, prlimit};
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -133,34 +133,34 @@ async fn a_leader_leads_on_whoever_connects_and_asks_nothing() {
     // The machine may stand still for a while.
     let timings = ["--lease", "60s", "--request-timeout", "15s"];
     let mut leader = group.start("ada", &[&LISTEN[..], &timings].concat()).unwrap();
-    leader.event("elected", SOON).await;
-    let few = Rlimit { current: Some(200), maximum: Some(200) };
-    prlimit(Some(leader.runner().unwrap()), Resource::Nofile, few).unwrap();
+    leader.event("elected", TIMEOUT).await;
+    let limit = Rlimit { current: Some(200), maximum: Some(200) };
+    prlimit(Some(leader.runner().unwrap()), Resource::Nofile, limit).unwrap();
     let url = address(&leader).await;
     let host = url.trim_start_matches("http://").to_owned();
     let host = host.trim_end_matches('/');
-    let mut silent = Vec::new();
+    let mut idle_streams = Vec::new();
     for _ in 0..300 {
         let mut stream = TcpStream::connect(host).unwrap();
         stream.write_all(b"GET /healthz HT").unwrap();
-        silent.push(stream);
+        idle_streams.push(stream);
     }
     // Longer than one validity.
-    let at = Instant::now() + Duration::from_secs(50);
+    let validity_passed = Instant::now() + Duration::from_secs(50);
     let late =
-        leader.line("turn", 0, 3 * SOON, |line| line.name() == "turn-ended" && line.at >= at);
+        leader.line("turn", 0, 3 * TIMEOUT, |line| line.name() == "turn-ended" && line.at >= validity_passed);
     assert_eq!(late.await.event["outcome"], "succeeded", "{}", leader.transcript());
     assert_eq!(leader.count("problem"), 0, "{}", leader.transcript());
-    until(&format!("{url}/healthz"), 200).await;
+    poll_until_status(&format!("{url}/healthz"), 200).await;
     assert_eq!(leader.count("elected"), 1, "{}", leader.transcript());
-    leader.terminate(SOON).await.unwrap();
+    leader.terminate(TIMEOUT).await.unwrap();
 }
 
 #[test]
-fn a_port_in_use_is_told_before_anything_is_sent() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    for (listen, words) in [(address.as_str(), "cannot be listened on"), ("8080", "not an address")]
+fn port_in_use_is_reported_before_any_request() {
+    let occupied = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = occupied.local_addr().unwrap().to_string();
+    for (listen, expected) in [(address.as_str(), "cannot be listened on"), ("8080", "not an address")]
     {
         let output = Command::new(PROGRAM)
             .args(["run", "jobs/report", "--every", "1h"])
@@ -168,28 +168,28 @@ fn a_port_in_use_is_told_before_anything_is_sent() {
             .env("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("--listen {listen}")) && said.contains(words), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("--listen {listen}")) && stderr.contains(expected), "{stderr}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_goes_wrong_for_a_member_for_shares_is_counted() {
+async fn share_problems_are_counted_in_metrics() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let mut group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     group.outsider().create_container().await.unwrap();
     // Enough for an election, and not to list the signs of life of the others.
     let container = Scope::Container(group.election.split_once('/').unwrap().0.to_owned());
-    group.access = Access::with(with_sas(&store.connection_string(), container, "rcwd"));
+    group.access = Access::from_connection_string(with_sas(&store.connection_string(), container, "rcwd"));
     let member = group.start("ada", &[&LISTEN[..], &["--shares", "2"]].concat()).unwrap();
-    let told = |line: &tenure_tests::Line| {
+    let is_list_problem = |line: &tenure_tests::Line| {
         line.event["detail"].as_str().is_some_and(|detail| detail.contains("list blobs"))
     };
-    member.line("problem", 0, SOON, told).await;
-    let at = address(&member).await;
-    let (_, metrics) = get(format!("{at}/metrics")).await;
+    member.line("problem", 0, TIMEOUT, is_list_problem).await;
+    let base_url = address(&member).await;
+    let (_, metrics) = get(format!("{base_url}/metrics")).await;
     let election = &group.election;
     let series = format!(
         "tenure_problems_total{{election=\"{election}\",candidate=\"ada\",class=\"refused\"}} "

@@ -10,14 +10,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tenure_supervisor::children_of;
 use tenure_tests::candidate::runner_of;
-use tenure_tests::credential::PATIENT;
-use tenure_tests::locks::Game;
+use tenure_tests::credential::PATIENT_TIMINGS;
+use tenure_tests::locks::Scenario;
 use tenure_tests::{Front, Sink, Store, needs};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 struct Stage {
     store: Store,
@@ -35,7 +35,7 @@ impl Stage {
         command.arg("lock").args(options).args([&self.lock, "--"]).args(work);
         command
             .env("AZURE_STORAGE_CONNECTION_STRING", self.store.connection_string())
-            .envs(PATIENT)
+            .envs(PATIENT_TIMINGS)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -44,7 +44,7 @@ impl Stage {
     }
 
     async fn run(&self, options: &[&str], work: &[&str]) -> Output {
-        let ended = timeout(SOON, self.command(options, work).output()).await;
+        let ended = timeout(TIMEOUT, self.command(options, work).output()).await;
         ended.expect("it ends").unwrap()
     }
 
@@ -53,7 +53,7 @@ impl Stage {
         let mut command = self.command(&["--name", "holder"], &["sh", "-c", "echo has it; cat"]);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-        let line = timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+        let line = timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap();
         assert_eq!(line.as_deref(), Some("has it"));
         child
     }
@@ -68,9 +68,9 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Until somebody's runner has its signal handlers, which it has before it asks the store for the first time.
-async fn waits(child: &mut Child) {
+async fn wait_until_following(child: &mut Child) {
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
-    while let Some(line) = timeout(SOON, lines.next_line()).await.unwrap().unwrap() {
+    while let Some(line) = timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap() {
         if line.contains("following") {
             return;
         }
@@ -79,7 +79,7 @@ async fn waits(child: &mut Child) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_ends_as_its_command_does_and_writes_nothing_of_its_own() {
+async fn lock_exits_like_its_command_without_output() {
     let stage = Stage::new().await;
     for (script, code) in [("echo out; echo err >&2", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
         let ended = stage.run(&[], &["sh", "-c", script]).await;
@@ -97,13 +97,13 @@ async fn it_ends_as_its_command_does_and_writes_nothing_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_run_or_is_wrong_has_exit_codes_of_its_own() {
+async fn unrunnable_or_invalid_lock_has_own_exit_codes() {
     let stage = Stage::new().await;
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("plain");
     std::fs::write(&plain, "").unwrap();
     let wrong = "--wait";
-    for (options, work, code, told) in [
+    for (options, work, code, expected) in [
         (&[][..], "no-such-command", 127, "no directory of PATH holds"),
         (&[], plain.to_str().unwrap(), 126, "may not be executed"),
         (&[wrong, "60"], "true", 125, "\"60\" is not a duration"),
@@ -111,98 +111,98 @@ async fn what_cannot_be_run_or_is_wrong_has_exit_codes_of_its_own() {
         (&["--every", "5s"], "true", 125, "unexpected argument"),
     ] {
         let ended = stage.run(options, &[work]).await;
-        let said = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(code), "{said}");
-        assert!(said.contains(told), "{said}");
+        let stderr = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_get_it_says_who_has_it_and_runs_nothing() {
+async fn lock_not_obtained_names_holder_and_runs_nothing() {
     let stage = Stage::new().await;
     let free = stage.run(&["--if-free"], &["echo", "free"]).await;
     assert_eq!((free.status.code(), text(&free.stdout)), (Some(0), "free\n".into()));
     let mut holder = stage.holder().await;
     for options in [&["--if-free"][..], &["--wait", "2s"]] {
         let ended = stage.run(options, &["echo", "ran"]).await;
-        let said = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(75), "{said}");
+        let stderr = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(75), "{stderr}");
         assert_eq!(text(&ended.stdout), "");
-        assert!(said.contains("is held by holder, term "), "{said}");
+        assert!(stderr.contains("is held by holder, term "), "{stderr}");
     }
     // Who waits gets it, and not before.
     let mut waiting = stage.command(&["--log", "text"], &["echo", "ran"]).spawn().unwrap();
-    waits(&mut waiting).await;
+    wait_until_following(&mut waiting).await;
     drop(holder.stdin.take());
-    assert_eq!(timeout(SOON, holder.wait()).await.unwrap().unwrap().code(), Some(0));
-    let ended = timeout(SOON, waiting.wait_with_output()).await.unwrap().unwrap();
+    assert_eq!(timeout(TIMEOUT, holder.wait()).await.unwrap().unwrap().code(), Some(0));
+    let ended = timeout(TIMEOUT, waiting.wait_with_output()).await.unwrap().unwrap();
     assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn signals_end_the_waiting_and_go_to_the_command_after_that() {
+async fn signals_end_waiting_and_later_reach_the_command() {
     let stage = Stage::new().await;
     let script = "trap 'echo hung up; exit 9' HUP; trap 'echo told' USR1; echo up; while :; do sleep 0.05; done";
     let mut child = stage.command(&[], &["sh", "-c", script]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut line = async || timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+    let mut line = async || timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap();
     assert_eq!(line().await.as_deref(), Some("up"));
     let mut waiting = stage.command(&["--log", "text"], &["true"]).spawn().unwrap();
-    waits(&mut waiting).await;
+    wait_until_following(&mut waiting).await;
     kill_process(id(&waiting), Signal::INT).unwrap();
-    assert_eq!(timeout(SOON, waiting.wait()).await.unwrap().unwrap().code(), Some(130));
-    for (signal, told) in [(Signal::USR1, "told"), (Signal::HUP, "hung up")] {
+    assert_eq!(timeout(TIMEOUT, waiting.wait()).await.unwrap().unwrap().code(), Some(130));
+    for (signal, expected) in [(Signal::USR1, "told"), (Signal::HUP, "hung up")] {
         kill_process(id(&child), signal).unwrap();
-        assert_eq!(line().await.as_deref(), Some(told));
+        assert_eq!(line().await.as_deref(), Some(expected));
     }
-    assert_eq!(timeout(SOON, child.wait()).await.unwrap().unwrap().code(), Some(9));
+    assert_eq!(timeout(TIMEOUT, child.wait()).await.unwrap().unwrap().code(), Some(9));
 }
 
 /// Its runner dies, and its work with it; or it cannot renew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_is_lost_is_told_apart() {
+async fn lost_lock_has_own_exit_code() {
     let stage = Stage::new().await;
     // Waiting for its end would end its input, and so the command.
     let mut holder = stage.holder().await;
     let _input = holder.stdin.take();
     kill_process(runner_of(id(&holder)), Signal::KILL).unwrap();
-    let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(76), "{said}");
-    assert!(said.contains("was released, so another candidate can lead"), "{said}");
+    let ended = timeout(TIMEOUT, holder.wait_with_output()).await.unwrap().unwrap();
+    let stderr = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(76), "{stderr}");
+    assert!(stderr.contains("was released, so another candidate can lead"), "{stderr}");
 
     let mut holder = stage.holder().await;
     let _input = holder.stdin.take();
     let Stage { store, .. } = stage;
     drop(store.stop().await.unwrap());
-    let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(76), "{said}");
-    assert!(said.contains("could not be renewed"), "{said}");
+    let ended = timeout(TIMEOUT, holder.wait_with_output()).await.unwrap().unwrap();
+    let stderr = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(76), "{stderr}");
+    assert!(stderr.contains("could not be renewed"), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_supervisor_of_the_command_does_not_die_alone() {
+async fn killed_command_supervisor_loses_the_lock() {
     let stage = Stage::new().await;
     let script = "trap 'echo told' USR1; echo up; while :; do sleep 0.05; done";
     let mut holder = stage.command(&[], &["sh", "-c", script]).spawn().unwrap();
     let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let mut line = async || timeout(SOON, lines.next_line()).await.unwrap().unwrap();
+    let mut line = async || timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap();
     assert_eq!(line().await.as_deref(), Some("up"));
     // It hands on signals when it has told that the command runs.
     kill_process(id(&holder), Signal::USR1).unwrap();
     assert_eq!(line().await.as_deref(), Some("told"));
     let [supervisor] = children_of(runner_of(id(&holder)))[..] else { panic!("it runs one") };
     kill_process(supervisor, Signal::KILL).unwrap();
-    let ended = timeout(SOON, holder.wait_with_output()).await.unwrap().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(76), "{said}");
-    assert!(said.contains("the process that supervises the command was killed"), "{said}");
+    let ended = timeout(TIMEOUT, holder.wait_with_output()).await.unwrap().unwrap();
+    let stderr = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(76), "{stderr}");
+    assert!(stderr.contains("the process that supervises the command was killed"), "{stderr}");
 }
 
 /// The runner has only just been started, and would die of a signal. Nor is another one that follows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_that_comes_before_the_runner_listens_is_not_lost() {
+async fn signal_before_runner_is_ready_is_not_lost() {
     let stage = Stage::new().await;
     let mut holder = stage.holder().await;
     for (signals, code) in
@@ -216,30 +216,30 @@ async fn a_signal_that_comes_before_the_runner_listens_is_not_lost() {
         for signal in signals {
             kill_process(supervisor, *signal).unwrap();
         }
-        let ended = timeout(SOON, waiting.wait_with_output()).await.unwrap().unwrap();
-        let said = text(&ended.stderr);
-        assert_eq!((ended.status.code(), said.as_str()), (Some(code), ""));
+        let ended = timeout(TIMEOUT, waiting.wait_with_output()).await.unwrap().unwrap();
+        let stderr = text(&ended.stderr);
+        assert_eq!((ended.status.code(), stderr.as_str()), (Some(code), ""));
     }
     drop(holder.stdin.take());
-    assert_eq!(timeout(SOON, holder.wait()).await.unwrap().unwrap().code(), Some(0));
+    assert_eq!(timeout(TIMEOUT, holder.wait()).await.unwrap().unwrap().code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_reads_what_is_handed_to_the_lock() {
+async fn command_reads_standard_input_of_lock() {
     let stage = Stage::new().await;
     let mut command = stage.command(&[], &["sh", "-c", "read a; echo got $a; cat"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"one\ntwo\n").await.unwrap();
     drop(input);
-    let ended = timeout(SOON, child.wait_with_output()).await.unwrap().unwrap();
+    let ended = timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
     assert_eq!(text(&ended.stdout), "got one\ntwo\n", "{}", text(&ended.stderr));
 }
 
 /// Whoever started it had these ignored, as `nohup` does, and shells for jobs in the background of a script.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_ignored_from_the_beginning_is_ignored_in_the_command() {
+async fn ignored_signals_stay_ignored_in_the_command() {
     let stage = Stage::new().await;
     let script = "trap '' HUP INT QUIT TERM; exec \"$@\"";
     let mut command = Command::new("sh");
@@ -247,41 +247,41 @@ async fn what_was_ignored_from_the_beginning_is_ignored_in_the_command() {
     command.args(["grep", "SigIgn", "/proc/self/status"]);
     command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string());
     command.stdin(Stdio::null()).kill_on_drop(true);
-    let ended = timeout(SOON, command.output()).await.unwrap().unwrap();
-    let said = text(&ended.stdout) + &text(&ended.stderr);
-    let mask = said.trim().rsplit('\t').next().and_then(|mask| u64::from_str_radix(mask, 16).ok());
-    let mask = mask.unwrap_or_else(|| panic!("{said}"));
+    let ended = timeout(TIMEOUT, command.output()).await.unwrap().unwrap();
+    let output_text = text(&ended.stdout) + &text(&ended.stderr);
+    let mask = output_text.trim().rsplit('\t').next().and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let mask = mask.unwrap_or_else(|| panic!("{output_text}"));
     for number in [1, 2, 3, 15] {
-        assert_eq!(mask >> (number - 1) & 1, 1, "{number}: {said}");
+        assert_eq!(mask >> (number - 1) & 1, 1, "{number}: {output_text}");
     }
 }
 
 /// The first step of a candidate ends before it leads, where there is no record yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_clock_is_no_holder() {
+async fn wrong_clock_does_not_count_as_holder() {
     let stage = Stage::new().await;
     let front = Front::start().await.unwrap();
-    front.set_ahead(chrono::TimeDelta::minutes(20));
+    front.set_clock_ahead(chrono::TimeDelta::minutes(20));
     let mut command = stage.command(&["--if-free"], &["echo", "ran"]);
     command.env("AZURE_STORAGE_CONNECTION_STRING", front.connection_string());
-    let ended = timeout(SOON, command.output()).await.unwrap().unwrap();
-    let said = text(&ended.stderr);
-    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()), "{said}");
+    let ended = timeout(TIMEOUT, command.output()).await.unwrap().unwrap();
+    let stderr = text(&ended.stderr);
+    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_with_another_schedule_is_no_holder() {
+async fn record_with_other_schedule_does_not_count_as_holder() {
     let (mut stage, sink) = (Stage::new().await, Sink::start().await.unwrap());
     let mut group = tenure_tests::Group::new(PROGRAM, &stage.store, &sink);
     group.timer = ["--every", "1s"];
     stage.lock.clone_from(&group.election);
     let command = group.command("ada", &[], &["true"]);
     let mut ada = tenure_tests::Candidate::spawn("ada", command).unwrap();
-    ada.event("turn-ended", SOON).await;
-    assert!(ada.terminate(SOON).await.unwrap().success());
+    ada.event("turn-ended", TIMEOUT).await;
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success());
     let ended = stage.run(&["--if-free"], &["echo", "ran"]).await;
-    let said = text(&ended.stderr);
-    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()), "{said}");
+    let stderr = text(&ended.stderr);
+    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()), "{stderr}");
 }
 
 /// A lock and an election on one blob: their work does not overlap, and terms go on rising.
@@ -295,35 +295,35 @@ async fn an_election_on_the_same_blob_takes_turns_with_a_lock() {
     let holder = stage.holder().await;
     let command = group.command("ada", &[], &["true"]);
     let mut ada = tenure_tests::Candidate::spawn("ada", command).unwrap();
-    let following = ada.event("following", SOON).await;
+    let following = ada.event("following", TIMEOUT).await;
     assert_eq!(following.event["leader"], "holder");
     assert_eq!(ada.count("elected"), 0);
     let mut holder = holder;
     drop(holder.stdin.take());
-    assert_eq!(timeout(SOON, holder.wait()).await.unwrap().unwrap().code(), Some(0));
-    let elected = ada.event("elected", SOON).await;
+    assert_eq!(timeout(TIMEOUT, holder.wait()).await.unwrap().unwrap().code(), Some(0));
+    let elected = ada.event("elected", TIMEOUT).await;
     assert!(elected.term() > following.term());
-    ada.event("turn-ended", SOON).await;
+    ada.event("turn-ended", TIMEOUT).await;
     let busy = stage.run(&["--if-free"], &["true"]).await;
     assert!(text(&busy.stderr).contains("is held by ada"), "{}", text(&busy.stderr));
-    assert!(ada.terminate(SOON).await.unwrap().success());
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success());
     let ended = stage.run(&[], &["sh", "-c", "echo $TENURE_TERM"]).await;
     assert!(text(&ended.stdout).trim().parse::<u64>().unwrap() > elected.term());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_contend_and_some_are_killed_and_never_two_have_it_on_the_embedded_store() {
+async fn killed_contenders_never_share_the_lock_on_embedded_store() {
     many_contend_and_some_are_killed(Store::embedded().await.unwrap()).await;
 }
 
-async fn many_contend_and_some_are_killed_and_never_two_have_it_on_azurite() {
+async fn killed_contenders_never_share_the_lock_on_azurite() {
     many_contend_and_some_are_killed(Store::shared_azurite(false).await.unwrap()).await;
 }
 
-needs!(Node => async fn many_contend_and_some_are_killed_and_never_two_have_it_on_azurite);
+needs!(Node => async fn killed_contenders_never_share_the_lock_on_azurite);
 
 async fn many_contend_and_some_are_killed(store: Store) {
-    let game = Game {
+    let game = Scenario {
         program: Path::new(PROGRAM).to_owned(),
         connection_string: store.connection_string(),
         election: format!("locks-{}/many", uuid::Uuid::new_v4().simple()),
@@ -333,7 +333,7 @@ async fn many_contend_and_some_are_killed(store: Store) {
         victims: 6,
         options: vec!["--wait".into(), "120s".into()],
     };
-    let course = game.play().await.unwrap();
-    assert_eq!(course.breaches, [""; 0]);
-    assert!(course.acquisitions >= 37 && course.harmed >= 6, "{course:?}");
+    let outcome = game.run().await.unwrap();
+    assert_eq!(outcome.breaches, [""; 0]);
+    assert!(outcome.acquisitions >= 37 && outcome.harmed >= 6, "{outcome:?}");
 }

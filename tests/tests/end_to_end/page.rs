@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tenure_tests::{Browser, Candidate, Family, Group, Sink, Store, needs};
+use tenure_tests::{Browser, Candidate, ProcessGroup, Group, Sink, Store, needs};
 use tokio::process::Command;
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 const TAB: char = '\u{e004}';
 const ENTER: char = '\u{e007}';
 
 /// Scripts of which the page is asked nothing but what it shows.
-const MANNERS: &str = include_str!("page/manners.js");
+const PAGE_CHECKS: &str = include_str!("page/manners.js");
 const LEADER: &str = "return document.getElementById('leader').textContent";
 /// The same as an expression.
 const LEADER_NOW: &str = "document.getElementById('leader').textContent";
 
 /// A demo, and the address of its page with the token.
-async fn demo() -> (Family, String) {
-    let mut demo = Family::spawn(Command::new(PROGRAM).args(["demo", "--page"])).unwrap();
+async fn demo() -> (ProcessGroup, String) {
+    let mut demo = ProcessGroup::spawn(Command::new(PROGRAM).args(["demo", "--page"])).unwrap();
     let url = demo.line("Open ").await.unwrap();
     (demo, url)
 }
@@ -42,7 +42,7 @@ async fn text(browser: &Browser, script: &str) -> String {
 async fn address(candidate: &Candidate) -> String {
     let listening =
         |line: &tenure_tests::Line| line.event["detail"].to_string().contains("listening");
-    let line = candidate.line("address", 0, SOON, listening).await;
+    let line = candidate.line("address", 0, TIMEOUT, listening).await;
     line.event["detail"].as_str().unwrap().trim_start_matches("listening on ").to_owned()
 }
 
@@ -51,7 +51,7 @@ fn button(action: &str, name: &str) -> String {
 }
 
 /// Whether a lane is that of `name` and in that state, as an expression.
-fn lane(name: &str, class: &str) -> String {
+fn lane_selector(name: &str, class: &str) -> String {
     format!("document.querySelector('.lane.{class}[aria-label={name}]')")
 }
 
@@ -63,67 +63,67 @@ fn state(name: &str) -> String {
     )
 }
 
-async fn whoever_kills_the_leader_sees_the_next_one() {
+async fn leader_killed_next_one_shown() {
     let ((demo, url), browser) = (demo().await, Browser::start().await.unwrap());
     browser.open(&url).await.unwrap();
-    browser.until("document.querySelector('.lane.leads')", SOON).await.unwrap();
+    browser.until("document.querySelector('.lane.leads')", TIMEOUT).await.unwrap();
     let first = text(&browser, LEADER).await;
-    browser.until(&lane(&first, "leads"), SOON).await.unwrap();
-    browser.until("document.querySelector('.lane.leads .tick.succeeded')", SOON).await.unwrap();
+    browser.until(&lane_selector(&first, "leads"), TIMEOUT).await.unwrap();
+    browser.until("document.querySelector('.lane.leads .tick.succeeded')", TIMEOUT).await.unwrap();
 
     browser.click(&button("Kill machine", &first)).await.unwrap();
-    browser.until(&lane(&first, "gone"), SOON).await.unwrap();
-    browser.until(&format!("{} === 'killed'", state(&first)), SOON).await.unwrap();
+    browser.until(&lane_selector(&first, "gone"), TIMEOUT).await.unwrap();
+    browser.until(&format!("{} === 'killed'", state(&first)), TIMEOUT).await.unwrap();
     let next = format!("{LEADER_NOW} !== '{first}' && document.querySelector('.lane.leads')");
-    browser.until(&next, SOON).await.unwrap();
+    browser.until(&next, TIMEOUT).await.unwrap();
     let second = text(&browser, LEADER).await;
-    browser.until(&format!("{} === 'leads'", state(&second)), SOON).await.unwrap();
-    let told = text(&browser, "return document.getElementById('announcer').textContent").await;
-    assert!(told.starts_with(&format!("{second} leads, with term ")), "{told}");
+    browser.until(&format!("{} === 'leads'", state(&second)), TIMEOUT).await.unwrap();
+    let announcement = text(&browser, "return document.getElementById('announcer').textContent").await;
+    assert!(announcement.starts_with(&format!("{second} leads, with term ")), "{announcement}");
     let changes = text(&browser, "return document.getElementById('changes').textContent").await;
     assert!(changes.contains(&format!("{second} takes over ")), "{changes}");
     assert!(changes.contains(" after the leader's machine died"), "{changes}");
     // How soon, beside who leads now; and how soon in general.
-    let shown = |id: &str| format!("return document.getElementById('{id}').textContent");
-    let took_over = text(&browser, &shown("takeover")).await;
-    assert!(took_over.ends_with("s after the leader's machine died"), "{took_over}");
-    let failover = text(&browser, &shown("failover")).await;
+    let text_script = |id: &str| format!("return document.getElementById('{id}').textContent");
+    let takeover = text(&browser, &text_script("takeover")).await;
+    assert!(takeover.ends_with("s after the leader's machine died"), "{takeover}");
+    let failover = text(&browser, &text_script("failover")).await;
     assert!(failover.starts_with("A machine that dies is replaced within about 3s;"), "{failover}");
 
     // The same button, which has kept the focus.
     browser
-        .until(&format!("document.querySelector(\"{}\")", button("Start", &first)), SOON)
+        .until(&format!("document.querySelector(\"{}\")", button("Start", &first)), TIMEOUT)
         .await
         .unwrap();
     let focused = text(&browser, "return document.activeElement.getAttribute('aria-label')").await;
     assert_eq!(focused, format!("Start {first}"));
     browser.click(&button("Start", &first)).await.unwrap();
-    browser.until(&format!("{} === 'follows'", state(&first)), SOON).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&first)), TIMEOUT).await.unwrap();
 
     // The supervisor of a process that dies releases the lease for it.
     browser.click(&button("Kill process", &second)).await.unwrap();
     browser
-        .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), SOON)
+        .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), TIMEOUT)
         .await
         .unwrap();
     browser
         .until(
             "document.getElementById('takeover').textContent.endsWith(\"s after the leader's process died\")",
-            SOON,
+            TIMEOUT,
         )
         .await
         .unwrap();
     let start = format!("document.querySelector(\"{}\")", button("Start", &second));
-    browser.until(&start, SOON).await.unwrap();
+    browser.until(&start, TIMEOUT).await.unwrap();
     browser.click(&button("Start", &second)).await.unwrap();
-    browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&second)), TIMEOUT).await.unwrap();
     let second = text(&browser, LEADER).await;
 
     // It gives the lease back, and stays.
     browser.click(&button("Resign", &second)).await.unwrap();
-    browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&second)), TIMEOUT).await.unwrap();
     browser
-        .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), SOON)
+        .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), TIMEOUT)
         .await
         .unwrap();
     let second = text(&browser, LEADER).await;
@@ -133,47 +133,47 @@ async fn whoever_kills_the_leader_sees_the_next_one() {
     // Frozen in office: its time runs out without it, and it finds that out on waking.
     browser.click(&button("Freeze", &second)).await.unwrap();
     let third = format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})");
-    browser.until(&third, SOON).await.unwrap();
+    browser.until(&third, TIMEOUT).await.unwrap();
     browser
-        .until(&format!("{} === 'its validity has ended, frozen'", state(&second)), SOON)
+        .until(&format!("{} === 'its validity has ended, frozen'", state(&second)), TIMEOUT)
         .await
         .unwrap();
     browser.click(&button("Thaw", &second)).await.unwrap();
-    browser.until(&format!("{} === 'follows'", state(&second)), SOON).await.unwrap();
+    browser.until(&format!("{} === 'follows'", state(&second)), TIMEOUT).await.unwrap();
 
     browser.click(&button("Cut off", &second)).await.unwrap();
-    browser.until(&format!("{} === 'follows, cut off'", state(&second)), SOON).await.unwrap();
+    browser.until(&format!("{} === 'follows, cut off'", state(&second)), TIMEOUT).await.unwrap();
     browser
         .until(
             "document.getElementById('problems').textContent.includes('did not answer in time')",
-            SOON,
+            TIMEOUT,
         )
         .await
         .unwrap();
     browser.click(&button("Reconnect", &second)).await.unwrap();
 
-    let judged = text(&browser, "return document.getElementById('overlapping').textContent").await;
-    assert!(judged.starts_with("0,"), "{judged}");
-    let (status, said) = demo.interrupt().await.unwrap();
-    assert!(status.success(), "{said}");
-    assert!(said.contains("overlapping turns             0"), "{said}");
-    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+    let overlapping = text(&browser, "return document.getElementById('overlapping').textContent").await;
+    assert!(overlapping.starts_with("0,"), "{overlapping}");
+    let (status, output_text) = demo.interrupt().await.unwrap();
+    assert!(status.success(), "{output_text}");
+    assert!(output_text.contains("overlapping turns             0"), "{output_text}");
+    browser.until("document.body.classList.contains('lost')", TIMEOUT).await.unwrap();
     let connection =
         text(&browser, "return document.getElementById('connection').textContent").await;
     assert!(connection.starts_with("Disconnected."), "{connection}");
 }
 
-needs!(Chromium => async fn whoever_kills_the_leader_sees_the_next_one);
+needs!(Chromium => async fn leader_killed_next_one_shown);
 
-async fn without_the_token_one_can_only_look_and_everybody_can() {
+async fn page_without_token_is_read_only_and_accessible() {
     let ((_demo, url), browser) = (demo().await, Browser::start().await.unwrap());
     let (page, token) = url.split_once("#token=").unwrap();
     browser.open(page).await.unwrap();
-    browser.until("document.querySelector('.lane.leads')", SOON).await.unwrap();
+    browser.until("document.querySelector('.lane.leads')", TIMEOUT).await.unwrap();
     let leader = text(&browser, LEADER).await;
     browser.click(&button("Kill machine", &leader)).await.unwrap();
     browser
-        .until("document.getElementById('answer').textContent.includes('token')", SOON)
+        .until("document.getElementById('answer').textContent.includes('token')", TIMEOUT)
         .await
         .unwrap();
 
@@ -181,8 +181,8 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
     // this one with a wrong one.
     let client = client();
     let path = format!("{page}candidates/{leader}/kill-machine");
-    let own = page.trim_end_matches('/');
-    for (origin, token) in [(own, "wrong"), ("http://evil.example", token)] {
+    let page_origin = page.trim_end_matches('/');
+    for (origin, token) in [(page_origin, "wrong"), ("http://evil.example", token)] {
         let request = client.post(&path).header("origin", origin).bearer_auth(token);
         assert_eq!(request.send().await.unwrap().status(), 403, "{origin}");
     }
@@ -191,17 +191,17 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
     assert_eq!(status, 403, "its own page, without the token");
     // The page has heard of turns since, and nobody was killed.
     browser
-        .until("document.querySelectorAll('.lane.leads .tick.succeeded').length > 1", SOON)
+        .until("document.querySelectorAll('.lane.leads .tick.succeeded').length > 1", TIMEOUT)
         .await
         .unwrap();
-    let shown = text(&browser, &format!("return {}", state(&leader))).await;
-    assert!(!shown.contains("killed"), "{shown}");
+    let candidate_state = text(&browser, &format!("return {}", state(&leader))).await;
+    assert!(!candidate_state.contains("killed"), "{candidate_state}");
 
     for (width, height) in [(1280, 800), (360, 740)] {
         for scheme in ["light", "dark"] {
-            browser.play(width, height, scheme).await.unwrap();
-            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
-            assert_eq!(wrong, json!([]), "{width} {scheme}");
+            browser.emulate_window(width, height, scheme).await.unwrap();
+            let violations = browser.run(PAGE_CHECKS, json!([])).await.unwrap();
+            assert_eq!(violations, json!([]), "{width} {scheme}");
         }
     }
     // By the keyboard, from the heading on: one button after the other, each one seen to have the focus.
@@ -217,18 +217,18 @@ async fn without_the_token_one_can_only_look_and_everybody_can() {
     }
 }
 
-needs!(Chromium => async fn without_the_token_one_can_only_look_and_everybody_can);
+needs!(Chromium => async fn page_without_token_is_read_only_and_accessible);
 
-async fn a_name_is_text_and_the_page_knows_nobody_else() {
+async fn names_are_escaped_and_page_is_self_contained() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     let names = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>"];
     let listen = ["--listen", "127.0.0.1:0"];
     let mut leader = group.start(names[0], &listen).unwrap();
-    leader.event("elected", SOON).await;
+    leader.event("elected", TIMEOUT).await;
     let follower = group.start(names[1], &listen).unwrap();
-    follower.event("following", SOON).await;
+    follower.event("following", TIMEOUT).await;
     let url = address(&follower).await;
 
     // All places are taken at first.
@@ -241,9 +241,9 @@ async fn a_name_is_text_and_the_page_knows_nobody_else() {
     }
     let browser = Browser::start().await.unwrap();
     browser.open(&url).await.unwrap();
-    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+    browser.until("document.body.classList.contains('lost')", TIMEOUT).await.unwrap();
     drop(viewers);
-    browser.until(&format!("{LEADER_NOW} === '{}'", names[0]), SOON).await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === '{}'", names[0]), TIMEOUT).await.unwrap();
     let lanes =
         "return [...document.querySelectorAll('.lane .name')].map((name) => name.textContent)";
     assert_eq!(browser.run(lanes, json!([])).await.unwrap(), json!([names[1], names[0]]));
@@ -251,38 +251,38 @@ async fn a_name_is_text_and_the_page_knows_nobody_else() {
     assert_eq!(browser.run(elements, json!([])).await.unwrap(), json!([1, 0, 2]));
 
     // Nobody else was asked for anything, and nobody can be.
-    let own = format!("{url}/");
-    let asked = "return performance.getEntries().map((entry) => entry.name).filter((name) => name.includes('://') && !name.startsWith(arguments[0]))";
-    assert_eq!(browser.run(asked, json!([own])).await.unwrap(), json!([]));
-    let outside = "const done = arguments[1];
+    let own_url = format!("{url}/");
+    let foreign_urls = "return performance.getEntries().map((entry) => entry.name).filter((name) => name.includes('://') && !name.startsWith(arguments[0]))";
+    assert_eq!(browser.run(foreign_urls, json!([own_url])).await.unwrap(), json!([]));
+    let fetch_script = "const done = arguments[1];
         addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
         fetch(arguments[0]).then(() => done('it was asked'), () => {});";
     let other = format!("http://{}/", sink.host());
-    assert_eq!(browser.run_async(outside, json!([other])).await.unwrap(), "connect-src");
-    let inline = "const done = arguments[1];
+    assert_eq!(browser.run_async(fetch_script, json!([other])).await.unwrap(), "connect-src");
+    let inline_script = "const done = arguments[1];
         addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
         const script = document.createElement('script');
         script.textContent = arguments[0];
         document.body.append(script);
         if (window.ran) done('it ran');";
-    let blocked = browser.run_async(inline, json!(["window.ran = true"])).await.unwrap();
+    let blocked = browser.run_async(inline_script, json!(["window.ran = true"])).await.unwrap();
     assert_eq!(blocked, "script-src-elem");
 
     // What this candidate sees changes without a reload.
     leader.kill().await.unwrap();
-    browser.until(&format!("{LEADER_NOW} === '{}'", names[1]), SOON).await.unwrap();
+    browser.until(&format!("{LEADER_NOW} === '{}'", names[1]), TIMEOUT).await.unwrap();
     browser
-        .until("document.getElementById('left').textContent.endsWith(' s')", SOON)
+        .until("document.getElementById('left').textContent.endsWith(' s')", TIMEOUT)
         .await
         .unwrap();
     // Silence is not taken for peace.
     let connection = "document.getElementById('connection').textContent";
     follower.signal(Signal::STOP).unwrap();
-    browser.until(&format!("{connection}.startsWith('No updates')"), SOON).await.unwrap();
+    browser.until(&format!("{connection}.startsWith('No updates')"), TIMEOUT).await.unwrap();
     follower.signal(Signal::CONT).unwrap();
-    browser.until(&format!("{connection} === 'Live'"), SOON).await.unwrap();
+    browser.until(&format!("{connection} === 'Live'"), TIMEOUT).await.unwrap();
     drop(follower);
-    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+    browser.until("document.body.classList.contains('lost')", TIMEOUT).await.unwrap();
 }
 
-needs!(Chromium => async fn a_name_is_text_and_the_page_knows_nobody_else);
+needs!(Chromium => async fn names_are_escaped_and_page_is_self_contained);

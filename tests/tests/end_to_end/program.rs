@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// Base64, and to be recognised wherever it turns up.
 const SECRET: &str = "U0VDUkVULUtFWS1OT1QtVE8tQkUtU0VFTg==";
@@ -31,7 +31,7 @@ fn text(output: &Output) -> String {
 }
 
 /// A store that must not be spoken to.
-fn silent_store() -> (TcpListener, String) {
+fn untouched_store() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -41,9 +41,9 @@ fn silent_store() -> (TcpListener, String) {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
-    let (listener, connection_string) = silent_store();
-    let wrong = [
+fn all_mistakes_are_reported_before_any_request() {
+    let (listener, connection_string) = untouched_store();
+    let wrong_args = [
         "run",
         "--every",
         "10ms",
@@ -74,23 +74,23 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_sent() {
         "--ca-file",
         "/nowhere/ca.pem",
     ];
-    let output = tenure(&[&wrong[..], &["Not_A_Container/"]].concat(), Some(&connection_string));
+    let output = tenure(&[&wrong_args[..], &["Not_A_Container/"]].concat(), Some(&connection_string));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("\n  Not_A_Container/\n"), "{said}");
-    for pair in wrong[1..].chunks(2) {
-        assert!(said.contains(pair[0]), "{} is not named:\n{said}", pair[0]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("\n  Not_A_Container/\n"), "{stderr}");
+    for pair in wrong_args[1..].chunks(2) {
+        assert!(stderr.contains(pair[0]), "{} is not named:\n{stderr}", pair[0]);
         // What is given to the handler may be a secret.
-        let shown = said.contains(pair[1]);
-        assert_eq!(shown, pair[0] != "--env", "{}:\n{said}", pair[1]);
+        let is_shown = stderr.contains(pair[1]);
+        assert_eq!(is_shown, pair[0] != "--env", "{}:\n{stderr}", pair[1]);
     }
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
 fn a_variable_is_named_where_no_option_was_given() {
-    let (_listener, connection_string) = silent_store();
-    let wrong = [
+    let (_listener, connection_string) = untouched_store();
+    let wrong_variables = [
         ("TENURE_LEASE", "61s"),
         ("TENURE_TURN_TIMEOUT", "1ms"),
         ("TENURE_MAX_FAILURES", "many"),
@@ -102,18 +102,18 @@ fn a_variable_is_named_where_no_option_was_given() {
     let output = Command::new(PROGRAM)
         .args(["run", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER])
         .env("AZURE_STORAGE_CONNECTION_STRING", connection_string)
-        .envs(wrong)
+        .envs(wrong_variables)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    for (variable, _) in wrong {
+    for (variable, _) in wrong_variables {
         assert!(text(&output).contains(variable), "{variable}: {}", text(&output));
     }
 }
 
 #[test]
-fn a_variable_that_is_misspelt_is_told_before_anything_is_sent() {
-    let (listener, connection_string) = silent_store();
+fn misspelt_variable_is_reported_before_any_request() {
+    let (listener, connection_string) = untouched_store();
     for command in [&["run", "--every", "5s", "--handler", BEAT_HANDLER][..], &["status"]] {
         let output = Command::new(PROGRAM)
             .args(command)
@@ -125,39 +125,39 @@ fn a_variable_that_is_misspelt_is_told_before_anything_is_sent() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        let said = text(&output);
+        let output_text = text(&output);
         assert!(
-            said.contains("TENURE_POL\n") && said.contains("did you mean TENURE_POLL?"),
-            "{said}"
+            output_text.contains("TENURE_POL\n") && output_text.contains("did you mean TENURE_POLL?"),
+            "{output_text}"
         );
-        assert!(!said.contains("TENURE_PORT"), "{said}");
+        assert!(!output_text.contains("TENURE_PORT"), "{output_text}");
     }
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
-fn advice_speaks_of_options_to_who_uses_options() {
-    let (_listener, connection_string) = silent_store();
+fn advice_names_options_when_options_are_used() {
+    let (_listener, connection_string) = untouched_store();
     let run = ["run", "jobs/a", "--handler", BEAT_HANDLER, "--every", "5s"];
     let output = tenure(&[&run[..], &["--max-attempts", "3"]].concat(), Some(&connection_string));
-    let said = text(&output);
+    let output_text = text(&output);
     assert!(
-        said.contains("set --delivery to at-least-once") && !said.contains("TENURE_"),
-        "{said}"
+        output_text.contains("set --delivery to at-least-once") && !output_text.contains("TENURE_"),
+        "{output_text}"
     );
     let run = ["run", "jobs/a", "--handler", BEAT_HANDLER];
     let zone = ["--cron", "CRON_TZ=Europe/Berlin 0 9 * * *"];
     let output = tenure(&[&run[..], &zone].concat(), Some(&connection_string));
-    let said = text(&output);
-    assert!(said.contains("a time zone stands before the fields"), "{said}");
-    assert!(said.contains("the zone in the setting time-zone"), "{said}");
+    let output_text = text(&output);
+    assert!(output_text.contains("a time zone stands before the fields"), "{output_text}");
+    assert!(output_text.contains("the zone in the setting time-zone"), "{output_text}");
 }
 
 #[cfg(unix)]
 #[test]
-fn code_is_not_kept_where_others_can_write() {
+fn world_writable_cache_dir_is_rejected() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (_listener, connection_string) = silent_store();
+    let (_listener, connection_string) = untouched_store();
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let output = Command::new(PROGRAM)
@@ -166,32 +166,32 @@ fn code_is_not_kept_where_others_can_write() {
         .env("TENURE_CACHE_DIR", folder.path())
         .output()
         .unwrap();
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "it goes on: {said}");
-    assert!(said.contains("can be written by other users"), "{said}");
+    let output_text = text(&output);
+    assert_eq!(output.status.code(), Some(2), "it goes on: {output_text}");
+    assert!(output_text.contains("can be written by other users"), "{output_text}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn whom_to_trust_is_judged_before_anything_is_sent() {
-    let (listener, connection_string) = silent_store();
+fn ca_file_is_validated_before_any_request() {
+    let (listener, connection_string) = untouched_store();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, SECRET).unwrap();
     let file = file.to_str().unwrap();
     for command in [&["run", "--every", "5s"][..], &["status"], &["reset-slot", "--yes"]] {
-        let wrong = [command, &["jobs/a", "--ca-file", file]].concat();
-        let output = tenure(&wrong, Some(&connection_string));
+        let wrong_args = [command, &["jobs/a", "--ca-file", file]].concat();
+        let output = tenure(&wrong_args, Some(&connection_string));
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        for said in [&format!("--ca-file {file}"), "holds no certificate"] {
-            assert!(text(&output).contains(said), "{}", text(&output));
+        for expected in [&format!("--ca-file {file}"), "holds no certificate"] {
+            assert!(text(&output).contains(expected), "{}", text(&output));
         }
     }
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
-fn connection_strings_that_are_none_are_explained_without_their_secret() {
+fn invalid_connection_strings_are_explained_without_secret() {
     let run = ["run", "jobs/a", "--every", "5s", "--handler", BEAT_HANDLER];
     let garbled = [
         String::new(),
@@ -204,9 +204,9 @@ fn connection_strings_that_are_none_are_explained_without_their_secret() {
     ];
     for connection_string in garbled {
         let output = tenure(&run, Some(&connection_string));
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{connection_string}: {said}");
-        assert!(said.contains("AZURE_STORAGE_CONNECTION_STRING"), "{connection_string}: {said}");
+        let output_text = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{connection_string}: {output_text}");
+        assert!(output_text.contains("AZURE_STORAGE_CONNECTION_STRING"), "{connection_string}: {output_text}");
     }
 }
 
@@ -215,17 +215,17 @@ fn a_secret_in_the_wrong_place_is_not_shown() {
     let connection_string =
         format!("DefaultEndpointsProtocol=https;AccountName=a;AccountKey={SECRET}");
     let with_password = format!("https://user:{SECRET}@example.com/");
-    for wrong in [
+    for wrong_args in [
         ["--connection-string-file", &connection_string],
         ["--lease", &connection_string],
         ["--allow-host", &with_password],
         ["--env", SECRET.trim_end_matches('=')],
     ] {
         // The secret is looked for in `tenure`.
-        let output = tenure(&[&["run"][..], &wrong[..]].concat(), None);
+        let output = tenure(&[&["run"][..], &wrong_args[..]].concat(), None);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(!text(&output).contains(SECRET.trim_end_matches('=')), "{}", text(&output));
-        assert!(text(&output).contains(wrong[0]), "{}", text(&output));
+        assert!(text(&output).contains(wrong_args[0]), "{}", text(&output));
     }
     // In the place of the election.
     let output = tenure(&["run", &connection_string], None);
@@ -234,20 +234,20 @@ fn a_secret_in_the_wrong_place_is_not_shown() {
 }
 
 #[test]
-fn an_endpoint_that_is_no_host_is_told_with_everything_else() {
+fn invalid_endpoint_is_reported_with_other_mistakes() {
     let connection_string =
         format!("AccountName=acc;AccountKey={SECRET};BlobEndpoint=http://127.0.0.300:10000/acc");
     let run = ["run", "jobs/a", "--every", "5s", "--handler", "/nowhere.wasm"];
     let output = tenure(&run, Some(&connection_string));
     assert_eq!(output.status.code(), Some(2));
-    for said in ["AZURE_STORAGE_CONNECTION_STRING", "127.0.0.300", "/nowhere.wasm"] {
-        assert!(text(&output).contains(said), "{}", text(&output));
+    for expected in ["AZURE_STORAGE_CONNECTION_STRING", "127.0.0.300", "/nowhere.wasm"] {
+        assert!(text(&output).contains(expected), "{}", text(&output));
     }
 }
 
 #[test]
-fn a_file_that_is_no_handler_is_told_what_it_is() {
-    let (_listener, connection_string) = silent_store();
+fn non_handler_file_is_rejected_with_its_kind() {
+    let (_listener, connection_string) = untouched_store();
     let folder = tempfile::tempdir().unwrap();
     let module = folder.path().join("module.wasm");
     std::fs::write(&module, b"\0asm\x01\0\0\0").unwrap();
@@ -267,7 +267,7 @@ fn a_file_that_is_no_handler_is_told_what_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn status_tells_who_leads_by_its_exit_code_too() {
+async fn status_exit_code_shows_whether_there_is_a_leader() {
     let store = Store::embedded().await.unwrap();
     let sink = Sink::start().await.unwrap();
     let group = Group::new(PROGRAM, &store, &sink);
@@ -281,46 +281,46 @@ async fn status_tells_who_leads_by_its_exit_code_too() {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     };
 
-    let nobody = status(group.connection_string.clone()).await;
-    assert_eq!(nobody.status.code(), Some(1), "{}", text(&nobody));
-    assert_eq!(json(&nobody)["lease"], "absent", "{}", text(&nobody));
+    let without_leader = status(group.connection_string.clone()).await;
+    assert_eq!(without_leader.status.code(), Some(1), "{}", text(&without_leader));
+    assert_eq!(json(&without_leader)["lease"], "absent", "{}", text(&without_leader));
 
     let mut candidate = group.start("ada", &["--address", "http://10.0.0.4:80"]).unwrap();
-    let term = candidate.event("elected", SOON).await.term();
-    candidate.event("turn-ended", SOON).await;
-    let somebody = status(group.connection_string.clone()).await;
-    assert_eq!(somebody.status.code(), Some(0), "{}", text(&somebody));
-    let told = json(&somebody);
-    assert_eq!(told["lease"], "leased");
-    assert_eq!(told["leader"]["name"], "ada");
-    assert_eq!(told["leader"]["term"], term);
-    assert_eq!(told["leader"]["address"], "http://10.0.0.4:80");
-    assert!(told["last_slot"]["slot"].is_string(), "{told}");
+    let term = candidate.event("elected", TIMEOUT).await.term();
+    candidate.event("turn-ended", TIMEOUT).await;
+    let with_leader = status(group.connection_string.clone()).await;
+    assert_eq!(with_leader.status.code(), Some(0), "{}", text(&with_leader));
+    let status_json = json(&with_leader);
+    assert_eq!(status_json["lease"], "leased");
+    assert_eq!(status_json["leader"]["name"], "ada");
+    assert_eq!(status_json["leader"]["term"], term);
+    assert_eq!(status_json["leader"]["address"], "http://10.0.0.4:80");
+    assert!(status_json["last_slot"]["slot"].is_string(), "{status_json}");
     // How soon it would be replaced: its lease has to run out.
-    assert_eq!(told["failover"]["promise_ms"], serde_json::Value::Null, "{told}");
+    assert_eq!(status_json["failover"]["promise_ms"], serde_json::Value::Null, "{status_json}");
     assert!(
-        told["failover"]["detail"].to_string().contains("--failover 3s shortens that"),
-        "{told}"
+        status_json["failover"]["detail"].to_string().contains("--failover 3s shortens that"),
+        "{status_json}"
     );
 
     // The next leader promises more than its lease does.
-    assert!(candidate.terminate(SOON).await.unwrap().success(), "{}", candidate.transcript());
+    assert!(candidate.terminate(TIMEOUT).await.unwrap().success(), "{}", candidate.transcript());
     let candidate = group.start("ben", &["--failover", "10s"]).unwrap();
-    candidate.event("elected", SOON).await;
-    let told = json(&status(group.connection_string.clone()).await);
-    let (promise, within) = (&told["failover"]["promise_ms"], &told["failover"]["machine_ms"]);
-    assert_eq!((promise.as_u64(), within.as_u64()), (Some(7_000), Some(10_000)), "{told}");
+    candidate.event("elected", TIMEOUT).await;
+    let status_json = json(&status(group.connection_string.clone()).await);
+    let (promise, within) = (&status_json["failover"]["promise_ms"], &status_json["failover"]["machine_ms"]);
+    assert_eq!((promise.as_u64(), within.as_u64()), (Some(7_000), Some(10_000)), "{status_json}");
 
     let key = group.connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
-    let wrong = group.connection_string.replace(key.unwrap(), SECRET);
-    let refused = status(wrong).await;
+    let wrong_key = group.connection_string.replace(key.unwrap(), SECRET);
+    let refused = status(wrong_key).await;
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("key"), "{}", text(&refused));
 }
 
 /// As `tenure demo | head -n 1`.
 #[test]
-fn a_demo_whose_reader_has_seen_enough_ends_quietly() {
+fn closed_pipe_ends_demo_quietly() {
     let mut command = Command::new(PROGRAM);
     command.arg("demo").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut demo = command.spawn().unwrap();
@@ -328,46 +328,46 @@ fn a_demo_whose_reader_has_seen_enough_ends_quietly() {
     BufReader::new(demo.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(!line.is_empty());
     let ended = demo.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!((ended.status.code(), said.as_ref()), (Some(0), ""));
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), stderr.as_ref()), (Some(0), ""));
 }
 
 #[test]
-fn a_list_without_names_is_nothing_to_watch() {
+fn watch_of_empty_list_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("names"), "# nobody yet\n").unwrap();
     let file = folder.path().join("tenure.toml");
     let list = "[[election]]\nelection = \"jobs/{each}\"\nfor-each-file = \"names\"\n";
     std::fs::write(&file, list).unwrap();
-    let (listener, connection_string) = silent_store();
+    let (listener, connection_string) = untouched_store();
     for json in [&[][..], &["--json"]] {
         let arguments = [&["status", "--watch", "--config", file.to_str().unwrap()], json].concat();
         let output = tenure(&arguments, Some(&connection_string));
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("no election to watch"), "{said}");
-        assert_eq!(said.contains("\"complaints\""), !json.is_empty(), "{said}");
+        let output_text = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{output_text}");
+        assert!(output_text.contains("no election to watch"), "{output_text}");
+        assert_eq!(output_text.contains("\"complaints\""), !json.is_empty(), "{output_text}");
     }
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
-fn the_demo_ends_by_itself_and_nothing_overlapped() {
+fn demo_ends_without_overlapping_turns() {
     let output = tenure(&["demo"], None);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let overlapping = said.lines().find(|line| line.contains("overlapping turns"));
+    let output_text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{output_text}");
+    let overlapping = output_text.lines().find(|line| line.contains("overlapping turns"));
     let count = overlapping.and_then(|line| line.split_whitespace().nth(2));
-    assert_eq!(count, Some("0"), "{said}");
-    assert!(said.contains("SIGKILL"), "{said}");
+    assert_eq!(count, Some("0"), "{output_text}");
+    assert!(output_text.contains("SIGKILL"), "{output_text}");
     // How soon another one led, and why.
-    for (what, why) in [
+    for (label, reason) in [
         ("machine died, takeover", "s  the failover window had to end"),
         ("process died, takeover", "s  its supervisor released the lease"),
         ("stopped, takeover", "s  it released the lease"),
     ] {
-        let row = said.lines().find(|line| line.trim_start().starts_with(what));
-        assert!(row.is_some_and(|row| row.ends_with(why)), "{what}: {said}");
+        let row = output_text.lines().find(|line| line.trim_start().starts_with(label));
+        assert!(row.is_some_and(|row| row.ends_with(reason)), "{label}: {output_text}");
     }
-    assert!(!said.contains('\u{1b}'), "no control codes in a pipe: {said:?}");
+    assert!(!output_text.contains('\u{1b}'), "no control codes in a pipe: {output_text:?}");
 }

@@ -10,7 +10,7 @@ use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Only the proxy knows the host of this origin.
 const ORIGIN: &str = "http://account.test";
@@ -22,19 +22,19 @@ async fn the_account_is_reached_through_the_proxy() {
     let mut group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     let actions = Arc::<Mutex<BTreeSet<String>>>::default();
-    let recorded = actions.clone();
-    let witness = move |bytes: &[u8]| {
+    let recorder = actions.clone();
+    let record_action = move |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
-        let is_of_proxy = text.lines().next().is_some_and(|line| line.contains(ORIGIN));
+        let is_proxied = text.lines().next().is_some_and(|line| line.contains(ORIGIN));
         let action = text.lines().find_map(|line| line.strip_prefix("x-ms-lease-action: "));
-        if let (true, Some(action)) = (is_of_proxy, action) {
-            recorded.lock().unwrap().insert(action.to_owned());
+        if let (true, Some(action)) = (is_proxied, action) {
+            recorder.lock().unwrap().insert(action.to_owned());
         }
     };
-    let known = group.connection_string.clone();
-    let (proxy, through) = Proxy::of_store_with(&known, witness).await.unwrap();
+    let connection_string = group.connection_string.clone();
+    let (proxy, proxy_connection_string) = Proxy::for_store_with_witness(&connection_string, record_action).await.unwrap();
     let address = format!("http://{}", proxy.address());
-    group.access = Access::with(through.replace(&address, ORIGIN));
+    group.access = Access::from_connection_string(proxy_connection_string.replace(&address, ORIGIN));
     let proxied = |mut command: Command| {
         command.env("HTTP_PROXY", address.replace("//", "//user:S3CRET@")).env_remove("NO_PROXY");
         command
@@ -42,9 +42,9 @@ async fn the_account_is_reached_through_the_proxy() {
 
     let command = group.component("ada", &group.access, BEAT_HANDLER.as_ref(), &[]);
     let mut ada = Candidate::spawn("ada", proxied(command)).unwrap();
-    ada.event("renewed", SOON).await;
+    ada.event("renewed", TIMEOUT).await;
     kill_process(ada.runner().unwrap(), Signal::KILL).unwrap();
-    ada.end(SOON).await.unwrap();
+    ada.end(TIMEOUT).await.unwrap();
     let log = ada.transcript();
     assert!(log.contains("was released, so another candidate can lead"), "{log}");
     assert!(!log.contains("S3CRET"), "{log}");
@@ -53,7 +53,7 @@ async fn the_account_is_reached_through_the_proxy() {
 
     let mut command = Command::new(PROGRAM);
     command.args(["check", &group.election]);
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     let output = proxied(command).output().await.unwrap();
     let report = String::from_utf8(output.stdout).unwrap();
     let route = format!("{ORIGIN} through the proxy {address} of HTTP_PROXY: ");

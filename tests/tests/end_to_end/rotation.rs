@@ -10,11 +10,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{TimeDelta, Utc};
 use tempfile::TempDir;
-use tenure_store::sas::{Scope, Terms};
+use tenure_store::sas::{Scope, SasParameters};
 use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// Two of the three leaders cannot renew until the third has done so and their files have the new key: on a busy machine
 /// that takes longer than the shortest lease lasts.
@@ -42,12 +42,12 @@ impl Secrets {
 
     /// Brings everything that was made with one of the keys up to date. The file "key" gets the newest key, so it
     /// never holds the one that is regenerated next.
-    fn publish(&self, which: usize) {
-        self.write("key", &self.keys[which]);
-        if which == 0 {
+    fn publish(&self, key_index: usize) {
+        self.write("key", &self.keys[key_index]);
+        if key_index == 0 {
             let account = Account::new(EMULATOR_ACCOUNT, &[&self.keys[0]]).unwrap();
             let scope = Scope::Container(self.container.clone());
-            let terms = Terms::new(scope, "rcw", Utc::now() + TimeDelta::hours(1));
+            let terms = SasParameters::new(scope, "rcw", Utc::now() + TimeDelta::hours(1));
             let token = account.sas(KeyName::Key1, &terms).unwrap();
             self.write("sas", token.query());
             let endpoint = &self.endpoint;
@@ -63,11 +63,11 @@ impl Secrets {
 /// Waits until a candidate has renewed its lease after now.
 async fn renewed(candidate: &Candidate) {
     let from = candidate.lines().len();
-    candidate.line("renewal", from, SOON, |line| line.name() == "renewed").await;
+    candidate.line("renewal", from, TIMEOUT, |line| line.name() == "renewed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_are_regenerated_and_everybody_leads_on() {
+async fn leaders_survive_key_rotation() {
     let rotations = std::env::var("TENURE_TEST_ROTATIONS").map_or(12, |n| n.parse().unwrap());
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -87,47 +87,47 @@ async fn keys_are_regenerated_and_everybody_leads_on() {
     let regenerate = |name, key: &str| {
         embedded.with(|service| service.replace_key(EMULATOR_ACCOUNT, name, key)).unwrap();
     };
-    for (which, name) in [KeyName::Key1, KeyName::Key2].into_iter().enumerate() {
-        regenerate(name, &secrets.keys[which]);
-        secrets.publish(which);
+    for (key_index, name) in [KeyName::Key1, KeyName::Key2].into_iter().enumerate() {
+        regenerate(name, &secrets.keys[key_index]);
+        secrets.publish(key_index);
     }
 
     let file = |name: &str| secrets.path(name).to_string_lossy().into_owned();
-    let named = |variables: &[(&'static str, String)]| {
+    let access_from = |variables: &[(&'static str, String)]| {
         let account = [
             ("AZURE_STORAGE_ACCOUNT", EMULATOR_ACCOUNT.to_owned()),
             ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint.clone()),
         ];
-        Access::of(account.into_iter().chain(variables.iter().cloned()).collect())
+        Access::from_variables(account.into_iter().chain(variables.iter().cloned()).collect())
     };
-    let ways = [
-        ("key", named(&[("AZURE_STORAGE_KEY_FILE", file("key"))])),
-        ("sas", named(&[("AZURE_STORAGE_SAS_TOKEN_FILE", file("sas"))])),
-        ("string", Access::of(vec![("AZURE_STORAGE_CONNECTION_STRING_FILE", file("string"))])),
+    let accesses = [
+        ("key", access_from(&[("AZURE_STORAGE_KEY_FILE", file("key"))])),
+        ("sas", access_from(&[("AZURE_STORAGE_SAS_TOKEN_FILE", file("sas"))])),
+        ("string", Access::from_variables(vec![("AZURE_STORAGE_CONNECTION_STRING_FILE", file("string"))])),
     ];
     let mut leaders = Vec::new();
-    for (name, access) in &ways {
+    for (name, access) in &accesses {
         let group = Group { election: format!("{container}/{name}"), ..group.clone() };
         let leader = group.start_with(name, access, Path::new(BEAT_HANDLER), &TIMINGS);
         leaders.push(leader.unwrap());
     }
     for leader in &leaders {
-        leader.event("elected", SOON).await;
+        leader.event("elected", TIMEOUT).await;
     }
 
     for rotation in 0..rotations {
-        let which = rotation % 2;
-        secrets.keys[which] = key(rotation + 3);
-        regenerate([KeyName::Key1, KeyName::Key2][which], &secrets.keys[which]);
+        let key_index = rotation % 2;
+        secrets.keys[key_index] = key(rotation + 3);
+        regenerate([KeyName::Key1, KeyName::Key2][key_index], &secrets.keys[key_index]);
         if rotation == 0 {
             // The files get the new key after both leaders were refused the old one. Later rotations are as they happen.
             for leader in &leaders[1..] {
-                leader.event("problem", SOON).await;
+                leader.event("problem", TIMEOUT).await;
             }
         }
         // The leader that has the other key leads on.
         renewed(&leaders[0]).await;
-        secrets.publish(which);
+        secrets.publish(key_index);
         for leader in &leaders {
             renewed(leader).await;
         }
@@ -140,6 +140,6 @@ async fn keys_are_regenerated_and_everybody_leads_on() {
         assert_eq!(leader.count("elected"), 1, "{}", leader.transcript());
         assert_eq!(leader.count("stood-down"), 0, "{}", leader.transcript());
         assert!(leader.count("turn-ended") > 0, "{}", leader.transcript());
-        leader.terminate(SOON).await.unwrap();
+        leader.terminate(TIMEOUT).await.unwrap();
     }
 }

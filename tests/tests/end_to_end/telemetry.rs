@@ -19,16 +19,16 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store, reserved};
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Sink, Store, reserve_port};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::sync::watch;
 
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// All that arrived.
 #[derive(Default)]
-struct Arrived {
+struct Received {
     spans: Vec<Span>,
     metrics: Vec<Metric>,
     resources: Vec<Resource>,
@@ -41,68 +41,68 @@ struct Arrived {
 /// A collector, and what handlers send requests to.
 struct Collector {
     address: SocketAddr,
-    arrived: Arc<(Mutex<Arrived>, watch::Sender<()>)>,
+    received: Arc<(Mutex<Received>, watch::Sender<()>)>,
 }
 
-type Shared = State<Arc<(Mutex<Arrived>, watch::Sender<()>)>>;
+type ReceivedState = State<Arc<(Mutex<Received>, watch::Sender<()>)>>;
 
 impl Collector {
     async fn start() -> Self {
-        let arrived = Arc::<(Mutex<Arrived>, watch::Sender<()>)>::default();
+        let received = Arc::<(Mutex<Received>, watch::Sender<()>)>::default();
         let router = Router::new()
             .route("/v1/traces", post(traces))
             .route("/v1/metrics", post(metrics))
             .route("/none", post(async || StatusCode::NOT_FOUND))
             .fallback(work)
-            .with_state(arrived.clone());
+            .with_state(received.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { address, arrived }
+        Self { address, received }
     }
 
     /// Waits until something is there.
-    async fn until<T>(&self, what: &str, found: impl Fn(&Arrived) -> Option<T>) -> T {
-        let mut changes = self.arrived.1.subscribe();
-        let waited = tokio::time::timeout(SOON, async {
+    async fn wait_for<T>(&self, description: &str, extract: impl Fn(&Received) -> Option<T>) -> T {
+        let mut changes = self.received.1.subscribe();
+        let waited = tokio::time::timeout(TIMEOUT, async {
             loop {
-                if let Some(found) = found(&self.arrived.0.lock().unwrap()) {
+                if let Some(found) = extract(&self.received.0.lock().unwrap()) {
                     return found;
                 }
                 changes.changed().await.unwrap();
             }
         });
-        waited.await.unwrap_or_else(|_| panic!("{what} did not arrive"))
+        waited.await.unwrap_or_else(|_| panic!("{description} did not arrive"))
     }
 }
 
-async fn traces(State(arrived): Shared, headers: HeaderMap, body: Bytes) -> &'static str {
+async fn traces(State(received): ReceivedState, headers: HeaderMap, body: Bytes) -> &'static str {
     let request = ExportTraceServiceRequest::decode(body).unwrap();
-    let mut all = arrived.0.lock().unwrap();
+    let mut all = received.0.lock().unwrap();
     all.headers.push(headers);
-    for of_resource in request.resource_spans {
-        all.resources.extend(of_resource.resource);
-        all.spans.extend(of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
+    for resource_data in request.resource_spans {
+        all.resources.extend(resource_data.resource);
+        all.spans.extend(resource_data.scope_spans.into_iter().flat_map(|scope| scope.spans));
     }
-    arrived.1.send_replace(());
+    received.1.send_replace(());
     ""
 }
 
-async fn metrics(State(arrived): Shared, body: Bytes) -> &'static str {
+async fn metrics(State(received): ReceivedState, body: Bytes) -> &'static str {
     let request = ExportMetricsServiceRequest::decode(body).unwrap();
-    let mut all = arrived.0.lock().unwrap();
-    for of_resource in request.resource_metrics {
-        all.resources.extend(of_resource.resource);
-        all.metrics.extend(of_resource.scope_metrics.into_iter().flat_map(|scope| scope.metrics));
+    let mut all = received.0.lock().unwrap();
+    for resource_data in request.resource_metrics {
+        all.resources.extend(resource_data.resource);
+        all.metrics.extend(resource_data.scope_metrics.into_iter().flat_map(|scope| scope.metrics));
     }
-    arrived.1.send_replace(());
+    received.1.send_replace(());
     ""
 }
 
-async fn work(State(arrived): Shared, headers: HeaderMap) -> &'static str {
-    let mut all = arrived.0.lock().unwrap();
+async fn work(State(received): ReceivedState, headers: HeaderMap) -> &'static str {
+    let mut all = received.0.lock().unwrap();
     all.traceparents.push(headers["traceparent"].to_str().unwrap().to_owned());
-    arrived.1.send_replace(());
+    received.1.send_replace(());
     ""
 }
 
@@ -118,7 +118,7 @@ fn run(group: &Group, collector: SocketAddr, work: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(["run", "--log", "json", &group.election, "--name", "ada"]);
     command.args(["--every", "1s"]).args(work).stdin(Stdio::null());
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     command
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{collector}"))
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=acme")
@@ -149,22 +149,22 @@ fn traceparent(span: &Span) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_turn_is_a_span_and_its_handler_knows_it() {
+async fn each_turn_is_a_span_passed_to_its_handler() {
     let (_store, group) = stage().await;
     let collector = Collector::start().await;
     let work = "test $TENURE_ATTEMPT = 1 && echo at $TRACEPARENT && exit 3";
     let mut ada =
         Candidate::spawn("ada", run(&group, collector.address, &["--", "sh", "-c", work])).unwrap();
-    let elected = ada.event("elected", SOON).await;
-    let ended = ada.event("turn-ended", SOON).await;
+    let elected = ada.event("elected", TIMEOUT).await;
+    let ended = ada.event("turn-ended", TIMEOUT).await;
     let slot = ended.event["slot"].as_str().unwrap().to_owned();
-    let of_turn = |all: &Arrived| {
+    let span_of_turn = |all: &Received| {
         all.spans.iter().find(|span| texts(&span.attributes)["tenure.slot"] == slot).cloned()
     };
-    let span = collector.until("the span of the turn", of_turn).await;
+    let span = collector.wait_for("the span of the turn", span_of_turn).await;
     assert_eq!(span.name, "turn");
     assert_eq!(span.parent_span_id, b"");
-    let told = texts(&span.attributes);
+    let attributes = texts(&span.attributes);
     for (name, value) in [
         ("tenure.election", group.election.as_str()),
         ("tenure.candidate", "ada"),
@@ -172,24 +172,24 @@ async fn each_turn_is_a_span_and_its_handler_knows_it() {
         ("tenure.attempt", "1"),
         ("tenure.outcome", "failed"),
     ] {
-        assert_eq!(told[name], value, "{told:?}");
+        assert_eq!(attributes[name], value, "{attributes:?}");
     }
     assert_eq!(span.status.as_ref().unwrap().code, i32::from(status::StatusCode::Error));
     assert!(span.end_time_unix_nano > span.start_time_unix_nano);
-    let said = |line: &tenure_tests::Line| {
+    let has_trace = |line: &tenure_tests::Line| {
         line.name() == "handler" && line.event["line"] == format!("at {}", traceparent(&span))
     };
-    ada.line("the trace in the command's environment", 0, SOON, said).await;
-    assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+    ada.line("the trace in the command's environment", 0, TIMEOUT, has_trace).await;
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
     // Nothing is lost at the end: the last turn of all is there.
     let lines = ada.all_lines().await;
     let last = lines.iter().rfind(|line| line.name() == "turn-ended").unwrap();
     let last = last.event["slot"].as_str().unwrap();
-    let is_last = |all: &Arrived| {
+    let is_last = |all: &Received| {
         all.spans.iter().any(|span| texts(&span.attributes)["tenure.slot"] == last).then_some(())
     };
-    collector.until("the span of the last turn", is_last).await;
-    let all = collector.arrived.0.lock().unwrap();
+    collector.wait_for("the span of the last turn", is_last).await;
+    let all = collector.received.0.lock().unwrap();
     assert!(all.headers.iter().all(|headers| headers["x-tenant"] == "acme"));
     let resources = all.resources.iter().map(|resource| texts(&resource.attributes));
     let resources: Vec<_> = resources.collect();
@@ -209,14 +209,14 @@ async fn requests_of_handlers_carry_the_span_of_their_turn() {
     let component = ["--handler", BEAT_HANDLER, "--allow-host", &at, "--env", &env, "--env", beats];
     for work in [&["--webhook", &url][..], &component] {
         let mut ada = Candidate::spawn("ada", run(&group, collector.address, work)).unwrap();
-        let both = |all: &Arrived| {
+        let both = |all: &Received| {
             let spans = all.spans.iter().map(traceparent);
-            let of_turns = spans.filter(|span| all.traceparents.contains(span)).count();
-            (of_turns >= 2).then_some(())
+            let matching_spans = spans.filter(|span| all.traceparents.contains(span)).count();
+            (matching_spans >= 2).then_some(())
         };
-        collector.until("a request with the trace of its turn", both).await;
-        assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
-        let mut all = collector.arrived.0.lock().unwrap();
+        collector.wait_for("a request with the trace of its turn", both).await;
+        assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
+        let mut all = collector.received.0.lock().unwrap();
         let known: Vec<_> = all.spans.iter().map(traceparent).collect();
         assert!(all.traceparents.iter().all(|parent| known.contains(parent)), "{known:?}");
         (all.spans, all.traceparents) = Default::default();
@@ -224,11 +224,11 @@ async fn requests_of_handlers_carry_the_span_of_their_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn figures_arrive_by_their_names() {
+async fn metrics_arrive_with_their_names() {
     let (_store, group) = stage().await;
     let collector = Collector::start().await;
     let mut ada = Candidate::spawn("ada", run(&group, collector.address, &["--", "true"])).unwrap();
-    let value = |all: &Arrived, name: &str, label: Option<&str>| {
+    let value = |all: &Received, name: &str, label: Option<&str>| {
         let metric = all.metrics.iter().rfind(|metric| metric.name == name)?;
         let counts = ["tenure_turns", "process_cpu_seconds"].contains(&name);
         let points = match metric.data.as_ref()? {
@@ -251,34 +251,34 @@ async fn figures_arrive_by_their_names() {
             number_data_point::Value::AsInt(_) => None,
         }
     };
-    let leads = |all: &Arrived| {
+    let leads = |all: &Received| {
         let leads = value(all, "tenure_is_leader", Some("ada"))? > 0.5;
         let turns = value(all, "tenure_turns", Some("succeeded"))? > 1.5;
         (leads && turns).then_some(value(all, "tenure_turns", Some("failed"))?)
     };
-    let failed = collector.until("the figures of a leader", leads).await;
+    let failed = collector.wait_for("the figures of a leader", leads).await;
     assert!(failed.abs() < 0.5, "{failed}");
     for name in ["tenure_turn_seconds", "tenure_renewal_seconds"] {
-        let timed = |all: &Arrived| {
+        let timed = |all: &Received| {
             let metric = all.metrics.iter().rfind(|metric| metric.name == name)?;
             let metric::Data::Histogram(histogram) = metric.data.as_ref()? else { return None };
             let point = histogram.data_points.first()?;
             assert_eq!(texts(&point.attributes)["election"], group.election);
             (point.count > 0 && metric.unit == "s").then_some(())
         };
-        collector.until(name, timed).await;
+        collector.wait_for(name, timed).await;
     }
-    let process = |all: &Arrived| value(all, "process_cpu_seconds", None);
-    assert!(collector.until("time on processors", process).await > 0.0);
-    assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+    let process = |all: &Received| value(all, "process_cpu_seconds", None);
+    assert!(collector.wait_for("time on processors", process).await > 0.0);
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
 }
 
 /// What it does not take is told once, and the other signal arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_of_one_signal_gets_that() {
+async fn collector_of_one_signal_receives_it() {
     let (_store, group) = stage().await;
     let collector = Collector::start().await;
-    for (variable, value, told) in [
+    for (variable, value, expected_detail) in [
         (
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
             format!("http://{}/none", collector.address),
@@ -295,19 +295,19 @@ async fn a_collector_of_one_signal_gets_that() {
         command.env(variable, value);
         let mut ada = Candidate::spawn("ada", command).unwrap();
         let leads =
-            |all: &Arrived| all.metrics.iter().any(|m| m.name == "tenure_is_leader").then_some(());
-        collector.until("metrics", leads).await;
-        ada.event("problem", SOON).await;
-        collector.arrived.0.lock().unwrap().metrics.clear();
+            |all: &Received| all.metrics.iter().any(|m| m.name == "tenure_is_leader").then_some(());
+        collector.wait_for("metrics", leads).await;
+        ada.event("problem", TIMEOUT).await;
+        collector.received.0.lock().unwrap().metrics.clear();
         // More than one request of each.
         let enough = |_: &tenure_tests::Line| ada.count("turn-ended") >= 3;
-        ada.line("turns", 0, SOON, enough).await;
-        collector.until("metrics", leads).await;
-        assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+        ada.line("turns", 0, TIMEOUT, enough).await;
+        collector.wait_for("metrics", leads).await;
+        assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
         let lines = ada.all_lines().await;
         let problems: Vec<_> = lines.iter().filter(|line| line.name() == "problem").collect();
         let detail = problems[0].event["detail"].as_str().unwrap();
-        assert!(problems.len() == 1 && detail.contains(told), "{}", ada.transcript());
+        assert!(problems.len() == 1 && detail.contains(expected_detail), "{}", ada.transcript());
         assert!(!ada.transcript().contains("c2VjcmV0"), "{}", ada.transcript());
         assert!(!ada.transcript().contains("again"), "{}", ada.transcript());
     }
@@ -316,33 +316,33 @@ async fn a_collector_of_one_signal_gets_that() {
 /// It takes connections and answers nothing, or is not there at all. Requests to it may take an hour, so whoever
 /// waited for one would not come to an end here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_waits_for_a_collector_that_hangs_or_is_gone() {
+async fn unreachable_collector_delays_nothing() {
     let (_store, group) = stage().await;
-    let hangs = StdListener::bind("127.0.0.1:0").unwrap();
-    let gone = reserved().unwrap();
-    for (address, told) in [(hangs.local_addr().unwrap(), false), (gone, true)] {
+    let silent_listener = StdListener::bind("127.0.0.1:0").unwrap();
+    let unused_address = reserve_port().unwrap();
+    for (address, is_reported) in [(silent_listener.local_addr().unwrap(), false), (unused_address, true)] {
         // No store or machine that stands still for a while ends that.
-        let own = ["--lease", "60s", "--renew", "4s", "--log-level", "debug", "--", "true"];
-        let mut command = run(&group, address, &own);
+        let work_args = ["--lease", "60s", "--renew", "4s", "--log-level", "debug", "--", "true"];
+        let mut command = run(&group, address, &work_args);
         command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000");
         let mut ada = Candidate::spawn("ada", command).unwrap();
-        let term = ada.event("elected", SOON).await.term();
+        let term = ada.event("elected", TIMEOUT).await.term();
         // More than one of each: whoever waits for the collector comes to none.
         for (name, count) in [("renewed", 4), ("turn-ended", 8)] {
             let enough = |_: &tenure_tests::Line| ada.count(name) >= count;
-            ada.line(name, 0, SOON, enough).await;
+            ada.line(name, 0, TIMEOUT, enough).await;
         }
         assert_eq!((ada.count("elected"), ada.count("stood-down")), (1, 0), "{}", ada.transcript());
         let problems = ada.lines();
         let problems: Vec<_> = problems.iter().filter(|line| line.name() == "problem").collect();
         // One for traces and one for metrics, with the cause.
-        assert_eq!(problems.len(), 2 * usize::from(told), "{}", ada.transcript());
+        assert_eq!(problems.len(), 2 * usize::from(is_reported), "{}", ada.transcript());
         assert!(problems.iter().all(|line| line.event["class"] == "telemetry"));
         let refused = |line: &&&tenure_tests::Line| {
             line.event["detail"].as_str().unwrap().contains("refused")
         };
         assert!(problems.iter().all(|line| refused(&line)), "{}", ada.transcript());
-        assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
+        assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
         let lines = ada.all_lines().await;
         let ended = lines.iter().find(|line| line.name() == "stood-down").unwrap();
         assert_eq!((ended.term(), &ended.event["reason"]), (term, &"left".into()));

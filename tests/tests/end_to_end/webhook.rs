@@ -25,7 +25,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// A part of the URL that must not be seen.
 const SECRET: &str = "TGVha2VkUGF0aA";
@@ -47,7 +47,7 @@ impl Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let calls: Calls = Arc::new((Mutex::default(), watch::Sender::new(0)));
-        let take =
+        let receive =
             async move |State(calls): State<Calls>, uri: Uri, headers: HeaderMap, body: Bytes| {
                 let turn = serde_json::from_slice(&body).unwrap();
                 let mut all = calls.0.lock().unwrap();
@@ -55,7 +55,7 @@ impl Receiver {
                 calls.1.send_replace(all.len());
                 (status, format!("nothing is done at {uri}"))
             };
-        let app = Router::new().fallback(post(take)).with_state(Arc::clone(&calls));
+        let app = Router::new().fallback(post(receive)).with_state(Arc::clone(&calls));
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { port, calls }
     }
@@ -67,8 +67,8 @@ impl Receiver {
     /// Waits for so many calls, and tells all that came.
     async fn calls(&self, count: usize) -> Vec<Call> {
         let mut counts = self.calls.1.subscribe();
-        let arrived = counts.wait_for(|arrived| *arrived >= count);
-        tokio::time::timeout(SOON, arrived).await.expect("it is called").unwrap();
+        let enough_calls = counts.wait_for(|arrived_count| *arrived_count >= count);
+        tokio::time::timeout(TIMEOUT, enough_calls).await.expect("it is called").unwrap();
         self.calls.0.lock().unwrap().clone()
     }
 }
@@ -81,23 +81,23 @@ async fn stage() -> (Store, Group) {
     (store, group)
 }
 
-fn command(group: &Group, name: &str, more: &[&str]) -> Command {
+fn command(group: &Group, name: &str, extra_args: &[&str]) -> Command {
     let mut command = Command::new(&group.program);
     command
         .args(["run", "--log", "json", "--log-level", "debug", &group.election, "--name", name])
         .args(group.timer)
-        .args(more);
-    group.access.give(&mut command);
+        .args(extra_args);
+    group.access.apply(&mut command);
     command
 }
 
-fn start(group: &Group, name: &str, more: &[&str]) -> Candidate {
-    Candidate::spawn(name, command(group, name, more)).unwrap()
+fn start(group: &Group, name: &str, extra_args: &[&str]) -> Candidate {
+    Candidate::spawn(name, command(group, name, extra_args)).unwrap()
 }
 
 fn no_secret(candidate: &Candidate) {
-    let told = candidate.transcript();
-    assert!(!told.contains(SECRET) && !told.contains("/hooks"), "{told}");
+    let transcript = candidate.transcript();
+    assert!(!transcript.contains(SECRET) && !transcript.contains("/hooks"), "{transcript}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,16 +105,16 @@ async fn each_slot_is_called_once_and_terms_rise() {
     let (_store, group) = stage().await;
     let receiver = Receiver::start(StatusCode::OK).await;
     let mut ada = start(&group, "ada", &["--webhook", &receiver.url()]);
-    ada.event("elected", SOON).await;
+    ada.event("elected", TIMEOUT).await;
     let mut ben = command(&group, "ben", &[]);
     ben.env("TENURE_HANDLER_URL", receiver.url());
     let mut ben = Candidate::spawn("ben", ben).unwrap();
-    ben.event("following", SOON).await;
+    ben.event("following", TIMEOUT).await;
     receiver.calls(2).await;
-    assert!(ada.terminate(SOON).await.unwrap().success(), "{}", ada.transcript());
-    let seen = receiver.calls(2).await.len();
-    receiver.calls(seen + 2).await;
-    assert!(ben.terminate(SOON).await.unwrap().success(), "{}", ben.transcript());
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
+    let call_count = receiver.calls(2).await.len();
+    receiver.calls(call_count + 2).await;
+    assert!(ben.terminate(TIMEOUT).await.unwrap().success(), "{}", ben.transcript());
 
     let calls = receiver.calls(0).await;
     let slots: Vec<_> = calls.iter().map(|(_, turn)| turn["slot"].as_str().unwrap()).collect();
@@ -136,7 +136,7 @@ async fn each_slot_is_called_once_and_terms_rise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turns_of_two_elections_on_one_url_are_never_taken_for_one_another() {
+async fn idempotency_keys_differ_between_elections() {
     let (_store, group) = stage().await;
     let receiver = Receiver::start(StatusCode::OK).await;
     let (url, folder) = (receiver.url(), tempfile::tempdir().unwrap());
@@ -150,7 +150,7 @@ async fn turns_of_two_elections_on_one_url_are_never_taken_for_one_another() {
     std::fs::write(&file, content).unwrap();
     let mut command = Command::new(&group.program);
     command.arg("run").arg("--config").arg(&file);
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     let _both = Candidate::spawn("both", command).unwrap();
     let (mut shared, mut count) = (false, 2);
     while !shared {
@@ -174,10 +174,10 @@ async fn calls_that_fail_are_failed_turns_and_end_the_leadership() {
     let receiver = Receiver::start(StatusCode::BAD_GATEWAY).await;
     let url = receiver.url();
     let candidate = start(&group, "ada", &["--webhook", &url, "--max-failures", "2"]);
-    let stood_down = candidate.event("stood-down", SOON).await;
+    let stood_down = candidate.event("stood-down", TIMEOUT).await;
     assert_eq!(stood_down.event["reason"], "work-failed");
     assert_eq!(candidate.count("turn-ended"), 2, "{}", candidate.transcript());
-    let ended = candidate.event("turn-ended", SOON).await.event;
+    let ended = candidate.event("turn-ended", TIMEOUT).await.event;
     assert_eq!(ended["outcome"], "failed");
     // The answer quotes the URL.
     let detail =
@@ -188,23 +188,23 @@ async fn calls_that_fail_are_failed_turns_and_end_the_leadership() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_fails_is_told_in_the_same_words_whatever_named_the_url() {
+async fn failed_call_is_reported_alike_for_each_url_source() {
     let (_store, group) = stage().await;
     let receiver = Receiver::start(StatusCode::BAD_GATEWAY).await;
     let (url, folder) = (receiver.url(), tempfile::tempdir().unwrap());
     let file = folder.path().join("tenure.toml");
     std::fs::write(&file, format!("webhook = \"{url}\"\n")).unwrap();
-    let of = |name: &str| Group { election: format!("{}-{name}", group.election), ..group.clone() };
-    let mut by_variable = command(&of("variable"), "ada", &[]);
+    let group_for = |name: &str| Group { election: format!("{}-{name}", group.election), ..group.clone() };
+    let mut by_variable = command(&group_for("variable"), "ada", &[]);
     by_variable.env("TENURE_HANDLER_URL", &url);
     let all = [
-        command(&of("option"), "ada", &["--webhook", &url]),
-        command(&of("file"), "ada", &["--config", file.to_str().unwrap()]),
+        command(&group_for("option"), "ada", &["--webhook", &url]),
+        command(&group_for("file"), "ada", &["--config", file.to_str().unwrap()]),
         by_variable,
     ];
     for command in all {
         let candidate = Candidate::spawn("ada", command).unwrap();
-        let ended = candidate.event("turn-ended", SOON).await.event;
+        let ended = candidate.event("turn-ended", TIMEOUT).await.event;
         let detail =
             "the webhook answered 502, with a text that is not shown, since it repeats the URL";
         assert_eq!(ended["detail"], detail, "{}", candidate.transcript());
@@ -214,19 +214,19 @@ async fn a_call_that_fails_is_told_in_the_same_words_whatever_named_the_url() {
 
 /// A call that is never answered: the connection, as it is at the moment.
 #[derive(Clone, Default)]
-struct Unanswered(Arc<OnceLock<std::net::TcpStream>>);
+struct UnansweredCall(Arc<OnceLock<std::net::TcpStream>>);
 
-impl Unanswered {
+impl UnansweredCall {
     /// Takes the first call.
     async fn call(&self, listener: &TcpListener) {
-        let accepted = tokio::time::timeout(SOON, listener.accept()).await;
+        let accepted = tokio::time::timeout(TIMEOUT, listener.accept()).await;
         let mut peer = accepted.expect("it is called").unwrap().0;
-        let mut heard = String::new();
-        while !heard.ends_with('}') {
-            let mut some = [0; 4096];
-            let count = peer.read(&mut some).await.unwrap();
-            assert!(count > 0, "{heard}");
-            heard.push_str(std::str::from_utf8(&some[..count]).unwrap());
+        let mut received = String::new();
+        while !received.ends_with('}') {
+            let mut buffer = [0; 4096];
+            let count = peer.read(&mut buffer).await.unwrap();
+            assert!(count > 0, "{received}");
+            received.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
         }
         self.0.set(peer.into_std().unwrap()).unwrap();
     }
@@ -247,53 +247,53 @@ async fn a_call_is_cut_off_before_the_lease_is_released() {
         let (_store, mut group) = stage().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let (call, releases) = (Unanswered::default(), watch::Sender::new(Vec::new()));
-        let (called, seen) = (call.clone(), releases.clone());
+        let (call, releases) = (UnansweredCall::default(), watch::Sender::new(Vec::new()));
+        let (called, release_tx) = (call.clone(), releases.clone());
         let witness = move |bytes: &[u8]| {
             if String::from_utf8_lossy(bytes).contains("x-ms-lease-action: release") {
-                seen.send_modify(|all| all.push(called.is_cut()));
+                release_tx.send_modify(|all| all.push(called.is_cut()));
             }
         };
-        let known = group.connection_string.clone();
-        let (proxy, through) = Proxy::of_store_with(&known, witness).await.unwrap();
-        group.access = Access::with(through);
+        let connection_string = group.connection_string.clone();
+        let (proxy, proxy_connection_string) = Proxy::for_store_with_witness(&connection_string, witness).await.unwrap();
+        group.access = Access::from_connection_string(proxy_connection_string);
         let mut candidate = start(&group, "ada", &["--webhook", &url]);
         call.call(&listener).await;
         assert!(!call.is_cut());
         match leaves {
             true => candidate.signal(Signal::TERM).unwrap(),
-            false => proxy.set(Mode::Drop),
+            false => proxy.set_mode(Mode::Drop),
         }
-        let ended = candidate.event("turn-ended", SOON).await;
+        let ended = candidate.event("turn-ended", TIMEOUT).await;
         assert_eq!(ended.event["outcome"], "cut-off", "{}", candidate.transcript());
-        let mut seen = releases.subscribe();
-        let sent = seen.wait_for(|all| !all.is_empty());
-        let cut = tokio::time::timeout(SOON, sent).await.expect("it releases").unwrap().clone();
+        let mut release_rx = releases.subscribe();
+        let sent = release_rx.wait_for(|all| !all.is_empty());
+        let cut = tokio::time::timeout(TIMEOUT, sent).await.expect("it releases").unwrap().clone();
         assert!(cut.iter().all(|cut| *cut), "cut at each release: {cut:?}");
         if leaves {
-            assert!(candidate.end(SOON).await.unwrap().success(), "{}", candidate.transcript());
+            assert!(candidate.end(TIMEOUT).await.unwrap().success(), "{}", candidate.transcript());
         }
     };
     tokio::join!(cut_off(true), cut_off(false));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_takes_too_long_fails_its_turn_and_a_turn_that_does_ends_the_leadership() {
+async fn call_timeout_fails_turn_and_turn_timeout_ends_leadership() {
     let (_store, mut group) = stage().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let candidate = start(&group, "ada", &["--webhook", &url, "--webhook-timeout", "300ms"]);
-    let ended = candidate.event("turn-ended", SOON).await.event;
+    let ended = candidate.event("turn-ended", TIMEOUT).await.event;
     assert_eq!(ended["outcome"], "failed");
     assert_eq!(ended["detail"], "the webhook did not answer within 300 ms");
     group.election.push_str("-2");
     let candidate = start(&group, "ben", &["--webhook", &url, "--turn-timeout", "300ms"]);
-    assert_eq!(candidate.event("turn-ended", SOON).await.event["outcome"], "timed-out");
-    assert_eq!(candidate.event("stood-down", SOON).await.event["reason"], "work-failed");
+    assert_eq!(candidate.event("turn-ended", TIMEOUT).await.event["outcome"], "timed-out");
+    assert_eq!(candidate.event("stood-down", TIMEOUT).await.event["reason"], "work-failed");
 }
 
 /// Runs the program against a store that must not be spoken to.
-fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+fn run_refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -305,82 +305,82 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
         .args(arguments)
         .envs(variables.iter().copied())
         .env("AZURE_STORAGE_CONNECTION_STRING", store);
-    let (status, said) = ended(command);
-    assert_eq!(status.code(), Some(2), "{said}");
+    let (status, message) = run_to_end(command);
+    assert_eq!(status.code(), Some(2), "{message}");
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-    assert!(!said.contains(SECRET), "{said}");
-    said
+    assert!(!message.contains(SECRET), "{message}");
+    message
 }
 
 /// How a command ends that should do so at once, and what it said.
 #[tokio::main(flavor = "current_thread")]
-async fn ended(mut command: Command) -> (ExitStatus, String) {
+async fn run_to_end(mut command: Command) -> (ExitStatus, String) {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = tokio::time::timeout(SOON, output).await.expect("it ends").unwrap();
+    let output = tokio::time::timeout(TIMEOUT, output).await.expect("it ends").unwrap();
     (output.status, String::from_utf8(output.stderr).unwrap())
 }
 
 /// A good URL with a secret.
-fn good() -> String {
+fn secret_url() -> String {
     format!("https://example.com/{SECRET}?code={SECRET}")
 }
 
 #[test]
-fn a_leader_has_one_work() {
-    let (timer, url) = (["--every", "5s"], good());
+fn kinds_of_work_exclude_each_other() {
+    let (timer, url) = (["--every", "5s"], secret_url());
     let all = [&timer[..], &["--webhook", &url, "--handler", BEAT_HANDLER, "--", "true"]].concat();
-    let said = refused(&all, &[]);
+    let message = run_refused(&all, &[]);
     let problem =
         "--handler, --webhook, -- COMMAND\n    a component and a webhook and a command are given";
-    assert!(said.contains(problem), "{said}");
+    assert!(message.contains(problem), "{message}");
     let all = [&timer[..], &["--handler", BEAT_HANDLER]].concat();
-    let said = refused(&all, &[("TENURE_HANDLER_URL", &url)]);
+    let message = run_refused(&all, &[("TENURE_HANDLER_URL", &url)]);
     let problem = "--handler, TENURE_HANDLER_URL\n    a component and a webhook are given";
-    assert!(said.contains(problem), "{said}");
-    assert!(refused(&timer, &[]).contains("--webhook"));
+    assert!(message.contains(problem), "{message}");
+    assert!(run_refused(&timer, &[]).contains("--webhook"));
 }
 
 #[test]
-fn a_webhook_is_no_work_that_lasts() {
-    let said = refused(&["--while-leading", "--webhook", &good()], &[]);
-    assert!(said.contains("--while-leading\n    a webhook is one call for each turn"), "{said}");
-    let said = refused(&["--webhook", &good()], &[("TENURE_WHILE_LEADING", "true")]);
-    assert!(said.contains("a webhook is one call for each turn"), "{said}");
+fn webhook_rejects_while_leading() {
+    let message = run_refused(&["--while-leading", "--webhook", &secret_url()], &[]);
+    assert!(message.contains("--while-leading\n    a webhook is one call for each turn"), "{message}");
+    let message = run_refused(&["--webhook", &secret_url()], &[("TENURE_WHILE_LEADING", "true")]);
+    assert!(message.contains("a webhook is one call for each turn"), "{message}");
 }
 
 #[test]
-fn what_makes_no_sense_for_the_kind_of_work_is_told() {
-    let url = good();
-    let given = [
+fn options_of_other_kind_of_work_are_rejected() {
+    let url = secret_url();
+    let wrong_options = [
         ["--allow-host", "a", "a component"],
         ["--env", "A=b", "a component or a command"],
         ["--memory-limit", "1GiB", "a component"],
         ["--stop-time", "3s", "a command"],
     ];
-    let options = given.each_ref().map(|[option, value, _]| [*option, *value]);
+    let options = wrong_options.each_ref().map(|[option, value, _]| [*option, *value]);
     let all = [&["--every", "5s", "--webhook", &url][..], options.as_flattened()].concat();
-    let said = refused(&all, &[]);
-    for [flag, _, works] in given {
-        let problem = format!("{flag}\n    this is for {works}; a webhook is one request");
-        assert!(said.contains(&problem), "{flag}: {said}");
+    let message = run_refused(&all, &[]);
+    for [flag, _, work_kinds] in wrong_options {
+        let problem = format!("{flag}\n    this is for {work_kinds}; a webhook is one request");
+        assert!(message.contains(&problem), "{flag}: {message}");
     }
     for work in [&["--handler", BEAT_HANDLER][..], &["--", "true"]] {
         let all = [&["--every", "5s", "--webhook-timeout", "3s"][..], work].concat();
-        let said = refused(&all, &[]);
-        assert!(said.contains("--webhook-timeout\n    this is for a webhook"), "{said}");
+        let message = run_refused(&all, &[]);
+        assert!(message.contains("--webhook-timeout\n    this is for a webhook"), "{message}");
     }
 }
 
 #[test]
-fn what_is_wrong_is_told_all_at_once_and_without_the_url() {
-    let bad = format!("https://user:{SECRET}@example.com/{SECRET}");
-    let more = ["--every", "5s", "--webhook-timeout", "soon"];
-    let said = refused(&[&["--webhook", &bad][..], &more].concat(), &[]);
+fn all_webhook_mistakes_are_reported_without_url() {
+    let bad_url = format!("https://user:{SECRET}@example.com/{SECRET}");
+    let extra_args = ["--every", "5s", "--webhook-timeout", "soon"];
+    let message = run_refused(&[&["--webhook", &bad_url][..], &extra_args].concat(), &[]);
     for problem in [
         "--webhook\n    has a user or password (a part before @)",
         "--webhook-timeout soon\n    is not a duration",
     ] {
-        assert!(said.contains(problem), "{problem}: {said}");
+        assert!(message.contains(problem), "{problem}: {message}");
     }
     for (url, problem) in [
         (format!("ftp://{SECRET}"), "does not begin with http:// or https://"),
@@ -388,28 +388,28 @@ fn what_is_wrong_is_told_all_at_once_and_without_the_url() {
         (format!("http://a/ {SECRET}"), "has characters that need percent-encoding"),
         (" ".to_owned(), "--webhook\n    the value is empty"),
     ] {
-        let said = refused(&["--every", "5s", "--webhook", &url], &[]);
-        assert!(said.contains(problem), "{said}");
+        let message = run_refused(&["--every", "5s", "--webhook", &url], &[]);
+        assert!(message.contains(problem), "{message}");
     }
-    let said = refused(&["--every", "5s"], &[("TENURE_HANDLER_URL", &bad)]);
-    assert!(said.contains("TENURE_HANDLER_URL\n    has a user or password"), "{said}");
+    let message = run_refused(&["--every", "5s"], &[("TENURE_HANDLER_URL", &bad_url)]);
+    assert!(message.contains("TENURE_HANDLER_URL\n    has a user or password"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_for_a_share_says_which() {
+async fn call_names_its_share() {
     let (_store, group) = stage().await;
     let receiver = Receiver::start(StatusCode::OK).await;
     let _ada = start(&group, "ada", &["--webhook", &receiver.url(), "--shares", "3"]);
-    let (mut count, mut seen) = (0, BTreeSet::new());
-    while seen.len() < 3 {
+    let (mut count, mut share_elections) = (0, BTreeSet::new());
+    while share_elections.len() < 3 {
         let calls = receiver.calls(count + 1).await;
         count = calls.len();
         for (_, turn) in calls {
             let share = &turn["share"];
             assert_eq!(share["count"], 3, "{turn}");
-            let own = format!("{}.share.1.{}-of-3", group.election, share["index"]);
-            assert_eq!(turn["election"], own, "{turn}");
-            seen.insert(own);
+            let share_election = format!("{}.share.1.{}-of-3", group.election, share["index"]);
+            assert_eq!(turn["election"], share_election, "{turn}");
+            share_elections.insert(share_election);
         }
     }
 }

@@ -13,7 +13,7 @@ fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
         .current_dir(folder)
         .envs(
             ["AUTHOR", "COMMITTER"]
-                .map(|who| (format!("GIT_{who}_DATE"), "2026-02-28T23:30:00-0100")),
+                .map(|role| (format!("GIT_{role}_DATE"), "2026-02-28T23:30:00-0100")),
         )
         .output()
         .unwrap();
@@ -21,7 +21,7 @@ fn run(program: &str, folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
+fn version_names_the_commit_it_was_built_from() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     let source = tools::repository().join("host/cli/build.rs");
@@ -30,7 +30,7 @@ fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
     let package = folder.path().join("project/package");
     fs::create_dir_all(&package).unwrap();
     fs::write(package.join("Cargo.toml"), "").unwrap();
-    let told = |profile: &str, variables: &[(&str, &str)]| {
+    let run_build_script = |profile: &str, variables: &[(&str, &str)]| {
         let mut command = Command::new(&script);
         command.current_dir(&package).env_remove("SOURCE_DATE_EPOCH").env_remove("TENURE_COMMIT");
         // Whatever holds the folder of temporary files is none of this.
@@ -41,14 +41,14 @@ fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
         String::from_utf8(output.stdout).unwrap()
     };
     let build = |profile: &str, variables: &[(&str, &str)]| {
-        let told = told(profile, variables);
+        let script_output = run_build_script(profile, variables);
         let line =
-            told.lines().find_map(|line| line.strip_prefix("cargo::rustc-env=TENURE_BUILD="));
+            script_output.lines().find_map(|line| line.strip_prefix("cargo::rustc-env=TENURE_BUILD="));
         line.unwrap().to_owned()
     };
     let git = |arguments: &[&str]| {
-        let who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
-        run("git", &package, &[&who[..], arguments].concat()).trim().to_owned()
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
+        run("git", &package, &[&identity[..], arguments].concat()).trim().to_owned()
     };
 
     assert_eq!(build("release", &[]), "", "there is no repository");
@@ -61,8 +61,8 @@ fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
     ] {
         assert_eq!(build("release", &[("SOURCE_DATE_EPOCH", seconds)]), format!(" ({day})"));
     }
-    let given = "0123456789abcdef0123456789abcdef01234567";
-    assert_eq!(build("release", &[("TENURE_COMMIT", given)]), " (0123456789ab)");
+    let commit_id = "0123456789abcdef0123456789abcdef01234567";
+    assert_eq!(build("release", &[("TENURE_COMMIT", commit_id)]), " (0123456789ab)");
     assert_eq!(build("release", &[("TENURE_COMMIT", "none")]), "");
 
     run("git", folder.path(), &["init", "--quiet", "project"]);
@@ -77,7 +77,7 @@ fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
     assert_eq!(build("debug", &[]), " (debug build)");
 
     // Whatever is watched is there, or each build would begin anew; and it changes with a commit.
-    let all = told("release", &[]);
+    let all = run_build_script("release", &[]);
     let watched = all.lines().filter_map(|line| line.strip_prefix("cargo::rerun-if-changed="));
     let watched: Vec<_> =
         watched.filter(|path| *path != "build.rs").map(|path| package.join(path)).collect();
@@ -87,10 +87,10 @@ fn a_version_names_the_commit_that_it_was_built_from_and_no_other() {
     git(&["commit", "--quiet", "--allow-empty", "--message", "z"]);
     assert_ne!(contents(), before);
 
-    let noted =
-        format!("{{\n  \"git\": {{ \"sha1\": \"{given}\" }},\n  \"path_in_vcs\": \"host/cli\"\n}}");
-    fs::write(package.join(".cargo_vcs_info.json"), noted).unwrap();
+    let vcs_info =
+        format!("{{\n  \"git\": {{ \"sha1\": \"{commit_id}\" }},\n  \"path_in_vcs\": \"host/cli\"\n}}");
+    fs::write(package.join(".cargo_vcs_info.json"), vcs_info).unwrap();
     assert_eq!(build("release", &[]), " (0123456789ab)", "a package says itself what it is of");
 }
 
-needs!(Git => fn a_version_names_the_commit_that_it_was_built_from_and_no_other);
+needs!(Git => fn version_names_the_commit_it_was_built_from);

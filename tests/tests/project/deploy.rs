@@ -8,7 +8,7 @@ use tenure_tests::{BEAT_HANDLER, examples, needs, tools};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 
-fn judge(deploy: &Path) -> Output {
+fn run_checks(deploy: &Path) -> Output {
     let installed = tools::pip("deploy-checks", "tests/deploy/requirements.txt").unwrap();
     let repository = tools::repository();
     Command::new("python3")
@@ -25,15 +25,15 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-fn everything_is_in_order() {
-    let judged = judge(&tools::repository().join("deploy"));
-    assert!(judged.status.success(), "{}", text(&judged));
+fn deploy_files_pass_all_checks() {
+    let output = run_checks(&tools::repository().join("deploy"));
+    assert!(output.status.success(), "{}", text(&output));
 }
 
-needs!(Python => fn everything_is_in_order);
+needs!(Python => fn deploy_files_pass_all_checks);
 
 /// Each file is spoilt in one way, or in two, and each of them is complained of.
-fn mistakes_are_found() {
+fn checks_detect_seeded_mistakes() {
     let mistakes = [
         ("Dockerfile", "rust:1.95.0-bookworm", "rust", "DL3006"),
         ("kubernetes/base/deployment.yaml", "maxSurge", "maxSurgery", "maxSurgery"),
@@ -91,17 +91,17 @@ fn mistakes_are_found() {
         let good = fs::read_to_string(source).unwrap();
         assert!(good.contains(from), "{file} has no {from}");
         fs::write(target, good.replacen(from, to, 1)).unwrap();
-        let said = text(&judge(spoilt.path()));
-        let found = said.lines().any(|line| line.starts_with(file) && line.contains(complaint));
-        assert!(found, "{file}, {from} → {to}:\n{said}");
+        let output_text = text(&run_checks(spoilt.path()));
+        let found = output_text.lines().any(|line| line.starts_with(file) && line.contains(complaint));
+        assert!(found, "{file}, {from} → {to}:\n{output_text}");
     }
 }
 
-needs!(Python => fn mistakes_are_found);
+needs!(Python => fn checks_detect_seeded_mistakes);
 
 /// Whether Prometheus' own tool takes these rules, and sees each alert fire and keep silent as it should.
-fn alerts(rules: &str) -> Output {
-    tools::need("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
+fn test_alerts(rules: &str) -> Output {
+    tools::require_tool("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tenure.rules.yml"), rules).unwrap();
     let tests = tools::repository().join("tests/deploy/alerts.yml");
@@ -113,8 +113,8 @@ fn alerts(rules: &str) -> Output {
 fn each_alert_fires_when_it_should() {
     let file = tools::repository().join("deploy/prometheus/tenure.rules.yml");
     let rules = fs::read_to_string(file).unwrap();
-    let judged = alerts(&rules);
-    assert!(judged.status.success(), "{}", text(&judged));
+    let output = test_alerts(&rules);
+    assert!(output.status.success(), "{}", text(&output));
     let tests = tools::repository().join("tests/deploy/alerts.yml");
     let tests = fs::read_to_string(tests).unwrap();
     for alert in rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
@@ -134,15 +134,15 @@ fn each_alert_fires_when_it_should() {
         ("3 * 86400", "30 * 86400"),
     ] {
         assert!(rules.contains(from), "{from}");
-        let judged = alerts(&rules.replacen(from, to, 1));
-        assert!(!judged.status.success(), "{from} → {to}: {}", text(&judged));
+        let output = test_alerts(&rules.replacen(from, to, 1));
+        assert!(!output.status.success(), "{from} → {to}: {}", text(&output));
     }
 }
 
 needs!(Prometheus => fn each_alert_fires_when_it_should);
 
 /// The queries of the dashboard and of the alerts ask for what a candidate shows, by the table of the documentation.
-fn queries_are_valid_and_ask_for_what_there_is() {
+fn queries_are_valid_and_use_documented_metrics() {
     let deploy = tools::repository().join("deploy");
     let dashboard = fs::read_to_string(deploy.join("grafana/tenure.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
@@ -158,8 +158,8 @@ fn queries_are_valid_and_ask_for_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dashboard.yml");
     fs::write(&file, &recorded).unwrap();
-    tools::need("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
-    tools::run(Command::new("promtool").args(["check", "rules"]).arg(&file)).unwrap();
+    tools::require_tool("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
+    tools::run_command(Command::new("promtool").args(["check", "rules"]).arg(&file)).unwrap();
 
     let documented = fs::read_to_string(tools::repository().join("docs/operations.md")).unwrap();
     let rules = fs::read_to_string(deploy.join("prometheus/tenure.rules.yml")).unwrap();
@@ -176,10 +176,10 @@ fn queries_are_valid_and_ask_for_what_there_is() {
     }
 }
 
-needs!(Prometheus => fn queries_are_valid_and_ask_for_what_there_is);
+needs!(Prometheus => fn queries_are_valid_and_use_documented_metrics);
 
 /// What is applied together is spoilt in one place, and what does not fit any more is complained of.
-fn mistakes_between_manifests_are_found() {
+fn checks_detect_mistakes_between_manifests() {
     let mistakes = [
         (
             "base/service.yaml",
@@ -228,24 +228,24 @@ fn mistakes_between_manifests_are_found() {
     let source = tools::repository().join("deploy/kubernetes");
     for (file, from, to, complaint) in mistakes {
         let spoilt = tempfile::tempdir().unwrap();
-        tools::run(Command::new("cp").arg("-R").args([&source, spoilt.path()])).unwrap();
+        tools::run_command(Command::new("cp").arg("-R").args([&source, spoilt.path()])).unwrap();
         let target = spoilt.path().join("kubernetes").join(file);
         let good = fs::read_to_string(&target).unwrap();
         assert!(good.contains(from), "{file} has no {from}");
         fs::write(target, good.replacen(from, to, 1)).unwrap();
-        let said = text(&judge(spoilt.path()));
-        let found = said
+        let output_text = text(&run_checks(spoilt.path()));
+        let found = output_text
             .lines()
             .any(|line| line.starts_with("kubernetes/overlays/") && line.contains(complaint));
-        assert!(found, "{file}, {from} → {to}:\n{said}");
+        assert!(found, "{file}, {from} → {to}:\n{output_text}");
     }
 }
 
-needs!(Python => fn mistakes_between_manifests_are_found);
+needs!(Python => fn checks_detect_mistakes_between_manifests);
 
 /// What the image copies is what its build makes, here in another profile.
 #[test]
-fn the_build_makes_what_the_image_holds() {
+fn image_copies_only_built_files() {
     let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();
     assert!(
         dockerfile

@@ -27,15 +27,15 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Files of this repository whose names end so.
-fn files(folder: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
+fn files(folder: &Path, suffixes: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
             if !["target", "build", "node_modules", ".git"].contains(&name.as_str()) {
-                files(&path, ends, found);
+                files(&path, suffixes, found);
             }
-        } else if ends.iter().any(|end| name.ends_with(end)) {
+        } else if suffixes.iter().any(|suffix| name.ends_with(suffix)) {
             found.push(path);
         }
     }
@@ -43,24 +43,24 @@ fn files(folder: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
 
 /// What a source cites, or what stands where a section should. It may go on in the next line.
 fn citations(source: &str) -> Vec<Result<String, String>> {
-    let marks = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim().to_owned();
-    let text = source.lines().map(marks).collect::<Vec<_>>().join(" ");
+    let strip_marks = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim().to_owned();
+    let text = source.lines().map(strip_marks).collect::<Vec<_>>().join(" ");
     let mut cited = Vec::new();
-    for (_, rest) in
+    for (_, tail) in
         text.match_indices("protocol.md").map(|(at, name)| (at, &text[at + name.len()..]))
     {
-        let mut rest = rest.trim_start();
+        let mut tail = tail.trim_start();
         let before = cited.len();
-        while let Some(number) = rest.strip_prefix('§') {
+        while let Some(number) = tail.strip_prefix('§') {
             let end =
                 number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
             cited.push(Ok(number[..end].trim_end_matches('.').to_owned()));
             let after = number[end..].trim_start_matches([',', ' ']);
             let after = ["and ", "to "].iter().find_map(|word| after.strip_prefix(word));
-            rest = after.unwrap_or(number[end..].trim_start_matches([',', ' ']));
+            tail = after.unwrap_or(number[end..].trim_start_matches([',', ' ']));
         }
         if cited.len() == before {
-            cited.push(Err(rest.chars().take(40).collect()));
+            cited.push(Err(tail.chars().take(40).collect()));
         }
     }
     cited
@@ -73,32 +73,32 @@ fn every_citation_leads_to_a_section() {
     ["guest", "host", "tests/fleet/src", "tests/simulation/src", "tests/src", "wit"]
         .iter()
         .for_each(|folder| sources(&root().join(folder), &mut found));
-    let (mut wrong, mut cited) = (Vec::new(), BTreeSet::new());
+    let (mut errors, mut cited) = (Vec::new(), BTreeSet::new());
     for path in &found {
         for citation in citations(&fs::read_to_string(path).unwrap()) {
             match citation {
                 Ok(number) if sections.contains(&number) => _ = cited.insert(number),
-                other => wrong.push(format!("{}: {other:?}", path.display())),
+                other => errors.push(format!("{}: {other:?}", path.display())),
             }
         }
     }
-    assert_eq!(wrong, [""; 0]);
+    assert_eq!(errors, [""; 0]);
     // The headings above others say nothing of their own.
-    let silent = ["7"];
+    let uncited_by_design = ["7"];
     let uncited: Vec<_> =
-        sections.iter().filter(|s| !cited.contains(*s) && !silent.contains(&s.as_str())).collect();
+        sections.iter().filter(|s| !cited.contains(*s) && !uncited_by_design.contains(&s.as_str())).collect();
     assert!(uncited.is_empty(), "no code cites {uncited:?}");
 }
 
 #[test]
-fn every_invariant_has_its_judge() {
+fn every_invariant_has_its_oracle() {
     let text = fs::read_to_string(root().join("docs/protocol.md")).unwrap();
     let invariants: Vec<_> =
         text.lines().filter_map(|line| line.strip_prefix("| I")?.split(' ').next()).collect();
     assert_eq!(invariants.len(), 9);
-    let mut judges = Vec::new();
-    sources(&root().join("tests/simulation/src/oracle"), &mut judges);
-    let heads: Vec<_> = judges.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let mut oracle_files = Vec::new();
+    sources(&root().join("tests/simulation/src/oracle"), &mut oracle_files);
+    let heads: Vec<_> = oracle_files.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     for number in invariants {
         let head = format!("//! I{number} (protocol.md §12)");
         assert_eq!(heads.iter().filter(|text| text.starts_with(&head)).count(), 1, "{head}");
@@ -106,7 +106,7 @@ fn every_invariant_has_its_judge() {
 }
 
 #[test]
-fn a_citation_is_read_to_its_end() {
+fn citations_over_several_lines_are_read() {
     let source = "//! See protocol.md §4.1, §4.2 and §5.\n/// Also (protocol.md\n    /// §9); protocol.md, Words.";
     let ok = |number: &str| Ok(number.to_owned());
     let other = Err(", Words.".to_owned());
@@ -143,9 +143,9 @@ fn parts(text: &str) -> Vec<Part<'_>> {
                 None
             }
             (None, Some(kind)) => Some((kind, String::new())),
-            (Some((kind, held)), None) => Some((kind, held + line + "\n")),
-            (Some((kind, held)), Some(_)) => {
-                found.push(Part::Fenced(kind, held));
+            (Some((kind, content)), None) => Some((kind, content + line + "\n")),
+            (Some((kind, content)), Some(_)) => {
+                found.push(Part::Fenced(kind, content));
                 None
             }
         };
@@ -156,11 +156,11 @@ fn parts(text: &str) -> Vec<Part<'_>> {
 
 /// What is fenced as `kind`.
 fn fenced<'a>(text: &'a str, kind: &str) -> Vec<String> {
-    let held = |part: Part<'a>| match part {
-        Part::Fenced(of, held) if of == kind => Some(held),
+    let content_of = |part: Part<'a>| match part {
+        Part::Fenced(fence_kind, content) if fence_kind == kind => Some(content),
         _ => None,
     };
-    parts(text).into_iter().filter_map(held).collect()
+    parts(text).into_iter().filter_map(content_of).collect()
 }
 
 /// The commands of a console, each in one line and without comments.
@@ -188,8 +188,8 @@ fn anchors(text: &str) -> BTreeSet<String> {
     let heading = |part: Part<'_>| match part {
         Part::Line(line) if line.starts_with('#') => {
             let words = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-            Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
+            let allowed_chars = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            Some(allowed_chars.map(|c| if c == ' ' { '-' } else { c }).collect())
         }
         _ => None,
     };
@@ -199,46 +199,46 @@ fn anchors(text: &str) -> BTreeSet<String> {
 /// Where the links of a document lead to, but for those that leave this repository.
 fn links(text: &str) -> Vec<String> {
     let prose = prose(text);
-    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let targets = prose.split("](").skip(1).filter_map(|tail| tail.split(')').next());
     targets.filter(|to| !to.contains("://")).map(str::to_owned).collect()
 }
 
 /// What is wrong with a link of the document at `from`.
-fn broken(from: &Path, link: &str) -> Option<String> {
+fn broken_link(from: &Path, link: &str) -> Option<String> {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let to = match file {
         "" => from.to_owned(),
         file => from.parent().unwrap().join(file),
     };
-    let wrong = || Some(format!("{}: {link}", from.display()));
+    let report = || Some(format!("{}: {link}", from.display()));
     if !to.exists() {
-        return wrong();
+        return report();
     }
     if !anchor.is_empty() && !anchors(&fs::read_to_string(&to).unwrap()).contains(anchor) {
-        return wrong();
+        return report();
     }
     None
 }
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading() {
-    let mut seen = 0;
-    let mut wrong = Vec::new();
+    let mut link_count = 0;
+    let mut errors = Vec::new();
     for (path, text) in documents() {
         let found = links(&text);
-        seen += found.len();
-        wrong.extend(found.iter().filter_map(|link| broken(&path, link)));
+        link_count += found.len();
+        errors.extend(found.iter().filter_map(|link| broken_link(&path, link)));
     }
-    assert_eq!(wrong, [""; 0]);
-    assert!(seen > 50, "{seen}");
+    assert_eq!(errors, [""; 0]);
+    assert!(link_count > 50, "{link_count}");
 }
 
 #[test]
-fn a_link_that_leads_nowhere_is_found() {
+fn broken_link_is_detected() {
     let text = "# On `time`, twice\n[a](b.md) `[c](d)` [e\nf](#on-time-twice) [g](https://h.i/)\n```\n[j](k)\n```";
     assert_eq!(links(text), ["b.md", "#on-time-twice"]);
     assert_eq!(anchors(text), ["on-time-twice".to_owned()].into());
-    let here = root().join("README.md");
+    let readme = root().join("README.md");
     for (link, is_wrong) in [
         ("docs/protocol.md#5-holding", false),
         ("docs/protocol.md#5-folding", true),
@@ -246,7 +246,7 @@ fn a_link_that_leads_nowhere_is_found() {
         ("#licence", false),
         ("#no-licence", true),
     ] {
-        assert_eq!(broken(&here, link).is_some(), is_wrong, "{link}");
+        assert_eq!(broken_link(&readme, link).is_some(), is_wrong, "{link}");
     }
 }
 
@@ -254,19 +254,19 @@ fn a_link_that_leads_nowhere_is_found() {
 fn files_that_are_named_exist() {
     let folders =
         ["benches/", "deploy/", "docs/", "examples/", "guest/", "host/", "tests/", ".ci/"];
-    let (mut seen, mut wrong) = (0, Vec::new());
+    let (mut name_count, mut errors) = (0, Vec::new());
     for (path, text) in documents() {
         for name in unfenced(&text).split('`').skip(1).step_by(2) {
             if folders.iter().any(|folder| name.starts_with(folder)) && !name.contains(' ') {
-                seen += 1;
+                name_count += 1;
                 if !root().join(name).exists() {
-                    wrong.push(format!("{}: {name}", path.display()));
+                    errors.push(format!("{}: {name}", path.display()));
                 }
             }
         }
     }
-    assert_eq!(wrong, [""; 0]);
-    assert!(seen > 20, "{seen}");
+    assert_eq!(errors, [""; 0]);
+    assert!(name_count > 20, "{name_count}");
 }
 
 #[test]
@@ -292,18 +292,18 @@ fn the_book_has_every_page_and_the_glossary_few_words() {
 
 /// Whether a comment says what stands for the commands below it: a test, a measurement that is made by
 /// hand, or an account or a cluster that they need.
-fn says_who_checks(comment: &str) -> bool {
-    let Some(said) = comment.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"))
+fn names_its_check(comment: &str) -> bool {
+    let Some(text) = comment.strip_prefix("<!-- ").and_then(|tail| tail.strip_suffix(" -->"))
     else {
         return false;
     };
-    let files: Vec<_> = said
+    let files: Vec<_> = text
         .split([' ', ',', ';'])
         .filter(|word| ["tests/", "examples/", ".ci/"].iter().any(|start| word.starts_with(start)))
         .collect();
-    match said.split_once(": ") {
-        Some(("needs", what)) => what == "an account" || what == "a cluster",
-        Some(("run by hand", why)) => !why.is_empty(),
+    match text.split_once(": ") {
+        Some(("needs", resource)) => resource == "an account" || resource == "a cluster",
+        Some(("run by hand", reason)) => !reason.is_empty(),
         Some(("run by" | "built by" | "checked by", _)) => {
             !files.is_empty() && files.iter().all(|file| root().join(file).exists())
         }
@@ -312,29 +312,29 @@ fn says_who_checks(comment: &str) -> bool {
 }
 
 #[test]
-fn every_console_says_who_checks_it() {
-    let mut wrong = Vec::new();
+fn every_console_block_names_its_check() {
+    let mut errors = Vec::new();
     let mut consoles = 0;
     for (path, text) in documents() {
         let mut before = "";
         for part in parts(&text) {
             match part {
                 Part::Line(line) => before = line,
-                Part::Fenced(kind, held) => {
+                Part::Fenced(kind, content) => {
                     consoles += usize::from(kind == "console");
-                    if kind == "console" && !says_who_checks(before) {
-                        wrong.push(format!("{}: {}", path.display(), held.lines().next().unwrap()));
+                    if kind == "console" && !names_its_check(before) {
+                        errors.push(format!("{}: {}", path.display(), content.lines().next().unwrap()));
                     }
                     before = "";
                 }
             }
         }
     }
-    assert_eq!(wrong, [""; 0]);
+    assert_eq!(errors, [""; 0]);
     assert!(consoles > 15, "{consoles}");
-    assert!(says_who_checks("<!-- checked by: tests/tests/project/documents.rs -->"));
-    assert!(!says_who_checks("<!-- checked by: tests/tests/nothing.rs -->"));
-    assert!(!says_who_checks("<!-- checked by: somebody -->"));
+    assert!(names_its_check("<!-- checked by: tests/tests/project/documents.rs -->"));
+    assert!(!names_its_check("<!-- checked by: tests/tests/nothing.rs -->"));
+    assert!(!names_its_check("<!-- checked by: somebody -->"));
 }
 
 /// What the program says of itself, or of one of its commands.
@@ -346,7 +346,7 @@ fn help(command: &[&str]) -> String {
 }
 
 /// What the lines of help tell of that are set in so far: a command, or an option by all its names.
-fn listed(help: &str, indent: usize) -> BTreeSet<String> {
+fn listed_names(help: &str, indent: usize) -> BTreeSet<String> {
     let lines = help.lines().filter_map(|line| line.strip_prefix(&" ".repeat(indent)));
     let names = |line: &str| {
         let words = line.split_whitespace().map(|word| word.trim_end_matches(',').to_owned());
@@ -362,21 +362,21 @@ fn listed(help: &str, indent: usize) -> BTreeSet<String> {
 fn all_commands() -> BTreeSet<String> {
     let help = help(&[]);
     let commands = help.split("Run:").nth(1).unwrap().split("Options:").next().unwrap();
-    listed(commands, 2)
+    listed_names(commands, 2)
 }
 
 /// The options of a command.
 fn options(command: &str) -> BTreeSet<String> {
     let help = help(&[command]);
     let options = help.split("Options:").nth(1).unwrap();
-    let mut found = listed(options, 6);
-    found.extend(listed(options, 2));
+    let mut found = listed_names(options, 6);
+    found.extend(listed_names(options, 2));
     found.retain(|word| word.starts_with("--") && *word != "--help");
     found
 }
 
 /// What a command says that `tenure` does not know.
-fn unknown(command: &str) -> Option<String> {
+fn unknown_name(command: &str) -> Option<String> {
     let mut words = command.split_whitespace();
     let command = words.by_ref().skip_while(|word| !word.ends_with("tenure")).nth(1)?;
     if command.starts_with("--") {
@@ -386,28 +386,28 @@ fn unknown(command: &str) -> Option<String> {
         return Some(command.to_owned());
     }
     let options = options(command);
-    let given = words.take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
-    let mut names = given.map(|word| word.split('=').next().unwrap().to_owned());
+    let given_options = words.take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
+    let mut names = given_options.map(|word| word.split('=').next().unwrap().to_owned());
     names.find(|name| !options.contains(name))
 }
 
 #[test]
-fn commands_that_people_type_exist() {
+fn documented_commands_exist() {
     let just = read("justfile");
     let recipe = |name: &str| {
         just.lines()
-            .any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', ':'])))
+            .any(|line| line.strip_prefix(name).is_some_and(|tail| tail.starts_with([' ', ':'])))
     };
-    let (mut typed, mut wrong) = (0, Vec::new());
+    let (mut command_count, mut errors) = (0, Vec::new());
     for (path, text) in documents() {
-        for command in fenced(&text, "console").iter().flat_map(|held| commands(held)) {
+        for command in fenced(&text, "console").iter().flat_map(|console| commands(console)) {
             let words: Vec<_> = command.split_whitespace().collect();
             let program = words.iter().find(|word| !word.contains('=')).copied();
             let bin = words.iter().position(|word| *word == "--bin").map(|at| words[at + 1]);
-            let there = match (program, bin) {
+            let exists = match (program, bin) {
                 (Some("tenure"), _) => {
-                    typed += 1;
-                    unknown(&command).is_none()
+                    command_count += 1;
+                    unknown_name(&command).is_none()
                 }
                 (Some("just"), _) => recipe(words[1]),
                 (Some("cargo"), Some(bin)) => {
@@ -421,13 +421,13 @@ fn commands_that_people_type_exist() {
                 }
                 _ => true,
             };
-            if !there {
-                wrong.push(format!("{}: {command}", path.display()));
+            if !exists {
+                errors.push(format!("{}: {command}", path.display()));
             }
         }
     }
-    assert_eq!(wrong, [""; 0]);
-    assert!(typed > 20, "{typed}");
+    assert_eq!(errors, [""; 0]);
+    assert!(command_count > 20, "{command_count}");
     for (command, mistake) in [
         ("tenure status a/b", None),
         ("tenure run --every 5s -- other --no-option", None),
@@ -436,7 +436,7 @@ fn commands_that_people_type_exist() {
         // An option of another command.
         ("tenure status --every 5s", Some("--every")),
     ] {
-        assert_eq!(unknown(command).as_deref(), mistake, "{command}");
+        assert_eq!(unknown_name(command).as_deref(), mistake, "{command}");
     }
 }
 
@@ -457,17 +457,17 @@ fn the_tables_of_options_are_those_of_the_program() {
 }
 
 /// The first console of the README that begins with `cargo init`, and the first Rust.
-fn newcomer() -> (Vec<String>, String) {
+fn readme_handler() -> (Vec<String>, String) {
     let text = read("README.md");
     let consoles = fenced(&text, "console");
-    let console = consoles.iter().find(|held| held.starts_with("$ cargo init")).unwrap();
+    let console = consoles.iter().find(|text_of_console| text_of_console.starts_with("$ cargo init")).unwrap();
     (commands(console), fenced(&text, "rust").remove(0))
 }
 
 /// From an empty folder to a component, by the commands and the source that the README shows.
 #[test]
 fn the_handler_of_the_readme_can_be_built() {
-    let (commands, source) = newcomer();
+    let (commands, source) = readme_handler();
     let [prepare @ .., build, run] = commands.as_slice() else { panic!("{commands:#?}") };
     assert!(commands.len() <= 5 && run.contains("tenure run"), "{commands:#?}");
 
@@ -482,8 +482,8 @@ fn the_handler_of_the_readme_can_be_built() {
             shell.env_remove(name);
         }
         let output = shell.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{command}\n{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command}\n{stderr}");
     };
     prepare.iter().for_each(|command| shell(command));
     fs::write(folder.join("src/lib.rs"), source).unwrap();

@@ -41,7 +41,7 @@ fn root() -> &'static Path {
 }
 
 #[test]
-fn nothing_of_the_program_is_a_dependency_of_a_library() {
+fn libraries_do_not_depend_on_program_crates() {
     const PROGRAM: [&str; 12] = [
         "anstyle",
         "axum",
@@ -80,15 +80,15 @@ fn the_library_brings_few_crates() {
 /// contract.
 #[test]
 fn the_components_stay_small() {
-    const MOST: usize = 490_000;
-    const MOST_WEBHOOK: usize = 20_000;
+    const MAX_BYTES: usize = 490_000;
+    const MAX_WEBHOOK_BYTES: usize = 20_000;
     let election = tenure_wasmtime::ELECTION_COMPONENT.len();
     let universal = tenure_wasmtime::compose::UNIVERSAL_COMPONENT.len();
-    assert!(election <= MOST, "election.wasm has {election} bytes, and may have {MOST}");
+    assert!(election <= MAX_BYTES, "election.wasm has {election} bytes, and may have {MAX_BYTES}");
     let webhook = universal.saturating_sub(election);
     assert!(
-        webhook <= MOST_WEBHOOK,
-        "the webhook has {webhook} bytes, and may have {MOST_WEBHOOK}"
+        webhook <= MAX_WEBHOOK_BYTES,
+        "the webhook has {webhook} bytes, and may have {MAX_WEBHOOK_BYTES}"
     );
 }
 
@@ -111,10 +111,10 @@ fn manifests_of_published_crates_are_complete() {
             assert!((1..=5).contains(&words.len()), "{name}: {field}");
             assert!(words.iter().all(|word| word.as_str().unwrap().len() <= 30), "{name}: {field}");
         }
-        for needed in package["dependencies"].as_array().unwrap() {
-            if !needed["path"].is_null() && needed["kind"] != "dev" {
-                assert!(is_published(&needed["name"]), "{name} needs {}", needed["name"]);
-                assert_ne!(needed["req"], "*", "{name} needs {}", needed["name"]);
+        for dependency in package["dependencies"].as_array().unwrap() {
+            if !dependency["path"].is_null() && dependency["kind"] != "dev" {
+                assert!(is_published(&dependency["name"]), "{name} needs {}", dependency["name"]);
+                assert_ne!(dependency["req"], "*", "{name} needs {}", dependency["name"]);
             }
         }
     }
@@ -140,11 +140,11 @@ fn packages_hold_the_contract_and_the_components() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
     assert!(read("host/wasmtime/Cargo.toml").contains("\"/components/*.wasm\""));
     let (build, script) = (read("host/wasmtime/build.rs"), read(".ci/release/package"));
-    let components = build.split("file: \"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let components = build.split("file: \"").skip(1).map(|tail| tail.split('"').next().unwrap());
     let components: Vec<_> = components.collect();
     assert_eq!(components.len(), 4);
-    let carried = script.lines().find_map(|line| line.strip_prefix("for component in ")).unwrap();
+    let packaged = script.lines().find_map(|line| line.strip_prefix("for component in ")).unwrap();
     for component in components {
-        assert!(carried.split([' ', ';']).any(|word| word == component), "{component}");
+        assert!(packaged.split([' ', ';']).any(|word| word == component), "{component}");
     }
 }

@@ -74,7 +74,7 @@ fn no_modules_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn paths_are_found_wherever_they_stand() {
+fn module_paths_are_found_in_all_positions() {
     let text = r#"
         use super::{Moment, alpha::{A, B}, beta};
         // super::comment::C
@@ -96,15 +96,15 @@ fn paths_are_found_wherever_they_stand() {
     "#;
     let expected = ["Moment", "alpha", "beta", "delta", "eta", "gamma", "theta", "zeta"];
     assert_eq!(names_at_the_root(text, 1), BTreeSet::from(expected.map(str::to_owned)));
-    let of = |text: &str, depth| names_at_the_root(text, depth).into_iter().collect::<Vec<_>>();
-    assert_eq!(of("use super::super::{iota, kappa};", 2), ["iota", "kappa"]);
-    assert_eq!(of("use super::{Parent, super::lambda};", 2), ["lambda"]);
-    assert_eq!(of("pub(in super::super) fn f() {}", 2), [""; 0]);
-    assert_eq!(of("use super::*;", 1), ["*"]);
+    let names_in = |text: &str, depth| names_at_the_root(text, depth).into_iter().collect::<Vec<_>>();
+    assert_eq!(names_in("use super::super::{iota, kappa};", 2), ["iota", "kappa"]);
+    assert_eq!(names_in("use super::{Parent, super::lambda};", 2), ["lambda"]);
+    assert_eq!(names_in("pub(in super::super) fn f() {}", 2), [""; 0]);
+    assert_eq!(names_in("use super::*;", 1), ["*"]);
 }
 
 #[test]
-fn names_of_the_root_lead_to_what_has_them() {
+fn root_names_resolve_to_their_modules() {
     let root = "
         mod a; mod b; mod c;
         #[cfg(test)] mod script;
@@ -139,13 +139,13 @@ fn attributes_give_modules_other_files() {
         let text = "#[cfg_attr(unix, path = \"b/none.rs\")] mod b;".to_owned();
         File { path: path.iter().map(ToString::to_string).collect(), folders, depth: 1, text }
     };
-    let paths = |file| named(&file).into_iter().map(|(path, depth)| (path.join("/"), depth));
+    let paths = |file| attribute_paths(&file).into_iter().map(|(path, depth)| (path.join("/"), depth));
     assert!(paths(file(&["a"], 0)).eq([("b/none".to_owned(), 2)]));
     assert!(paths(file(&["a"], 1)).eq([("a/b/none".to_owned(), 2)]), "of a/mod.rs");
 }
 
 #[test]
-fn a_circle_is_found_and_a_chain_is_none() {
+fn cycle_is_found_and_chain_is_not() {
     let arrows = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e")];
     let mut graph = Arrows::new();
     for (from, to) in arrows {
@@ -161,8 +161,8 @@ fn circles(arrows: &Arrows) -> Vec<BTreeSet<String>> {
         arrows.keys().map(|from| (from, reachable(arrows, from))).collect();
     let mut circles: Vec<BTreeSet<String>> = Vec::new();
     for (from, beyond) in &reached {
-        let there_and_back = beyond.iter().filter(|to| reached[*to].contains(from));
-        let circle: BTreeSet<String> = there_and_back.map(|to| (*to).clone()).collect();
+        let mutual = beyond.iter().filter(|to| reached[*to].contains(from));
+        let circle: BTreeSet<String> = mutual.map(|to| (*to).clone()).collect();
         if !circle.is_empty() && !circles.contains(&circle) {
             circles.push(circle);
         }
@@ -172,10 +172,10 @@ fn circles(arrows: &Arrows) -> Vec<BTreeSet<String>> {
 
 fn reachable<'a>(arrows: &'a Arrows, from: &String) -> BTreeSet<&'a String> {
     let mut found = BTreeSet::new();
-    let mut left: Vec<&String> = arrows[from].keys().collect();
-    while let Some(module) = left.pop() {
+    let mut pending: Vec<&String> = arrows[from].keys().collect();
+    while let Some(module) = pending.pop() {
         if found.insert(module) {
-            left.extend(arrows[module].keys());
+            pending.extend(arrows[module].keys());
         }
     }
     found
@@ -223,7 +223,7 @@ fn read(src: &Path) -> (String, Vec<File>) {
         assert!(files.iter().any(|file| file.path[0] == module), "no file of {module} in {src:?}");
     }
     let root = File { path: Vec::new(), folders: 0, depth: 0, text };
-    let named: Vec<_> = files.iter().chain([&root]).flat_map(named).collect();
+    let named: Vec<_> = files.iter().chain([&root]).flat_map(attribute_paths).collect();
     for file in &mut files {
         let other = named.iter().find(|(path, _)| *path == file.path);
         file.depth = other.map_or(file.path.len(), |(_, depth)| *depth);
@@ -232,7 +232,7 @@ fn read(src: &Path) -> (String, Vec<File>) {
 }
 
 /// The files that attributes give to children of a module, and how far these are below the root.
-fn named(file: &File) -> Vec<(Vec<String>, usize)> {
+fn attribute_paths(file: &File) -> Vec<(Vec<String>, usize)> {
     let names = file.text.split("path = \"").skip(1).filter_map(|text| text.split_once(".rs\""));
     let folders = &file.path[..file.folders];
     let path = |name: &str| {
@@ -285,7 +285,7 @@ impl Root {
         for (number, token) in tokens.iter().enumerate() {
             let next = tokens.get(number + 1);
             match (ident(token).as_str(), next.map(ident)) {
-                ("mod", Some(name)) if is(tokens.get(number + 2), ';') => {
+                ("mod", Some(name)) if is_punct(tokens.get(number + 2), ';') => {
                     root.modules.insert(name);
                 }
                 (
@@ -311,7 +311,7 @@ impl Root {
     fn uses(&mut self, tokens: &[TokenTree]) {
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
-            let end = (at..tokens.len()).find(|end| is(tokens.get(*end), ';'));
+            let end = (at..tokens.len()).find(|end| is_punct(tokens.get(*end), ';'));
             if ident(token) == "use" {
                 let end = end.expect("the end of an import");
                 let is_exported = match at.checked_sub(1).and_then(|before| tokens.get(before)) {
@@ -332,7 +332,7 @@ impl Root {
                 at = end;
             } else if let TokenTree::Group(group) = token {
                 self.uses(&group.stream().into_iter().collect::<Vec<_>>());
-            } else if self.modules.contains(&ident(token)) && begins(tokens, at) {
+            } else if self.modules.contains(&ident(token)) && starts_path(tokens, at) {
                 self.imports.insert(ident(token));
             }
             at += 1;
@@ -341,11 +341,11 @@ impl Root {
 }
 
 /// Whether a path in the root begins there, or behind `crate::` and `self::`.
-fn begins(tokens: &[TokenTree], at: usize) -> bool {
-    let goes_on = is(tokens.get(at + 1), ':') && is(tokens.get(at + 2), ':');
+fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
+    let is_path = is_punct(tokens.get(at + 1), ':') && is_punct(tokens.get(at + 2), ':');
     let before = |places| at.checked_sub(places).and_then(|before| tokens.get(before));
-    let of_root = || before(3).is_some_and(|word| matches!(ident(word).as_str(), "crate" | "self"));
-    goes_on && (!is(before(1), ':') || of_root())
+    let follows_crate_or_self = || before(3).is_some_and(|word| matches!(ident(word).as_str(), "crate" | "self"));
+    is_path && (!is_punct(before(1), ':') || follows_crate_or_self())
 }
 
 /// The paths that an import is of, each with the name that it gets.
@@ -357,7 +357,7 @@ fn leaves(tree: &[TokenTree]) -> Vec<(Vec<String>, String)> {
         return leaves.map(|(path, name)| ([before.clone(), path].concat(), name)).collect();
     }
     let mut path = names(tree);
-    if is(tree.last(), '*') {
+    if is_punct(tree.last(), '*') {
         path.push("*".to_owned());
     }
     let name = path.last().cloned().unwrap_or_default();
@@ -371,7 +371,7 @@ fn names(tokens: &[TokenTree]) -> Vec<String> {
 /// What stands between the commas of a list.
 fn items(list: TokenStream) -> Vec<Vec<TokenTree>> {
     let list: Vec<TokenTree> = list.into_iter().collect();
-    let items = list.split(|token| is(Some(token), ','));
+    let items = list.split(|token| is_punct(Some(token), ','));
     items.filter(|item| !item.is_empty()).map(<[_]>::to_vec).collect()
 }
 
@@ -379,11 +379,11 @@ fn items(list: TokenStream) -> Vec<Vec<TokenTree>> {
 /// below the root.
 fn names_at_the_root(text: &str, depth: usize) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    look(&tokens(text), depth, &mut found);
+    collect_names(&tokens(text), depth, &mut found);
     found
 }
 
-fn look(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String>) {
+fn collect_names(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String>) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         match token {
@@ -391,19 +391,19 @@ fn look(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String>) {
                 follow(&tokens[at..], 0, depth, found);
                 // Up to what the path leads to: a list of its own is followed.
                 let is_part = |token: &TokenTree| {
-                    matches!(ident(token).as_str(), "super" | "crate") || is(Some(token), ':')
+                    matches!(ident(token).as_str(), "super" | "crate") || is_punct(Some(token), ':')
                 };
                 at += tokens[at..].iter().take_while(|token| is_part(token)).count();
-                if !is(tokens.get(at - 1), ':') {
+                if !is_punct(tokens.get(at - 1), ':') {
                     continue;
                 }
             }
             TokenTree::Group(group) => {
                 let inner = module(tokens, at);
                 let is_attribute = group.delimiter() == Delimiter::Bracket
-                    && at.checked_sub(1).is_some_and(|before| is(tokens.get(before), '#'));
-                let stream = if is_attribute { said(group.stream()) } else { group.stream() };
-                look(&stripped(stream), depth + usize::from(inner), found);
+                    && at.checked_sub(1).is_some_and(|before| is_punct(tokens.get(before), '#'));
+                let stream = if is_attribute { attribute_tokens(group.stream()) } else { group.stream() };
+                collect_names(&stripped(stream), depth + usize::from(inner), found);
             }
             _ => {}
         }
@@ -417,7 +417,7 @@ fn module(tokens: &[TokenTree], at: usize) -> bool {
 }
 
 /// An attribute with what stands in its texts, such as the path of a function.
-fn said(attribute: TokenStream) -> TokenStream {
+fn attribute_tokens(attribute: TokenStream) -> TokenStream {
     let mut words = attribute.clone().into_iter().peekable();
     if words.peek().is_some_and(|word| ident(word) == "doc") {
         return TokenStream::new();
@@ -426,27 +426,27 @@ fn said(attribute: TokenStream) -> TokenStream {
         TokenTree::Literal(literal) => {
             literal.to_string().trim_matches('"').parse().unwrap_or_default()
         }
-        TokenTree::Group(group) => said(group.stream()),
+        TokenTree::Group(group) => attribute_tokens(group.stream()),
         other => TokenStream::from(other),
     };
     words.flat_map(text).collect()
 }
 
 /// Takes what a path leads to that begins here, so many modules up.
-fn follow(path: &[TokenTree], ups: usize, depth: usize, found: &mut BTreeSet<String>) {
+fn follow(path: &[TokenTree], levels_up: usize, depth: usize, found: &mut BTreeSet<String>) {
     match path {
-        [TokenTree::Ident(word), colon, _, rest @ ..]
-            if (word == "super" || word == "crate") && is(Some(colon), ':') =>
+        [TokenTree::Ident(word), colon, _, tail @ ..]
+            if (word == "super" || word == "crate") && is_punct(Some(colon), ':') =>
         {
-            follow(rest, if word == "crate" { depth } else { ups + 1 }, depth, found);
+            follow(tail, if word == "crate" { depth } else { levels_up + 1 }, depth, found);
         }
         [TokenTree::Group(list), ..] => {
             for item in items(list.stream()) {
-                follow(&item, ups, depth, found);
+                follow(&item, levels_up, depth, found);
             }
         }
-        [first, ..] if ups == depth => {
-            found.insert(if is(Some(first), '*') { "*".to_owned() } else { ident(first) });
+        [first, ..] if levels_up == depth => {
+            found.insert(if is_punct(Some(first), '*') { "*".to_owned() } else { ident(first) });
         }
         _ => {}
     }
@@ -458,13 +458,13 @@ fn tokens(text: &str) -> Vec<TokenTree> {
 }
 
 fn stripped(stream: TokenStream) -> Vec<TokenTree> {
-    let mut left = Vec::new();
+    let mut remaining = Vec::new();
     let mut tokens = stream.into_iter().peekable();
     while let Some(token) = tokens.next() {
-        let is_test = is(Some(&token), '#')
+        let is_test = is_punct(Some(&token), '#')
             && tokens.peek().is_some_and(|next| next.to_string().replace(' ', "") == "[cfg(test)]");
         if !is_test {
-            left.push(token);
+            remaining.push(token);
             continue;
         }
         // Up to the end of the item, or of the field.
@@ -477,10 +477,10 @@ fn stripped(stream: TokenStream) -> Vec<TokenTree> {
             }
         }
     }
-    left
+    remaining
 }
 
-fn is(token: Option<&TokenTree>, mark: char) -> bool {
+fn is_punct(token: Option<&TokenTree>, mark: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
 }
 

@@ -10,7 +10,7 @@ use tenure::handler::TurnEnd;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use super::stage::{LONG, SOON, Stage};
+use super::stage::{LONG, TIMEOUT, Stage};
 
 /// Long enough for what is still under way on this machine to arrive.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -18,95 +18,95 @@ const SETTLE: Duration = Duration::from_millis(300);
 type OnArrival = Box<dyn FnMut(usize) + Send>;
 
 /// Takes requests, and calls a function with how many it took before it answers.
-struct Door {
+struct RequestSink {
     host: String,
-    arrived: Arc<Mutex<Vec<u64>>>,
+    beats: Arc<Mutex<Vec<u64>>>,
     on_arrival: Arc<Mutex<Option<OnArrival>>>,
 }
 
-impl Door {
+impl RequestSink {
     async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
-        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let beats = Arc::new(Mutex::new(Vec::new()));
         let on_arrival = Arc::new(Mutex::new(None));
-        let state = (arrived.clone(), on_arrival.clone());
-        let router = axum::Router::new().route("/", post(take)).with_state(state);
+        let state = (beats.clone(), on_arrival.clone());
+        let router = axum::Router::new().route("/", post(receive)).with_state(state);
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { host, arrived, on_arrival }
+        Self { host, beats, on_arrival }
     }
 
     fn on_arrival(&self, act: impl FnMut(usize) + Send + 'static) {
         *self.on_arrival.lock().unwrap() = Some(Box::new(act));
     }
 
-    fn arrived(&self) -> Vec<u64> {
-        self.arrived.lock().unwrap().clone()
+    fn beats(&self) -> Vec<u64> {
+        self.beats.lock().unwrap().clone()
     }
 }
 
-type Doorman = (Arc<Mutex<Vec<u64>>>, Arc<Mutex<Option<OnArrival>>>);
+type SinkState = (Arc<Mutex<Vec<u64>>>, Arc<Mutex<Option<OnArrival>>>);
 
-async fn take(State((arrived, on_arrival)): State<Doorman>, Json(json): Json<Value>) {
-    let mut arrived = arrived.lock().unwrap();
-    arrived.push(json["beat"].as_u64().unwrap());
+async fn receive(State((beats, on_arrival)): State<SinkState>, Json(json): Json<Value>) {
+    let mut beats = beats.lock().unwrap();
+    beats.push(json["beat"].as_u64().unwrap());
     if let Some(act) = &mut *on_arrival.lock().unwrap() {
-        act(arrived.len());
+        act(beats.len());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_deadline_no_request_arrives() {
     const LAST: usize = 50;
-    let door = Door::open().await;
-    let stage = Stage::new("requests", Some(&door.host));
+    let sink = RequestSink::open().await;
+    let stage = Stage::new("requests", Some(&sink.host));
     let clock = stage.clock.clone();
     // The answer to this request comes when the deadline has passed.
-    door.on_arrival(move |count| {
+    sink.on_arrival(move |count| {
         if count == LAST {
             clock.jump(LONG);
         }
     });
-    assert_eq!(stage.turn().await, TurnEnd::CutOff);
+    assert_eq!(stage.run_turn().await, TurnEnd::CutOff);
     sleep(SETTLE).await;
-    assert_eq!(door.arrived().len(), LAST);
+    assert_eq!(sink.beats().len(), LAST);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_one_after_the_other_do_not_use_up_the_handles_of_a_turn() {
     const MORE_THAN_HANDLES: usize = 4_100;
-    let door = Door::open().await;
-    let stage = Stage::new("requests", Some(&door.host));
+    let sink = RequestSink::open().await;
+    let stage = Stage::new("requests", Some(&sink.host));
     let clock = stage.clock.clone();
-    door.on_arrival(move |count| {
+    sink.on_arrival(move |count| {
         if count == MORE_THAN_HANDLES {
             clock.jump(LONG);
         }
     });
-    assert_eq!(stage.turn().await, TurnEnd::CutOff);
+    assert_eq!(stage.run_turn().await, TurnEnd::CutOff);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_turn_left_behind_dies_with_it() {
+async fn pending_requests_end_with_their_turn() {
     const TURNS: usize = 100;
-    let door = Door::open().await;
-    let stage = Stage::new("late", Some(&door.host));
+    let sink = RequestSink::open().await;
+    let stage = Stage::new("late", Some(&sink.host));
     for _ in 0..TURNS {
-        assert_eq!(stage.turn().await, TurnEnd::Succeeded);
+        assert_eq!(stage.run_turn().await, TurnEnd::Succeeded);
     }
     sleep(SETTLE).await;
-    let arrived = door.arrived();
+    let beats = sink.beats();
     // Whole ones may have been sent before the end of their turn. The half one never is.
-    assert!(!arrived.contains(&1), "{arrived:?}");
+    assert!(!beats.contains(&1), "{beats:?}");
     sleep(SETTLE).await;
-    assert_eq!(door.arrived().len(), arrived.len());
+    assert_eq!(sink.beats().len(), beats.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn very_many_requests_at_once_are_answered_or_refused() {
-    let door = Door::open().await;
-    let stage = Stage::new("greedy", Some(&door.host));
-    let end = timeout(SOON, stage.turn()).await.unwrap();
+    let sink = RequestSink::open().await;
+    let stage = Stage::new("greedy", Some(&sink.host));
+    let end = timeout(TIMEOUT, stage.run_turn()).await.unwrap();
     let TurnEnd::Failed(text) = end else { panic!("{end:?}") };
-    assert_eq!(text, format!("{} were answered", door.arrived().len()));
+    assert_eq!(text, format!("{} were answered", sink.beats().len()));
 }

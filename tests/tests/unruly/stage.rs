@@ -31,7 +31,7 @@ pub const TURN: Turn = Turn {
 };
 
 /// For what has no bound of its own, on a busy machine.
-pub const SOON: Duration = tenure_tests::PATIENCE;
+pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// Longer than any test: only a jump of the clock gets there.
 pub const LONG: Duration = Duration::from_secs(1800);
@@ -48,9 +48,9 @@ pub struct Stage {
 
 impl Stage {
     /// With the mode `unruly`, and a sink at `host`.
-    pub fn new(unruly: &str, host: Option<&str>) -> Self {
+    pub fn new(mode: &str, host: Option<&str>) -> Self {
         let clock = JumpingClock::new();
-        let mut env = vec![("UNRULY".to_owned(), unruly.to_owned())];
+        let mut env = vec![("UNRULY".to_owned(), mode.to_owned())];
         let mut allow = AllowList::default();
         if let Some(host) = host {
             env.push(("BEAT_URL".to_owned(), format!("http://{host}/")));
@@ -65,19 +65,19 @@ impl Stage {
         Self { handler, clock, lines }
     }
 
-    pub fn lease(&self, lasts: Duration) -> Lease {
-        Lease::new(1, self.clock.reading(), self.clock.now() + lasts)
+    pub fn lease(&self, validity: Duration) -> Lease {
+        Lease::new(1, self.clock.handle(), self.clock.now() + validity)
     }
 
     /// Runs a turn that may last for long.
-    pub async fn turn(&self) -> TurnEnd {
-        self.turn_of(LONG).await
+    pub async fn run_turn(&self) -> TurnEnd {
+        self.run_turn_for(LONG).await
     }
 
     /// Runs a turn.
-    pub async fn turn_of(&self, lasts: Duration) -> TurnEnd {
-        let turn = self.handler.on_tick(TURN, self.lease(lasts));
-        timeout(SOON, turn).await.expect("the turn has no end")
+    pub async fn run_turn_for(&self, validity: Duration) -> TurnEnd {
+        let turn = self.handler.on_tick(TURN, self.lease(validity));
+        timeout(TIMEOUT, turn).await.expect("the turn has no end")
     }
 
     pub fn lines(&self) -> Vec<String> {
@@ -85,20 +85,20 @@ impl Stage {
     }
 
     /// Waits for a line that is as wanted.
-    pub async fn line(&self, wanted: impl Fn(&str) -> bool) {
-        self.lines_until(|lines| lines.iter().any(|line| wanted(line))).await;
+    pub async fn wait_for_line(&self, predicate: impl Fn(&str) -> bool) {
+        self.wait_for_lines(|lines| lines.iter().any(|line| predicate(line))).await;
     }
 
     /// Waits until the lines are as wanted.
-    pub async fn lines_until(&self, wanted: impl Fn(&[String]) -> bool) {
+    pub async fn wait_for_lines(&self, predicate: impl Fn(&[String]) -> bool) {
         let mut lines = self.lines.clone();
-        let seen = lines.wait_for(|lines| wanted(lines));
-        timeout(SOON, seen).await.expect("no such lines").unwrap();
+        let matching = lines.wait_for(|lines| predicate(lines));
+        timeout(TIMEOUT, matching).await.expect("no such lines").unwrap();
     }
 }
 
 /// The text of a trap.
-pub fn trapped(end: TurnEnd) -> String {
+pub fn trap_text(end: TurnEnd) -> String {
     match end {
         TurnEnd::Trapped(text) => text,
         other => panic!("no trap: {other:?}"),

@@ -6,7 +6,7 @@ use super::super::endpoint::{self, Endpoint};
 use super::super::problem::Problem;
 use super::super::sas::Sas;
 use super::super::shared_key::Key;
-use super::{Account, Credential, complain, is_account_name, judge_transport};
+use super::{Account, Credential, complain, is_account_name, check_transport};
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, begins_quoted, is_quoted};
 
@@ -15,7 +15,7 @@ const EMULATOR_NAME: &str = "devstoreaccount1";
 const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
+pub(super) fn parse(text: &str) -> Result<Account, Vec<Problem>> {
     let mut problems = Vec::new();
     // No key begins with a quotation mark.
     if begins_quoted(text) {
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str) -> Result<Account, Vec<Problem>> {
         complain(&mut problems, problem, QUOTED_ADVICE);
         return Err(problems);
     }
-    let pieces = Pieces::split(text, &mut problems);
+    let pieces = ConnectionParts::split(text, &mut problems);
     let parts = if text.trim().is_empty() {
         complain(&mut problems, "the connection string is empty", COPY_IT);
         None
@@ -85,11 +85,11 @@ fn is_foreign(key: &str) -> bool {
 const LONGEST_KEY: usize = 32;
 
 /// The pieces by key. Keys of other services (`QueueEndpoint=…`) are passed over.
-struct Pieces<'a>(Vec<(&'static str, &'a str)>);
+struct ConnectionParts<'a>(Vec<(&'static str, &'a str)>);
 
-impl<'a> Pieces<'a> {
-    fn split(text: &'a str, problems: &mut Vec<Problem>) -> Pieces<'a> {
-        let mut pieces = Pieces(Vec::new());
+impl<'a> ConnectionParts<'a> {
+    fn split(text: &'a str, problems: &mut Vec<Problem>) -> ConnectionParts<'a> {
+        let mut pieces = ConnectionParts(Vec::new());
         for (index, piece) in
             text.split(';').map(str::trim).enumerate().filter(|(_, piece)| !piece.is_empty())
         {
@@ -138,7 +138,7 @@ impl<'a> Pieces<'a> {
 }
 
 /// `UseDevelopmentStorage=true`, by itself or with a `DevelopmentStorageProxyUri`.
-fn emulator(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
+fn emulator(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
     if !pieces.get("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     {
         complain(
@@ -165,12 +165,12 @@ fn emulator(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account>
 
 /// Name and credential, with an endpoint given or built. A SAS needs no name: it is told apart by
 /// the endpoint alone.
-fn service(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
+fn service(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
     let credential = read_credential(pieces, problems);
     let name = read_name(pieces, problems);
     let endpoint = match pieces.get("BlobEndpoint") {
         Some(url) => read_endpoint("BlobEndpoint", url, problems),
-        None => built_endpoint(pieces, name.unwrap_or("account"), problems),
+        None => default_endpoint(pieces, name.unwrap_or("account"), problems),
     };
     let (credential, endpoint) = (credential?, endpoint?);
     let name = match name {
@@ -178,11 +178,11 @@ fn service(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Account> 
         None if matches!(credential, Credential::Sas(_)) => endpoint.account(),
         None => return None,
     };
-    judge_transport(&credential, &endpoint, problems);
+    check_transport(&credential, &endpoint, problems);
     Some(Account { name, endpoint, credential })
 }
 
-fn read_credential(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<Credential> {
+fn read_credential(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Credential> {
     let (problem, advice) = match (pieces.get("AccountKey"), pieces.get("SharedAccessSignature")) {
         (Some(""), _) => ("AccountKey is empty", COPY_IT),
         (Some(text), _) => match Key::from_base64(text) {
@@ -204,38 +204,38 @@ fn read_credential(pieces: &Pieces<'_>, problems: &mut Vec<Problem>) -> Option<C
     None
 }
 
-fn read_name<'a>(pieces: &Pieces<'a>, problems: &mut Vec<Problem>) -> Option<&'a str> {
+fn read_name<'a>(pieces: &ConnectionParts<'a>, problems: &mut Vec<Problem>) -> Option<&'a str> {
     let Some(name) = pieces.get("AccountName") else {
-        let by_endpoint =
+        let named_by_endpoint =
             pieces.get("AccountKey").is_none() && pieces.get("BlobEndpoint").is_some();
-        if !by_endpoint || pieces.get("SharedAccessSignature").is_none() {
+        if !named_by_endpoint || pieces.get("SharedAccessSignature").is_none() {
             complain(problems, "the connection string has no AccountName", COPY_IT);
         }
         return None;
     };
     // Emulators take names that the service does not; they are always named by a BlobEndpoint.
-    let good = if pieces.get("BlobEndpoint").is_some() {
+    let is_valid = if pieces.get("BlobEndpoint").is_some() {
         (1..=63).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     } else {
         is_account_name(name)
     };
-    if !good {
+    if !is_valid {
         complain(problems, "AccountName is not 3 to 24 lower-case letters and digits", COPY_IT);
         return None;
     }
     Some(name)
 }
 
-fn built_endpoint(
-    pieces: &Pieces<'_>,
+fn default_endpoint(
+    pieces: &ConnectionParts<'_>,
     name: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<Endpoint> {
     let protocol = pieces.get("DefaultEndpointsProtocol").unwrap_or("https").to_ascii_lowercase();
     let suffix = pieces.get("EndpointSuffix").unwrap_or("core.windows.net");
-    let good_protocol = protocol == "http" || protocol == "https";
-    if !good_protocol {
+    let is_known_protocol = protocol == "http" || protocol == "https";
+    if !is_known_protocol {
         complain(
             problems,
             "DefaultEndpointsProtocol is neither http nor https",
@@ -256,7 +256,7 @@ fn built_endpoint(
         );
         return None;
     }
-    if !good_protocol {
+    if !is_known_protocol {
         return None;
     }
     read_endpoint(
@@ -266,13 +266,13 @@ fn built_endpoint(
     )
 }
 
-fn read_endpoint(what: &str, url: &str, problems: &mut Vec<Problem>) -> Option<Endpoint> {
-    match Endpoint::of_account(url) {
+fn read_endpoint(setting: &str, url: &str, problems: &mut Vec<Problem>) -> Option<Endpoint> {
+    match Endpoint::parse_account(url) {
         Ok(endpoint) => Some(endpoint),
         Err(reason) => {
             let advice =
                 "write it like https://NAME.blob.core.windows.net or http://127.0.0.1:10000/NAME";
-            complain(problems, &format!("{what} {reason}"), advice);
+            complain(problems, &format!("{setting} {reason}"), advice);
             None
         }
     }

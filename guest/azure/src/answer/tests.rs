@@ -1,6 +1,6 @@
 use super::*;
 use crate::name::SideBlob;
-use crate::operation::Over;
+use crate::operation::WriteCondition;
 use proptest::prelude::*;
 
 const A: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
@@ -30,12 +30,12 @@ fn write() -> Operation {
 }
 
 fn read_content() -> Operation {
-    Operation::ReadContent { unless: Some(ETag("x".into())) }
+    Operation::ReadContent { if_none_match: Some(ETag("x".into())) }
 }
 
 fn write_content() -> Operation {
     let metadata = Metadata::default();
-    Operation::WriteContent { over: Over::Nothing, content: "a".into(), metadata }
+    Operation::WriteContent { condition: WriteCondition::IfAbsent, content: "a".into(), metadata }
 }
 
 fn every_operation() -> Vec<Operation> {
@@ -45,14 +45,14 @@ fn every_operation() -> Vec<Operation> {
         Operation::CreateBlob,
         acquire(),
         renew(),
-        Operation::Change { lease: id(), to: id() },
+        Operation::Change { lease: id(), proposed: id() },
         Operation::Release { lease: id() },
         Operation::Break { period: None, if_match: None },
         write(),
         Operation::ReadSideBlob(SideBlob::Orders),
         Operation::WriteSideBlob {
             blob: SideBlob::Orders,
-            over: None,
+            replaces: None,
             metadata: Metadata::default(),
         },
         read_content(),
@@ -64,7 +64,7 @@ fn every_operation() -> Vec<Operation> {
 fn read(operation: &Operation, status: u16, headers: &[(&str, &str)]) -> Answer {
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
-    Answer::read(operation, status, &headers)
+    Answer::from_parts(operation, status, &headers)
 }
 
 fn class(operation: &Operation, status: u16, code: &str) -> Class {
@@ -130,7 +130,7 @@ fn every_row_of_the_facts() {
 }
 
 #[test]
-fn done_is_one_status_with_what_it_must_carry() {
+fn done_requires_the_expected_status_and_headers() {
     let full = [("x-ms-lease-id", A), ("ETag", "\"0x1\""), ("x-ms-lease-state", "leased")];
     // Operation, status, which of the three headers it cannot do without.
     let expected: [(u16, &[usize]); 11] = [
@@ -259,11 +259,11 @@ fn when_a_blob_was_written_is_read_or_left() {
     let seconds = |date| {
         let answer =
             read(&Operation::ReadSideBlob(SideBlob::Orders), 200, &[("Last-Modified", date)]);
-        answer.modified.map(|date| date.timestamp())
+        answer.last_modified.map(|date| date.timestamp())
     };
     assert_eq!(seconds("Fri, 02 Jan 2026 03:04:05 GMT"), Some(1_767_323_045));
     assert_eq!(seconds("2026-01-02T03:04:05Z"), None);
-    assert_eq!(read(&Operation::ReadSideBlob(SideBlob::Orders), 200, &[]).modified, None);
+    assert_eq!(read(&Operation::ReadSideBlob(SideBlob::Orders), 200, &[]).last_modified, None);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn lease_time_and_code_are_read_or_left() {
 }
 
 #[test]
-fn why_it_was_refused_is_told_in_the_words_of_the_service() {
+fn refusal_detail_quotes_the_service() {
     let error = |detail: &str| {
         format!(
             "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AuthenticationFailed</Code>\
@@ -331,7 +331,7 @@ proptest! {
         let mut headers: Vec<_> = values.into_iter().map(|(name, value)| (NAMES[name].to_string(), value)).collect();
         headers.extend(others);
         for operation in every_operation() {
-            let answer = Answer::read(&operation, status, &headers);
+            let answer = Answer::from_parts(&operation, status, &headers);
             prop_assert_eq!(answer.status, status);
             prop_assert!(answer.class != Class::Done || (200..=202).contains(&status));
         }

@@ -13,7 +13,7 @@ const ANSWER: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     </Blobs><NextMarker>2!76!MDAw</NextMarker></EnumerationResults>";
 
 fn read(body: &[u8]) -> Option<Page> {
-    Page::read(body, http_date::parse("Fri, 02 Jan 2026 03:05:05 GMT"))
+    Page::parse(body, http_date::parse("Fri, 02 Jan 2026 03:05:05 GMT"))
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn names_versions_ages_metadata_and_the_next_page_are_read() {
 #[test]
 fn without_two_dates_in_their_order_the_age_is_zero() {
     for date in [None, http_date::parse("Fri, 02 Jan 2026 03:04:44 GMT")] {
-        let page = Page::read(ANSWER.as_bytes(), date).unwrap();
+        let page = Page::parse(ANSWER.as_bytes(), date).unwrap();
         assert_eq!(page.blobs[0].age, Duration::ZERO, "{date:?}");
     }
 }
@@ -57,7 +57,7 @@ fn the_last_page_has_none_after_it() {
 }
 
 #[test]
-fn what_is_no_whole_page_is_none() {
+fn incomplete_page_is_none() {
     for length in (0..ANSWER.len()).filter(|length| ANSWER.is_char_boundary(*length)) {
         assert_eq!(read(&ANSWER.as_bytes()[..length]), None, "{length}");
     }

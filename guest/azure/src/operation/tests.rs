@@ -19,9 +19,9 @@ fn request(operation: &Operation) -> Request {
     )
 }
 
-fn content(over: Over, content: &str) -> Operation {
+fn content(over: WriteCondition, content: &str) -> Operation {
     let metadata = Metadata::from_iter([("who", "here")]);
-    Operation::WriteContent { over, content: content.into(), metadata }
+    Operation::WriteContent { condition: over, content: content.into(), metadata }
 }
 
 fn all() -> Vec<Operation> {
@@ -34,7 +34,7 @@ fn all() -> Vec<Operation> {
         Operation::Acquire { lease: id(A), seconds: 15, if_match: None },
         Operation::Acquire { lease: id(A), seconds: 60, if_match: Some(etag()) },
         Operation::Renew { lease: id(A) },
-        Operation::Change { lease: id(A), to: id(B) },
+        Operation::Change { lease: id(A), proposed: id(B) },
         Operation::Release { lease: id(A) },
         Operation::Break { period: None, if_match: None },
         Operation::Break { period: Some(0), if_match: None },
@@ -46,22 +46,22 @@ fn all() -> Vec<Operation> {
         Operation::ReadSideBlob(SideBlob::Orders),
         Operation::WriteSideBlob {
             blob: SideBlob::Orders,
-            over: None,
+            replaces: None,
             metadata: Metadata::from_iter([("who", "here"), ("what", "a")]),
         },
         Operation::WriteSideBlob {
             blob: SideBlob::Successor,
-            over: Some(etag()),
+            replaces: Some(etag()),
             metadata: Metadata::default(),
         },
         Operation::Delete { lease: None, if_match: None },
         Operation::Delete { lease: Some(id(A)), if_match: Some(ETag("x".into())) },
         Operation::ReadAccount,
-        Operation::ReadContent { unless: None },
-        Operation::ReadContent { unless: Some(etag()) },
-        content(Over::Anything, ""),
-        content(Over::Nothing, "é"),
-        content(Over::This(etag()), "é"),
+        Operation::ReadContent { if_none_match: None },
+        Operation::ReadContent { if_none_match: Some(etag()) },
+        content(WriteCondition::Unconditional, ""),
+        content(WriteCondition::IfAbsent, "é"),
+        content(WriteCondition::IfMatch(etag()), "é"),
         Operation::List { prefix: "my leader.a/".into(), marker: None },
         Operation::List { prefix: String::new(), marker: Some("2!76!/+=&".into()) },
     ]
@@ -71,7 +71,7 @@ fn all() -> Vec<Operation> {
 fn each_operation_is_the_request_of_the_reference() {
     let lease = "PUT /devstoreaccount1/leases/my%20leader?comp=lease&timeout=3";
     let content = "PUT /devstoreaccount1/leases/my%20leader?timeout=3";
-    let (block, who) = (("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-who", "here"));
+    let (block, metadata_header) = (("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-who", "here"));
     let expected = [
         ("HEAD /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
         ("HEAD /devstoreaccount1/leases/my%20leader?timeout=3", vec![("x-ms-lease-id", A)]),
@@ -140,9 +140,9 @@ fn each_operation_is_the_request_of_the_reference() {
         ("HEAD /devstoreaccount1/leases?restype=account&comp=properties&timeout=3", vec![]),
         ("GET /devstoreaccount1/leases/my%20leader?timeout=3", vec![]),
         ("GET /devstoreaccount1/leases/my%20leader?timeout=3", vec![("if-none-match", "\"0x1\"")]),
-        (content, vec![block, who]),
-        (content, vec![block, ("if-none-match", "*"), who]),
-        (content, vec![block, ("if-match", "\"0x1\""), who]),
+        (content, vec![block, metadata_header]),
+        (content, vec![block, ("if-none-match", "*"), metadata_header]),
+        (content, vec![block, ("if-match", "\"0x1\""), metadata_header]),
         (
             "GET /devstoreaccount1/leases?restype=container&comp=list&include=metadata&maxresults=1000\
              &prefix=my%20leader.a%2F&timeout=3",

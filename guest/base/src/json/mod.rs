@@ -14,7 +14,7 @@ pub enum Value<'a> {
     /// `null`
     Null,
     /// `true` or `false`
-    Truth(bool),
+    Bool(bool),
     /// A whole number.
     Number(u64),
     /// A string, to be escaped.
@@ -49,7 +49,7 @@ impl Object {
         text.push_str("\":");
         match value {
             Value::Null => text.push_str("null"),
-            Value::Truth(truth) => text.push_str(if truth { "true" } else { "false" }),
+            Value::Bool(truth) => text.push_str(if truth { "true" } else { "false" }),
             Value::Number(number) => text.push_str(&number.to_string()),
             Value::Text(value) => escape(text, value),
             Value::Json(json) => text.push_str(json),
@@ -58,7 +58,7 @@ impl Object {
 
     /// The whole object.
     #[must_use]
-    pub fn end(mut self) -> String {
+    pub fn finish(mut self) -> String {
         self.0.push('}');
         self.0
     }
@@ -110,7 +110,7 @@ fn escape(text: &mut String, value: &str) {
 
 impl From<bool> for Value<'_> {
     fn from(truth: bool) -> Self {
-        Self::Truth(truth)
+        Self::Bool(truth)
     }
 }
 
@@ -155,8 +155,8 @@ mod tests {
             .with("number", u64::MAX)
             .with("truth", false)
             .with("nothing", None::<u64>)
-            .with("list", Value::Json(&array([string("x"), Object::new().end()])))
-            .end();
+            .with("list", Value::Json(&array([string("x"), Object::new().finish()])))
+            .finish();
         let expected = json!({
             "text": "a\"b\\c\n\u{1}", "number": u64::MAX, "truth": false, "nothing": null,
             "list": ["x", {}],

@@ -9,7 +9,7 @@ pub enum Member {
     /// A string, without its escapes.
     Text(String),
     /// A number, a truth or nothing, as it is written.
-    Plain(String),
+    Literal(String),
     /// An array or an object. What is in it is passed over.
     Nested,
 }
@@ -20,14 +20,14 @@ pub enum Member {
 pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
     let mut reader = Reader(text.trim_start());
     let mut members = Vec::new();
-    reader.take('{')?;
-    if reader.take('}').is_none() {
+    reader.consume('{')?;
+    if reader.consume('}').is_none() {
         loop {
             let name = reader.string()?;
-            reader.take(':')?;
+            reader.consume(':')?;
             members.push((name, reader.value()?));
-            if reader.take(',').is_none() {
-                reader.take('}')?;
+            if reader.consume(',').is_none() {
+                reader.consume('}')?;
                 break;
             }
         }
@@ -39,8 +39,8 @@ pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
 struct Reader<'t>(&'t str);
 
 impl<'t> Reader<'t> {
-    fn take(&mut self, wanted: char) -> Option<()> {
-        self.0 = self.0.strip_prefix(wanted)?.trim_start();
+    fn consume(&mut self, expected: char) -> Option<()> {
+        self.0 = self.0.strip_prefix(expected)?.trim_start();
         Some(())
     }
 
@@ -49,12 +49,12 @@ impl<'t> Reader<'t> {
             b'"' => self.string().map(Member::Text),
             b'{' | b'[' => self.nested(),
             _ => {
-                let end = |c: char| matches!(c, ',' | '}' | ']' | ' ' | '\t' | '\n' | '\r');
-                let (plain, rest) = self.0.split_at(self.0.find(end)?);
-                let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+                let is_end = |c: char| matches!(c, ',' | '}' | ']' | ' ' | '\t' | '\n' | '\r');
+                let (plain, rest) = self.0.split_at(self.0.find(is_end)?);
+                let is_literal_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
                 self.0 = rest.trim_start();
-                (!plain.is_empty() && plain.chars().all(known))
-                    .then(|| Member::Plain(plain.to_string()))
+                (!plain.is_empty() && plain.chars().all(is_literal_char))
+                    .then(|| Member::Literal(plain.to_string()))
             }
         }
     }
@@ -87,7 +87,7 @@ impl<'t> Reader<'t> {
         loop {
             match rest.next()? {
                 '"' => break,
-                '\\' => text.push(escaped(&mut rest)?),
+                '\\' => text.push(unescape(&mut rest)?),
                 c => text.push(c),
             }
         }
@@ -96,7 +96,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn escaped(rest: &mut core::str::Chars<'_>) -> Option<char> {
+fn unescape(rest: &mut core::str::Chars<'_>) -> Option<char> {
     Some(match rest.next()? {
         'n' => '\n',
         't' => '\t',
@@ -104,12 +104,12 @@ fn escaped(rest: &mut core::str::Chars<'_>) -> Option<char> {
         'b' => '\u{8}',
         'f' => '\u{c}',
         'u' => {
-            let unit = unit(rest)?;
+            let unit = hex_unit(rest)?;
             match unit {
                 // Two units that stand for one character.
                 0xd800..0xdc00 => {
                     (rest.next()? == '\\' && rest.next()? == 'u').then_some(())?;
-                    let low = self::unit(rest)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+                    let low = self::hex_unit(rest)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
                     char::from_u32(0x1_0000 + ((unit - 0xd800) << 10) + low)?
                 }
                 unit => char::from_u32(unit)?,
@@ -121,7 +121,7 @@ fn escaped(rest: &mut core::str::Chars<'_>) -> Option<char> {
 }
 
 /// Four hexadecimal digits.
-fn unit(rest: &mut core::str::Chars<'_>) -> Option<u32> {
+fn hex_unit(rest: &mut core::str::Chars<'_>) -> Option<u32> {
     (0..4).try_fold(0, |unit, _| Some(unit << 4 | rest.next()?.to_digit(16)?))
 }
 
@@ -131,12 +131,12 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    fn judged(text: &str) -> Option<Vec<(String, Member)>> {
+    fn reference_members(text: &str) -> Option<Vec<(String, Member)>> {
         let Ok(Value::Object(object)) = serde_json::from_str(text) else { return None };
         let member = |value: &Value| match value {
             Value::String(text) => Member::Text(text.clone()),
             Value::Array(_) | Value::Object(_) => Member::Nested,
-            plain => Member::Plain(plain.to_string()),
+            plain => Member::Literal(plain.to_string()),
         };
         Some(object.iter().map(|(name, value)| (name.clone(), member(value))).collect())
     }
@@ -152,10 +152,10 @@ mod tests {
         ] {
             let mut read = members(text).unwrap_or_else(|| panic!("{text}"));
             read.sort_by(|(one, _), (other, _)| one.cmp(other));
-            for ((name, member), (wanted, value)) in read.iter().zip(judged(text).unwrap()) {
-                assert_eq!(*name, wanted);
+            for ((name, member), (expected_name, value)) in read.iter().zip(reference_members(text).unwrap()) {
+                assert_eq!(*name, expected_name);
                 let number = |member: &Member| match member {
-                    Member::Plain(text) => text.parse::<f64>().ok(),
+                    Member::Literal(text) => text.parse::<f64>().ok(),
                     _ => None,
                 };
                 assert!(*member == value || number(member) == number(&value), "{text}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_none() {
+    fn invalid_objects_are_none() {
         for text in [
             "",
             "[]",
@@ -211,7 +211,7 @@ mod tests {
         fn serde_agrees(object in proptest::collection::btree_map(any::<String>(), value(), 0..5)) {
             let object = Value::Object(object.into_iter().collect());
             for text in [object.to_string(), serde_json::to_string_pretty(&object).unwrap()] {
-                prop_assert_eq!(members(&text), judged(&text));
+                prop_assert_eq!(members(&text), reference_members(&text));
             }
         }
 

@@ -33,7 +33,7 @@ fn claimed(agenda: &Agenda, slot: &str, attempt: u32) -> Record {
 }
 
 fn last(slot: &str, attempt: u32) -> Record {
-    Record { last: Some(LastSlot { slot: at(slot), attempt }), ..Record::default() }
+    Record { last_slot: Some(LastSlot { slot: at(slot), attempt }), ..Record::default() }
 }
 
 fn finished(slot: &str, attempt: u32, outcome: Outcome) -> Record {
@@ -76,7 +76,7 @@ fn a_slot_of_a_candidate_slightly_ahead_is_waited_for() {
 }
 
 #[test]
-fn a_slot_far_ahead_is_told_and_nothing_else_is_due() {
+fn slot_far_ahead_is_reported_and_nothing_else_is_due() {
     let ahead = Due::Ahead(seconds(3600));
     assert_eq!(every(5).due(at("07:00:00"), &last("08:00:00", 1)), ahead);
     assert_eq!(at_least_once(5).due(at("07:00:00"), &last("08:00:00", 1)), ahead);
@@ -134,16 +134,16 @@ fn a_slot_that_comes_too_late_was_missed_too() {
 #[test]
 fn each_missed_slot_of_a_cron_expression_has_its_turn() {
     let cron = Box::new(Cron::parse("0 9 * * MON-FRI").unwrap());
-    let schedule = Some(Schedule::Cron(cron, Zone::named("Europe/Berlin").unwrap()));
+    let schedule = Some(Schedule::Cron(cron, Zone::from_name("Europe/Berlin").unwrap()));
     let agenda = Agenda { schedule, missed: Missed::All(3), ..every(60) };
     let day = |text: &str| Timestamp::parse(text).unwrap();
     let (mut record, mut ran) = (Record::default(), Vec::new());
-    record.last = Some(LastSlot { slot: day("2026-11-12T08:00:00Z"), attempt: 1 });
+    record.last_slot = Some(LastSlot { slot: day("2026-11-12T08:00:00Z"), attempt: 1 });
     // Tuesday; Friday, Monday and Tuesday itself were missed.
     while let Due::Now(task) = agenda.due(day("2026-11-17T20:00:00Z"), &record) {
         assert!(task.past_due);
         ran.push(task.slot.to_rfc3339());
-        record.last = Some(LastSlot { slot: task.slot, attempt: 1 });
+        record.last_slot = Some(LastSlot { slot: task.slot, attempt: 1 });
     }
     assert_eq!(ran, ["2026-11-13T08:00:00Z", "2026-11-16T08:00:00Z", "2026-11-17T08:00:00Z"]);
 }
@@ -164,7 +164,7 @@ fn at_least_once_runs_the_last_slot_until_a_turn_succeeds() {
     }
     // An earlier slot's outcome is not this one's.
     let mut record = ended("07:00:05", 1, Outcome::Succeeded);
-    record.last = Some(LastSlot { slot: at("07:00:10"), attempt: 1 });
+    record.last_slot = Some(LastSlot { slot: at("07:00:10"), attempt: 1 });
     assert_eq!(agenda.due(time, &record), now("07:00:10", 2, false));
     for outcome in [Outcome::Succeeded, Outcome::Abandoned] {
         let due = agenda.due(time, &ended("07:00:05", 1, outcome));
@@ -173,7 +173,7 @@ fn at_least_once_runs_the_last_slot_until_a_turn_succeeds() {
 }
 
 #[test]
-fn a_claim_keeps_its_rule_whoever_leads() {
+fn claim_keeps_its_delivery_rule_under_the_next_leader() {
     let (once, again) = (every(5), at_least_once(5));
     let time = at("07:00:21");
     // Claimed at most once: not even a leader with the other rule runs it again.
@@ -198,10 +198,10 @@ fn a_slot_is_abandoned_after_its_last_attempt() {
 fn the_slot_with_which_the_count_began_is_not_run() {
     let record = Record {
         delivery: at_least_once(5).delivery,
-        last: Some(every(5).begin(at("07:00:03"))),
+        last_slot: Some(every(5).initial_slot(at("07:00:03"))),
         ..Record::default()
     };
-    assert_eq!(record.last, Some(LastSlot { slot: at("07:00:00"), attempt: 0 }));
+    assert_eq!(record.last_slot, Some(LastSlot { slot: at("07:00:00"), attempt: 0 }));
     assert_eq!(at_least_once(5).due(at("07:00:03"), &record), Due::In(seconds(2)));
 }
 
@@ -214,19 +214,19 @@ fn jitter_delays_the_turn_and_not_the_slot() {
     assert_eq!(due("07:00:07"), now("07:00:05", 1, false));
     assert_eq!(due("07:00:11.9"), now("07:00:05", 1, false));
     assert_eq!(due("07:00:12"), now_after(1, "07:00:10", 1, true));
-    let begun = agenda.begin(at("07:00:06"));
+    let begun = agenda.initial_slot(at("07:00:06"));
     assert_eq!(begun.slot, at("07:00:00"), "07:00:05 is not due yet");
 }
 
 #[test]
 fn jitter_is_the_same_for_all_candidates_and_differs_between_elections() {
     let delays: Vec<_> =
-        (0..100).map(|n| Agenda::delay(&format!("jobs/{n}"), seconds(60))).collect();
-    assert_eq!(delays[7], Agenda::delay("jobs/7", seconds(60)));
+        (0..100).map(|n| Agenda::jittered_delay(&format!("jobs/{n}"), seconds(60))).collect();
+    assert_eq!(delays[7], Agenda::jittered_delay("jobs/7", seconds(60)));
     assert!(delays.iter().all(|delay| *delay < seconds(60)));
     assert!(delays.iter().any(|delay| *delay < seconds(15)));
     assert!(delays.iter().any(|delay| *delay > seconds(45)));
-    assert_eq!(Agenda::delay("jobs/7", Duration::ZERO), Duration::ZERO);
+    assert_eq!(Agenda::jittered_delay("jobs/7", Duration::ZERO), Duration::ZERO);
 }
 
 #[test]
@@ -253,18 +253,18 @@ proptest! {
         let schedule = if cron { by_cron } else { every(60).schedule };
         let agenda = Agenda { schedule, missed, tolerance: seconds(20), ..every(60) };
         let mut time = at("07:00:10");
-        let first = agenda.begin(time);
-        let mut record = Record { last: Some(first), ..Record::default() };
-        let (mut newest, mut told) = (first.slot, 0);
+        let first = agenda.initial_slot(time);
+        let mut record = Record { last_slot: Some(first), ..Record::default() };
+        let (mut newest, reported) = (first.slot, 0);
         for gap in gaps {
             time = time.plus(seconds(gap));
             while let Due::Now(task) = agenda.due(time, &record) {
-                told += 1 + u64::from(task.missed);
+                reported += 1 + u64::from(task.missed);
                 newest = task.slot;
-                record.last = Some(LastSlot { slot: newest, attempt: 1 });
+                record.last_slot = Some(LastSlot { slot: newest, attempt: 1 });
             }
         }
-        prop_assert_eq!(newest.since(first.slot), seconds(60 * told));
+        prop_assert_eq!(newest.since(first.slot), seconds(60 * reported));
     }
 }
 

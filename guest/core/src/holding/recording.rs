@@ -10,9 +10,9 @@ use core::time::Duration;
 
 use super::super::Moment;
 use super::super::agenda::{Due, Task};
-use super::super::context::{Answered, Context, Gained, Outgoing};
-use super::super::one_turn::Prospect;
-use super::super::pace::Pace;
+use super::super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
+use super::super::one_turn::StepProgress;
+use super::super::pace::RetrySchedule;
 use super::super::phase::{Claim, Hold, Phase};
 use super::super::problem::{Problem, ProblemClass};
 use super::super::record::{Beat, End, Kind, LastSlot, MissedSlots, Outcome, Record, Started};
@@ -22,7 +22,7 @@ use super::super::slots::Delivery;
 use super::super::timings::BACK_OFF;
 use super::super::turn_key::turn_key;
 use super::super::write::{Progress, Write};
-use super::{end, lose, unless_stalled};
+use super::{end_leadership, on_lease_lost, step_down_if_stalled};
 use crate::mutants::{self, mutant};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation};
@@ -30,18 +30,18 @@ use tenure_base::prelude::*;
 
 /// A turn's outcome is written by itself when the next claim, on which it could ride, is further away than
 /// this: people look at it, and it is to be there within five seconds.
-const RIDE: Duration = Duration::from_secs(4);
+const MAX_RIDE_WAIT: Duration = Duration::from_secs(4);
 
 /// It rides at any rate where slots come closer than this: a write for each would be half as many again.
-const CLOSE: Duration = Duration::from_secs(10);
+const CLOSE_SLOTS: Duration = Duration::from_secs(10);
 
 /// How long after a turn went wrong its slot is tried again, the first time; twice as long each
 /// time, up to [`LONGEST_REST`].
-const REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_secs(60);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// A record to be written.
-pub(crate) struct Wanted {
+pub(crate) struct PlannedRecord {
     pub(super) record: Record,
     /// It claims a turn.
     claim: Option<Claim>,
@@ -57,8 +57,8 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     match trigger {
         Some(id) => {
             // Whatever is claimed again goes by the rule under which it was claimed first.
-            let before = record.triggers.newest.as_ref().filter(|before| before.id == id);
-            let delivery = before.map_or(delivery, |before| before.delivery);
+            let previous = record.triggers.newest.as_ref().filter(|before| before.id == id);
+            let delivery = previous.map_or(delivery, |before| before.delivery);
             record.start(Started { id, slot, attempt, delivery, outcome: None });
         }
         None => {
@@ -66,8 +66,8 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
                 record.missed = Some(MissedSlots { slot, count: missed });
             }
             record.forget_end(slot);
-            let before = record.last.replace(LastSlot { slot, attempt });
-            if before.is_none_or(|before| before.slot != slot) {
+            let previous = record.last_slot.replace(LastSlot { slot, attempt });
+            if previous.is_none_or(|before| before.slot != slot) {
                 record.delivery = delivery;
             }
         }
@@ -84,32 +84,32 @@ fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
 /// What is due by the agenda and the record.
 pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
     let due =
-        context.settings.agenda.due_with(slot_time(context)?, &hold.record, &hold.orders.triggers);
-    let rest = hold.rest_until.saturating_sub(context.now);
+        context.settings.agenda.due_with_triggers(slot_time(context)?, &hold.record, &hold.orders.triggers);
+    let retry_wait = hold.retry_after.saturating_sub(context.now);
     Some(match due {
         _ if mutant!(NothingClaimed) => Due::Nothing,
-        Due::Now(Task { attempt: 2.., .. }) if !rest.is_zero() => Due::In(rest),
+        Due::Now(Task { attempt: 2.., .. }) if !retry_wait.is_zero() => Due::In(retry_wait),
         due => due,
     })
 }
 
 /// How far a leader is, for an invocation that is one whole turn.
-pub(crate) fn prospect(hold: &Hold, context: &Context<'_>) -> Prospect {
+pub(crate) fn progress(hold: &Hold, context: &Context<'_>) -> StepProgress {
     let due = matches!(due(hold, context), Some(Due::Now(_) | Due::Abandon(_)));
-    let to_claim = due && context.state.turn.is_none();
+    let must_claim = due && context.state.turn.is_none();
     match slot_time(context) {
-        Some(time) if hold.write.is_none() && !to_claim => {
-            Prospect::Leading { record: Box::new(hold.record.clone()), time }
+        Some(time) if hold.write.is_none() && !must_claim => {
+            StepProgress::Leading { record: Box::new(hold.record.clone()), time }
         }
-        _ => Prospect::UnderWay,
+        _ => StepProgress::UnderWay,
     }
 }
 
 /// Reports a schedule that cannot be followed.
 pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
     if let Some(Due::Ahead(_)) = due(hold, context) {
-        let slot = hold.record.last.map(|last| last.slot).unwrap_or_default();
-        context.report(Some(Problem::of_slot_ahead(slot)));
+        let slot = hold.record.last_slot.map(|last| last.slot).unwrap_or_default();
+        context.report(Some(Problem::slot_ahead(slot)));
     }
 }
 
@@ -117,14 +117,14 @@ pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
 /// recorded, but not while a turn runs; a successor is named at any time. Once a claim or an outcome
 /// did not get through, a leader tries until a write does, also when nothing else is to be written. A leader
 /// that beats writes at any rate when the next beat is due; whatever else is to be written rides on it.
-pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
+pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedRecord> {
     let (steering, idle) = (&context.state.steering, context.state.turn.is_none());
-    let successor = steering.hand_over().map(|order| order.to.clone());
+    let successor = steering.hand_over().map(|order| order.successor_name.clone());
     let due = due(hold, context).filter(|_| idle && !steering.is_final());
-    let complete = idle && outcome_is_to_be_written(hold, due.as_ref(), context);
-    let names = hold.names(successor.as_deref());
+    let must_write_outcome = idle && is_outcome_write_due(hold, due.as_ref(), context);
+    let names_successor = hold.names_successor(successor.as_deref());
     let refusal = steering.refusal.clone().or_else(|| hold.record.refusal.clone());
-    let refuses = refusal != hold.record.refusal;
+    let has_new_refusal = refusal != hold.record.refusal;
     let mut record = Record { successor, refusal, ..hold.record.clone() };
     let (mut claim, mut abandoned) = (None, None);
     match due {
@@ -132,26 +132,26 @@ pub(crate) fn wanted(hold: &Hold, context: &Context<'_>) -> Option<Wanted> {
             claim = Some(put_claim(&mut record, task, context.settings.agenda.delivery));
         }
         Some(Due::Abandon(task)) => {
-            record.put_outcome(task.kind(), end_of(Outcome::Abandoned, None, context));
+            record.put_outcome(task.kind(), turn_end(Outcome::Abandoned, None, context));
             abandoned = Some(task);
         }
         // Whatever this candidate's own schedule: an operator's has none.
-        _ if idle && hold.resets_slot => {
-            record.last = Some(context.settings.agenda.begin(slot_time(context)?));
+        _ if idle && hold.reset_requested => {
+            record.last_slot = Some(context.settings.agenda.initial_slot(slot_time(context)?));
         }
-        _ if complete
-            || !names
-            || refuses
-            || hold.stalled.is_some()
+        _ if must_write_outcome
+            || !names_successor
+            || has_new_refusal
+            || hold.stalled_since.is_some()
             || is_beat_due(hold, context) => {}
         _ => return None,
     }
-    Some(Wanted { record, claim, abandoned })
+    Some(PlannedRecord { record, claim, abandoned })
 }
 
 /// Whether a write of this record has a claim or an outcome, and not just a beat or the name of a successor.
-pub(super) fn is_of_work(hold: &Hold, record: &Record) -> bool {
-    hold.outcome_unwritten || !record.has_turns_of(&hold.record)
+pub(super) fn has_work(hold: &Hold, record: &Record) -> bool {
+    hold.outcome_unwritten || !record.has_same_turns(&hold.record)
 }
 
 /// The next beat. No two tries have the same number: an earlier one may still be applied, and be read.
@@ -169,66 +169,66 @@ fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
 /// Whether an outcome is to be written by itself: people look at it, and at-least-once
 /// delivery is done with the slot only then. With at-most-once it rides on the next beat, or on a claim
 /// that comes soon.
-fn outcome_is_to_be_written(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
+fn is_outcome_write_due(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
     let record = &hold.record;
-    let of_trigger = record.triggers.newest.as_ref().map(|newest| newest.delivery);
-    let rules = [Some(record.delivery), of_trigger];
+    let trigger_delivery = record.triggers.newest.as_ref().map(|newest| newest.delivery);
+    let rules = [Some(record.delivery), trigger_delivery];
     let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
-    let soon = match due {
+    let is_claim_soon = match due {
         _ if mutant!(OutcomeWaitsForClaim) => true,
         _ if mutant!(OutcomeNeverRides) => false,
         Some(Due::In(wait)) => {
             let next = slot_time(context).map(|now| now.plus(*wait));
-            let close = record.last.zip(next).is_some_and(|(last, next)| {
-                next.since(last.slot.plus(context.settings.agenda.delay)) < CLOSE
+            let is_close = record.last_slot.zip(next).is_some_and(|(last, next)| {
+                next.since(last.slot.plus(context.settings.agenda.delay)) < CLOSE_SLOTS
             });
-            *wait <= RIDE || close
+            *wait <= MAX_RIDE_WAIT || is_close
         }
         _ => false,
     };
-    hold.outcome_unwritten && !(may_wait && (soon || hold.beats.is_some()))
+    hold.outcome_unwritten && !(may_wait && (is_claim_soon || hold.beats.is_some()))
 }
 
 /// Writes what is to be on record, or reads what became of that.
-pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Outgoing> {
-    decide(hold, context);
-    let write = hold.write.as_ref().filter(|write| write.pace.next <= context.now)?;
+pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<UnsignedRequest> {
+    plan_write(hold, context);
+    let write = hold.write.as_ref().filter(|write| write.pace.next_at <= context.now)?;
     let (now, timings) = (context.now, &context.settings.timings);
     let timeout = match timings.failover.filter(|_| hold.beats.is_some()) {
-        Some(failover) => failover.timeout(hold.left(now)).min(timings.request_timeout),
-        None => timings.for_a_write(now, hold.renew.next, hold.valid_until),
+        Some(failover) => failover.beat_timeout(hold.time_left(now)).min(timings.request_timeout),
+        None => timings.write_timeout(now, hold.renew.next_at, hold.valid_until),
     };
     let operation = write.operation(hold.lease);
     let beats = mutant!(BeatWithoutCondition) && hold.beats.is_some();
     let operation = mutants::unconditional(mutant!(ClaimWithoutCondition) || beats, operation);
-    Some(Outgoing { operation, timeout })
+    Some(UnsignedRequest { operation, timeout })
 }
 
 /// Decides what to write, unless it has to be known first what became of the last try.
-fn decide(hold: &mut Hold, context: &mut Context<'_>) {
+fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     let now = context.now;
-    if hold.write.as_ref().is_some_and(|write| write.doubt.is_some() || write.pace.next > now) {
+    if hold.write.as_ref().is_some_and(|write| write.uncertain_since.is_some() || write.pace.next_at > now) {
         return;
     }
-    let wanted = wanted(hold, context);
-    let pace = hold.write.take().map_or(Pace::at(now), |write| write.pace);
-    hold.claiming = None;
-    let Some(Wanted { mut record, claim, abandoned }) = wanted else { return };
+    let planned = plan_record(hold, context);
+    let pace = hold.write.take().map_or(RetrySchedule::due_at(now), |write| write.pace);
+    hold.pending_claim = None;
+    let Some(PlannedRecord { mut record, claim, abandoned }) = planned else { return };
     record.beat = next_beat(hold, context, mutant!(BeatNumberReused) && pace.failures > 0);
-    hold.claiming = claim;
-    claim.inspect(|claim| context.state.began.put_forward(&record, claim.kind));
+    hold.pending_claim = claim;
+    claim.inspect(|claim| context.state.claims.propose(&record, claim.kind));
     if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
         hold.record = record;
         return start_turn(hold, claim, context);
     }
     hold.write = Some(Write::new(record, hold.etag.clone(), pace));
     if let Some(Task { slot, trigger, attempt, .. }) = abandoned {
-        let what = match trigger {
+        let description = match trigger {
             Some(id) => format!("the trigger {id}"),
             None => format!("the slot {}", slot.to_rfc3339()),
         };
         let detail = format!(
-            "{what} is abandoned after its last attempt ({attempt}); find out why all attempts failed. \
+            "{description} is abandoned after its last attempt ({attempt}); find out why all attempts failed. \
              TENURE_MAX_ATTEMPTS limits them"
         );
         context.report_problem(ProblemClass::Work, detail);
@@ -236,75 +236,75 @@ fn decide(hold: &mut Hold, context: &mut Context<'_>) {
 }
 
 /// Takes the answer.
-pub(super) fn answered(mut hold: Hold, answered: Answered<'_>, context: &mut Context<'_>) -> Phase {
+pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     let now = context.now;
     let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
-    let is_read = matches!(answered.operation, Operation::Read { .. });
-    match write.answered(answered.answer(), answered.sent) {
+    let is_read = matches!(completed.operation, Operation::Read { .. });
+    match write.on_answer(completed.answer(), completed.sent_at) {
         Progress::Done(_, _) if now >= hold.valid_until => {
             // Too late: it does not resurrect the leadership.
-            return end(&hold, EndingReason::ValidityEnded, context);
+            return end_leadership(&hold, EndingReason::ValidityEnded, context);
         }
         // Nothing new was to be on record, and a read shows what was there before: that does not tell that a write got
         // through.
         Progress::Done(etag, _)
-            if is_read && !hold.outcome_unwritten && hold.record.shows(&write.record) =>
+            if is_read && !hold.outcome_unwritten && hold.record.is_result_of(&write.record) =>
         {
             hold.etag = etag.clone();
             write.try_again(etag, now);
         }
         Progress::Done(etag, sent) => {
             hold.etag = etag;
-            let since = if mutant!(PromiseFromAnswer) { now } else { sent };
-            context.effects.turns_changed |= !write.record.has_turns_of(&hold.record);
+            let counts_from = if mutant!(PromiseFromAnswer) { now } else { sent };
+            context.effects.turns_changed |= !write.record.has_same_turns(&hold.record);
             hold.record = write.record;
             if hold.beats.is_some() {
-                context.effects.gained = Some(Gained::Beat);
+                context.effects.extension = Some(Extension::Beat);
             }
             match hold.record.beat {
-                Some(_) => hold.beaten(since, context.settings.timings.failover),
-                None => hold.goes_by_lease(),
+                Some(_) => hold.on_beat_acknowledged(counts_from, context.settings.timings.failover),
+                None => hold.fall_back_to_lease(),
             }
-            (hold.outcome_unwritten, hold.stalled) = (false, None);
-            hold.resets_slot &= is_ahead(&hold.record, context);
+            (hold.outcome_unwritten, hold.stalled_since) = (false, None);
+            hold.reset_requested &= is_ahead(&hold.record, context);
             if let Some(order) = context.state.steering.hand_over_mut() {
-                let took = now.saturating_sub(answered.sent);
-                order.named(hold.record.successor.as_deref(), took, now, &context.settings.timings);
+                let took = now.saturating_sub(completed.sent_at);
+                order.on_record_written(hold.record.successor.as_deref(), took, now, &context.settings.timings);
             }
-            if let Some(claim) = hold.claiming.take() {
-                claimed(&mut hold, claim, context);
+            if let Some(claim) = hold.pending_claim.take() {
+                on_claim_written(&mut hold, claim, context);
             }
             return Phase::Holding(hold);
         }
         Progress::NotApplied(found, etag) => {
-            if let Some(claim) = hold.found(found.clone(), etag.clone()) {
+            if let Some(claim) = hold.merge_read(found.clone(), etag.clone()) {
                 // An earlier try got through after all, and its turn was never started.
-                (hold.claiming, hold.stalled) = (None, None);
-                context.state.began.put_forward(&hold.record, claim.kind);
-                claimed(&mut hold, claim, context);
+                (hold.pending_claim, hold.stalled_since) = (None, None);
+                context.state.claims.propose(&hold.record, claim.kind);
+                on_claim_written(&mut hold, claim, context);
                 return Phase::Holding(hold);
             }
-            write.begin_again(found, etag, now);
+            write.restart(found, etag, now);
         }
-        Progress::Again => {
+        Progress::Retry => {
             if write.pace.failures > 0 {
-                context.report_reply(&answered);
+                context.report_failure(&completed);
             }
-            write.pace.failed(now, BACK_OFF, answered.chance);
-            if is_of_work(&hold, &write.record) && context.state.turn.is_none() {
-                hold.stalled.get_or_insert(answered.sent);
+            write.pace.on_failure(now, BACK_OFF, completed.chance);
+            if has_work(&hold, &write.record) && context.state.turn.is_none() {
+                hold.stalled_since.get_or_insert(completed.sent_at);
             }
         }
-        Progress::LeaseLost => return lose(&hold, &answered, context),
-        Progress::Outdone => {
+        Progress::LeaseLost => return on_lease_lost(&hold, &completed, context),
+        Progress::Superseded => {
             let detail = "the record was overwritten while this candidate held the lease: a follower took \
                           over when beats stopped, or somebody broke the lease or restored the blob";
             context.report_problem(ProblemClass::LeaseLost, detail.into());
-            return end(&hold, EndingReason::LeaseLost, context);
+            return end_leadership(&hold, EndingReason::LeaseLost, context);
         }
     }
     hold.write = Some(write);
-    unless_stalled(hold, context, answered.chance)
+    step_down_if_stalled(hold, context, completed.chance)
 }
 
 /// Has the host run the turn that was claimed last.
@@ -327,15 +327,15 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
         share: None,
     };
     context.state.turn = Some(turn.clone());
-    context.state.turn_began = context.now;
+    context.state.turn_started = context.now;
     context.effects.run = Some(turn);
 }
 
 /// Has the host run the turn that was claimed. A leader that gives its leadership up says on record that the turn did
 /// not begin.
-fn claimed(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
+fn on_claim_written(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     if context.state.steering.is_final() {
-        hold.record.put_outcome(claim.kind, end_of(Outcome::NotStarted, None, context));
+        hold.record.put_outcome(claim.kind, turn_end(Outcome::NotStarted, None, context));
         hold.outcome_unwritten = true;
     } else {
         start_turn(hold, claim, context);
@@ -344,13 +344,13 @@ fn claimed(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
 
 /// The end of a turn that began then.
 #[inline(never)]
-fn end_of(outcome: Outcome, began: Option<Moment>, context: &Context<'_>) -> End {
+fn turn_end(outcome: Outcome, started_at: Option<Moment>, context: &Context<'_>) -> End {
     let at = slot_time(context).unwrap_or_default();
-    End { outcome, at, took: began.map(|began| context.now.saturating_sub(began)) }
+    End { outcome, at, took: started_at.map(|began| context.now.saturating_sub(began)) }
 }
 
 /// Takes the end of a turn that was claimed under this lease.
-pub(crate) fn turn_ended(
+pub(crate) fn on_turn_ended(
     hold: &mut Hold,
     turn: &Turn,
     result: &TurnResult,
@@ -360,12 +360,12 @@ pub(crate) fn turn_ended(
     if mutant!(OutcomeNotRecorded) && hold.record.delivery == Delivery::AtMostOnce {
         return;
     }
-    let began = Some(context.state.turn_began).filter(|_| outcome != Outcome::NotStarted);
-    let end = end_of(outcome, began, context);
+    let started_at = Some(context.state.turn_started).filter(|_| outcome != Outcome::NotStarted);
+    let end = turn_end(outcome, started_at, context);
     context.effects.turns_changed = true;
     // A successor may be named while a turn runs.
-    let written = hold.write.as_mut().map(|write| &mut write.record);
-    for record in [&mut hold.record].into_iter().chain(written) {
+    let pending_record = hold.write.as_mut().map(|write| &mut write.record);
+    for record in [&mut hold.record].into_iter().chain(pending_record) {
         record.put_outcome(turn.kind(), end);
         if let Some(reason) = &result.reason {
             record.put_reason(end, reason);
@@ -374,20 +374,20 @@ pub(crate) fn turn_ended(
     hold.outcome_unwritten = true;
     if outcome != Outcome::Succeeded {
         let times = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-        hold.rest_until = context.now + REST.saturating_mul(times).min(LONGEST_REST);
+        hold.retry_after = context.now + RETRY_PAUSE.saturating_mul(times).min(LONGEST_RETRY_PAUSE);
     }
 }
 
 /// Forgets a claimed slot that lies in the future, on an operator's word.
 pub(crate) fn reset_slot(hold: &mut Hold, context: &Context<'_>) {
     if slot_time(context).is_some() {
-        hold.resets_slot = is_ahead(&hold.record, context);
+        hold.reset_requested = is_ahead(&hold.record, context);
     }
 }
 
 fn is_ahead(record: &Record, context: &Context<'_>) -> bool {
     let agenda = &context.settings.agenda;
-    slot_time(context).is_some_and(|time| agenda.ahead(time, record).is_some())
+    slot_time(context).is_some_and(|time| agenda.slot_ahead(time, record).is_some())
 }
 
 impl Hold {
@@ -396,39 +396,39 @@ impl Hold {
     /// may be missing. Anything else is an older state that somebody restored: it is written over.
     ///
     /// The kind of turn that an earlier try claimed, when there is one: it was never started.
-    fn found(&mut self, found: Option<Box<Record>>, etag: ETag) -> Option<Claim> {
+    fn merge_read(&mut self, read_record: Option<Box<Record>>, etag: ETag) -> Option<Claim> {
         self.etag = etag;
-        let Some(found) = found else {
+        let Some(read_record) = read_record else {
             self.record.unknown = Metadata::default();
             self.outcome_unwritten = true;
             return None;
         };
-        let own = (found.term, found.nonce) == (self.record.term, self.record.nonce);
-        if !own || (is_older(&found, &self.record) && !self.resets_slot) {
-            (self.record.unknown, self.record.successor) = (found.unknown, found.successor);
-            self.record.refusal = found.refusal;
+        let is_own_term = (read_record.term, read_record.nonce) == (self.record.term, self.record.nonce);
+        if !is_own_term || (is_older(&read_record, &self.record) && !self.reset_requested) {
+            (self.record.unknown, self.record.successor) = (read_record.unknown, read_record.successor);
+            self.record.refusal = read_record.refusal;
             self.outcome_unwritten = true;
             return None;
         }
-        let mut record = *found.clone();
+        let mut record = *read_record.clone();
         (record.success, record.failure) = (self.record.success, self.record.failure);
         record.failure_detail.clone_from(&self.record.failure_detail);
-        let mut late = None;
-        if record.last == self.record.last {
+        let mut late_kind = None;
+        if record.last_slot == self.record.last_slot {
             record.finished = self.record.finished;
-        } else if record.last.is_some_and(|last| last.attempt > 0) {
-            late = Some(Kind::Slot);
+        } else if record.last_slot.is_some_and(|last| last.attempt > 0) {
+            late_kind = Some(Kind::Slot);
         }
         match (&mut record.triggers.newest, &self.record.triggers.newest) {
-            (Some(there), Some(ours)) if (&there.id, there.attempt) == (&ours.id, ours.attempt) => {
-                there.outcome = ours.outcome;
+            (Some(read_newest), Some(known_newest)) if (&read_newest.id, read_newest.attempt) == (&known_newest.id, known_newest.attempt) => {
+                read_newest.outcome = known_newest.outcome;
             }
-            (Some(there), _) if there.outcome.is_none() => late = Some(Kind::Trigger),
+            (Some(read_newest), _) if read_newest.outcome.is_none() => late_kind = Some(Kind::Trigger),
             _ => {}
         }
-        self.outcome_unwritten = !record.has_turns_of(&found);
+        self.outcome_unwritten = !record.has_same_turns(&read_record);
         self.record = record;
-        late.map(|kind| Claim { kind, past_due: false, missed: 0 })
+        late_kind.map(|kind| Claim { kind, past_due: false, missed: 0 })
     }
 }
 

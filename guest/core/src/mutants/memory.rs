@@ -53,5 +53,5 @@ pub fn resumed(unknown: bool, lease: LeaseId, until: Moment) -> Option<Hold> {
     }
     let found =
         LEADERSHIPS.with_borrow(|kept| kept.iter().rev().find(|hold| hold.lease == lease).cloned());
-    found.map(|hold| Hold { valid_until: until, write: None, claiming: None, ..hold })
+    found.map(|hold| Hold { valid_until: until, write: None, pending_claim: None, ..hold })
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::super::failover::Failover;
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
-use super::super::text::{LONGEST_NAME, LONGEST_REASON, decoded, fit, is_order_id};
+use super::super::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
 use super::turns::{Outcome, Started};
 use super::{Beat, FAILED, REFUSED, Refusal};
 use tenure_azure::metadata::Metadata;
@@ -52,56 +52,56 @@ pub(super) const HISTORY: &str = "tenurehistory";
 /// to leave at each of so many fields would be a third more code.
 pub(super) struct Fields {
     /// Not yet taken.
-    pub left: Metadata,
+    pub remaining: Metadata,
     /// The first that cannot be read.
-    pub garbled: Option<String>,
+    pub malformed: Option<String>,
     /// Those whose texts no candidate writes: they are as if they were not there.
     pub ignored: Vec<&'static str>,
 }
 
 impl Fields {
-    pub(super) fn garble(&mut self, name: &str, how: &str) {
-        self.garbled.get_or_insert_with(|| name.to_string() + how);
+    pub(super) fn mark_malformed(&mut self, name: &str, suffix: &str) {
+        self.malformed.get_or_insert_with(|| name.to_string() + suffix);
     }
 
     #[inline(never)]
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
-        let text = decoded(&self.left.remove(name)?);
+        let text = decode(&self.remaining.remove(name)?);
         if text.is_none() {
-            self.garble(name, "");
+            self.mark_malformed(name, "");
         }
         text
     }
 
     /// A text that settings allow, of at most so many bytes.
     #[inline(never)]
-    pub(super) fn fit(&mut self, name: &'static str, longest: usize) -> Option<String> {
-        let value = self.left.get(name)?;
-        let fits = fit(value, longest).is_some();
+    pub(super) fn bounded_text(&mut self, name: &'static str, longest: usize) -> Option<String> {
+        let value = self.remaining.get(name)?;
+        let is_valid = decode_allowed(value, longest).is_some();
         let text = self.text(name);
-        if !fits && text.is_some() {
+        if !is_valid && text.is_some() {
             self.ignored.push(name);
         }
-        text.filter(|_| fits)
+        text.filter(|_| is_valid)
     }
 
     /// Who is named as the successor by the leader of this term. One that was named in another term was
     /// kept by a version that does not know successors, and is none.
     pub(super) fn successor(&mut self, term: u64) -> Option<String> {
-        let named_in = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
-        self.fit(SUCCESSOR, LONGEST_NAME).filter(|_| named_in == Some(term))
+        let successor_term = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
+        self.bounded_text(SUCCESSOR, LONGEST_NAME).filter(|_| successor_term == Some(term))
     }
 
     /// The transfer that came to nothing. Nothing follows from it, so one that cannot be read is none.
     pub(super) fn refusal(&mut self) -> Option<Refusal> {
-        let id = self.told(TRANSFER, |id| is_order_id(id).then(|| id.into()));
-        let begun = self.told(TRANSFER_OUTCOME, |word| match word {
+        let id = self.informational(TRANSFER, |id| is_order_id(id).then(|| id.into()));
+        let has_begun = self.informational(TRANSFER_OUTCOME, |text| match text {
             REFUSED => Some(false),
             FAILED => Some(true),
             _ => None,
         });
-        let reason = self.fit(TRANSFER_REASON, LONGEST_REASON);
-        Some(Refusal { id: id?, begun: begun?, reason: reason? })
+        let reason = self.bounded_text(TRANSFER_REASON, LONGEST_REASON);
+        Some(Refusal { id: id?, has_begun: has_begun?, reason: reason? })
     }
 
     /// The newest beat of the leader of this term. One of another term was kept by a version that does not
@@ -109,10 +109,10 @@ impl Fields {
     pub(super) fn beat(&mut self, term: u64) -> Option<Beat> {
         let number = self.optional(BEAT, |text| text.parse::<u64>().ok());
         let promise = self.optional(PROMISE, |text| text.parse::<u64>().ok());
-        let promised_in = self.optional(PROMISE_TERM, |text| text.parse::<u64>().ok());
+        let promise_term = self.optional(PROMISE_TERM, |text| text.parse::<u64>().ok());
         let promise = promise.map(Duration::from_millis);
-        let (number, promise) = number.zip(promise).filter(|_| promised_in == Some(term))?;
-        if !Failover::may_promise(promise) {
+        let (number, promise) = number.zip(promise).filter(|_| promise_term == Some(term))?;
+        if !Failover::is_possible_promise(promise) {
             self.ignored.push(PROMISE);
             return None;
         }
@@ -122,11 +122,11 @@ impl Fields {
     pub(super) fn optional<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(&str) -> Option<T>,
+        parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
-        let value = read(&self.text(name)?);
+        let value = parse(&self.text(name)?);
         if value.is_none() {
-            self.garble(name, "");
+            self.mark_malformed(name, "");
         }
         value
     }
@@ -142,12 +142,12 @@ impl Fields {
     }
 
     /// An outcome. A word of a newer version is kept, and what goes with it in the other field.
-    pub(super) fn outcome(&mut self, metadata: &Metadata, kept: [&str; 2]) -> Option<Outcome> {
-        let outcome = self.optional(kept[1], |word| Some(Outcome::parse(word)));
+    pub(super) fn outcome(&mut self, metadata: &Metadata, field_names: [&str; 2]) -> Option<Outcome> {
+        let outcome = self.optional(field_names[1], |text| Some(Outcome::parse(text)));
         if let Some(None) = outcome {
-            for name in kept {
+            for name in field_names {
                 if let Some(value) = metadata.get(name) {
-                    self.left.insert(name.into(), value.into());
+                    self.remaining.insert(name.into(), value.into());
                 }
             }
         }
@@ -155,12 +155,12 @@ impl Fields {
     }
 
     /// What tells people, and nothing follows from it: one that this version cannot read is none.
-    pub(super) fn told<T>(
+    pub(super) fn informational<T>(
         &mut self,
         name: &'static str,
-        read: impl FnOnce(&str) -> Option<T>,
+        parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
-        let value = decoded(&self.left.remove(name)?).as_deref().and_then(read);
+        let value = decode(&self.remaining.remove(name)?).as_deref().and_then(parse);
         if value.is_none() {
             self.ignored.push(name);
         }
@@ -174,7 +174,7 @@ impl Fields {
 
     /// The newest turn for a trigger.
     pub(super) fn started(&mut self, metadata: &Metadata) -> Option<Started> {
-        let id = self.fit(TRIGGER, LONGEST_NAME);
+        let id = self.bounded_text(TRIGGER, LONGEST_NAME);
         let slot = self.instant(TRIGGER_SLOT);
         let attempt = self.number(TRIGGER_ATTEMPT).unwrap_or(1);
         let outcome = self.outcome(metadata, [TRIGGER_OUTCOME; 2]);
@@ -185,10 +185,10 @@ impl Fields {
     pub(super) fn required<T: Default>(
         &mut self,
         name: &str,
-        read: impl FnOnce(&str) -> Option<T>,
+        parse: impl FnOnce(&str) -> Option<T>,
     ) -> T {
-        self.optional(name, read).unwrap_or_else(|| {
-            self.garble(name, " (missing)");
+        self.optional(name, parse).unwrap_or_else(|| {
+            self.mark_malformed(name, " (missing)");
             T::default()
         })
     }

@@ -1,6 +1,6 @@
 //! Whether a blob is ours to lead with: what is judged before anything is acquired.
 
-use super::{MOST_AHEAD, MOST_BYTES, ROOM, Record, RecordError, size};
+use super::{MAX_TERM_LEAD, MOST_BYTES, RESERVED_BYTES, Record, RecordError, size};
 use crate::service_clock::Timestamp;
 use tenure_azure::answer::Properties;
 use tenure_azure::name::BlobName;
@@ -8,7 +8,7 @@ use tenure_base::prelude::*;
 
 /// What a read shows of an election.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct ValidatedRecord {
     /// Its record; none: nobody led yet.
     pub record: Option<Record>,
     /// What is as if it were not there, for people.
@@ -17,11 +17,11 @@ pub struct Judged {
 
 /// A blob that cannot be led with. It stays untouched.
 #[derive(Clone, Debug)]
-pub struct Unusable {
+pub struct UnusableRecord {
     /// Why, and what to do about it.
     pub detail: String,
     /// It would be judged otherwise at another time.
-    pub by_time: bool,
+    pub depends_on_time: bool,
     /// It was closed for ever: nobody need do anything about it.
     pub is_closed: bool,
 }
@@ -34,18 +34,18 @@ impl Record {
     ///
     /// # Errors
     /// It cannot be led with.
-    pub fn judge(
+    pub fn validate(
         election: &BlobName,
-        seen: &Properties,
+        properties: &Properties,
         time: Option<Timestamp>,
-    ) -> Result<Judged, Unusable> {
-        let unusable = |detail| Unusable { detail, by_time: false, is_closed: false };
-        let length = seen.content_length;
+    ) -> Result<ValidatedRecord, UnusableRecord> {
+        let unusable = |detail| UnusableRecord { detail, depends_on_time: false, is_closed: false };
+        let length = properties.content_length;
         if length > 0 {
-            let what = format!("{election} holds {length} bytes of data");
-            return Err(unusable(format!("{what}; {UNTOUCHED}. {ANOTHER}")));
+            let problem = format!("{election} holds {length} bytes of data");
+            return Err(unusable(format!("{problem}; {UNTOUCHED}. {ANOTHER}")));
         }
-        let (record, ignored) = Self::parse(&seen.metadata).map_err(|error| {
+        let (record, ignored) = Self::parse_with_ignored(&properties.metadata).map_err(|error| {
             let is_closed = error == RecordError::Closed;
             let detail = match error {
                 RecordError::Closed => format!(
@@ -61,15 +61,15 @@ impl Record {
                     "{election} has a record of format {format}, which this version does not \
                      know; {UNTOUCHED}. Update this candidate, or give the election a blob of its own"
                 ),
-                RecordError::Garbled(field) => format!(
+                RecordError::Malformed(field) => format!(
                     "the record of {election} cannot be read: {field}; {UNTOUCHED}. {ANOTHER}, or \
                      delete the blob while no candidate runs"
                 ),
             };
-            Unusable { is_closed, ..unusable(detail) }
+            UnusableRecord { is_closed, ..unusable(detail) }
         })?;
         if let (Some(record), Some(time)) = (&record, time) {
-            record.judge_term(election, time)?;
+            record.validate_term(election, time)?;
         }
         let ignored = (!ignored.is_empty()).then(|| {
             format!(
@@ -78,15 +78,15 @@ impl Record {
                 ignored.join(", ")
             )
         });
-        Ok(Judged { record, ignored })
+        Ok(ValidatedRecord { record, ignored })
     }
 
     /// Judges whether an election can have reached this term at `time`.
     ///
     /// # Errors
     /// It cannot.
-    pub fn judge_term(&self, election: &BlobName, time: Timestamp) -> Result<(), Unusable> {
-        if self.term <= time.plus(MOST_AHEAD).seconds() {
+    pub fn validate_term(&self, election: &BlobName, time: Timestamp) -> Result<(), UnusableRecord> {
+        if self.term <= time.plus(MAX_TERM_LEAD).seconds() {
             return Ok(());
         }
         let detail = format!(
@@ -96,7 +96,7 @@ impl Record {
              every sink",
             self.term
         );
-        Err(Unusable { detail, by_time: true, is_closed: false })
+        Err(UnusableRecord { detail, depends_on_time: true, is_closed: false })
     }
 
     /// Judges this record, with which a candidate would begin to lead: whether it can be written, with
@@ -104,18 +104,18 @@ impl Record {
     ///
     /// # Errors
     /// It cannot.
-    pub fn judge_next(&self, election: &BlobName) -> Result<(), Unusable> {
-        let written = self.write();
+    pub fn validate_next(&self, election: &BlobName) -> Result<(), UnusableRecord> {
+        let written = self.to_metadata();
         let size = size(&written);
-        let detail = match Self::read(&written) {
-            Ok(_) if size + ROOM <= MOST_BYTES => return Ok(()),
+        let detail = match Self::from_metadata(&written) {
+            Ok(_) if size + RESERVED_BYTES <= MOST_BYTES => return Ok(()),
             Ok(_) => format!(
                 "the record of {election} is too large: with the fields of others it takes {size} of {MOST_BYTES} \
-                 bytes, and a leader needs {ROOM} of them free"
+                 bytes, and a leader needs {RESERVED_BYTES} of them free"
             ),
             Err(error) => {
                 let part = match &error {
-                    RecordError::Garbled(field) => field,
+                    RecordError::Malformed(field) => field,
                     _ => "its format",
                 };
                 format!("the next record of {election} would be unreadable: {part}")
@@ -124,6 +124,6 @@ impl Record {
         let advice =
             "Find out who else may write to the blob, and delete it while no candidate runs";
         let detail = format!("{detail}; {UNTOUCHED}. {advice}");
-        Err(Unusable { detail, by_time: false, is_closed: false })
+        Err(UnusableRecord { detail, depends_on_time: false, is_closed: false })
     }
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::text::is_fit;
+use super::super::text::is_allowed_text;
 use super::*;
 
 fn record() -> Record {
@@ -12,7 +12,7 @@ fn record() -> Record {
         address: Some("http://10.0.0.4:8080/".into()),
         schedule: Some("every 5s".into()),
         delay: Duration::from_millis(1_250),
-        last: Some(LastSlot {
+        last_slot: Some(LastSlot {
             slot: Timestamp::parse("2026-11-20T07:00:05Z").unwrap(),
             attempt: 1,
         }),
@@ -46,7 +46,7 @@ fn record() -> Record {
         successor: Some("web 2".into()),
         refusal: Some(Refusal {
             id: "f00d".into(),
-            begun: true,
+            has_begun: true,
             reason: "the work did not end in time".into(),
         }),
         orders_term: Some(1_795_000_001),
@@ -70,9 +70,9 @@ fn metadata(fields: &[(&str, &str)]) -> Metadata {
 }
 
 #[test]
-fn reads_what_it_writes_and_keeps_unknown_fields() {
-    let written = record().write();
-    assert_eq!(Record::read(&written), Ok(Some(record())));
+fn record_round_trips_and_keeps_unknown_fields() {
+    let written = record().to_metadata();
+    assert_eq!(Record::from_metadata(&written), Ok(Some(record())));
     assert_eq!(written.get("tenurelater"), Some("kept%20so"));
     assert_eq!(written.get("tenureleader"), Some("web%201/%C3%BC%3D%C3%9F%3B%25"));
 }
@@ -82,50 +82,50 @@ fn reads_what_it_writes_and_keeps_unknown_fields() {
 fn a_record_of_this_format_is_written_and_read_as_before() {
     let text = include_str!("fixtures/format-1.txt");
     let fields: Metadata = text.lines().map(|line| line.split_once(": ").unwrap()).collect();
-    assert_eq!(Record::read(&fields), Ok(Some(record())));
-    assert_eq!(record().write(), fields);
+    assert_eq!(Record::from_metadata(&fields), Ok(Some(record())));
+    assert_eq!(record().to_metadata(), fields);
 }
 
 /// Written by the version after an update, and read by the one before it.
 #[test]
 fn an_outcome_of_a_newer_version_goes_when_its_slot_is_claimed_again() {
-    let mut fields = record().write();
+    let mut fields = record().to_metadata();
     fields.insert("tenureoutcome".into(), "postponed".into());
-    let mut read = Record::read(&fields).unwrap().unwrap();
+    let mut read = Record::from_metadata(&fields).unwrap().unwrap();
     assert_eq!(read.finished, None);
     let slot = record().finished.unwrap().slot;
-    let kept = ["tenureoutcomeslot", "tenureoutcome"];
+    let outcome_fields = ["tenureoutcomeslot", "tenureoutcome"];
     read.forget_end(slot.plus(Duration::from_secs(1)));
-    assert!(kept.iter().all(|name| read.write().get(name) == fields.get(name)));
+    assert!(outcome_fields.iter().all(|name| read.to_metadata().get(name) == fields.get(name)));
     read.forget_end(slot);
-    assert!(kept.iter().all(|name| read.write().get(name).is_none()));
+    assert!(outcome_fields.iter().all(|name| read.to_metadata().get(name).is_none()));
 }
 
 #[test]
 fn a_trigger_with_an_outcome_of_a_newer_version_spoils_no_record() {
-    let mut fields = record().write();
+    let mut fields = record().to_metadata();
     fields.insert("tenuretriggerhistory".into(), "00000000000000017.00000000000000020".into());
-    let earlier = Record::read(&fields).unwrap().unwrap().triggers.earlier;
+    let earlier = Record::from_metadata(&fields).unwrap().unwrap().triggers.earlier;
     assert_eq!(earlier, [(1, None), (2, Some(Outcome::Succeeded))]);
     fields.insert("tenuretriggerhistory".into(), "0000000000000001x".into());
-    assert!(Record::read(&fields).is_err());
+    assert!(Record::from_metadata(&fields).is_err());
 }
 
 #[test]
-fn the_last_turns_that_ended_are_told_in_words_and_what_is_no_end_is_none() {
-    let written = record().write();
+fn ended_turns_round_trip_and_invalid_text_is_none() {
+    let written = record().to_metadata();
     let success = "2026-11-19T07:00:00Z/2026-11-19T07:00:12.345Z/12345/succeeded";
     assert_eq!(written.get("tenuresuccess"), Some(success));
     let failure = "2026-11-19T07:00:00Z/2026-11-19T07:00:12.345Z//not-started";
     assert_eq!(written.get("tenurefailure"), Some(failure));
     let triggered = record().success.map(|success| Ended { triggered: true, ..success });
-    let of_trigger = Record { success: triggered, ..record() }.write();
+    let of_trigger = Record { success: triggered, ..record() }.to_metadata();
     assert_eq!(of_trigger.get("tenuresuccess"), Some(format!("{success}/trigger").as_str()));
-    assert_eq!(Record::read(&of_trigger).unwrap().unwrap().success, triggered);
+    assert_eq!(Record::from_metadata(&of_trigger).unwrap().unwrap().success, triggered);
     for other in ["", "/", "2026-11-19T07:00:00Z", &success.replace("succeeded", "undone")] {
         let mut changed = written.clone();
         changed.insert("tenuresuccess".into(), other.into());
-        let read = Record::read(&changed).unwrap().unwrap();
+        let read = Record::from_metadata(&changed).unwrap().unwrap();
         assert_eq!((read.success, read.failure), (None, record().failure), "{other}");
     }
 }
@@ -133,19 +133,19 @@ fn the_last_turns_that_ended_are_told_in_words_and_what_is_no_end_is_none() {
 /// A leader that does not know the detail records another failure, and carries the detail on.
 #[test]
 fn the_detail_of_another_failure_is_none() {
-    let mut written = record().write();
+    let mut written = record().to_metadata();
     let detail =
         "2026-11-19T07:00:12.345Z%0Aweb%202/%C3%BC%0Aexit%20code%203:%20%22no%20such%20table%22";
     assert_eq!(written.get("tenurefailuredetail"), Some(detail));
     assert_eq!(written.get("tenuremissed"), Some("2026-11-20T06:00:00Z/12"));
     written
         .insert("tenurefailure".into(), "2026-11-19T07:00:00Z/2026-11-19T07:00:13Z//failed".into());
-    let read = Record::read(&written).unwrap().unwrap();
+    let read = Record::from_metadata(&written).unwrap().unwrap();
     assert_eq!(read.failure_detail, None);
     assert_eq!(read.unknown, record().unknown);
     for other in ["", "2026-11-19T07:00:13Z", "2026-11-19T07:00:13Z%0Aa%0Ab%0Ac"] {
         written.insert("tenurefailuredetail".into(), other.into());
-        let (read, ignored) = Record::parse(&written).unwrap();
+        let (read, ignored) = Record::parse_with_ignored(&written).unwrap();
         assert_eq!(read.unwrap().failure_detail, None, "{other}");
         assert_eq!(ignored, ["tenurefailuredetail"], "{other}");
     }
@@ -165,66 +165,66 @@ fn a_reason_is_one_line_cut_between_characters() {
     assert_eq!(reason(&record), "ü".repeat(100));
     record.put_reason(end, &format!("x{}", "ü".repeat(150)));
     assert_eq!(reason(&record), format!("x{}", "ü".repeat(99)));
-    assert_eq!(Record::read(&record.write()).unwrap().unwrap(), record);
+    assert_eq!(Record::from_metadata(&record.to_metadata()).unwrap().unwrap(), record);
     assert_eq!(record.failure_detail.as_ref().unwrap().candidate, record.leader);
     // Its end was not seen, or it is another failure's.
     record.put_reason(End { at: Timestamp(0), ..end }, "late");
     assert_ne!(reason(&record), "late");
-    record.last = record.last.map(|last| LastSlot { slot: at, ..last });
+    record.last_slot = record.last_slot.map(|last| LastSlot { slot: at, ..last });
     record.put_outcome(Kind::Slot, End { outcome: Outcome::Abandoned, ..end });
     assert_eq!(record.failure_detail, None);
 }
 
 /// A read tells by that whether an outcome is on record.
 #[test]
-fn an_outcome_reads_back_as_it_was_put_whatever_the_clock_says() {
+fn outcome_round_trips_at_any_time() {
     let (at, took) =
         (Timestamp(1_795_000_001_234_567_890), Some(Duration::from_nanos(950_950_950)));
     for kind in [Kind::Slot, Kind::Trigger] {
         for outcome in [Outcome::Succeeded, Outcome::Failed] {
             let mut written = record();
             written.put_outcome(kind, End { outcome, at, took });
-            let found = Record::read(&written.write()).unwrap().unwrap();
-            assert!(found.shows(&written), "{kind:?}: {:?}", (found.success, found.failure));
+            let found = Record::from_metadata(&written.to_metadata()).unwrap().unwrap();
+            assert!(found.is_result_of(&written), "{kind:?}: {:?}", (found.success, found.failure));
         }
     }
 }
 
 /// Of one slot, of a later attempt at it, and of work that lasts.
 #[test]
-fn what_ended_well_and_what_did_not_is_kept_side_by_side() {
+fn newest_success_and_failure_are_both_kept() {
     let slot = |n: u64| Timestamp(n * 1_000_000_000);
     let claimed = |n| Some(LastSlot { slot: slot(n), attempt: 1 });
     let end = |n, outcome| {
         let took = (outcome != Outcome::Abandoned).then_some(Duration::from_secs(2));
         End { outcome, at: slot(n), took }
     };
-    let mut record = Record { last: claimed(60), success: None, failure: None, ..record() };
+    let mut record = Record { last_slot: claimed(60), success: None, failure: None, ..record() };
     record.put_outcome(Kind::Slot, end(62, Outcome::Succeeded));
     let first = Some(Ended { slot: slot(60), triggered: false, end: end(62, Outcome::Succeeded) });
     assert_eq!((record.success, record.failure), (first, None));
-    record.last = claimed(120);
+    record.last_slot = claimed(120);
     record.put_outcome(Kind::Slot, end(122, Outcome::Failed));
     let failed = Some(Ended { slot: slot(120), triggered: false, end: end(122, Outcome::Failed) });
     assert_eq!((record.success, record.failure), (first, failed));
     record.put_outcome(Kind::Slot, end(123, Outcome::Abandoned));
     assert_eq!(record.failure, failed, "the last attempt tells how long it ran");
     assert_eq!(record.finished.unwrap().outcome, Outcome::Abandoned);
-    record.last = claimed(180);
+    record.last_slot = claimed(180);
     record.put_outcome(Kind::Slot, end(181, Outcome::Abandoned));
     assert_eq!(record.failure.unwrap().slot, slot(180), "nobody saw its end");
-    let asked = record.triggers.newest.clone().unwrap().slot;
+    let trigger_slot = record.triggers.newest.clone().unwrap().slot;
     record.put_outcome(Kind::Trigger, end(190, Outcome::CutOff));
-    let cut = Ended { slot: asked, triggered: true, end: end(190, Outcome::CutOff) };
+    let cut = Ended { slot: trigger_slot, triggered: true, end: end(190, Outcome::CutOff) };
     assert_eq!(record.failure.unwrap(), cut);
     record.schedule = Some("while leading".into());
     record.put_outcome(Kind::Slot, end(200, Outcome::CutOff));
-    assert_eq!(record.failure.unwrap().slot, asked, "it lasted as long as it was to");
+    assert_eq!(record.failure.unwrap().slot, trigger_slot, "it lasted as long as it was to");
 }
 
 #[test]
 fn a_beat_counts_for_the_term_that_it_was_written_in() {
-    let written = record().write();
+    let written = record().to_metadata();
     for (field, value) in [
         ("tenureheartbeatterm", Some("1795000000")),
         ("tenureheartbeatterm", None),
@@ -241,7 +241,7 @@ fn a_beat_counts_for_the_term_that_it_was_written_in() {
                 changed.remove(field);
             }
         }
-        assert_eq!(Record::read(&changed).unwrap().unwrap().beat, None, "{field} {value:?}");
+        assert_eq!(Record::from_metadata(&changed).unwrap().unwrap().beat, None, "{field} {value:?}");
     }
 }
 
@@ -271,10 +271,10 @@ fn the_largest_record_is_read_too() {
         largest.enter_history();
     }
     assert!(!largest.history.leaders().is_empty());
-    let written = largest.write();
+    let written = largest.to_metadata();
     let size: usize = written.iter().map(|(name, value)| name.len() + value.len()).sum();
     assert!((4_000..6_000).contains(&size), "{size}");
-    assert_eq!(Record::read(&written), Ok(Some(largest)));
+    assert_eq!(Record::from_metadata(&written), Ok(Some(largest)));
 }
 
 #[test]
@@ -282,37 +282,37 @@ fn every_outcome_is_read_as_it_was_written() {
     for outcome in Outcome::ALL {
         let finished = Some(Finished { outcome, ..record().finished.unwrap() });
         let record = Record { finished, ..record() };
-        assert_eq!(Record::read(&record.write()), Ok(Some(record)), "{outcome:?}");
+        assert_eq!(Record::from_metadata(&record.to_metadata()), Ok(Some(record)), "{outcome:?}");
     }
 }
 
 #[test]
 fn an_outcome_of_a_newer_version_is_kept_until_another_one_is_written() {
-    let mut newer = record().write();
+    let mut newer = record().to_metadata();
     newer.insert("tenureoutcome".into(), "handed-over".into());
-    let read = Record::read(&newer).unwrap().unwrap();
+    let read = Record::from_metadata(&newer).unwrap().unwrap();
     assert_eq!(read.finished, None);
-    assert_eq!(read.write(), newer);
-    let ours = Record { finished: record().finished, ..read };
-    assert_eq!(ours.write(), record().write());
+    assert_eq!(read.to_metadata(), newer);
+    let expected = Record { finished: record().finished, ..read };
+    assert_eq!(expected.to_metadata(), record().to_metadata());
     newer.remove("tenureoutcomeslot");
-    assert_eq!(Record::read(&newer).unwrap().unwrap().write(), newer);
+    assert_eq!(Record::from_metadata(&newer).unwrap().unwrap().to_metadata(), newer);
 }
 
 #[test]
 fn a_word_about_another_claim_is_not_kept() {
-    let mut newer = record().write();
+    let mut newer = record().to_metadata();
     newer.insert("tenuretriggeroutcome".into(), "handed-over".into());
-    let mut read = Record::read(&newer).unwrap().unwrap();
-    assert_eq!(read.write(), newer);
+    let mut read = Record::from_metadata(&newer).unwrap().unwrap();
+    assert_eq!(read.to_metadata(), newer);
     let started = record().triggers.newest.unwrap();
     read.start(Started { id: "v2".into(), outcome: None, ..started });
-    assert_eq!(read.write().get("tenuretriggeroutcome"), None);
+    assert_eq!(read.to_metadata().get("tenuretriggeroutcome"), None);
 }
 
 #[test]
 fn names_are_lower_case_letters_and_values_plain_ascii() {
-    for (name, value) in record().write().iter() {
+    for (name, value) in record().to_metadata().iter() {
         assert!(name.bytes().all(|b| b.is_ascii_lowercase()), "{name}");
         assert!(value.bytes().all(|b| b.is_ascii_graphic()), "{value}");
     }
@@ -320,34 +320,34 @@ fn names_are_lower_case_letters_and_values_plain_ascii() {
 
 #[test]
 fn nothing_is_no_record() {
-    assert_eq!(Record::read(&Metadata::default()), Ok(None));
+    assert_eq!(Record::from_metadata(&Metadata::default()), Ok(None));
 }
 
 /// Nothing follows from these, so they keep nobody out.
 #[test]
-fn what_only_tells_people_is_as_if_it_were_not_there_when_it_cannot_be_read() {
+fn unreadable_informational_fields_count_as_absent() {
     for value in ["x", "%ff"] {
-        let (mut garbled, mut expected) = (record().write(), record());
+        let (mut garbled, mut expected) = (record().to_metadata(), record());
         let names = ["tenuredelay", "tenuresuccess", "tenurefailure"];
         for name in names.into_iter().chain(["tenurefailuredetail", "tenuremissed"]) {
             garbled.insert(name.into(), value.into());
         }
         (expected.delay, expected.success, expected.failure) = (Duration::ZERO, None, None);
         (expected.failure_detail, expected.missed) = (None, None);
-        assert_eq!(Record::read(&garbled), Ok(Some(expected)), "{value}");
+        assert_eq!(Record::from_metadata(&garbled), Ok(Some(expected)), "{value}");
     }
 }
 
 #[test]
-fn refuses_what_is_not_its_own() {
+fn foreign_metadata_is_refused() {
     let foreign = metadata(&[("hdi_isfolder", "true"), ("owner", "x")]);
     let names = vec!["hdi_isfolder".to_string(), "owner".to_string()];
-    assert_eq!(Record::read(&foreign), Err(RecordError::Foreign(names)));
+    assert_eq!(Record::from_metadata(&foreign), Err(RecordError::Foreign(names)));
     let newer = metadata(&[("tenureformat", "2")]);
-    assert_eq!(Record::read(&newer), Err(RecordError::Format("2".into())));
+    assert_eq!(Record::from_metadata(&newer), Err(RecordError::Format("2".into())));
     let mut older = newer;
     older.insert("tenureformat".into(), "0".into());
-    assert_eq!(Record::read(&older), Err(RecordError::Format("0".into())));
+    assert_eq!(Record::from_metadata(&older), Err(RecordError::Format("0".into())));
     for (name, value) in [
         ("tenureformat", "one"),
         ("tenureterm", "-1"),
@@ -368,30 +368,30 @@ fn refuses_what_is_not_its_own() {
         ("tenuretriggermaxattempts", "-1"),
         ("tenurelater", &"x".repeat(8192)),
     ] {
-        let mut garbled = record().write();
+        let mut garbled = record().to_metadata();
         garbled.insert(name.into(), value.into());
-        let read = Record::read(&garbled);
-        assert!(matches!(read, Err(RecordError::Garbled(_))), "{name}={value}: {read:?}");
+        let read = Record::from_metadata(&garbled);
+        assert!(matches!(read, Err(RecordError::Malformed(_))), "{name}={value}: {read:?}");
     }
-    let mut missing = record().write();
+    let mut missing = record().to_metadata();
     missing.remove("tenureterm");
-    let error = Err(RecordError::Garbled("tenureterm (missing)".into()));
-    assert_eq!(Record::read(&missing), error);
+    let error = Err(RecordError::Malformed("tenureterm (missing)".into()));
+    assert_eq!(Record::from_metadata(&missing), error);
 }
 
 proptest! {
     #[test]
-    fn any_metadata_is_judged(fields in proptest::collection::btree_map("[a-z]{0,14}", ".{0,40}", 0..8)) {
+    fn any_metadata_is_validated(fields in proptest::collection::btree_map("[a-z]{0,14}", ".{0,40}", 0..8)) {
         let fields = Metadata::from_iter(fields);
         let foreign = !fields.is_empty() && fields.get("tenureformat").is_none();
-        prop_assert_eq!(matches!(Record::read(&fields), Err(RecordError::Foreign(_))), foreign);
+        prop_assert_eq!(matches!(Record::from_metadata(&fields), Err(RecordError::Foreign(_))), foreign);
     }
 
     #[test]
     fn any_name_survives_that_settings_allow(name in ".{0,64}") {
-        let fits = is_fit(&name, 128);
+        let fits = is_allowed_text(&name, 128);
         let written = Record { leader: name, ..record() };
-        let read = Record::read(&written.write()).unwrap().unwrap();
+        let read = Record::from_metadata(&written.to_metadata()).unwrap().unwrap();
         prop_assert_eq!(read.leader == written.leader, fits);
         prop_assert_eq!(&read.leader == "unnamed", !fits);
         let others = Record { leader: String::new(), ..written };

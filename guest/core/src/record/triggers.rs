@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
 /// A trigger that has not been claimed for so long has no turn any more.
-pub(crate) const EXPIRES: Duration = Duration::from_secs(60 * 60);
+pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// So many ids are remembered beside the newest, so that a command that is repeated has no second turn.
 const MOST_EARLIER: usize = 16;
@@ -22,13 +22,13 @@ pub struct Trigger {
     pub id: String,
     /// When it was asked for, in the service's time. No two triggers have the same, and each is later than
     /// those before.
-    pub asked: Timestamp,
+    pub requested_at: Timestamp,
 }
 
 impl Trigger {
     /// Until when it may be claimed.
-    pub fn expires(&self) -> Timestamp {
-        self.asked.plus(EXPIRES)
+    pub fn expires_at(&self) -> Timestamp {
+        self.requested_at.plus(EXPIRES_AFTER)
     }
 }
 
@@ -60,29 +60,29 @@ pub enum TriggerState {
 
 /// Returns true if it was placed within the hour, on both sides of now.
 pub(crate) fn is_current(trigger: &Trigger, now: Timestamp) -> bool {
-    now.since(trigger.asked) <= EXPIRES && trigger.asked.since(now) <= EXPIRES
+    now.since(trigger.requested_at) <= EXPIRES_AFTER && trigger.requested_at.since(now) <= EXPIRES_AFTER
 }
 
 impl Triggers {
     /// Those that were asked for up to then have had their chance. What lies further ahead than a trigger
     /// counts for was not written by a candidate.
-    pub(crate) fn mark(&self, now: Timestamp) -> Option<Timestamp> {
-        let asked = self.newest.as_ref()?.slot;
-        Some(asked).filter(|asked| asked.since(now) <= EXPIRES)
+    pub(crate) fn newest_request(&self, now: Timestamp) -> Option<Timestamp> {
+        let requested_at = self.newest.as_ref()?.slot;
+        Some(requested_at).filter(|requested_at| requested_at.since(now) <= EXPIRES_AFTER)
     }
 
     /// Returns true if a trigger that waits may be claimed.
-    pub(crate) fn lets(&self, trigger: &Trigger, now: Timestamp) -> bool {
-        is_current(trigger, now) && !self.is_older(trigger, now) && !self.knows(&trigger.id)
+    pub(crate) fn may_claim(&self, trigger: &Trigger, now: Timestamp) -> bool {
+        is_current(trigger, now) && !self.is_older(trigger, now) && !self.was_claimed(&trigger.id)
     }
 
     /// Returns true if it was placed no later than the newest on record.
     pub(crate) fn is_older(&self, trigger: &Trigger, now: Timestamp) -> bool {
-        self.mark(now).is_some_and(|mark| trigger.asked <= mark)
+        self.newest_request(now).is_some_and(|newest| trigger.requested_at <= newest)
     }
 
     /// Returns true if a trigger of that id was claimed.
-    pub(crate) fn knows(&self, id: &str) -> bool {
+    pub(crate) fn was_claimed(&self, id: &str) -> bool {
         let newest = self.newest.as_ref().is_some_and(|newest| newest.id == id);
         newest || self.earlier.iter().any(|(known, _)| *known == fingerprint(id))
     }
@@ -90,8 +90,8 @@ impl Triggers {
     /// Claims a turn for one.
     pub(super) fn claim(&mut self, started: Started, term: u64) {
         self.term = term;
-        let before = self.newest.replace(started);
-        let Some(before) = before.filter(|before| !self.is_newest(&before.id)) else { return };
+        let previous = self.newest.replace(started);
+        let Some(before) = previous.filter(|before| !self.is_newest(&before.id)) else { return };
         self.earlier.push((fingerprint(&before.id), before.outcome));
         let excess = self.earlier.len().saturating_sub(MOST_EARLIER);
         self.earlier.drain(..excess);
@@ -103,25 +103,25 @@ impl Triggers {
 
     /// What became of the one with that id, once it was claimed. `leads` is the term of whoever holds the
     /// lease.
-    pub(crate) fn state(&self, id: &str, leads: Option<u64>) -> Option<TriggerState> {
-        let ended =
+    pub(crate) fn state(&self, id: &str, leader_term: Option<u64>) -> Option<TriggerState> {
+        let ended_state =
             |outcome: Option<Outcome>| outcome.map_or(TriggerState::Unknown, TriggerState::Ended);
         let Some(newest) = self.newest.as_ref().filter(|newest| newest.id == id) else {
-            let known = self.earlier.iter().find(|(known, _)| *known == fingerprint(id));
-            return known.map(|(_, outcome)| ended(*outcome));
+            let earlier = self.earlier.iter().find(|(known, _)| *known == fingerprint(id));
+            return earlier.map(|(_, outcome)| ended_state(*outcome));
         };
         Some(match (newest.delivery, newest.outcome) {
             (Delivery::AtLeastOnce { .. }, outcome) if !outcome.is_some_and(Outcome::is_final) => {
                 TriggerState::Claimed(self.term)
             }
-            (_, None) if leads == Some(self.term) => TriggerState::Claimed(self.term),
-            (_, outcome) => ended(outcome),
+            (_, None) if leader_term == Some(self.term) => TriggerState::Claimed(self.term),
+            (_, outcome) => ended_state(outcome),
         })
     }
 
     pub(super) fn parse_earlier(text: &str) -> Option<Vec<(u64, Option<Outcome>)>> {
-        let one = |word: &str| {
-            let (id, outcome) = word.split_at_checked(16)?;
+        let parse_entry = |entry: &str| {
+            let (id, outcome) = entry.split_at_checked(16)?;
             let outcome = match outcome {
                 "" => None,
                 // One of a newer version is not known here.
@@ -129,19 +129,19 @@ impl Triggers {
             };
             Some((u64::from_str_radix(id, 16).ok()?, outcome))
         };
-        let mut earlier: Vec<_> = text.split('.').map(one).collect::<Option<_>>()?;
+        let mut earlier: Vec<_> = text.split('.').map(parse_entry).collect::<Option<_>>()?;
         let excess = earlier.len().saturating_sub(MOST_EARLIER);
         earlier.drain(..excess);
         Some(earlier)
     }
 
     pub(super) fn write_earlier(&self) -> Option<String> {
-        let one = |(id, outcome): &(u64, Option<Outcome>)| {
-            let place = |outcome| Outcome::ALL.iter().position(|known| *known == outcome);
-            let outcome = outcome.and_then(place).map(|place| place.to_string());
+        let format_entry = |(id, outcome): &(u64, Option<Outcome>)| {
+            let index = |outcome| Outcome::ALL.iter().position(|known| *known == outcome);
+            let outcome = outcome.and_then(index).map(|index| index.to_string());
             format!("{id:016x}{}", outcome.unwrap_or_default())
         };
-        let words: Vec<_> = self.earlier.iter().map(one).collect();
-        (!words.is_empty()).then(|| words.join("."))
+        let entries: Vec<_> = self.earlier.iter().map(format_entry).collect();
+        (!entries.is_empty()).then(|| entries.join("."))
     }
 }

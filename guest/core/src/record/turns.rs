@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::super::service_clock::Timestamp;
 use super::super::slots::Delivery;
-use super::super::text::{LONGEST_NAME, LONGEST_REASON, is_fit, is_plain};
+use super::super::text::{LONGEST_NAME, LONGEST_REASON, is_allowed_text, is_plain};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -57,8 +57,8 @@ impl Outcome {
         }
     }
 
-    pub(super) fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.name() == word)
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.name() == text)
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The kind of a turn for this trigger, if there is one.
-    pub(crate) fn of(trigger: Option<&String>) -> Self {
+    pub(crate) fn from_trigger(trigger: Option<&String>) -> Self {
         if trigger.is_some() { Self::Trigger } else { Self::Slot }
     }
 }
@@ -111,9 +111,9 @@ pub struct End {
 impl End {
     /// As the record tells it, which has milliseconds.
     pub(super) fn in_millis(self) -> Self {
-        let whole =
+        let truncate =
             |took: Duration| took - Duration::from_nanos((took.subsec_nanos() % 1_000_000).into());
-        Self { at: self.at.to_whole_millis(), took: self.took.map(whole), ..self }
+        Self { at: self.at.to_whole_millis(), took: self.took.map(truncate), ..self }
     }
 }
 
@@ -130,7 +130,7 @@ pub struct Ended {
 
 impl Ended {
     /// Slot, end, milliseconds, outcome, and whether it ran for a trigger.
-    pub(super) fn write(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let Self { slot, triggered, end: End { outcome, at, took } } = self;
         let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
         let (slot, at) = (slot.to_rfc3339(), at.to_rfc3339());
@@ -140,11 +140,11 @@ impl Ended {
 
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('/');
-        let mut part = || parts.next();
-        let (slot, at) = (Timestamp::parse(part()?)?, Timestamp::parse(part()?)?);
-        let took = part()?.parse().ok().map(Duration::from_millis);
-        let end = End { outcome: Outcome::parse(part()?)?, at, took };
-        Some(Self { slot, triggered: part() == Some("trigger"), end })
+        let mut next_part = || parts.next();
+        let (slot, at) = (Timestamp::parse(next_part()?)?, Timestamp::parse(next_part()?)?);
+        let took = next_part()?.parse().ok().map(Duration::from_millis);
+        let end = End { outcome: Outcome::parse(next_part()?)?, at, took };
+        Some(Self { slot, triggered: next_part() == Some("trigger"), end })
     }
 }
 
@@ -161,17 +161,17 @@ pub struct FailureDetail {
 
 impl FailureDetail {
     /// Three lines.
-    pub(super) fn write(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         format!("{}\n{}\n{}", self.at.to_rfc3339(), self.candidate, self.reason)
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.splitn(3, '\n');
-        let mut line = || lines.next();
-        let (at, candidate, reason) = (Timestamp::parse(line()?)?, line()?, line()?);
-        let fits =
-            is_fit(candidate, LONGEST_NAME) && reason.len() <= LONGEST_REASON && is_plain(reason);
-        fits.then(|| Self { at, candidate: candidate.into(), reason: reason.into() })
+        let mut next_line = || lines.next();
+        let (at, candidate, reason) = (Timestamp::parse(next_line()?)?, next_line()?, next_line()?);
+        let is_valid =
+            is_allowed_text(candidate, LONGEST_NAME) && reason.len() <= LONGEST_REASON && is_plain(reason);
+        is_valid.then(|| Self { at, candidate: candidate.into(), reason: reason.into() })
     }
 }
 
@@ -185,7 +185,7 @@ pub struct MissedSlots {
 }
 
 impl MissedSlots {
-    pub(super) fn write(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         format!("{}/{}", self.slot.to_rfc3339(), self.count)
     }
 

@@ -11,8 +11,8 @@ mod tests;
 
 pub(super) use files::files;
 
-use super::{Complaint, Reader, SettingId, said, variable};
-use files::file_of;
+use super::{Complaint, SettingsReader, SettingId, non_blank, variable};
+use files::file_variable;
 use tenure_azure::account::{Account, is_account_name};
 use tenure_azure::credential::Credential;
 use tenure_azure::endpoint::Endpoint;
@@ -27,7 +27,7 @@ use tenure_base::text::cut;
 
 /// A way to be let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CredentialKind {
     ConnectionString,
     SharedKey,
     Sas,
@@ -39,15 +39,15 @@ pub enum Kind {
 }
 
 /// The order of detection, with the variable that each kind needs.
-static ORDER: [(Kind, &str); 8] = [
-    (Kind::ConnectionString, variable::CONNECTION_STRING),
-    (Kind::SharedKey, variable::KEY),
-    (Kind::Sas, variable::SAS_TOKEN),
-    (Kind::Token, variable::AUTH_TOKEN),
-    (Kind::ClientSecret, variable::CLIENT_SECRET),
-    (Kind::WorkloadIdentity, variable::FEDERATED_TOKEN_FILE),
-    (Kind::IdentityEndpoint, variable::IDENTITY_ENDPOINT),
-    (Kind::Imds, variable::ACCOUNT),
+static DETECTION_ORDER: [(CredentialKind, &str); 8] = [
+    (CredentialKind::ConnectionString, variable::CONNECTION_STRING),
+    (CredentialKind::SharedKey, variable::KEY),
+    (CredentialKind::Sas, variable::SAS_TOKEN),
+    (CredentialKind::Token, variable::AUTH_TOKEN),
+    (CredentialKind::ClientSecret, variable::CLIENT_SECRET),
+    (CredentialKind::WorkloadIdentity, variable::FEDERATED_TOKEN_FILE),
+    (CredentialKind::IdentityEndpoint, variable::IDENTITY_ENDPOINT),
+    (CredentialKind::Imds, variable::ACCOUNT),
 ];
 
 const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Access keys; UseDevelopmentStorage=true for \
@@ -55,53 +55,53 @@ const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Acc
      AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or an identity of Microsoft Entra ID";
 
 /// The account with its credential, and why that one is used.
-pub(super) struct Chosen {
+pub(super) struct ChosenAccount {
     pub account: Account,
-    pub why: String,
+    pub explanation: String,
 }
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     /// A variable without blanks around it, which nothing here has.
-    fn given(&self, name: &str) -> Option<String> {
+    fn trimmed_variable(&self, name: &str) -> Option<String> {
         self.get(name).map(|value| value.trim().into())
     }
 
-    pub(super) fn account(&mut self) -> Option<Chosen> {
-        let set: Vec<_> =
-            ORDER.into_iter().filter(|(kind, name)| self.is_set(*kind, name)).collect();
-        let Some((kind, _)) = set.first().copied() else {
+    pub(super) fn account(&mut self) -> Option<ChosenAccount> {
+        let candidates: Vec<_> =
+            DETECTION_ORDER.into_iter().filter(|(kind, name)| self.is_set(*kind, name)).collect();
+        let Some((kind, _)) = candidates.first().copied() else {
             let problem = "no storage account is given";
             self.complain(variable::CONNECTION_STRING, problem, NO_ACCOUNT);
             return None;
         };
         let account = match kind {
-            Kind::ConnectionString => self.by_connection_string(),
+            CredentialKind::ConnectionString => self.by_connection_string(),
             _ => self.named_account(kind),
         }?;
-        if kind != Kind::Sas {
-            self.agree_with_sas(&account);
+        if kind != CredentialKind::Sas {
+            self.check_sas_account(&account);
         }
         if let Credential::Sas(sas) = account.credential()
             && !sas.permits(b'w')
             && self.options.observe != Some(true)
         {
             let setting = match kind {
-                Kind::ConnectionString => variable::CONNECTION_STRING,
+                CredentialKind::ConnectionString => variable::CONNECTION_STRING,
                 _ => variable::SAS_TOKEN,
             };
             let advice =
                 "an election leases its blob and writes its record: make a SAS with sp=rcw";
             self.complain(setting, "the SAS does not permit writing (w)", advice);
         }
-        let why = explanation(&set, &account);
-        Some(Chosen { account, why })
+        let explanation = explanation(&candidates, &account);
+        Some(ChosenAccount { account, explanation })
     }
 
     /// Returns true if the environment has a credential of that kind, which `name` shows.
-    fn is_set(&self, kind: Kind, name: &str) -> bool {
-        self.given(name).is_some()
-            || file_of(name).is_some_and(|file| self.given(file).is_some())
-            || (kind == Kind::Imds && self.given(variable::SERVICE_ENDPOINT).is_some())
+    fn is_set(&self, kind: CredentialKind, name: &str) -> bool {
+        self.trimmed_variable(name).is_some()
+            || file_variable(name).is_some_and(|file| self.trimmed_variable(file).is_some())
+            || (kind == CredentialKind::Imds && self.trimmed_variable(variable::SERVICE_ENDPOINT).is_some())
     }
 
     fn by_connection_string(&mut self) -> Option<Account> {
@@ -111,10 +111,10 @@ impl Reader<'_> {
         match Account::from_connection_string(text.reveal()) {
             Ok(account) => {
                 let by_key = matches!(account.credential(), Credential::SharedKey(..));
-                let name = account.endpoint().named_account();
+                let name = account.endpoint().account_in_url();
                 let name = name.or_else(|| by_key.then(|| account.name().into()));
-                self.agree(variable::CONNECTION_STRING, name);
-                self.agree_on_endpoint(variable::CONNECTION_STRING, account.origin());
+                self.check_account_matches(variable::CONNECTION_STRING, name);
+                self.check_endpoint_matches(variable::CONNECTION_STRING, account.origin());
                 Some(account)
             }
             Err(problems) => self.complain_all(variable::CONNECTION_STRING, problems),
@@ -122,10 +122,10 @@ impl Reader<'_> {
     }
 
     /// An account by its name or its endpoint, with a credential of its own.
-    fn named_account(&mut self, kind: Kind) -> Option<Account> {
+    fn named_account(&mut self, kind: CredentialKind) -> Option<Account> {
         // A SAS can come with its address, as the portal shows it.
         let (sas, address) = match kind {
-            Kind::Sas => self.sas(),
+            CredentialKind::Sas => self.sas(),
             _ => (None, None),
         };
         let (setting, endpoint) = match address {
@@ -133,41 +133,41 @@ impl Reader<'_> {
             None => (variable::SERVICE_ENDPOINT, self.endpoint()),
         };
         let credential = match kind {
-            Kind::Sas => sas.map(Credential::Sas),
-            Kind::SharedKey => self.key().map(Credential::SharedKey),
-            Kind::Token => self.token().map(Credential::Token),
+            CredentialKind::Sas => sas.map(Credential::Sas),
+            CredentialKind::SharedKey => self.key().map(Credential::SharedKey),
+            CredentialKind::Token => self.token().map(Credential::Token),
             _ => self.identity(kind, endpoint.as_ref()).map(Credential::Identity),
         };
-        let name = self.given(variable::ACCOUNT);
+        let name = self.trimmed_variable(variable::ACCOUNT);
         let (endpoint, credential) = (endpoint?, credential?);
-        let by_key = matches!(credential, Credential::SharedKey(..));
-        if by_key && name.is_none() && endpoint.named_account().is_none() {
+        let uses_key = matches!(credential, Credential::SharedKey(..));
+        if uses_key && name.is_none() && endpoint.account_in_url().is_none() {
             // It is signed, and must not be guessed from a domain of one's own.
             return self.missing(variable::ACCOUNT);
         }
-        self.agree(setting, endpoint.named_account());
-        match Account::at(name.as_deref(), endpoint, credential) {
+        self.check_account_matches(setting, endpoint.account_in_url());
+        match Account::new(name.as_deref(), endpoint, credential) {
             Ok(account) => Some(account),
             Err(problems) => self.complain_all(setting, problems),
         }
     }
 
     fn endpoint(&mut self) -> Option<Endpoint> {
-        let name = self.given(variable::ACCOUNT);
-        let given = self.given(variable::SERVICE_ENDPOINT);
-        if let Some(name) = name.as_deref().filter(|name| given.is_none() && !is_account_name(name))
+        let name = self.trimmed_variable(variable::ACCOUNT);
+        let explicit_url = self.trimmed_variable(variable::SERVICE_ENDPOINT);
+        if let Some(name) = name.as_deref().filter(|name| explicit_url.is_none() && !is_account_name(name))
         {
             let problem = " is not an account's name: 3 to 24 lower-case letters and digits";
             let advice = "the portal shows it as the page's title";
             self.complain_of(variable::ACCOUNT, name, problem, advice);
             return None;
         }
-        let url = match (given, name) {
+        let url = match (explicit_url, name) {
             (Some(url), _) => url,
             (None, Some(name)) => format!("https://{name}.blob.core.windows.net"),
             (None, None) => return self.missing(variable::ACCOUNT),
         };
-        let endpoint = Endpoint::of_account(&url).and_then(|endpoint| {
+        let endpoint = Endpoint::parse_account(&url).and_then(|endpoint| {
             match endpoint.prefix.is_empty() && endpoint.is_path_style() {
                 true => Err("names no account"),
                 false => Ok(endpoint),
@@ -213,34 +213,34 @@ impl Reader<'_> {
     fn sas_address(&mut self, address: &str) -> Option<Endpoint> {
         const ADVICE: &str =
             "take the SAS token alone, or the address of the election's container or blob";
-        let whole = match Endpoint::parse(address) {
+        let full_endpoint = match Endpoint::parse(address) {
             Ok(endpoint) => endpoint,
             Err(reason) => {
                 self.complain(variable::SAS_TOKEN, format!("its address {reason}"), ADVICE);
                 return None;
             }
         };
-        let segments = whole.segments();
-        let election = said(&self.options.election).unwrap_or_default();
+        let segments = full_endpoint.segments();
+        let election = non_blank(&self.options.election).unwrap_or_default();
         let election = election.trim();
-        let is_of_election = |rest: &[&str]| {
-            let place = percent::decode_text(&rest.join("/"));
-            election == place || election.strip_prefix(&place).is_some_and(|e| e.starts_with('/'))
+        let is_election_path = |rest: &[&str]| {
+            let path = percent::decode_text(&rest.join("/"));
+            election == path || election.strip_prefix(&path).is_some_and(|e| e.starts_with('/'))
         };
         // Path style, where the host does not name the account; a container may have the account's name.
-        let named = self.given(variable::ACCOUNT);
-        let own = match whole.named_account() {
-            Some(_) => whole.is_path_style(),
-            None => segments.first().copied() == named.as_deref() && !is_of_election(&segments),
+        let account_name = self.trimmed_variable(variable::ACCOUNT);
+        let has_account_segment = match full_endpoint.account_in_url() {
+            Some(_) => full_endpoint.is_path_style(),
+            None => segments.first().copied() == account_name.as_deref() && !is_election_path(&segments),
         };
-        let (prefix, rest) = segments.split_at(usize::from(own).min(segments.len()));
-        if !rest.is_empty() && !is_of_election(rest) {
+        let (prefix, rest) = segments.split_at(usize::from(has_account_segment).min(segments.len()));
+        if !rest.is_empty() && !is_election_path(rest) {
             let problem = "the SAS is not for the election's container or blob";
             self.complain(variable::SAS_TOKEN, problem, ADVICE);
         }
         let prefix = prefix.iter().map(|segment| format!("/{segment}")).collect();
-        self.agree_on_endpoint(variable::SAS_TOKEN, &whole.origin);
-        Some(Endpoint { origin: whole.origin.clone(), prefix })
+        self.check_endpoint_matches(variable::SAS_TOKEN, &full_endpoint.origin);
+        Some(Endpoint { origin: full_endpoint.origin.clone(), prefix })
     }
 
     fn token(&mut self) -> Option<Secret> {
@@ -259,7 +259,7 @@ impl Reader<'_> {
 
     fn complain_all<T>(&mut self, setting: &'static str, problems: Vec<Problem>) -> Option<T> {
         let complaints = problems.into_iter().map(|Problem { problem, advice }| Complaint {
-            setting: SettingId::of(setting),
+            setting: SettingId::new(setting),
             problem,
             advice,
         });
@@ -274,17 +274,17 @@ impl Reader<'_> {
     }
 
     fn note_missing(&mut self, name: &'static str) {
-        let settings = [Some(name), file_of(name)];
-        let said = self.complaints.iter().any(|c| settings.contains(&Some(c.setting.variable())));
-        if !said {
+        let settings = [Some(name), file_variable(name)];
+        let is_reported = self.complaints.iter().any(|c| settings.contains(&Some(c.setting.variable())));
+        if !is_reported {
             let advice = "set it, or unset the other variables of this credential";
             self.complain(name, "is not set, and the credential needs it", advice);
         }
     }
 
     /// Two variables must not mean two addresses: a private endpoint is set with intent.
-    fn agree_on_endpoint(&mut self, setting: &'static str, origin: &str) {
-        let Some(url) = self.given(variable::SERVICE_ENDPOINT) else { return };
+    fn check_endpoint_matches(&mut self, setting: &'static str, origin: &str) {
+        let Some(url) = self.trimmed_variable(variable::SERVICE_ENDPOINT) else { return };
         if Endpoint::parse(&url).is_ok_and(|endpoint| endpoint.origin != origin) {
             let problem = format!("is not the address in {setting}");
             self.complain(variable::SERVICE_ENDPOINT, problem, "leave one of the two out");
@@ -292,12 +292,12 @@ impl Reader<'_> {
     }
 
     /// A SAS that is not used must not be for another account: one of the two is a mistake.
-    fn agree_with_sas(&mut self, account: &Account) {
-        let file = || self.environment.file(&self.given(variable::SAS_TOKEN_FILE)?).ok();
-        let given = self.given(variable::SAS_TOKEN).map(Secret::from).or_else(file);
-        let address = given.as_ref().and_then(|sas| sas.reveal().split_once('?'));
+    fn check_sas_account(&mut self, account: &Account) {
+        let file = || self.environment.file(&self.trimmed_variable(variable::SAS_TOKEN_FILE)?).ok();
+        let sas_token = self.trimmed_variable(variable::SAS_TOKEN).map(Secret::from).or_else(file);
+        let address = sas_token.as_ref().and_then(|sas| sas.reveal().split_once('?'));
         let endpoint = address.and_then(|(address, _)| Endpoint::parse(address.trim()).ok());
-        let other = endpoint.and_then(|endpoint| endpoint.named_account());
+        let other = endpoint.and_then(|endpoint| endpoint.account_in_url());
         if other.is_some_and(|other| other != account.name()) {
             let problem = "is not for the account of the credential that is used";
             self.complain(variable::SAS_TOKEN, problem, "leave one of the two out");
@@ -305,38 +305,38 @@ impl Reader<'_> {
     }
 
     /// Two variables must not mean two accounts.
-    fn agree(&mut self, setting: &'static str, account: Option<String>) {
-        if let (Some(name), Some(account)) = (self.given(variable::ACCOUNT), account)
+    fn check_account_matches(&mut self, setting: &'static str, account: Option<String>) {
+        if let (Some(name), Some(account)) = (self.trimmed_variable(variable::ACCOUNT), account)
             && name.trim() != account
         {
             let problem =
-                format!("is not the account in {}", self.called(setting, variable::ACCOUNT));
+                format!("is not the account in {}", self.setting_name(setting, variable::ACCOUNT));
             self.complain(variable::ACCOUNT, problem, "leave one of the two out");
         }
     }
 }
 
 /// Names the credential that is used, and those of `set` that it takes precedence over.
-fn explanation(set: &[(Kind, &'static str)], account: &Account) -> String {
-    let Some(((kind, _), others)) = set.split_first() else { return String::new() };
-    let what = match (kind, account.credential()) {
-        (Kind::ConnectionString, Credential::Sas(_)) => "the SAS in the connection string",
-        (Kind::ConnectionString, _) => "the key in the connection string",
-        (Kind::SharedKey, _) => "the account's key",
-        (Kind::Sas, _) => "the SAS",
-        (Kind::Token, _) => "the token in AZURE_STORAGE_AUTH_TOKEN, which is not renewed",
-        (Kind::ClientSecret, _) => "the secret of an application",
-        (Kind::WorkloadIdentity, _) => "the workload identity",
-        (Kind::IdentityEndpoint, _) => "the managed identity of this app (IDENTITY_ENDPOINT)",
-        (Kind::Imds, _) => "the managed identity of this machine (IMDS)",
+fn explanation(set: &[(CredentialKind, &'static str)], account: &Account) -> String {
+    let Some(((kind, _), unused)) = set.split_first() else { return String::new() };
+    let description = match (kind, account.credential()) {
+        (CredentialKind::ConnectionString, Credential::Sas(_)) => "the SAS in the connection string",
+        (CredentialKind::ConnectionString, _) => "the key in the connection string",
+        (CredentialKind::SharedKey, _) => "the account's key",
+        (CredentialKind::Sas, _) => "the SAS",
+        (CredentialKind::Token, _) => "the token in AZURE_STORAGE_AUTH_TOKEN, which is not renewed",
+        (CredentialKind::ClientSecret, _) => "the secret of an application",
+        (CredentialKind::WorkloadIdentity, _) => "the workload identity",
+        (CredentialKind::IdentityEndpoint, _) => "the managed identity of this app (IDENTITY_ENDPOINT)",
+        (CredentialKind::Imds, _) => "the managed identity of this machine (IMDS)",
     };
-    let others = others.iter().filter(|(other, _)| *other != Kind::Imds);
-    let others: Vec<_> = others.map(|(_, variable)| *variable).collect();
-    let why = match others.as_slice() {
+    let unused = unused.iter().filter(|(other, _)| *other != CredentialKind::Imds);
+    let unused_variables: Vec<_> = unused.map(|(_, variable)| *variable).collect();
+    let precedence = match unused_variables.as_slice() {
         [] => String::new(),
         others => {
             format!("; it takes precedence over {}, which is not used", others.join(", "))
         }
     };
-    format!("{what}{why}")
+    format!("{description}{precedence}")
 }

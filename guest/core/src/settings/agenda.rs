@@ -5,10 +5,10 @@ use core::time::Duration;
 use super::super::agenda::{Agenda, Missed};
 use super::super::limits;
 use super::super::options::Retries;
-use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_OF, Zone};
+use super::super::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone};
 use super::super::text::LONGEST_CRON;
 use super::super::timings::Timings;
-use super::{Reader, is_quoted, said, shown, variable};
+use super::{SettingsReader, is_quoted, non_blank, redact, variable};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -16,7 +16,7 @@ use tenure_base::prelude::*;
 /// A slot that nobody could claim for so long was missed; two leases where they are longer.
 const TOLERANCE: Duration = Duration::from_secs(60);
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     pub(super) fn agenda(
         &mut self,
         election: Option<&BlobName>,
@@ -36,15 +36,15 @@ impl Reader<'_> {
             delivery: self.delivery(),
             missed: self.missed(),
             tolerance: TOLERANCE.max(2 * lease),
-            delay: election.map_or(Duration::ZERO, |e| Agenda::delay(&e.to_string(), jitter)),
+            delay: election.map_or(Duration::ZERO, |e| Agenda::jittered_delay(&e.to_string(), jitter)),
         }
     }
 
     pub(super) fn schedule(&mut self) -> Option<Schedule> {
         let every = self.every();
         let cron = self.cron();
-        if self.options.every.is_some() && said(&self.options.cron).is_some() {
-            let problem = format!("excludes {}", self.called(variable::EVERY, variable::CRON));
+        if self.options.every.is_some() && non_blank(&self.options.cron).is_some() {
+            let problem = format!("excludes {}", self.setting_name(variable::EVERY, variable::CRON));
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
         let on_trigger = self.options.on_trigger == Some(true);
@@ -55,17 +55,17 @@ impl Reader<'_> {
     fn refuse_timers(&mut self) {
         const SETTING: &str = variable::WHILE_LEADING;
         let options = &self.options;
-        let of_timers = [
+        let timer_settings = [
             (variable::EVERY, options.every.is_some()),
-            (variable::CRON, said(&options.cron).is_some()),
+            (variable::CRON, non_blank(&options.cron).is_some()),
             (variable::JITTER, options.jitter.is_some()),
             (variable::MISSED, options.missed.is_some()),
             (variable::DELIVERY, options.retries.is_some()),
             (variable::MAX_ATTEMPTS, options.max_attempts.is_some()),
             (variable::TURN_TIMEOUT, options.turn_timeout.is_some()),
         ];
-        for (setting, _) in of_timers.into_iter().filter(|(_, is_set)| *is_set) {
-            let problem = format!("needs a timer, and {} has none", self.called(SETTING, setting));
+        for (setting, _) in timer_settings.into_iter().filter(|(_, is_set)| *is_set) {
+            let problem = format!("needs a timer, and {} has none", self.setting_name(SETTING, setting));
             self.complain(setting, problem, "leave out one of the two");
         }
         if self.one_shot {
@@ -82,7 +82,7 @@ impl Reader<'_> {
 
     fn cron(&mut self) -> Option<Schedule> {
         let zone = self.zone();
-        let text = said(&self.options.cron)?;
+        let text = non_blank(&self.options.cron)?;
         if text.len() > LONGEST_CRON {
             let problem = format!("has {} bytes, more than {LONGEST_CRON}", text.len());
             self.complain(variable::CRON, problem, "use ranges and steps; it is kept in the blob");
@@ -90,21 +90,21 @@ impl Reader<'_> {
         }
         // Manifests and files of variables hand quotation marks on.
         if is_quoted(text) {
-            let inside = shown(text.trim().trim_matches(['"', '\'']));
+            let inside = redact(text.trim().trim_matches(['"', '\'']));
             self.complain_of_quotes(variable::CRON, format!("write the fields alone: {inside}"));
             return None;
         }
         match Cron::parse(text) {
             Ok(cron) => Some(Schedule::Cron(Box::new(cron), zone?)),
             Err(errors) => {
-                let whole = shown(text);
+                let shown_text = redact(text);
                 for CronError { position, piece, problem, expected } in errors {
                     // A piece of a secret is one too.
-                    let piece = match piece.is_empty() || whole != text {
+                    let piece = match piece.is_empty() || shown_text != text {
                         true => String::new(),
                         false => format!("\"{piece}\": "),
                     };
-                    let problem = format!("\"{whole}\", at character {position}: {piece}{problem}");
+                    let problem = format!("\"{shown_text}\", at character {position}: {piece}{problem}");
                     self.complain(variable::CRON, problem, &format!("expected: {expected}"));
                 }
                 None
@@ -113,16 +113,16 @@ impl Reader<'_> {
     }
 
     fn zone(&mut self) -> Option<Zone> {
-        let Some(name) = said(&self.options.time_zone) else { return Some(Zone::UTC) };
+        let Some(name) = non_blank(&self.options.time_zone) else { return Some(Zone::UTC) };
         let name = name.trim();
-        if said(&self.options.cron).is_none() {
-            let cron = self.called(variable::CRON, variable::TIME_ZONE);
+        if non_blank(&self.options.cron).is_none() {
+            let cron = self.setting_name(variable::CRON, variable::TIME_ZONE);
             let problem = format!("is set without {cron}");
             self.complain(variable::TIME_ZONE, problem, "leave it out; intervals have no zone");
         }
-        let zone = Zone::named(name);
+        let zone = Zone::from_name(name);
         if zone.is_none() {
-            let problem = format!(" is not a time zone of IANA's {ZONES_OF}");
+            let problem = format!(" is not a time zone of IANA's {ZONES_RELEASE}");
             let advice = "write it like Europe/Berlin, or UTC";
             self.complain_of(variable::TIME_ZONE, name, &problem, advice);
         }
@@ -138,7 +138,7 @@ impl Reader<'_> {
         if jitter.is_zero() {
             return jitter;
         }
-        let shortest = schedule.and_then(Schedule::shortest);
+        let shortest = schedule.and_then(Schedule::shortest_interval);
         if let Some(shortest) = shortest.filter(|shortest| *shortest <= jitter) {
             let [jitter, shortest] = [jitter, shortest].map(format_duration);
             let problem =
@@ -154,9 +154,9 @@ impl Reader<'_> {
             let max_attempts = attempts.unwrap_or(limits::DEFAULT_MAX_ATTEMPTS);
             return Delivery::AtLeastOnce { max_attempts };
         }
-        if attempts.is_some() && !self.is_complained_of(&[variable::DELIVERY]) {
+        if attempts.is_some() && !self.has_complaint(&[variable::DELIVERY]) {
             let problem = "is set, but each slot is tried once";
-            let delivery = self.called(variable::DELIVERY, variable::MAX_ATTEMPTS);
+            let delivery = self.setting_name(variable::DELIVERY, variable::MAX_ATTEMPTS);
             let advice = format!("leave it out, or set {delivery} to at-least-once");
             self.complain(variable::MAX_ATTEMPTS, problem, &advice);
         }

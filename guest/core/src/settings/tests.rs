@@ -23,7 +23,7 @@ fn an_election_and_an_account_are_enough() {
 }
 
 #[test]
-fn tells_every_complaint_at_once() {
+fn all_complaints_are_reported_at_once() {
     let complaints = read(&[
         (variable::ELECTION, "L/"),
         (variable::NAME, &"n".repeat(129)),
@@ -64,8 +64,8 @@ fn tells_every_complaint_at_once() {
 }
 
 #[test]
-fn the_failure_policy_is_judged_at_its_bounds() {
-    let judged = |name, value| {
+fn failure_policy_is_validated_at_its_bounds() {
+    let read_policy = |name, value| {
         read(&[(variable::ELECTION, "leases/leader"), AZURITE, (name, value)])
             .map(|settings| settings.failure_policy)
             .map_err(|complaints| {
@@ -77,18 +77,18 @@ fn the_failure_policy_is_judged_at_its_bounds() {
         (variable::COOL_DOWN, ["1s", "1h"], ["999ms", "3601s", "often"]),
         (variable::MAX_FAILURES, ["0", "1000"], ["1001", "three", "1.5"]),
     ] {
-        assert!(good.iter().all(|value| judged(name, value).is_ok()), "{name}");
+        assert!(good.iter().all(|value| read_policy(name, value).is_ok()), "{name}");
         for value in bad {
-            assert_eq!(judged(name, value), Err(vec![name]), "{value}");
+            assert_eq!(read_policy(name, value), Err(vec![name]), "{value}");
         }
     }
-    let strict = judged(variable::TURN_TIMEOUT, "90s").unwrap();
+    let strict = read_policy(variable::TURN_TIMEOUT, "90s").unwrap();
     assert_eq!(strict.turn_timeout, Some(Duration::from_secs(90)));
-    assert_eq!(judged(variable::MAX_FAILURES, "0").unwrap().max_failures, 0);
-    assert_eq!(judged(variable::COOL_DOWN, "5s").unwrap().cool_down, Duration::from_secs(5));
+    assert_eq!(read_policy(variable::MAX_FAILURES, "0").unwrap().max_failures, 0);
+    assert_eq!(read_policy(variable::COOL_DOWN, "5s").unwrap().cool_down, Duration::from_secs(5));
 }
 
-fn judged(pairs: &[(&str, &str)]) -> Result<Agenda, Vec<(&'static str, String)>> {
+fn read_agenda(pairs: &[(&str, &str)]) -> Result<Agenda, Vec<(&'static str, String)>> {
     let needed = [(variable::ELECTION, "leases/leader"), AZURITE];
     read(&[&needed, pairs].concat()).map(|settings| settings.agenda).map_err(|complaints| {
         complaints.into_iter().map(|c| (c.setting.variable(), c.problem)).collect()
@@ -97,7 +97,7 @@ fn judged(pairs: &[(&str, &str)]) -> Result<Agenda, Vec<(&'static str, String)>>
 
 #[test]
 fn the_agenda_is_read() {
-    let agenda = judged(&[
+    let agenda = read_agenda(&[
         (variable::CRON, "0 9 * * MON-FRI"),
         (variable::TIME_ZONE, "europe/berlin"),
         (variable::DELIVERY, "at-least-once"),
@@ -107,23 +107,23 @@ fn the_agenda_is_read() {
         (variable::LEASE, "60s"),
     ])
     .unwrap();
-    let words = "cron 0 9 * * MON-FRI Europe/Berlin";
-    assert_eq!(agenda.description().as_deref(), Some(words));
+    let description = "cron 0 9 * * MON-FRI Europe/Berlin";
+    assert_eq!(agenda.description().as_deref(), Some(description));
     assert_eq!(agenda.delivery, Delivery::AtLeastOnce { max_attempts: 7 });
     assert_eq!(agenda.missed, Missed::All(12));
-    assert_eq!(agenda.delay, Agenda::delay("leases/leader", Duration::from_secs(300)));
+    assert_eq!(agenda.delay, Agenda::jittered_delay("leases/leader", Duration::from_secs(300)));
     assert_eq!(agenda.tolerance, Duration::from_secs(120));
-    let agenda = judged(&[(variable::EVERY, "5s")]).unwrap();
+    let agenda = read_agenda(&[(variable::EVERY, "5s")]).unwrap();
     assert_eq!((agenda.delivery, agenda.missed), (Delivery::AtMostOnce, Missed::Once));
     assert_eq!((agenda.delay, agenda.tolerance), (Duration::ZERO, Duration::from_secs(60)));
-    let skips = judged(&[(variable::EVERY, "5s"), (variable::MISSED, "skip")]).unwrap();
+    let skips = read_agenda(&[(variable::EVERY, "5s"), (variable::MISSED, "skip")]).unwrap();
     assert_eq!(skips.missed, Missed::Skip);
 }
 
 #[test]
 fn a_secret_in_the_place_of_a_cron_expression_is_not_shown() {
     let secret = "DefaultEndpointsProtocol=https; AccountName=acc; AccountKey=c2VjcmV0; a; b";
-    let complaints = judged(&[(variable::CRON, secret)]).unwrap_err();
+    let complaints = read_agenda(&[(variable::CRON, secret)]).unwrap_err();
     assert!(complaints.len() > 2 && !format!("{complaints:?}").contains("c2Vj"), "{complaints:?}");
 }
 
@@ -164,14 +164,14 @@ fn an_agenda_that_cannot_be_followed_is_complained_about() {
             "1m 1s is not less than 1m",
         ),
     ] {
-        let complaints = judged(pairs).unwrap_err();
+        let complaints = read_agenda(pairs).unwrap_err();
         let found = complaints.iter().any(|(s, p)| *s == setting && p.contains(problem));
         assert!(found, "{pairs:?}: {complaints:?}");
     }
 }
 
 #[test]
-fn nothing_set_names_what_is_needed() {
+fn empty_settings_name_the_required_ones() {
     let complaints = read(&[]).unwrap_err();
     let settings: Vec<_> = complaints.iter().map(|c| c.setting.variable()).collect();
     assert_eq!(settings, [variable::ELECTION, variable::CONNECTION_STRING]);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::super::failover::Failover;
 use super::super::limits;
 use super::super::timings::{BACK_OFF, Timings};
-use super::{ONE_SHOT_LEASE, Reader, variable};
+use super::{ONE_SHOT_LEASE, SettingsReader, variable};
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
@@ -19,11 +19,11 @@ const PERIODS: [&str; 6] = [
     variable::FAILOVER,
 ];
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     /// Judges every rule, and complains of all that are broken. None if there are complaints about periods.
     pub(super) fn timings(&mut self) -> Option<Timings> {
         // A period that could not be read may be the one that does not fit to others.
-        let incomplete = self.is_complained_of(&PERIODS);
+        let incomplete = self.has_complaint(&PERIODS);
         if self.options.failover.is_some() && self.one_shot {
             let problem = "an invocation that is one whole turn cannot use failover";
             let advice = "leave it out, or let a host call the component in steps";
@@ -67,9 +67,9 @@ impl Reader<'_> {
             && limits::LEASE.contains(&lease)
             && !incomplete
         {
-            self.fits(&timings);
+            self.check_renewal_fits(&timings);
         }
-        (!self.is_complained_of(&PERIODS)).then_some(timings)
+        (!self.has_complaint(&PERIODS)).then_some(timings)
     }
 
     fn lease(&mut self, failover: Option<Duration>) -> Duration {
@@ -99,26 +99,26 @@ impl Reader<'_> {
         least: Duration,
         advice: &str,
     ) -> bool {
-        let is_long = period >= least;
-        if !is_long {
+        let is_long_enough = period >= least;
+        if !is_long_enough {
             let (period, least) = (format_duration(period), format_duration(least));
             self.complain(setting, format!("{period} is shorter than {least}"), advice);
         }
-        is_long
+        is_long_enough
     }
 
     /// Complains if a renewal and two attempts at it do not fit into the time for which a leader may act.
-    fn fits(&mut self, timings: &Timings) {
+    fn check_renewal_fits(&mut self, timings: &Timings) {
         let Timings { lease, margin, renew, request_timeout, .. } = *timings;
         let attempt = request_timeout + BACK_OFF;
         if renew + 2 * attempt + margin <= lease {
             return;
         }
-        let most = lease.saturating_sub(2 * attempt + margin);
-        let advice = if most < limits::LEAST_RENEW {
+        let longest_renewal = lease.saturating_sub(2 * attempt + margin);
+        let advice = if longest_renewal < limits::LEAST_RENEW {
             "choose a longer lease, a shorter margin or a shorter request time-out".into()
         } else {
-            let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+            let most = u64::try_from(longest_renewal.as_millis()).unwrap_or(u64::MAX);
             format!(
                 "renew every {} or less, or choose a longer lease, a shorter margin or a shorter request time-out",
                 format_duration(Duration::from_millis(most))
@@ -136,7 +136,7 @@ impl Reader<'_> {
              {} and a margin of {}",
             format_duration(renew),
             format_duration(attempt),
-            format_duration(timings.by_lease()),
+            format_duration(timings.lease_validity()),
             format_duration(lease),
             format_duration(margin),
         );
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
 
     /// Returns the periods, or the complaints about them.
-    fn judged(options: &Options) -> Result<Timings, Vec<(&'static str, String)>> {
-        let mut reader = Reader::new(options, &|_: &str| None, false);
+    fn read_timings(options: &Options) -> Result<Timings, Vec<(&'static str, String)>> {
+        let mut reader = SettingsReader::new(options, &|_: &str| None, false);
         let timings = reader.timings();
         let complaints = reader.complaints.into_iter().map(|c| (c.setting.variable(), c.advice));
         timings.ok_or_else(|| complaints.collect())
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_protocol() {
-        let timings = judged(&Options::default()).unwrap();
+        let timings = read_timings(&Options::default()).unwrap();
         let expected = Timings {
             lease: Duration::from_secs(15),
             margin: Duration::from_secs(3),
@@ -176,10 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_follows_from_the_lease() {
+    fn unset_periods_follow_from_the_lease() {
         for lease in 15..=60 {
             let timings = Options { lease: seconds(f64::from(lease)), ..Options::default() };
-            let timings = judged(&timings).unwrap();
+            let timings = read_timings(&timings).unwrap();
             assert_eq!(timings.margin, Duration::from_secs(3).max(timings.lease / 5));
             assert_eq!(timings.renew, timings.lease * 4 / 15);
         }
@@ -205,8 +205,8 @@ mod tests {
             (Options { failover: seconds(0.9), ..none() }, variable::FAILOVER),
             (Options { failover: seconds(10.1), ..none() }, variable::FAILOVER),
         ] {
-            let breaches = judged(&wanted).unwrap_err();
-            assert!(breaches.iter().any(|(of, _)| *of == setting), "{wanted:?}: {breaches:?}");
+            let breaches = read_timings(&wanted).unwrap_err();
+            assert!(breaches.iter().any(|(name, _)| *name == setting), "{wanted:?}: {breaches:?}");
         }
         let all = Options {
             lease: seconds(70.0),
@@ -217,20 +217,20 @@ mod tests {
             failover: seconds(0.0),
             ..none()
         };
-        assert_eq!(judged(&all).unwrap_err().len(), 6);
+        assert_eq!(read_timings(&all).unwrap_err().len(), 6);
     }
 
     #[test]
     fn the_advice_can_be_followed() {
         let wanted = Options { renew: seconds(20.0), ..Options::default() };
-        let (_, advice) = judged(&wanted).unwrap_err().remove(0);
+        let (_, advice) = read_timings(&wanted).unwrap_err().remove(0);
         assert!(advice.starts_with("renew every 5s or less"), "{advice}");
-        assert!(judged(&Options { renew: seconds(5.0), ..Options::default() }).is_ok());
+        assert!(read_timings(&Options { renew: seconds(5.0), ..Options::default() }).is_ok());
     }
 
     #[test]
     fn with_failover_the_lease_is_long_unless_it_is_set() {
-        let with = judged(&Options { failover: seconds(3.0), ..Options::default() }).unwrap();
+        let with = read_timings(&Options { failover: seconds(3.0), ..Options::default() }).unwrap();
         assert_eq!((with.lease, with.renew), (Duration::from_secs(60), Duration::from_secs(16)));
     }
 }

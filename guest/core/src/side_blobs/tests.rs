@@ -1,7 +1,7 @@
 use super::*;
 use crate::chance::Chance;
 use chrono::DateTime;
-use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::credential::{Credential, AuthSource};
 use tenure_azure::endpoint::Endpoint;
 use tenure_azure::identity::{IMDS, Identity};
 use tenure_azure::metadata::Metadata;
@@ -21,12 +21,12 @@ fn settings() -> Settings {
 }
 
 fn read() -> Operation {
-    Operation::ReadContent { unless: Some(ETag("\"1\"".into())) }
+    Operation::ReadContent { if_none_match: Some(ETag("\"1\"".into())) }
 }
 
 fn write() -> Operation {
     let metadata = Metadata::default();
-    Operation::WriteContent { over: Over::Nothing, content: "a".into(), metadata }
+    Operation::WriteContent { condition: WriteCondition::IfAbsent, content: "a".into(), metadata }
 }
 
 fn delete() -> Operation {
@@ -44,8 +44,8 @@ fn answer(
     body: &str,
 ) -> Result<SideAnswer, ProblemClass> {
     let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-    let answer = Answer::read(operation, status, &headers.collect::<Vec<_>>());
-    judged(operation, &answer, body.into(), &settings()).map_err(|problem| problem.class)
+    let answer = Answer::from_parts(operation, status, &headers.collect::<Vec<_>>());
+    side_answer(operation, &answer, body.into(), &settings()).map_err(|problem| problem.class)
 }
 
 fn code(code: &str) -> [(&str, &str); 1] {
@@ -53,7 +53,7 @@ fn code(code: &str) -> [(&str, &str); 1] {
 }
 
 #[test]
-fn an_answer_comes_to_what_a_host_can_go_by() {
+fn answers_map_to_side_answers() {
     let tag = || ETag("\"2\"".into());
     let read_of =
         |length| [("etag", "\"2\""), ("x-ms-lease-state", "available"), ("content-length", length)];
@@ -78,7 +78,7 @@ fn an_answer_comes_to_what_a_host_can_go_by() {
 fn a_page_of_a_list_is_whole_or_none() {
     let page = |status, headers: &[(&str, &str)], body: &str| {
         let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        let answer = Answer::read(&list(), status, &headers.collect::<Vec<_>>());
+        let answer = Answer::from_parts(&list(), status, &headers.collect::<Vec<_>>());
         let answer = answer.with_page(body.as_bytes());
         super::page(&list(), &answer, &settings()).map_err(|problem| problem.class)
     };
@@ -92,7 +92,7 @@ fn a_page_of_a_list_is_whole_or_none() {
 }
 
 #[test]
-fn what_may_have_been_done_is_told_from_what_was_not() {
+fn uncertain_writes_differ_from_rejected_writes() {
     for operation in [read(), write(), delete()] {
         for (status, why, class) in [
             (403, "AuthorizationPermissionMismatch", ProblemClass::Refused),
@@ -121,10 +121,10 @@ fn a_part_of_an_answer_is_none() {
 
 #[test]
 fn a_blob_beside_has_a_name_that_blobs_can_have() {
-    let plan = beside(settings(), "plan").unwrap();
+    let plan = side_blob_settings(settings(), "plan").unwrap();
     assert_eq!(plan.election.to_string(), "leases/jobs.plan");
-    assert_eq!(beside_prefix(&settings().election), "jobs.");
-    let problem = beside(settings(), "a/..").unwrap_err();
+    assert_eq!(side_blob_prefix(&settings().election), "jobs.");
+    let problem = side_blob_settings(settings(), "a/..").unwrap_err();
     assert_eq!(problem.class, ProblemClass::Configuration);
     assert!(
         problem.detail.starts_with("no blob can be named leases/jobs.a/..: "),
@@ -150,21 +150,21 @@ fn a_session_keeps_the_token_and_the_clock() {
     let token = Ok((200, br#"{"access_token":"ey","expires_in":3600}"#.to_vec()));
     let mut session = Session::default();
     let wall = DateTime::from_timestamp(10_000, 0).unwrap();
-    session.credential.fetched(&credential, token, (zero, zero), wall, &mut Same).unwrap();
-    session.set_ahead(TimeDelta::seconds(-1000));
-    let session = Session::read(Some(&session.written()));
-    let pass = session.credential.pass(&credential, zero);
-    assert!(matches!(pass, Some(Pass::Token(_))), "{pass:?}");
-    assert_eq!((wall + session.ahead()).timestamp(), 9_000);
+    session.credential.on_token_reply(&credential, token, (zero, zero), wall, &mut Same).unwrap();
+    session.set_clock_skew(TimeDelta::seconds(-1000));
+    let session = Session::from_bytes(Some(&session.to_bytes()));
+    let pass = session.credential.auth_source(&credential, zero);
+    assert!(matches!(pass, Some(AuthSource::Token(_))), "{pass:?}");
+    assert_eq!((wall + session.clock_skew()).timestamp(), 9_000);
 }
 
 #[test]
 fn bytes_that_are_no_session_are_as_good_as_none() {
-    let written = Session::default().written();
+    let written = Session::default().to_bytes();
     let mut other = written.clone();
     other[0] += 1;
     let long = [written.as_slice(), &[0]].concat();
     for bytes in [None, Some(&[][..]), Some(&other), Some(&long), Some(&written[..1])] {
-        assert_eq!(Session::read(bytes).ahead(), TimeDelta::zero());
+        assert_eq!(Session::from_bytes(bytes).clock_skew(), TimeDelta::zero());
     }
 }

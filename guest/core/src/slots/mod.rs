@@ -10,4 +10,4 @@ pub use cron::{Cron, CronError};
 pub use delivery::Delivery;
 pub use schedule::Schedule;
 pub(super) use schedule::WHILE_LEADING;
-pub use zone::{ZONES_OF, Zone, ZoneOffset};
+pub use zone::{ZONES_RELEASE, Zone, ZoneOffset};

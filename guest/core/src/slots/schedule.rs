@@ -23,7 +23,7 @@ const ON_TRIGGER: &str = "on trigger";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// Every so often, aligned to 1970-01-01T00:00:00Z.
-    Every(Every),
+    Every(Interval),
     /// At the times that a cron expression names, in a time zone.
     Cron(Box<Cron>, Zone),
     /// One turn for each leadership, as long as it lasts.
@@ -34,12 +34,12 @@ pub enum Schedule {
 
 /// An interval that can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Every(Duration);
+pub struct Interval(Duration);
 
 impl Schedule {
     /// Returns the schedule of an interval. None if it is out of range.
     pub fn every(every: Duration) -> Option<Self> {
-        limits::EVERY.contains(&every).then_some(Self::Every(Every(every)))
+        limits::EVERY.contains(&every).then_some(Self::Every(Interval(every)))
     }
 
     /// The schedule in words: two candidates with different ones do not belong together.
@@ -54,34 +54,34 @@ impl Schedule {
 
     /// The schedule of these words, as [`Schedule::description`] gives them, and its time zone: an
     /// interval has none, and counts in UTC. None: these are no schedule.
-    pub fn described(words: &str) -> Option<(Self, Zone)> {
-        match words {
+    pub fn from_description(description: &str) -> Option<(Self, Zone)> {
+        match description {
             WHILE_LEADING => return Some((Self::WhileLeading, Zone::UTC)),
             ON_TRIGGER => return Some((Self::OnTrigger, Zone::UTC)),
             _ => {}
         }
-        if let Some(every) = words.strip_prefix(EVERY) {
+        if let Some(every) = description.strip_prefix(EVERY) {
             return Some((Self::every(parse_duration(every)?)?, Zone::UTC));
         }
-        let (cron, zone) = words.strip_prefix(CRON)?.rsplit_once(' ')?;
-        let (cron, zone) = (Box::new(Cron::parse(cron).ok()?), Zone::named(zone)?);
+        let (cron, zone) = description.strip_prefix(CRON)?.rsplit_once(' ')?;
+        let (cron, zone) = (Box::new(Cron::parse(cron).ok()?), Zone::from_name(zone)?);
         Some((Self::Cron(cron, zone), zone))
     }
 
     /// The shortest interval between two slots, as far as one can tell: that of the next hundred.
-    pub fn shortest(&self) -> Option<Duration> {
+    pub fn shortest_interval(&self) -> Option<Duration> {
         match self {
             Self::Every(every) => Some(every.0),
             Self::WhileLeading | Self::OnTrigger => None,
             Self::Cron(..) => {
                 // Any instant does; this one begins a year.
                 let first = self.next(Timestamp(1_767_225_600_000_000_000))?;
-                let (mut shortest, mut before) = (None, first);
+                let (mut shortest, mut previous) = (None, first);
                 for _ in 1..100 {
-                    let Some(slot) = self.next(before) else { break };
-                    let interval = slot.since(before);
+                    let Some(slot) = self.next(previous) else { break };
+                    let interval = slot.since(previous);
                     shortest = Some(shortest.unwrap_or(interval).min(interval));
-                    before = slot;
+                    previous = slot;
                 }
                 shortest
             }
@@ -101,30 +101,30 @@ impl Schedule {
     }
 
     /// The first slot that is later than `then`. None: there is none in decades.
-    pub fn next(&self, then: Timestamp) -> Option<Timestamp> {
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
-            Self::Every(every) => Some(every.newest(then).plus(every.0)),
+            Self::Every(every) => Some(every.newest(after).plus(every.0)),
             Self::WhileLeading | Self::OnTrigger => None,
             Self::Cron(cron, zone) => {
-                from_seconds(cron.next(zone, i64::try_from(then.seconds()).ok()?)?)
+                from_seconds(cron.next(zone, i64::try_from(after.seconds()).ok()?)?)
             }
         }
     }
 
     /// How many slots are later than `then` and earlier than `until`, up to `most`.
-    pub fn count(&self, mut then: Timestamp, until: Timestamp, most: u32) -> u32 {
+    pub fn count(&self, mut after: Timestamp, until: Timestamp, most: u32) -> u32 {
         let mut count = 0;
-        while let Some(slot) = self.next(then)
+        while let Some(slot) = self.next(after)
             && slot < until
             && count < most
         {
-            (then, count) = (slot, count + 1);
+            (after, count) = (slot, count + 1);
         }
         count
     }
 }
 
-impl Every {
+impl Interval {
     fn newest(self, now: Timestamp) -> Timestamp {
         Timestamp(now.0 - now.0 % nanos(self.0))
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be_kept() {
+    fn out_of_range_intervals_are_refused() {
         assert!(Schedule::every(Duration::from_millis(999)).is_none());
         assert!(Schedule::every(Duration::from_secs(367 * 86_400)).is_none());
     }
@@ -174,14 +174,14 @@ mod tests {
     #[test]
     fn the_words_are_the_same_for_the_same_schedule() {
         assert_eq!(seconds(90).description(), "every 1m 30s");
-        let zone = Zone::named("Europe/Berlin").unwrap();
+        let zone = Zone::from_name("Europe/Berlin").unwrap();
         let cron = Schedule::Cron(Box::new(Cron::parse(" 0  9 * * mon ").unwrap()), zone);
         assert_eq!(cron.description(), "cron 0 9 * * mon Europe/Berlin");
     }
 
     #[test]
-    fn a_schedule_is_known_by_its_words() {
-        let zone = Zone::named("Europe/Berlin").unwrap();
+    fn schedule_round_trips_through_its_description() {
+        let zone = Zone::from_name("Europe/Berlin").unwrap();
         let cron = Schedule::Cron(Box::new(Cron::parse("0 9 * * mon").unwrap()), zone);
         for (schedule, zone) in [
             (seconds(90), Zone::UTC),
@@ -189,12 +189,12 @@ mod tests {
             (Schedule::WhileLeading, Zone::UTC),
             (Schedule::OnTrigger, Zone::UTC),
         ] {
-            assert_eq!(Schedule::described(&schedule.description()), Some((schedule, zone)));
+            assert_eq!(Schedule::from_description(&schedule.description()), Some((schedule, zone)));
         }
         for other in
             ["", "every", "every 0s", "every x", "cron UTC", "cron * * * * *", "now and then"]
         {
-            assert_eq!(Schedule::described(other), None, "{other}");
+            assert_eq!(Schedule::from_description(other), None, "{other}");
         }
     }
 }

@@ -17,7 +17,7 @@ use tenure_base::prelude::*;
 include!(concat!(env!("OUT_DIR"), "/zones.rs"));
 
 /// The release of the IANA data, like `2026a`.
-pub const ZONES_OF: &str = RELEASE;
+pub const ZONES_RELEASE: &str = RELEASE;
 
 /// A time zone by its IANA name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +57,12 @@ struct Change {
 
 /// A stretch of time in which a zone's offset stays the same. In seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
-    pub begins: i64,
-    pub ends: i64,
+pub(super) struct OffsetSpan {
+    pub start: i64,
+    pub end: i64,
     pub offset: i32,
     /// The offset of the stretch before.
-    pub before: i32,
+    pub previous_offset: i32,
 }
 
 impl Zone {
@@ -71,7 +71,7 @@ impl Zone {
         Self { region: "", place: "UTC", rule: Rule { standard: 0, summer: None } };
 
     /// The zone of that name, in any case of its letters.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let slash = name.bytes().rposition(|byte| byte == b'/').map_or(0, |slash| slash + 1);
         let (region, place) = name.split_at_checked(slash)?;
         Self::all().find(|zone| {
@@ -101,40 +101,40 @@ impl Zone {
     }
 
     /// The stretch in which `second` lies.
-    pub(super) fn stretch(&self, second: i64) -> Stretch {
+    pub(super) fn offset_span(&self, second: i64) -> OffsetSpan {
         let Rule { standard, summer } = self.rule;
-        let always =
-            Stretch { begins: i64::MIN, ends: i64::MAX, offset: standard, before: standard };
+        let whole_span =
+            OffsetSpan { start: i64::MIN, end: i64::MAX, offset: standard, previous_offset: standard };
         let (Some(summer), Some(date)) = (summer, DateTime::from_timestamp(second, 0)) else {
-            return always;
+            return whole_span;
         };
         let mut changes: Vec<(i64, i32, i32)> = Vec::with_capacity(6);
         for year in date.year() - 1..=date.year() + 1 {
             changes
-                .extend(summer.begins.of(year, standard).map(|at| (at, standard, summer.offset)));
+                .extend(summer.begins.instant_in(year, standard).map(|at| (at, standard, summer.offset)));
             changes.extend(
-                summer.ends.of(year, summer.offset).map(|at| (at, summer.offset, standard)),
+                summer.ends.instant_in(year, summer.offset).map(|at| (at, summer.offset, standard)),
             );
         }
         // Without sorting them, which is 2 KB of component.
-        let begun = changes.iter().filter(|(at, ..)| *at <= second).max_by_key(|(at, ..)| *at);
-        let ended = changes.iter().filter(|(at, ..)| *at > second).min_by_key(|(at, ..)| *at);
-        match (begun, ended) {
-            (Some(&(begins, before, offset)), Some(&(ends, ..))) => {
-                Stretch { begins, ends, offset, before }
+        let current_change = changes.iter().filter(|(at, ..)| *at <= second).max_by_key(|(at, ..)| *at);
+        let next_change = changes.iter().filter(|(at, ..)| *at > second).min_by_key(|(at, ..)| *at);
+        match (current_change, next_change) {
+            (Some(&(start, previous_offset, offset)), Some(&(end, ..))) => {
+                OffsetSpan { start, end, offset, previous_offset }
             }
-            _ => always, // Beyond what a date can tell.
+            _ => whole_span, // Beyond what a date can tell.
         }
     }
 }
 
 impl Change {
     /// The instant in `year`, when the clock shows `offset` up to then.
-    fn of(self, year: i32, offset: i32) -> Option<i64> {
+    fn instant_in(self, year: i32, offset: i32) -> Option<i64> {
         let first = NaiveDate::from_ymd_opt(year, self.month.into(), 1)?;
-        let ahead =
+        let days_ahead =
             (7 + u64::from(self.weekday) - u64::from(first.weekday().num_days_from_sunday())) % 7;
-        let day = first.checked_add_days(Days::new(ahead + 7 * u64::from(self.week - 1)))?;
+        let day = first.checked_add_days(Days::new(days_ahead + 7 * u64::from(self.week - 1)))?;
         let day = match day.month() == first.month() {
             true => day,
             false => day.checked_sub_days(Days::new(7))?,
@@ -169,7 +169,7 @@ impl fmt::Display for ZoneOffset {
 }
 
 impl Zone {
-    fn with(self, offset: i32) -> ZoneOffset {
+    fn at_offset(self, offset: i32) -> ZoneOffset {
         let fixed = FixedOffset::east_opt(offset).unwrap_or(Offset::fix(&chrono::Utc));
         ZoneOffset { zone: self, fixed }
     }
@@ -189,12 +189,12 @@ impl TimeZone for Zone {
     fn offset_from_local_datetime(&self, local: &NaiveDateTime) -> MappedLocalTime<ZoneOffset> {
         let local = local.and_utc().timestamp();
         // No zone is further from Greenwich than a day.
-        let around = [self.stretch(local - 86_400), self.stretch(local + 86_400)];
-        let shows = |stretch: Stretch| {
+        let spans = [self.offset_span(local - 86_400), self.offset_span(local + 86_400)];
+        let offset_if_inside = |stretch: OffsetSpan| {
             let second = local - i64::from(stretch.offset);
-            (stretch.begins <= second && second < stretch.ends).then(|| self.with(stretch.offset))
+            (stretch.start <= second && second < stretch.end).then(|| self.at_offset(stretch.offset))
         };
-        match around.map(shows) {
+        match spans.map(offset_if_inside) {
             [Some(one), Some(other)] if one != other => MappedLocalTime::Ambiguous(one, other),
             [Some(one), _] | [None, Some(one)] => MappedLocalTime::Single(one),
             [None, None] => MappedLocalTime::None,
@@ -206,7 +206,7 @@ impl TimeZone for Zone {
     }
 
     fn offset_from_utc_datetime(&self, utc: &NaiveDateTime) -> ZoneOffset {
-        self.with(self.stretch(utc.and_utc().timestamp()).offset)
+        self.at_offset(self.offset_span(utc.and_utc().timestamp()).offset)
     }
 }
 
@@ -215,46 +215,46 @@ mod tests {
     use super::*;
 
     /// From 2026-11-19 to 2034: far enough to see a zone that has more than a rule.
-    const SEEN: core::ops::Range<i64> = 1_795_000_000..2_019_686_400;
+    const CHECKED_RANGE: core::ops::Range<i64> = 1_795_000_000..2_019_686_400;
 
     #[test]
-    fn every_zone_changes_when_jiff_tells() {
+    fn every_zone_changes_as_in_jiff() {
         for zone in Zone::all() {
             let name = zone.name();
-            assert_eq!(Zone::named(&name), Some(zone));
-            let mut ours = vec![(SEEN.start, zone.stretch(SEEN.start).offset)];
+            assert_eq!(Zone::from_name(&name), Some(zone));
+            let mut actual = vec![(CHECKED_RANGE.start, zone.offset_span(CHECKED_RANGE.start).offset)];
             loop {
-                let next = zone.stretch(ours.last().unwrap().0).ends;
-                if next >= SEEN.end {
+                let next = zone.offset_span(actual.last().unwrap().0).end;
+                if next >= CHECKED_RANGE.end {
                     break;
                 }
-                ours.push((next, zone.stretch(next).offset));
+                actual.push((next, zone.offset_span(next).offset));
             }
-            let judge = jiff::tz::TimeZone::get(&name).unwrap();
-            let from = jiff::Timestamp::from_second(SEEN.start).unwrap();
-            let changes = judge.following(from).map(|c| (c.timestamp().as_second(), c.offset()));
-            let mut theirs = vec![(SEEN.start, judge.to_offset(from).seconds())];
-            theirs.extend(
-                changes.take_while(|(at, _)| *at < SEEN.end).map(|(at, o)| (at, o.seconds())),
+            let reference = jiff::tz::TimeZone::get(&name).unwrap();
+            let from = jiff::Timestamp::from_second(CHECKED_RANGE.start).unwrap();
+            let changes = reference.following(from).map(|c| (c.timestamp().as_second(), c.offset()));
+            let mut expected = vec![(CHECKED_RANGE.start, reference.to_offset(from).seconds())];
+            expected.extend(
+                changes.take_while(|(at, _)| *at < CHECKED_RANGE.end).map(|(at, o)| (at, o.seconds())),
             );
-            theirs.dedup_by_key(|(_, offset)| *offset);
-            assert_eq!(ours, theirs, "{name}");
+            expected.dedup_by_key(|(_, offset)| *offset);
+            assert_eq!(actual, expected, "{name}");
         }
     }
 
     #[test]
     fn a_name_is_found_in_any_case_of_its_letters() {
-        assert_eq!(Zone::named("europe/BERLIN").unwrap().name(), "Europe/Berlin");
-        assert_eq!(Zone::named("utc").unwrap().rule, Zone::UTC.rule);
+        assert_eq!(Zone::from_name("europe/BERLIN").unwrap().name(), "Europe/Berlin");
+        assert_eq!(Zone::from_name("utc").unwrap().rule, Zone::UTC.rule);
         for unknown in ["", "Europe", "Europe/Bonn", "+01:00", "CEST", "Europe/Berlin\nAsia/Tokyo"]
         {
-            assert_eq!(Zone::named(unknown), None, "{unknown}");
+            assert_eq!(Zone::from_name(unknown), None, "{unknown}");
         }
     }
 
     #[test]
     fn local_times_are_there_once_twice_or_never() {
-        let berlin = Zone::named("Europe/Berlin").unwrap();
+        let berlin = Zone::from_name("Europe/Berlin").unwrap();
         let local = |text| {
             let local = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
             let offsets = berlin.offset_from_local_datetime(&local);
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn chrono_converts_there_and_back() {
         for name in ["Europe/Berlin", "Australia/Lord_Howe", "America/Nuuk", "Asia/Tokyo"] {
-            let zone = Zone::named(name).unwrap();
+            let zone = Zone::from_name(name).unwrap();
             for half_hours in 0..20_000 {
                 let utc = DateTime::from_timestamp(1_795_000_000 + half_hours * 1_800, 0).unwrap();
                 let local = utc.with_timezone(&zone);
@@ -287,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn the_data_says_of_when_it_is() {
-        assert!(ZONES_OF.starts_with("20"), "{ZONES_OF}");
+    fn zone_data_has_a_release() {
+        assert!(ZONES_RELEASE.starts_with("20"), "{ZONES_RELEASE}");
         assert!(Zone::all().count() > 500);
     }
 }

@@ -22,7 +22,7 @@ struct Life {
     candidate: Candidate,
     blob: Blob,
     report: Option<Report>,
-    told: Vec<Problem>,
+    problems: Vec<Problem>,
 }
 
 impl Life {
@@ -32,7 +32,7 @@ impl Life {
         let mut candidate = Candidate::new(&[settings, &[orders]].concat());
         candidate.now = seconds(590);
         candidate.orders = is_triggered.then(|| waiting(&[("a", 580)]));
-        Self { candidate, blob: Blob::default(), report: None, told: Vec::new() }
+        Self { candidate, blob: Blob::default(), report: None, problems: Vec::new() }
     }
 
     /// One step, as early as it is due; with an event at once.
@@ -41,7 +41,7 @@ impl Life {
         let called = self.candidate.now;
         let report = self.candidate.step(event, |o, at| blob.answer(o, at));
         self.candidate.now = self.candidate.now.max(called + report.again_in);
-        self.told.extend(report.problems.clone());
+        self.problems.extend(report.problems.clone());
         self.report = Some(report.clone());
         report
     }
@@ -53,7 +53,7 @@ impl Life {
                 return turn;
             }
         }
-        panic!("no turn: {:?}", self.told);
+        panic!("no turn: {:?}", self.problems);
     }
 
     /// The turn after one that ended so.
@@ -89,7 +89,7 @@ fn a_claim_whose_turn_the_same_candidate_never_began_is_no_attempt() {
             life.claims_without_a_turn();
         }
         let turn = life.turn();
-        assert_eq!(turn.attempt, 1, "{:?}", life.told);
+        assert_eq!(turn.attempt, 1, "{:?}", life.problems);
         assert_eq!(life.turn_after(Outcome::Failed).attempt, 2);
     }
 }
@@ -109,7 +109,7 @@ fn a_turn_that_the_host_never_began_is_no_attempt() {
 }
 
 #[test]
-fn the_next_leader_is_told_of_a_turn_that_the_host_of_one_that_left_never_began() {
+fn unstarted_turn_is_recorded_for_the_next_leader() {
     let mut life = Life::new(TWICE);
     let turn = life.turn();
     life.step(Some(Event::Leave(Some(Outcome::NotStarted.into()))));
@@ -148,9 +148,9 @@ fn a_turn_that_began_and_was_cut_off_is_an_attempt() {
         assert_eq!(life.step(None).run, None);
     }
     assert!(
-        life.told.iter().any(|t| t.detail.contains("abandoned after its last attempt (2)")),
+        life.problems.iter().any(|t| t.detail.contains("abandoned after its last attempt (2)")),
         "{:?}",
-        life.told
+        life.problems
     );
 }
 
@@ -174,7 +174,7 @@ fn after(life: &mut Life, settings: &[(&str, &str)], seed: u64) -> Life {
 }
 
 #[test]
-fn a_turn_of_another_candidate_is_not_called_unbegun_by_one_that_led_without_a_claim() {
+fn claim_of_another_candidate_is_not_recorded_as_unstarted() {
     for settings in [TWICE, TRIGGERED] {
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
@@ -182,7 +182,7 @@ fn a_turn_of_another_candidate_is_not_called_unbegun_by_one_that_led_without_a_c
         let mut next = after(&mut life, settings, 99);
         for _ in 0..2 {
             let leads = |report: Report| matches!(report.role, Role::Leading(_));
-            assert!((0..50).any(|_| leads(next.step(None))), "{:?}", next.told);
+            assert!((0..50).any(|_| leads(next.step(None))), "{:?}", next.problems);
             assert_eq!(next.step(Some(Event::Resign)).run, None);
         }
         assert_eq!(next.turn().attempt, 2);
@@ -193,7 +193,7 @@ fn a_turn_of_another_candidate_is_not_called_unbegun_by_one_that_led_without_a_c
 fn a_claim_that_did_not_arrive_does_not_make_another_candidates_the_same_turn() {
     let mut first = Life::new(TWICE);
     let leads = |report: Report| matches!(report.role, Role::Leading(_));
-    assert!((0..50).any(|_| leads(first.step(None))), "{:?}", first.told);
+    assert!((0..50).any(|_| leads(first.step(None))), "{:?}", first.problems);
     // Its claim goes astray, and another candidate makes the same one and dies.
     for _ in 0..60 {
         let called = first.candidate.now;
@@ -273,7 +273,7 @@ fn a_claim_of_another_candidate_is_an_attempt_also_for_one_that_led_in_between()
                 writes += u32::from(matches!(operation, Operation::WriteMetadata { .. }));
                 match operation {
                     Operation::WriteMetadata { .. } if writes > 1 => {
-                        refusal(operation, at, 403, "AuthorizationFailure")
+                        error_answer(operation, at, 403, "AuthorizationFailure")
                     }
                     _ => blob.answer(operation, at),
                 }
@@ -283,7 +283,7 @@ fn a_claim_of_another_candidate_is_an_attempt_also_for_one_that_led_in_between()
             report.ending.is_some()
         });
         assert!(ended && writes > 1, "it leads on after {writes} writes");
-        assert_eq!(next.turn().attempt, 2, "{:?}", next.told);
+        assert_eq!(next.turn().attempt, 2, "{:?}", next.problems);
     }
 }
 

@@ -9,8 +9,8 @@ const BEAT: Duration = Duration::from_millis(500);
 const PROMISE: Duration = Duration::from_millis(2_100);
 const ACTS: Duration = Duration::from_millis(1_700);
 
-fn beat_of(asked: &Asked) -> Beat {
-    written(asked).beat.unwrap()
+fn beat_of(request: &SentRequest) -> Beat {
+    written_record(request).beat.unwrap()
 }
 
 fn valid_for(report: &Report) -> Duration {
@@ -25,8 +25,8 @@ fn beats(candidate: &mut Candidate, long: Duration) -> Vec<(u64, Moment)> {
     let (end, mut beats) = (candidate.now + long, Vec::new());
     while candidate.now < end {
         let report = candidate.step(None, available);
-        let writes = candidate.asked.iter().filter(|a| a.operation.name() == "write record");
-        beats.extend(writes.map(|asked| (beat_of(asked).number, asked.sent)));
+        let writes = candidate.requests.iter().filter(|a| a.operation.name() == "write record");
+        beats.extend(writes.map(|request| (beat_of(request).number, request.sent)));
         wait(candidate, &report);
     }
     beats
@@ -34,7 +34,7 @@ fn beats(candidate: &mut Candidate, long: Duration) -> Vec<(u64, Moment)> {
 
 /// Lets the time pass until the next step is due; the report counts from when its step began.
 fn wait(candidate: &mut Candidate, report: &Report) {
-    candidate.now = candidate.now.max(candidate.began + report.again_in);
+    candidate.now = candidate.now.max(candidate.step_started + report.again_in);
 }
 
 /// A leader beats so often, on record and with a number of its own each time.
@@ -43,7 +43,7 @@ fn a_leader_beats() {
     let mut leader = Candidate::new(&[WITHIN]);
     let report = leader.lead();
     assert_eq!(leader.verbs(), ["read blob", "acquire lease", "write record"]);
-    let first = leader.asked.last().unwrap();
+    let first = leader.requests.last().unwrap();
     assert_eq!(beat_of(first), Beat { number: 0, promise: PROMISE });
     // Counted from when the step began; the write was sent two answers later.
     assert_eq!(valid_for(&report), ACTS + millis(20));
@@ -98,8 +98,8 @@ fn a_beat_that_was_not_answered_counts_when_it_is_read() {
             }
             Operation::Read { lease: Some(_) } => {
                 let before = Record { beat: None, ..read(tried.as_ref().unwrap()) };
-                let there = if applied { tried.clone().unwrap() } else { before.write() };
-                seen(o, at, "leased", &there)
+                let on_blob = if applied { tried.clone().unwrap() } else { before.to_metadata() };
+                blob_answer(o, at, "leased", &on_blob)
             }
             _ => available(o, at),
         });
@@ -109,7 +109,7 @@ fn a_beat_that_was_not_answered_counts_when_it_is_read() {
             false => {
                 // The next one has another number: the first may still be applied.
                 assert_eq!(verbs.pop(), Some("write record"));
-                let last = leader.asked.last().unwrap();
+                let last = leader.requests.last().unwrap();
                 assert_eq!(beat_of(last).number, 2);
                 last.sent + ACTS
             }
@@ -120,7 +120,7 @@ fn a_beat_that_was_not_answered_counts_when_it_is_read() {
 }
 
 fn read(metadata: &Metadata) -> Record {
-    Record::read(metadata).unwrap().unwrap()
+    Record::from_metadata(metadata).unwrap().unwrap()
 }
 
 /// Without an answer to any beat the leadership ends when the promise says so, though the lease goes on.
@@ -128,7 +128,7 @@ fn read(metadata: &Metadata) -> Record {
 fn a_leader_whose_beats_are_not_answered_stops() {
     let mut leader = Candidate::new(&[WITHIN]);
     leader.lead();
-    let first = leader.asked.last().unwrap().sent;
+    let first = leader.requests.last().unwrap().sent;
     let report = loop {
         let report = leader.step(None, |_, _| failure(FailureKind::Timeout));
         if report.ending.is_some() {
@@ -144,7 +144,7 @@ fn a_leader_whose_beats_are_not_answered_stops() {
 /// The record of another leader at this beat.
 fn of_leader(number: u64, promise: Duration) -> Metadata {
     let beat = Some(Beat { number, promise });
-    Record { beat, ..read(&incumbent(9)) }.write()
+    Record { beat, ..read(&incumbent(9)) }.to_metadata()
 }
 
 /// Steps until the candidate has sent that, and no longer than `most`.
@@ -153,12 +153,12 @@ fn until_asked(
     verb: &str,
     most: Duration,
     mut service: impl FnMut(&Operation, Moment) -> Reply,
-) -> Option<Asked> {
+) -> Option<SentRequest> {
     let end = candidate.now + most;
     while candidate.now < end {
         let report = candidate.step(None, &mut service);
-        if let Some(asked) = candidate.asked.iter().find(|a| a.operation.name() == verb) {
-            return Some(asked.clone());
+        if let Some(request) = candidate.requests.iter().find(|a| a.operation.name() == verb) {
+            return Some(request.clone());
         }
         wait(candidate, &report);
     }
@@ -175,7 +175,7 @@ fn a_follower_takes_over_when_the_promise_has_ended() {
     let broken = until_asked(&mut follower, "break lease", seconds(10), |o, at| match o {
         Operation::Read { .. } => {
             received.get_or_insert(at + millis(10));
-            seen(o, at, "leased", &dead)
+            blob_answer(o, at, "leased", &dead)
         }
         _ => available(o, at),
     });
@@ -185,11 +185,11 @@ fn a_follower_takes_over_when_the_promise_has_ended() {
     let etag = || Some(tenure_azure::operation::ETag("\"1\"".into()));
     assert_eq!(broken.operation, Operation::Break { period: Some(0), if_match: etag() });
     // In the same step: nobody else is to be first.
-    let [_, acquire, raise] = follower.asked.as_slice() else { panic!("{:?}", follower.asked) };
+    let [_, acquire, raise] = follower.requests.as_slice() else { panic!("{:?}", follower.requests) };
     assert!(
         matches!(&acquire.operation, Operation::Acquire { if_match, .. } if *if_match == etag())
     );
-    let record = written(raise);
+    let record = written_record(raise);
     assert!(record.term > 9 && record.leader == "here");
     assert_eq!(record.beat, Some(Beat { number: 0, promise: PROMISE }));
 }
@@ -199,12 +199,12 @@ fn a_follower_takes_over_when_the_promise_has_ended() {
 fn a_follower_looks_often_until_the_leader_has_a_record() {
     for (settings, least) in [(vec![WITHIN], 19), (vec![], 2)] {
         let mut follower = Candidate::new(&settings);
-        let (mut looks, end) = (0, follower.now + seconds(10));
+        let (mut read_count, end) = (0, follower.now + seconds(10));
         until_asked(&mut follower, "break lease", seconds(10), |o, at| {
-            looks += u32::from(at < end);
-            seen(o, at, "leased", &Metadata::default())
+            read_count += u32::from(at < end);
+            blob_answer(o, at, "leased", &Metadata::default())
         });
-        assert!((least..=least + 2).contains(&looks), "{settings:?}: {looks} looks");
+        assert!((least..=least + 2).contains(&read_count), "{settings:?}: {read_count} looks");
     }
 }
 
@@ -216,7 +216,7 @@ fn a_follower_waits_for_the_promise_of_the_leader() {
     let dead = of_leader(4, longer);
     let began = follower.now;
     let broken = until_asked(&mut follower, "break lease", seconds(20), |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        Operation::Read { .. } => blob_answer(o, at, "leased", &dead),
         _ => available(o, at),
     });
     assert!(broken.unwrap().sent - began >= longer);
@@ -234,7 +234,7 @@ fn a_follower_leaves_a_leader_alone_that_beats_or_never_promised() {
                         true => of_leader(number, PROMISE),
                         false => incumbent(9),
                     };
-                    seen(o, at, "leased", &record)
+                    blob_answer(o, at, "leased", &record)
                 }
                 _ => available(o, at),
             });
@@ -249,7 +249,7 @@ fn a_follower_that_looks_rarely_looks_before_it_takes_over() {
     let mut follower = Candidate::new(&[]);
     let dead = of_leader(4, PROMISE);
     until_asked(&mut follower, "break lease", seconds(20), |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        Operation::Read { .. } => blob_answer(o, at, "leased", &dead),
         _ => available(o, at),
     });
     assert_eq!(follower.verbs()[..2], ["read blob", "break lease"]);
@@ -262,12 +262,12 @@ fn a_follower_that_comes_too_late_counts_anew() {
     let dead = of_leader(4, PROMISE);
     let mut refused = None;
     let broken = until_asked(&mut follower, "nothing", seconds(6), |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        Operation::Read { .. } => blob_answer(o, at, "leased", &dead),
         Operation::Break { .. } => {
             let before = refused.replace(at);
             // The second one comes after another promise, not at once.
             assert!(before.is_none_or(|before| at - before >= PROMISE), "{before:?} {at:?}");
-            refusal(o, at, 412, "ConditionNotMet")
+            error_answer(o, at, 412, "ConditionNotMet")
         }
         _ => panic!("{o:?}"),
     });
@@ -282,10 +282,10 @@ fn a_break_without_a_clear_answer_is_tried_again_more_and_more_rarely() {
         let dead = of_leader(4, PROMISE);
         let mut tries = Vec::new();
         until_asked(&mut follower, "nothing", seconds(60), |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "leased", &dead),
+            Operation::Read { .. } => blob_answer(o, at, "leased", &dead),
             Operation::Break { .. } => {
                 tries.push(at);
-                refusal(o, at, 503, "ServerBusy")
+                error_answer(o, at, 503, "ServerBusy")
             }
             _ => panic!("{o:?}"),
         });
@@ -302,9 +302,9 @@ fn a_break_without_a_clear_answer_is_tried_again_more_and_more_rarely() {
 fn a_candidate_that_is_paused_takes_nothing_over() {
     let mut follower = Candidate::new(&[WITHIN]);
     let dead = of_leader(4, PROMISE);
-    follower.step(Some(Event::Ready(false)), |o, at| seen(o, at, "leased", &dead));
+    follower.step(Some(Event::Ready(false)), |o, at| blob_answer(o, at, "leased", &dead));
     let broken = until_asked(&mut follower, "break lease", seconds(30), |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        Operation::Read { .. } => blob_answer(o, at, "leased", &dead),
         _ => available(o, at),
     });
     assert!(broken.is_none());
@@ -320,7 +320,7 @@ fn a_candidate_that_comes_back_to_the_race_looks_at_once() {
     assert_eq!(report.ending.unwrap().reason, EndingReason::Resigned);
     let (back, dead) = (resigned + seconds(8), of_leader(4, PROMISE));
     let broken = until_asked(&mut follower, "break lease", seconds(30), |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "leased", &dead),
+        Operation::Read { .. } => blob_answer(o, at, "leased", &dead),
         _ => available(o, at),
     });
     let counted = broken.unwrap().sent - back;
@@ -333,7 +333,7 @@ fn a_candidate_that_is_resumed_looks_at_once() {
     let mut follower = Candidate::new(&[WITHIN]);
     let dead = of_leader(4, PROMISE);
     let mut after = |event, long| {
-        follower.step(Some(event), |o, at| seen(o, at, "leased", &dead));
+        follower.step(Some(event), |o, at| blob_answer(o, at, "leased", &dead));
         follower.now += long;
         follower.verbs()
     };
@@ -345,17 +345,17 @@ fn a_candidate_that_is_resumed_looks_at_once() {
 #[test]
 fn a_promise_ends_with_the_record_that_it_stood_on() {
     for gone in [
-        |o: &Operation, at| seen(o, at, "leased", &Metadata::from_iter([("foreign", "x")])),
-        |o: &Operation, at| refusal(o, at, 404, "BlobNotFound"),
+        |o: &Operation, at| blob_answer(o, at, "leased", &Metadata::from_iter([("foreign", "x")])),
+        |o: &Operation, at| error_answer(o, at, 404, "BlobNotFound"),
     ] {
         let mut follower = Candidate::new(&[WITHIN]);
         let dead = of_leader(4, PROMISE);
-        let report = follower.step(None, |o, at| seen(o, at, "leased", &dead));
+        let report = follower.step(None, |o, at| blob_answer(o, at, "leased", &dead));
         assert_eq!(report.promise, Some(PROMISE));
         wait(&mut follower, &report);
         // The blob that is not there cannot be made either.
         let report = follower.step(None, |o, at| match o {
-            Operation::CreateBlob => refusal(o, at, 403, "AuthorizationFailure"),
+            Operation::CreateBlob => error_answer(o, at, 403, "AuthorizationFailure"),
             _ => gone(o, at),
         });
         assert_eq!((report.promise, &report.role), (None, &Role::Undecided));
@@ -373,9 +373,9 @@ fn a_token_is_asked_for_beside_the_beats() {
         (variable::ORDERS, "never"),
     ]);
     let asks = |candidate: &mut Candidate, event| {
-        candidate.began = candidate.now;
+        candidate.step_started = candidate.now;
         let state = candidate.state.take();
-        let mut step = Step::begin(
+        let mut step = Step::new(
             &candidate.settings,
             state.as_deref(),
             candidate.now,
@@ -384,22 +384,22 @@ fn a_token_is_asked_for_beside_the_beats() {
         );
         loop {
             match step.next(candidate.now) {
-                Todo::Rest(report) => {
+                StepAction::Done(report) => {
                     candidate.state = Some(report.state.clone().into_bytes());
-                    return (step.beside(), *report);
+                    return (step.take_background(), *report);
                 }
-                Todo::Fetch(_) => panic!("no step waits for a token"),
-                Todo::Send(Ask { operation, .. }) => {
+                StepAction::Fetch(_) => panic!("no step waits for a token"),
+                StepAction::Send(SignedRequest { operation, .. }) => {
                     let (sent, now) = (candidate.now, candidate.now + millis(10));
                     candidate.now = now;
                     let reply = available(&operation, sent);
-                    step.answered(sent, now, instant(now), reply, &mut candidate.chance);
+                    step.on_answer(sent, now, instant(now), reply, &mut candidate.chance);
                 }
             }
         }
     };
-    let (beside, report) = asks(&mut leader, None);
-    let Some(Beside::Fetch(fetch)) = beside else { panic!("no token is asked for: {beside:?}") };
+    let (background, report) = asks(&mut leader, None);
+    let Some(BackgroundRequest::Fetch(fetch)) = background else { panic!("no token is asked for: {background:?}") };
     assert_eq!(fetch.timeout, LONGEST_FETCH);
     // Nothing else can be done before it is answered, and it is not asked for again.
     assert!(report.again_in >= seconds(1), "{report:?}");
@@ -407,25 +407,25 @@ fn a_token_is_asked_for_beside_the_beats() {
     let answer = |at: Moment| {
         let raw = Response { status: 200, headers: Vec::new(), body: body.into() };
         assert!(!format!("{raw:?}").contains("secret"));
-        Event::Answered(Told { reply: Ok(raw), at: Timestamp::from_date(instant(at)) })
+        Event::BackgroundReply(BackgroundReply { result: Ok(raw), received_at: Timestamp::from_date(instant(at)) })
     };
     leader.now += millis(300);
-    let (beside, report) = {
+    let (background, report) = {
         let event = answer(leader.now);
         asks(&mut leader, Some(event))
     };
-    assert!(beside.is_none());
+    assert!(background.is_none());
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
     // Renewed in good time, and no beat waits for it.
-    let mut asked = None;
+    let mut token_requested_at = None;
     for _ in 0..1000 {
-        let (beside, report) = asks(&mut leader, None);
+        let (background, report) = asks(&mut leader, None);
         assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
-        if let Some(Beside::Fetch(fetch)) = beside {
+        if let Some(BackgroundRequest::Fetch(fetch)) = background {
             assert_eq!(fetch.timeout, LONGEST_FETCH, "it delays nothing");
-            asked.get_or_insert(leader.now);
+            token_requested_at.get_or_insert(leader.now);
         }
-        if asked.is_some_and(|at| leader.now > at + seconds(3)) {
+        if token_requested_at.is_some_and(|at| leader.now > at + seconds(3)) {
             return;
         }
         wait(&mut leader, &report);
@@ -439,17 +439,17 @@ fn a_token_is_asked_for_beside_the_beats() {
 fn an_account_with_versions_has_no_beats() {
     let versioned = |o: &Operation, at| {
         let mut answer = available(o, at)?;
-        answer.versioned = true;
+        answer.has_version_id = true;
         Ok(answer)
     };
     // Known before it leads.
     let mut leader = Candidate::new(&[WITHIN]);
     let report = leader.step(None, versioned);
     assert!(matches!(report.role, Role::Leading(_)));
-    assert_eq!(written(leader.asked.last().unwrap()).beat, None);
-    let told = &report.problems[0];
-    assert_eq!(told.class, ProblemClass::Configuration);
-    assert!(told.detail.contains("every version"), "{told:?}");
+    assert_eq!(written_record(leader.requests.last().unwrap()).beat, None);
+    let problem = &report.problems[0];
+    assert_eq!(problem.class, ProblemClass::Configuration);
+    assert!(problem.detail.contains("every version"), "{problem:?}");
     assert!(valid_for(&report) > seconds(40));
     // Turned on while it leads.
     let mut leader = Candidate::new(&[WITHIN]);
@@ -457,8 +457,8 @@ fn an_account_with_versions_has_no_beats() {
     let mut last = None;
     for _ in 0..4 {
         let report = leader.step(None, versioned);
-        let mut writes = leader.asked.iter().rev().filter(|a| a.operation.name() == "write record");
-        last = writes.next().map(|asked| (written(asked).beat, valid_for(&report))).or(last);
+        let mut writes = leader.requests.iter().rev().filter(|a| a.operation.name() == "write record");
+        last = writes.next().map(|request| (written_record(request).beat, valid_for(&report))).or(last);
         wait(&mut leader, &report);
     }
     let (beat, valid_for) = last.unwrap();

@@ -28,14 +28,14 @@ fn a_term_does_not_follow_a_date_that_nothing_confirms() {
                 if answers == odd + 1 { dated(reply, strange) } else { reply }
             });
             assert_eq!(term(&report), ORIGIN_SECONDS + 101, "{odd}");
-            let written = candidate.asked.iter().rfind(|a| a.operation.name() == "write record");
+            let written = candidate.requests.iter().rfind(|a| a.operation.name() == "write record");
             assert_eq!(
-                written.map(|a| self::written(a).since.seconds()),
+                written.map(|a| self::written_record(a).since.seconds()),
                 Some(ORIGIN_SECONDS + 100)
             );
             // Two dates agree as a rule, and nothing more is asked.
             let more = [1, 2, 0][odd];
-            assert_eq!(candidate.asked.len(), 3 + more, "{:?}", candidate.verbs());
+            assert_eq!(candidate.requests.len(), 3 + more, "{:?}", candidate.verbs());
         }
     }
 }
@@ -43,7 +43,7 @@ fn a_term_does_not_follow_a_date_that_nothing_confirms() {
 #[test]
 fn a_service_whose_dates_never_agree_has_no_leader_and_is_not_asked_hotly() {
     let (mut candidate, mut date) = (Candidate::new(&[]), 0);
-    let (mut requests, mut told) = (0, Vec::new());
+    let (mut requests, mut reported) = (0, Vec::new());
     while candidate.now < seconds(160) {
         let called = candidate.now;
         let report = candidate.step(None, |o, at| {
@@ -51,14 +51,14 @@ fn a_service_whose_dates_never_agree_has_no_leader_and_is_not_asked_hotly() {
             dated(available(o, at), ORIGIN_SECONDS + date)
         });
         assert!(!matches!(report.role, Role::Leading(_)), "{report:?}");
-        let last = candidate.asked.last().map(|asked| asked.operation.name());
+        let last = candidate.requests.last().map(|request| request.operation.name());
         assert!(last != Some("acquire lease") || report.again_in < seconds(1), "it gives back");
-        requests += candidate.asked.len();
-        told.extend(report.problems);
+        requests += candidate.requests.len();
+        reported.extend(report.problems);
         candidate.now = candidate.now.max(called + report.again_in);
     }
     assert!((10..300).contains(&requests), "{requests}");
-    assert!(told.iter().any(|problem| problem.class == ProblemClass::Clock), "{told:?}");
+    assert!(reported.iter().any(|problem| problem.class == ProblemClass::Clock), "{reported:?}");
 }
 
 #[test]
@@ -107,27 +107,27 @@ fn a_slot_ahead_does_not_keep_the_work_of_a_leader_waiting() {
     let slot = Timestamp::parse("2100-01-01T00:00:00Z").unwrap();
     for attempt in [0, 1] {
         let record = Record {
-            last: Some(LastSlot { slot, attempt }),
+            last_slot: Some(LastSlot { slot, attempt }),
             schedule: Some("while leading".into()),
-            ..Record::read(&incumbent(9)).unwrap().unwrap()
+            ..Record::from_metadata(&incumbent(9)).unwrap().unwrap()
         };
         let mut candidate = Candidate::new(&[(variable::WHILE_LEADING, "true")]);
-        let (mut ran, mut told) = (Vec::new(), Vec::new());
+        let (mut ran, mut reported) = (Vec::new(), Vec::new());
         for _ in 0..6 {
             let called = candidate.now;
             let report = candidate.step(None, |o, at| match o {
-                Operation::Read { .. } => seen(o, at, "expired", &record.write()),
+                Operation::Read { .. } => blob_answer(o, at, "expired", &record.to_metadata()),
                 _ => available(o, at),
             });
             ran.extend(report.run.map(|turn| turn.slot.seconds()));
-            told.extend(report.problems);
+            reported.extend(report.problems);
             candidate.now = candidate.now.max(called + report.again_in);
         }
         assert_eq!(ran, [ORIGIN_SECONDS + 100]);
-        assert_eq!(told, [], "{attempt}");
-        let look = Operation::Read { lease: None };
-        let reply = seen(&look, seconds(100), "expired", &record.write()).unwrap();
-        let look = Look::read(&reply, &candidate.settings, instant(seconds(100))).unwrap();
-        assert_eq!(look.snapshot.ahead, None, "nothing waits for it");
+        assert_eq!(reported, [], "{attempt}");
+        let read = Operation::Read { lease: None };
+        let reply = blob_answer(&read, seconds(100), "expired", &record.to_metadata()).unwrap();
+        let inspection = Inspection::from_answer(&reply, &candidate.settings, instant(seconds(100))).unwrap();
+        assert_eq!(inspection.snapshot.ahead, None, "nothing waits for it");
     }
 }

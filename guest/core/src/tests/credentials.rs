@@ -4,41 +4,41 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
-use crate::{Beside, Environment, Response, SecretFile, Told, Unreadable};
-use tenure_azure::credential::Pass;
+use crate::{BackgroundRequest, Environment, Response, SecretFile, BackgroundReply, FileError};
+use tenure_azure::credential::AuthSource;
 use tenure_azure::secret::Secret;
 
 const NO_STRING: (&str, &str) = (variable::CONNECTION_STRING, "");
 const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
 
-fn token(lifetime: u64) -> Fetched {
+fn token(lifetime: u64) -> TokenReply {
     Ok((200, format!(r#"{{"access_token":"ey","expires_in":{lifetime}}}"#).into_bytes()))
 }
 
 /// A candidate with the managed identity of its machine.
-fn with_identity(identity: impl Fn(Moment) -> Fetched + 'static) -> Candidate {
+fn with_identity(identity: impl Fn(Moment) -> TokenReply + 'static) -> Candidate {
     let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::ORDERS, "never")]);
     candidate.identity = Box::new(identity);
     candidate
 }
 
 /// Steps whenever one is due, for a time. Returns the reports in which something happened.
-fn go_on(
+fn run_for(
     candidate: &mut Candidate,
     time: Duration,
     mut service: impl FnMut(&Operation, Moment) -> Reply,
 ) -> Vec<Report> {
-    let (until, mut told, mut steps) = (candidate.now + time, Vec::new(), 0);
+    let (until, mut reported, mut steps) = (candidate.now + time, Vec::new(), 0);
     while candidate.now < until {
         let report = candidate.step(None, &mut service);
-        candidate.now = candidate.now.max(candidate.began + report.again_in);
+        candidate.now = candidate.now.max(candidate.step_started + report.again_in);
         steps += 1;
         assert!(steps < 40 + 3 * time.as_secs(), "it is called without end");
         if report.ending.is_some() || !report.problems.is_empty() {
-            told.push(report);
+            reported.push(report);
         }
     }
-    told
+    reported
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_token_comes_before_everything_else() {
     let mut candidate = with_identity(|_| token(3600));
     candidate.lead();
     assert_eq!(candidate.fetches, [(seconds(100), seconds(10))]);
-    assert_eq!(candidate.asked[0].sent, seconds(100) + millis(10));
+    assert_eq!(candidate.requests[0].sent, seconds(100) + millis(10));
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn without_a_token_nothing_is_sent_and_it_is_asked_for_with_pauses() {
         ),
     ] {
         let mut candidate = with_identity(move |_| answer.clone());
-        let told = go_on(&mut candidate, seconds(60), |o, _| panic!("sent: {o:?}"));
-        assert!(told.iter().all(|report| report.problems[0].class == class), "{told:?}");
+        let reports = run_for(&mut candidate, seconds(60), |o, _| panic!("sent: {o:?}"));
+        assert!(reports.iter().all(|report| report.problems[0].class == class), "{reports:?}");
         assert!((2..=30).contains(&candidate.fetches.len()), "{}", candidate.fetches.len());
         // It goes on as soon as there is one.
         candidate.identity = Box::new(|_| token(3600));
@@ -80,8 +80,8 @@ fn a_missing_page_is_a_wrong_address_but_at_the_metadata_service() {
     for (more, class) in [(&app[..], ProblemClass::Refused), (&[], ProblemClass::Unavailable)] {
         let mut candidate = Candidate::new(&[&[NO_STRING, ACCOUNT], more].concat());
         candidate.identity = Box::new(|_| Ok((404, Vec::new())));
-        let told = go_on(&mut candidate, seconds(10), |o, _| panic!("sent: {o:?}"));
-        assert_eq!(told[0].problems[0].class, class, "{told:?}");
+        let reports = run_for(&mut candidate, seconds(10), |o, _| panic!("sent: {o:?}"));
+        assert_eq!(reports[0].problems[0].class, class, "{reports:?}");
     }
 }
 
@@ -90,8 +90,8 @@ fn a_leader_renews_its_token_in_between_and_leads_on() {
     let mut candidate = with_identity(|_| token(1200));
     candidate.lead();
     candidate.fetches.clear();
-    let told = go_on(&mut candidate, seconds(7000), available);
-    assert_eq!(told, []);
+    let reports = run_for(&mut candidate, seconds(7000), available);
+    assert_eq!(reports, []);
     // Five minutes before the end of each: every fifteen minutes.
     assert_eq!(candidate.fetches.len(), 7, "{:?}", candidate.fetches);
     for (_, timeout) in &candidate.fetches {
@@ -110,9 +110,9 @@ fn a_token_that_cannot_be_renewed_is_a_problem_and_no_loss_while_the_old_one_is_
             _ => token(1500),
         });
         candidate.lead();
-        let told = go_on(&mut candidate, seconds(1500), available);
-        assert!(!told.is_empty(), "it is told");
-        assert!(told.iter().all(|report| report.ending.is_none()), "{told:?}");
+        let reports = run_for(&mut candidate, seconds(1500), available);
+        assert!(!reports.is_empty(), "it is told");
+        assert!(reports.iter().all(|report| report.ending.is_none()), "{reports:?}");
     }
 }
 
@@ -133,8 +133,8 @@ fn a_token_that_could_not_be_renewed_is_asked_for_anew_when_it_ends() {
             (false, true) => token(3600),
         });
         candidate.slow = Some(("renew lease", millis(20 * (seed + 1).min(45))));
-        let told = go_on(&mut candidate, seconds(140), available);
-        assert!(told.iter().all(|report| report.ending.is_none()), "{seed}: {told:?}");
+        let reports = run_for(&mut candidate, seconds(140), available);
+        assert!(reports.iter().all(|report| report.ending.is_none()), "{seed}: {reports:?}");
         // When an early request or a renewal that is under way then is over; and once more at once.
         let after: Vec<_> = candidate.fetches.iter().filter(|(at, _)| *at >= ends).collect();
         let [(first, _), (second, _)] = after[..] else { panic!("{seed}: {after:?}") };
@@ -151,8 +151,8 @@ fn a_token_that_ended_is_asked_for_with_all_the_time_that_is_left() {
         // Longer than an early request may take. The token can end while a renewal is under way.
         candidate.identity_takes = millis(3_500);
         candidate.slow = Some(("renew lease", millis(25 * (seed % 100 + 1))));
-        let told = go_on(&mut candidate, seconds(200), available);
-        let lost = told.iter().any(|report| report.ending.is_some());
+        let reports = run_for(&mut candidate, seconds(200), available);
+        let lost = reports.iter().any(|report| report.ending.is_some());
         assert!(!lost, "{seed}: {:?}", candidate.fetches);
     }
 }
@@ -165,19 +165,19 @@ fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
         _ => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
     });
     candidate.lead();
-    go_on(&mut candidate, seconds(30), available);
+    run_for(&mut candidate, seconds(30), available);
     candidate.slow = Some(("renew lease", millis(2_600)));
     let mut event = Some(Event::HandOver("there".into()));
-    let mut looks = Vec::new();
+    let mut read_timeouts = Vec::new();
     while candidate.now < seconds(155) {
         let began = candidate.now;
         let report = candidate.step(event.take(), available);
         candidate.now = candidate.now.max(began + report.again_in);
-        let asked = candidate.asked.iter().filter(|a| a.operation.name() == "read announcement");
-        looks.extend(asked.map(|asked| asked.timeout));
+        let reads = candidate.requests.iter().filter(|a| a.operation.name() == "read announcement");
+        read_timeouts.extend(reads.map(|request| request.timeout));
     }
     // As long as a request may take that two tries of a renewal still follow.
-    assert!(looks.len() > 3 && looks.iter().any(|timeout| *timeout > millis(2_900)), "{looks:?}");
+    assert!(read_timeouts.len() > 3 && read_timeouts.iter().any(|timeout| *timeout > millis(2_900)), "{read_timeouts:?}");
 }
 
 #[test]
@@ -187,11 +187,11 @@ fn a_leader_whose_token_is_over_ends_in_time_and_comes_back() {
         _ => token(600),
     });
     candidate.lead();
-    let told = go_on(&mut candidate, seconds(700), available);
-    let ended: Vec<_> = told.iter().filter_map(|report| report.ending).collect();
-    assert_eq!(ended.len(), 1, "{told:?}");
+    let reports = run_for(&mut candidate, seconds(700), available);
+    let ended: Vec<_> = reports.iter().filter_map(|report| report.ending).collect();
+    assert_eq!(ended.len(), 1, "{reports:?}");
     assert_eq!(ended[0].reason, EndingReason::ValidityEnded);
-    go_on(&mut candidate, seconds(500), available);
+    run_for(&mut candidate, seconds(500), available);
     candidate.lead();
 }
 
@@ -199,10 +199,10 @@ fn a_leader_whose_token_is_over_ends_in_time_and_comes_back() {
 fn a_token_that_the_service_refuses_is_asked_for_anew() {
     let mut candidate = with_identity(|_| token(3600));
     candidate.lead();
-    assert_eq!(go_on(&mut candidate, seconds(60), available), []);
+    assert_eq!(run_for(&mut candidate, seconds(60), available), []);
     let mut first = true;
     let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
-        true => refusal(o, at, 401, "InvalidAuthenticationInfo"),
+        true => error_answer(o, at, 401, "InvalidAuthenticationInfo"),
         false => available(o, at),
     });
     assert!(report.renewed, "{report:?}");
@@ -210,8 +210,8 @@ fn a_token_that_the_service_refuses_is_asked_for_anew() {
     assert_eq!(candidate.fetches.len(), 2);
     // One that is refused at once is not asked for again and again.
     let mut young = with_identity(|_| token(3600));
-    let refuse = |o: &Operation, at| refusal(o, at, 401, "InvalidAuthenticationInfo");
-    go_on(&mut young, seconds(60), refuse);
+    let refuse = |o: &Operation, at| error_answer(o, at, 401, "InvalidAuthenticationInfo");
+    run_for(&mut young, seconds(60), refuse);
     assert!((2..=3).contains(&young.fetches.len()), "{:?}", young.fetches);
 }
 
@@ -229,8 +229,8 @@ fn a_turn_that_is_claimed_does_not_wait_for_a_token() {
         let report = candidate.step(None, available);
         if report.run.is_some() {
             turns += 1;
-            let claim = candidate.asked.iter().rposition(|a| a.operation.name() == "write record");
-            let claimed = candidate.asked[claim.unwrap()].sent;
+            let claim = candidate.requests.iter().rposition(|a| a.operation.name() == "write record");
+            let claimed = candidate.requests[claim.unwrap()].sent;
             assert!(candidate.fetches[before..].iter().all(|(at, _)| *at < claimed), "{report:?}");
         }
         candidate.now += report.again_in;
@@ -251,8 +251,8 @@ fn the_end_of_a_leader_without_a_token_is_waited_for_and_not_asked_for() {
         });
         candidate.chance = Counter(seed);
         candidate.lead();
-        let told = go_on(&mut candidate, seconds(80), available);
-        assert!(told.iter().any(|report| report.ending.is_some()), "{told:?}");
+        let reports = run_for(&mut candidate, seconds(80), available);
+        assert!(reports.iter().any(|report| report.ending.is_some()), "{reports:?}");
     }
 }
 
@@ -262,59 +262,59 @@ fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
     let mut leader = Candidate::new(&[(variable::EVERY, "1h"), (variable::FAILOVER, "3s")]);
     let step = |leader: &mut Candidate, event| {
         let (state, chance) = (leader.state.take(), &mut Counter(7));
-        leader.began = leader.now;
-        let mut step = Step::begin(&leader.settings, state.as_deref(), leader.now, event, chance);
+        leader.step_started = leader.now;
+        let mut step = Step::new(&leader.settings, state.as_deref(), leader.now, event, chance);
         loop {
             match step.next(leader.now) {
-                Todo::Rest(report) => {
+                StepAction::Done(report) => {
                     leader.state = Some(report.state.clone().into_bytes());
-                    return (*report, step.beside());
+                    return (*report, step.take_background());
                 }
-                Todo::Fetch(_) => panic!("no token is needed"),
-                Todo::Send(Ask { operation, .. }) => {
+                StepAction::Fetch(_) => panic!("no token is needed"),
+                StepAction::Send(SignedRequest { operation, .. }) => {
                     let sent = leader.now;
                     leader.now += millis(10);
                     let reply = available(&operation, sent);
-                    step.answered(sent, leader.now, instant(leader.now), reply, chance);
+                    step.on_answer(sent, leader.now, instant(leader.now), reply, chance);
                 }
             }
         }
     };
     let (report, sent) = step(&mut leader, None);
-    let Some(Beside::Send(look)) = sent else { panic!("it does not look: {sent:?}") };
-    assert_eq!(look.operation, ORDERS);
+    let Some(BackgroundRequest::Send(read)) = sent else { panic!("it does not look: {sent:?}") };
+    assert_eq!(read.operation, ORDERS);
 
     leader.settings.file = Some(SecretFile { path: "/run/key".into(), text: "a2V5dHdv".into() });
-    leader.now = leader.now.max(leader.began + report.again_in);
+    leader.now = leader.now.max(leader.step_started + report.again_in);
     step(&mut leader, None);
 
     let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let headers =
         vec![header("x-ms-error-code", "AuthenticationFailed"), header("x-ms-request-id", "1")];
     let raw = Response { status: 403, headers, body: Default::default() };
-    let told = Told { reply: Ok(raw), at: Timestamp::from_date(instant(leader.now)) };
-    let (refused, sent) = step(&mut leader, Some(Event::Answered(told)));
+    let background_reply = BackgroundReply { result: Ok(raw), received_at: Timestamp::from_date(instant(leader.now)) };
+    let (refused, sent) = step(&mut leader, Some(Event::BackgroundReply(background_reply)));
     assert_eq!(refused.problems, []);
-    let Some(Beside::Send(look)) = sent else { panic!("it does not look again: {sent:?}") };
-    assert_eq!(look.operation, ORDERS);
+    let Some(BackgroundRequest::Send(read)) = sent else { panic!("it does not look again: {sent:?}") };
+    assert_eq!(read.operation, ORDERS);
 }
 
 #[test]
 fn a_key_that_is_refused_is_tried_again_with_pauses() {
     let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::KEY, "a2V5b25l")]);
     let mut sent = 0;
-    let told = go_on(&mut candidate, seconds(60), |o, at| {
+    let reports = run_for(&mut candidate, seconds(60), |o, at| {
         sent += 1;
-        refusal(o, at, 403, "AuthenticationFailed")
+        error_answer(o, at, 403, "AuthenticationFailed")
     });
-    assert!(told.iter().all(|report| report.problems[0].class == ProblemClass::Refused));
+    assert!(reports.iter().all(|report| report.problems[0].class == ProblemClass::Refused));
     assert!((5..=40).contains(&sent), "{sent}");
 }
 
 /// Variables, and one file that can change.
 struct Place {
     variables: Vec<(&'static str, &'static str)>,
-    file: Rc<RefCell<Result<&'static str, Unreadable>>>,
+    file: Rc<RefCell<Result<&'static str, FileError>>>,
 }
 
 impl Environment for &Place {
@@ -322,13 +322,13 @@ impl Environment for &Place {
         self.variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.to_string())
     }
 
-    fn file(&self, _path: &str) -> Result<Secret, Unreadable> {
+    fn file(&self, _path: &str) -> Result<Secret, FileError> {
         self.file.borrow().map(Secret::from)
     }
 }
 
 #[test]
-fn a_file_that_is_just_being_replaced_is_what_it_was() {
+fn partly_replaced_file_keeps_its_last_content() {
     let place = Place {
         variables: vec![
             (variable::ELECTION, "leases/leader"),
@@ -338,31 +338,31 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
         file: Rc::new(RefCell::new(Ok("a2V5b25l\n"))),
     };
     let date = instant(seconds(1));
-    let read = |state: Option<&[u8]>| Settings::read_on(&place, state);
+    let read = |state: Option<&[u8]>| Settings::reread(&place, state);
     let signed = |settings: &Settings| {
         let operation = Operation::Read { lease: None };
-        let ask = Ask { operation, timeout: seconds(3), pass: Pass::Own };
-        ask.request(settings, date).headers
+        let ask = SignedRequest { operation, timeout: seconds(3), auth: AuthSource::Credential };
+        ask.to_http(settings, date).headers
     };
     let (settings, complaints) = read(None).unwrap();
     assert_eq!(complaints, []);
     let before = signed(&settings);
     let mut chance = Counter(7);
-    let mut step = Step::begin(&settings, None, seconds(1), None, &mut chance);
-    let Todo::Send(_) = step.next(seconds(1)) else { panic!("it looks") };
-    step.answered(
+    let mut step = Step::new(&settings, None, seconds(1), None, &mut chance);
+    let StepAction::Send(_) = step.next(seconds(1)) else { panic!("it looks") };
+    step.on_answer(
         seconds(1),
         seconds(1),
         date,
         available(&Operation::Read { lease: None }, seconds(1)),
         &mut chance,
     );
-    let Todo::Send(_) = step.next(seconds(1)) else { panic!("it acquires") };
-    step.answered(seconds(1), seconds(1), date, failure(FailureKind::Timeout), &mut chance);
+    let StepAction::Send(_) = step.next(seconds(1)) else { panic!("it acquires") };
+    step.on_answer(seconds(1), seconds(1), date, failure(FailureKind::Timeout), &mut chance);
     let state = loop {
         match step.next(seconds(2)) {
-            Todo::Rest(report) => break report.state,
-            _ => step.answered(
+            StepAction::Done(report) => break report.state,
+            _ => step.on_answer(
                 seconds(2),
                 seconds(2),
                 date,
@@ -371,19 +371,19 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
             ),
         }
     };
-    for wrong in [Err(Unreadable::Missing), Ok(""), Ok("not base64!")] {
+    for wrong in [Err(FileError::Missing), Ok(""), Ok("not base64!")] {
         *place.file.borrow_mut() = wrong;
         assert!(read(None).is_err(), "{wrong:?}");
         let (settings, complaints) = read(Some(state.as_bytes())).unwrap();
         assert_eq!(signed(&settings), before, "{wrong:?}");
         assert_eq!(complaints.len(), 1, "{complaints:?}");
         let mut step =
-            Step::begin(&settings, Some(state.as_bytes()), seconds(3), None, &mut chance);
-        step.complain(&complaints, seconds(3));
+            Step::new(&settings, Some(state.as_bytes()), seconds(3), None, &mut chance);
+        step.report_complaints(&complaints, seconds(3));
         let report = loop {
             match step.next(seconds(3)) {
-                Todo::Rest(report) => break report,
-                _ => step.answered(
+                StepAction::Done(report) => break report,
+                _ => step.on_answer(
                     seconds(3),
                     seconds(3),
                     date,
@@ -392,10 +392,10 @@ fn a_file_that_is_just_being_replaced_is_what_it_was() {
                 ),
             }
         };
-        let told = &report.problems[0].detail;
-        assert!(told.contains("What was read before is used"), "{told}");
+        let detail = &report.problems[0].detail;
+        assert!(detail.contains("What was read before is used"), "{detail}");
         assert!(
-            Settings::read_on(&place, Some(report.state.as_bytes())).is_ok(),
+            Settings::reread(&place, Some(report.state.as_bytes())).is_ok(),
             "and is kept in mind"
         );
     }

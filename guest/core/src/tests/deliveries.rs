@@ -44,7 +44,7 @@ fn a_success_is_on_record_before_anything_else_happens() {
     candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     assert_eq!(candidate.verbs(), ["write record"]);
     let succeeded = Finished { slot: turn.slot, outcome: Outcome::Succeeded };
-    assert_eq!(written(&candidate.asked[0]).finished, Some(succeeded));
+    assert_eq!(written_record(&candidate.requests[0]).finished, Some(succeeded));
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn a_turn_that_went_wrong_is_repeated_after_a_rest_and_then_abandoned() {
     let turn = turn_within(&mut candidate, report, 3).unwrap();
     assert_eq!((turn.slot, turn.attempt, turn.past_due), (slot("07:10:00"), 2, false));
     assert!(candidate.now >= ended + seconds(1));
-    let claim = written(&candidate.asked[0]);
-    assert_eq!(claim.last, Some(LastSlot { slot: turn.slot, attempt: 2 }));
+    let claim = written_record(&candidate.requests[0]);
+    assert_eq!(claim.last_slot, Some(LastSlot { slot: turn.slot, attempt: 2 }));
 
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
     assert_eq!(report.problems[0].class, ProblemClass::Work);
@@ -66,20 +66,20 @@ fn a_turn_that_went_wrong_is_repeated_after_a_rest_and_then_abandoned() {
         "{report:?}"
     );
     let abandoned = Finished { slot: turn.slot, outcome: Outcome::Abandoned };
-    assert_eq!(written(&candidate.asked[0]).finished, Some(abandoned));
+    assert_eq!(written_record(&candidate.requests[0]).finished, Some(abandoned));
     let next = turn_within(&mut candidate, report, 400).unwrap();
     assert_eq!((next.slot, next.attempt), (slot("07:20:00"), 1));
 }
 
 #[test]
-fn a_successor_repeats_what_its_predecessor_did_not_complete() {
+fn successor_repeats_unfinished_turn() {
     let (old, turn) = at_work(AT_LEAST_ONCE);
-    let on_blob = written(old.asked.last().unwrap()).write();
+    let on_blob = written_record(old.requests.last().unwrap()).to_metadata();
     let mut new = Candidate::new(AT_LEAST_ONCE);
     new.chance = Counter(99); // Its nonce is its own.
     new.now = old.now + seconds(100);
     let report = new.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "expired", &on_blob),
         _ => available(o, at),
     });
     let again = turn_within(&mut new, report, 2).unwrap();
@@ -89,12 +89,12 @@ fn a_successor_repeats_what_its_predecessor_did_not_complete() {
 
 /// A leader that finds a slot of 09:00 claimed.
 fn before_the_future() -> Candidate {
-    let mut record = Record::read(&incumbent(9)).unwrap().unwrap();
-    record.last = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
-    let on_blob = record.write();
+    let mut record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
+    record.last_slot = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
+    let on_blob = record.to_metadata();
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     assert!(report.problems[0].detail.contains("tenure reset-slot"), "{report:?}");
@@ -106,8 +106,8 @@ fn an_operator_has_a_slot_in_the_future_forgotten() {
     let mut candidate = before_the_future();
     let report = candidate.step(Some(Event::ResetSlot), available);
     assert_eq!(candidate.verbs(), ["write record"]);
-    let reset = written(&candidate.asked[0]);
-    assert_eq!(reset.last, Some(LastSlot { slot: slot("07:01:40"), attempt: 0 }));
+    let reset = written_record(&candidate.requests[0]);
+    assert_eq!(reset.last_slot, Some(LastSlot { slot: slot("07:01:40"), attempt: 0 }));
     let turn = turn_within(&mut candidate, report, 10).unwrap();
     assert_eq!((turn.slot, turn.past_due), (slot("07:01:45"), false));
 }
@@ -115,17 +115,17 @@ fn an_operator_has_a_slot_in_the_future_forgotten() {
 /// As by `tenure reset-slot`, which has no schedule of its own.
 #[test]
 fn also_a_candidate_without_a_schedule_forgets_it() {
-    let mut record = Record::read(&incumbent(9)).unwrap().unwrap();
-    record.last = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
-    let on_blob = record.write();
+    let mut record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
+    record.last_slot = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
+    let on_blob = record.to_metadata();
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     candidate.step(Some(Event::ResetSlot), available);
     assert_eq!(candidate.verbs(), ["write record"]);
-    assert!(written(&candidate.asked[0]).last.unwrap().slot < slot("09:00:00"));
+    assert!(written_record(&candidate.requests[0]).last_slot.unwrap().slot < slot("09:00:00"));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_slot_that_has_come_is_not_forgotten() {
 #[test]
 fn the_rule_of_a_claim_is_on_record() {
     let (candidate, _) = at_work(AT_LEAST_ONCE);
-    let record = written(candidate.asked.last().unwrap());
+    let record = written_record(candidate.requests.last().unwrap());
     assert_eq!(record.delivery, Delivery::AtLeastOnce { max_attempts: 2 });
     assert_eq!(record.schedule.as_deref(), Some("every 10m"));
 }
@@ -151,9 +151,9 @@ fn the_rule_of_a_claim_is_on_record() {
 fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
     let rule = Delivery::AtLeastOnce { max_attempts: 2 };
     for triggered in [false, true] {
-        let mut record = Record::read(&incumbent(9)).unwrap().unwrap();
+        let mut record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
         let claimed = slot("07:00:00");
-        record.last = Some(LastSlot { slot: claimed, attempt: 1 });
+        record.last_slot = Some(LastSlot { slot: claimed, attempt: 1 });
         let outcome = Some(Outcome::NotStarted);
         if triggered {
             let (id, delivery) = ("a".into(), rule);
@@ -162,17 +162,17 @@ fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
             record.delivery = rule;
             record.finished = outcome.map(|outcome| Finished { slot: claimed, outcome });
         }
-        let on_blob = record.write();
+        let on_blob = record.to_metadata();
         let timer = if triggered { variable::ON_TRIGGER } else { variable::EVERY };
         let more = (timer, if triggered { "true" } else { "10m" });
         let mut candidate = Candidate::new(&[more]);
         let report = candidate.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "available", &on_blob),
+            Operation::Read { .. } => blob_answer(o, at, "available", &on_blob),
             _ => available(o, at),
         });
         let turn = turn_within(&mut candidate, report, 2).unwrap();
         assert_eq!((turn.slot, turn.attempt), (claimed, 1));
-        let claim = written(candidate.asked.last().unwrap());
+        let claim = written_record(candidate.requests.last().unwrap());
         let on_record = claim.triggers.newest.map_or(claim.delivery, |newest| newest.delivery);
         assert_eq!(on_record, rule, "{triggered}");
     }
@@ -180,23 +180,23 @@ fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
 
 #[test]
 fn a_change_of_schedule_begins_with_the_slot_that_has_just_passed() {
-    let mut old = Record::read(&incumbent(9)).unwrap().unwrap();
+    let mut old = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
     old.schedule = Some("cron 0 9 * * MON UTC".into());
     let lead = |old: &Record| {
-        let on_blob = old.write();
+        let on_blob = old.to_metadata();
         let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
         candidate.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "available", &on_blob),
+            Operation::Read { .. } => blob_answer(o, at, "available", &on_blob),
             _ => available(o, at),
         });
-        written(&candidate.asked[2]).last.unwrap()
+        written_record(&candidate.requests[2]).last_slot.unwrap()
     };
-    old.last = Some(LastSlot { slot: slot("06:00:00"), attempt: 1 });
+    old.last_slot = Some(LastSlot { slot: slot("06:00:00"), attempt: 1 });
     assert_eq!(lead(&old), LastSlot { slot: slot("07:01:40"), attempt: 0 });
     // One that is to be repeated is not forgotten for that.
     old.delivery = Delivery::AtLeastOnce { max_attempts: 2 };
     assert_eq!(lead(&old), LastSlot { slot: slot("06:00:00"), attempt: 1 });
     // Nor is a slot claimed earlier than it was.
-    old.last = Some(LastSlot { slot: slot("07:01:43"), attempt: 1 });
+    old.last_slot = Some(LastSlot { slot: slot("07:01:43"), attempt: 1 });
     assert_eq!(lead(&old).slot, slot("07:01:43"));
 }

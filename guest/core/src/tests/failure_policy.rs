@@ -3,8 +3,8 @@
 use super::*;
 
 /// A leader whose handler runs a turn.
-fn at_work(more: &[(&str, &str)]) -> (Candidate, Turn) {
-    let mut candidate = Candidate::new(&[&[(variable::EVERY, "5s")], more].concat());
+fn at_work(overrides: &[(&str, &str)]) -> (Candidate, Turn) {
+    let mut candidate = Candidate::new(&[&[(variable::EVERY, "5s")], overrides].concat());
     candidate.lead();
     let turn = turn_after(&mut candidate, seconds(6));
     (candidate, turn)
@@ -26,7 +26,7 @@ fn work_failed(report: &Report) -> bool {
 }
 
 /// Steps when due, until it leads again. How long that took.
-fn comes_back(candidate: &mut Candidate, mut report: Report) -> Duration {
+fn wait_until_leading(candidate: &mut Candidate, mut report: Report) -> Duration {
     let began = candidate.now;
     while !matches!(report.role, Role::Leading(_)) {
         let called = candidate.now;
@@ -57,7 +57,7 @@ fn a_trap_or_a_time_out_is_recorded_and_the_lease_released_at_once() {
         assert_eq!(report.run, None);
         assert_eq!(candidate.verbs(), ["write record", "release lease"]);
         let finished = Finished { slot: turn.slot, outcome };
-        assert_eq!(written(&candidate.asked[0]).finished, Some(finished));
+        assert_eq!(written_record(&candidate.requests[0]).finished, Some(finished));
         assert_eq!(report.problems.len(), 1, "{report:?}");
         assert_eq!(report.problems[0].class, ProblemClass::Work);
         assert!(report.problems[0].detail.contains(told), "{report:?}");
@@ -105,7 +105,7 @@ fn a_candidate_that_is_alone_comes_back_after_its_cool_down_which_grows() {
         let most = seconds(most);
         let report = ended(&mut candidate, Outcome::Trapped);
         assert!(work_failed(&report), "{report:?}");
-        let away = comes_back(&mut candidate, report);
+        let away = wait_until_leading(&mut candidate, report);
         assert!((most / 2..=most + poll).contains(&away), "{away:?} of {most:?}");
         turn_after(&mut candidate, seconds(6));
     }
@@ -113,32 +113,32 @@ fn a_candidate_that_is_alone_comes_back_after_its_cool_down_which_grows() {
     ended(&mut candidate, Outcome::Succeeded);
     turn_after(&mut candidate, seconds(5));
     let report = ended(&mut candidate, Outcome::Trapped);
-    assert!(comes_back(&mut candidate, report) <= seconds(30) + poll);
+    assert!(wait_until_leading(&mut candidate, report) <= seconds(30) + poll);
 }
 
 #[test]
-fn while_it_is_out_it_looks_as_a_follower_does_and_takes_nothing() {
+fn candidate_in_cool_down_follows_and_acquires_nothing() {
     let (mut candidate, _) = at_work(&[(variable::COOL_DOWN, "1h")]);
     let mut report = ended(&mut candidate, Outcome::Trapped);
     let replies: [fn(&Operation, Moment) -> Reply; 7] = [
-        |o, at| seen(o, at, "available", &incumbent(9)),
-        |o, at| seen(o, at, "expired", &incumbent(9)),
-        |o, at| seen(o, at, "broken", &incumbent(9)),
-        |o, at| refusal(o, at, 404, "BlobNotFound"),
-        |o, at| refusal(o, at, 404, "ContainerNotFound"),
-        |o, at| refusal(o, at, 403, "AuthorizationFailure"),
-        |o, at| seen(o, at, "leased", &incumbent(9)),
+        |o, at| blob_answer(o, at, "available", &incumbent(9)),
+        |o, at| blob_answer(o, at, "expired", &incumbent(9)),
+        |o, at| blob_answer(o, at, "broken", &incumbent(9)),
+        |o, at| error_answer(o, at, 404, "BlobNotFound"),
+        |o, at| error_answer(o, at, 404, "ContainerNotFound"),
+        |o, at| error_answer(o, at, 403, "AuthorizationFailure"),
+        |o, at| blob_answer(o, at, "leased", &incumbent(9)),
     ];
-    let mut told = Vec::new();
+    let mut problems = Vec::new();
     for reply in replies {
         let called = candidate.now;
         candidate.now = called + report.again_in;
         report = candidate.step(None, reply);
         assert_eq!(candidate.verbs(), ["read blob"]);
         assert!((seconds(2)..=seconds(5)).contains(&report.again_in), "{report:?}");
-        told.extend(report.problems.iter().map(|problem| problem.class));
+        problems.extend(report.problems.iter().map(|problem| problem.class));
     }
-    assert_eq!(told, [ProblemClass::Refused]);
+    assert_eq!(problems, [ProblemClass::Refused]);
     assert!(matches!(report.role, Role::Following(Some(_))), "{report:?}");
     assert_eq!(candidate.step(Some(Event::Leave(None)), available).role, Role::Left);
     assert_eq!(candidate.verbs(), [""; 0], "there is nothing to release");
@@ -148,15 +148,15 @@ fn while_it_is_out_it_looks_as_a_follower_does_and_takes_nothing() {
 fn another_candidate_takes_over_meanwhile() {
     let (mut sick, _) = at_work(&[]);
     ended(&mut sick, Outcome::Trapped);
-    let on_blob = written(&sick.asked[0]).write();
+    let on_blob = written_record(&sick.requests[0]).to_metadata();
     let mut healthy = Candidate::new(&[(variable::EVERY, "5s")]);
     healthy.now = sick.now;
     let report = healthy.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
-    assert_eq!(written(&healthy.asked[2]).finished.unwrap().outcome, Outcome::Trapped);
+    assert_eq!(written_record(&healthy.requests[2]).finished.unwrap().outcome, Outcome::Trapped);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn work_that_failed_while_the_lease_was_lost_keeps_the_candidate_out_too() {
     assert_eq!(report.ending, None, "that was told");
     assert_eq!(report.problems[0].class, ProblemClass::Work);
     assert_eq!(candidate.verbs(), ["release lease"], "the validity is over: nothing is written");
-    assert!(comes_back(&mut candidate, report) >= seconds(15));
+    assert!(wait_until_leading(&mut candidate, report) >= seconds(15));
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn the_outcome_is_written_before_leaving_too_but_once() {
     let report = candidate.step(Some(Event::Leave(Some(Outcome::Succeeded.into()))), available);
     assert_eq!(report.role, Role::Left);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
-    let Operation::WriteMetadata { if_match, .. } = &candidate.asked[0].operation else { panic!() };
+    let Operation::WriteMetadata { if_match, .. } = &candidate.requests[0].operation else { panic!() };
     assert_eq!(if_match.0, "\"2\"", "the tag that the claim left");
     let finished = Finished { slot: turn.slot, outcome: Outcome::Succeeded };
-    assert_eq!(written(&candidate.asked[0]).finished, Some(finished));
+    assert_eq!(written_record(&candidate.requests[0]).finished, Some(finished));
 
     // One that waited for the next claim is written as well.
     let (mut candidate, _) = at_work(&[]);
@@ -195,9 +195,9 @@ fn the_outcome_is_written_before_leaving_too_but_once() {
 fn the_last_write_never_keeps_the_release_waiting_for_long() {
     let replies: [fn(&Operation, Moment) -> Reply; 4] = [
         |_, _| failure(FailureKind::Timeout),
-        |o, at| refusal(o, at, 412, "ConditionNotMet"),
-        |o, at| refusal(o, at, 503, "ServerBusy"),
-        |o, at| refusal(o, at, 403, "AuthorizationFailure"),
+        |o, at| error_answer(o, at, 412, "ConditionNotMet"),
+        |o, at| error_answer(o, at, 503, "ServerBusy"),
+        |o, at| error_answer(o, at, 403, "AuthorizationFailure"),
     ];
     for reply in replies {
         let (mut candidate, _) = at_work(&[]);
@@ -207,8 +207,8 @@ fn the_last_write_never_keeps_the_release_waiting_for_long() {
             _ => available(o, at),
         });
         assert_eq!(candidate.verbs(), ["write record", "release lease"]);
-        assert_eq!(candidate.asked[0].timeout, seconds(1));
-        assert!(candidate.asked[1].sent <= called + seconds(1));
+        assert_eq!(candidate.requests[0].timeout, seconds(1));
+        assert!(candidate.requests[1].sent <= called + seconds(1));
     }
 }
 
@@ -238,7 +238,7 @@ fn a_write_under_way_is_not_followed_by_another_when_leaving() {
     candidate.now += seconds(4);
     candidate.step(None, available); // renews
     let failed = Some(Event::TurnEnded(Outcome::Failed.into()));
-    candidate.step(failed, |o, at| refusal(o, at, 503, "ServerBusy"));
+    candidate.step(failed, |o, at| error_answer(o, at, 503, "ServerBusy"));
     assert_eq!(candidate.verbs()[0], "write record", "the next claim, which stays in doubt");
     candidate.step(Some(Event::Leave(None)), available);
     assert_eq!(candidate.verbs(), ["release lease"]);

@@ -1,7 +1,7 @@
 //! Candidates with failover whose account is far away, and hosts with two clocks. protocol.md §13.
 
 use super::*;
-use crate::{Begins, Beside, Response, Told};
+use crate::{StepStart, BackgroundRequest, Response, BackgroundReply};
 
 /// What a host does beside the steps: a request about a side blob is answered one round trip later.
 struct Host {
@@ -9,7 +9,7 @@ struct Host {
     round_trip: Duration,
     /// By how much its faster clock ran ahead before.
     ahead: Duration,
-    beside: Option<(Operation, Moment)>,
+    background: Option<(Operation, Moment)>,
     /// The announcements that were written.
     announced: Vec<Moment>,
 }
@@ -21,8 +21,8 @@ impl Host {
 
     fn set(variables: &[(&'static str, &str)], round_trip: Duration) -> Self {
         let candidate = Candidate::new(variables);
-        let (ahead, beside, announced) = (Duration::ZERO, None, Vec::new());
-        Self { candidate, round_trip, ahead, beside, announced }
+        let (ahead, background, announced) = (Duration::ZERO, None, Vec::new());
+        Self { candidate, round_trip, ahead, background, announced }
     }
 
     /// A request that takes longer than its time-out is not answered.
@@ -31,42 +31,42 @@ impl Host {
         event: Option<Event>,
         mut service: impl FnMut(&Operation, Moment) -> Reply,
     ) -> Report {
-        let event = event.or_else(|| self.answer_beside());
+        let event = event.or_else(|| self.answer_background());
         let candidate = &mut self.candidate;
-        candidate.asked.clear();
-        candidate.began = candidate.now;
+        candidate.requests.clear();
+        candidate.step_started = candidate.now;
         let state = candidate.state.take();
-        let begins = Begins { at: candidate.now, ahead: self.ahead };
+        let start = StepStart { at: candidate.now, clock_lead: self.ahead };
         let chance = &mut candidate.chance;
-        let mut step = Step::begin(&candidate.settings, state.as_deref(), begins, event, chance);
+        let mut step = Step::new(&candidate.settings, state.as_deref(), start, event, chance);
         loop {
             match step.next(candidate.now) {
-                Todo::Rest(report) => {
+                StepAction::Done(report) => {
                     candidate.state = Some(report.state.clone().into_bytes());
-                    if let Some(Beside::Send(ask)) = step.beside() {
-                        self.beside = Some((ask.operation, candidate.now));
+                    if let Some(BackgroundRequest::Send(ask)) = step.take_background() {
+                        self.background = Some((ask.operation, candidate.now));
                     }
                     return *report;
                 }
-                Todo::Fetch(_) => panic!("no token is needed"),
-                Todo::Send(Ask { operation, timeout, .. }) => {
+                StepAction::Fetch(_) => panic!("no token is needed"),
+                StepAction::Send(SignedRequest { operation, timeout, .. }) => {
                     let sent = candidate.now;
                     candidate.now += timeout.min(self.round_trip);
                     let reply = match timeout < self.round_trip {
                         true => failure(FailureKind::Timeout),
                         false => service(&operation, sent),
                     };
-                    candidate.asked.push(Asked { operation, timeout, sent });
+                    candidate.requests.push(SentRequest { operation, timeout, sent });
                     let wall = instant(candidate.now);
-                    step.answered(sent, candidate.now, wall, reply, &mut candidate.chance);
+                    step.on_answer(sent, candidate.now, wall, reply, &mut candidate.chance);
                 }
             }
         }
     }
 
-    fn answer_beside(&mut self) -> Option<Event> {
+    fn answer_background(&mut self) -> Option<Event> {
         let (now, round_trip) = (self.candidate.now, self.round_trip);
-        let (operation, _) = self.beside.take_if(|(_, sent)| *sent + round_trip <= now)?;
+        let (operation, _) = self.background.take_if(|(_, sent)| *sent + round_trip <= now)?;
         let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
         let (status, special) = match operation {
             Operation::WriteSideBlob { .. } => {
@@ -78,13 +78,13 @@ impl Host {
         let headers = vec![special, header("x-ms-request-id", "1")];
         let raw = Response { status, headers, body: Default::default() };
         let at = Timestamp::from_date(instant(now));
-        Some(Event::Answered(Told { reply: Ok(raw), at }))
+        Some(Event::BackgroundReply(BackgroundReply { result: Ok(raw), received_at: at }))
     }
 
     /// Waits until the next step is due, or the answer to what went out beside has come.
     fn wait(&mut self, report: &Report) {
-        let due = self.candidate.began + report.again_in;
-        let answered = self.beside.as_ref().map(|(_, sent)| *sent + self.round_trip);
+        let due = self.candidate.step_started + report.again_in;
+        let answered = self.background.as_ref().map(|(_, sent)| *sent + self.round_trip);
         let next = answered.map_or(due, |answered| answered.min(due));
         self.candidate.now = self.candidate.now.max(next);
     }
@@ -98,8 +98,8 @@ impl Host {
     ) -> Option<Moment> {
         while self.candidate.now < end {
             let report = self.step(None, &mut service);
-            if let Some(asked) = self.candidate.asked.iter().find(|a| wanted(&a.operation)) {
-                return Some(asked.sent);
+            if let Some(request) = self.candidate.requests.iter().find(|a| wanted(&a.operation)) {
+                return Some(request.sent);
             }
             self.wait(&report);
         }
@@ -112,8 +112,8 @@ const PROMISE: Duration = Duration::from_millis(2_100);
 /// The record of a leader at this beat, and whom it names.
 fn leader(number: u64, promise: Duration, successor: Option<&str>) -> Metadata {
     let beat = Some(Beat { number, promise });
-    let before = Record::read(&incumbent(9)).unwrap().unwrap();
-    Record { beat, successor: successor.map(Into::into), ..before }.write()
+    let before = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
+    Record { beat, successor: successor.map(Into::into), ..before }.to_metadata()
 }
 
 fn breaks(operation: &Operation) -> bool {
@@ -128,9 +128,9 @@ fn reads_by_id(operation: &Operation) -> bool {
 fn led(o: &Operation, at: Moment, record: &Metadata) -> Reply {
     match o {
         Operation::Read { lease: Some(_) } => {
-            refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation")
+            error_answer(o, at, 412, "LeaseIdMismatchWithBlobOperation")
         }
-        Operation::Read { .. } => seen(o, at, "leased", record),
+        Operation::Read { .. } => blob_answer(o, at, "leased", record),
         _ => available(o, at),
     }
 }
@@ -145,16 +145,16 @@ fn a_leader_that_always_has_something_due_reads_orders() {
         (variable::RENEW, "1s"),
         (variable::EVERY, "1h"),
     ]);
-    let mut looks = 0;
+    let mut read_count = 0;
     let end = host.candidate.now + seconds(200);
     while host.candidate.now < end {
-        let before = host.beside.clone();
+        let before = host.background.clone();
         let report = host.step(None, available);
-        let sent = host.beside.as_ref().filter(|sent| Some(*sent) != before.as_ref());
-        looks += u32::from(sent.is_some_and(|(operation, _)| *operation == ORDERS));
+        let sent = host.background.as_ref().filter(|sent| Some(*sent) != before.as_ref());
+        read_count += u32::from(sent.is_some_and(|(operation, _)| *operation == ORDERS));
         host.wait(&report);
     }
-    assert!((16..=20).contains(&looks), "one in ten seconds and a round trip: {looks}");
+    assert!((16..=20).contains(&read_count), "one in ten seconds and a round trip: {read_count}");
 }
 
 /// Looks go on while its announcement is on its way: the answer to that is not taken for another one's.

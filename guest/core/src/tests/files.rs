@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use crate::{Environment, Unreadable};
+use crate::{Environment, FileError};
 use tenure_azure::secret::Secret;
 
 /// Variables, and files by their paths.
@@ -20,9 +20,9 @@ impl Environment for &Place {
         all.find(|(n, _)| *n == name).map(|(_, value)| value.to_string())
     }
 
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
         let files = self.files.borrow();
-        files.get(path).map(|text| Secret::from(*text)).ok_or(Unreadable::Missing)
+        files.get(path).map(|text| Secret::from(*text)).ok_or(FileError::Missing)
     }
 }
 
@@ -44,21 +44,21 @@ impl Place {
         service: impl Fn(&Operation, Moment) -> Reply,
     ) -> (Report, Vec<&'static str>) {
         let mut chance = Counter(now.as_secs());
-        let (settings, complaints) = match Settings::read_on(self, state) {
+        let (settings, complaints) = match Settings::reread(self, state) {
             Ok(read) => read,
-            Err(complaints) => return (Report::undone(state, event, &complaints), Vec::new()),
+            Err(complaints) => return (Report::invalid_settings(state, event, &complaints), Vec::new()),
         };
-        let mut step = Step::begin(&settings, state, now, event, &mut chance);
-        step.complain(&complaints, now);
-        let mut asked = Vec::new();
+        let mut step = Step::new(&settings, state, now, event, &mut chance);
+        step.report_complaints(&complaints, now);
+        let mut requests = Vec::new();
         loop {
             match step.next(now) {
-                Todo::Rest(report) => return (*report, asked),
-                Todo::Fetch(_) => panic!("no token is needed"),
-                Todo::Send(ask) => {
-                    asked.push(ask.operation.name());
+                StepAction::Done(report) => return (*report, requests),
+                StepAction::Fetch(_) => panic!("no token is needed"),
+                StepAction::Send(ask) => {
+                    requests.push(ask.operation.name());
                     let reply = service(&ask.operation, now);
-                    step.answered(now, now, instant(now), reply, &mut chance);
+                    step.on_answer(now, now, instant(now), reply, &mut chance);
                 }
             }
         }
@@ -103,7 +103,7 @@ fn a_file_that_leads_to_another_account_needs_a_restart_and_the_leader_leads_on(
 
 /// Each of them alone is good, and the settings as a whole are not.
 #[test]
-fn files_that_fit_together_no_more_are_what_they_were_and_the_leader_leads_on() {
+fn contradictory_files_keep_last_content_and_leader_leads_on() {
     let other = "AccountName=another;AccountKey=a2V5b25l";
     let place = Place::new(&[ACCOUNT, STRING_FILE, (variable::EVERY, "5s")]);
     place.write("/run/string", GOOD);
@@ -137,22 +137,22 @@ fn a_leader_looks_for_triggers_again_when_its_file_has_another_key() {
     let place = Place::new(&[ACCOUNT, STRING_FILE, (variable::EVERY, "24h")]);
     place.write("/run/string", GOOD);
     let rotated = |o: &Operation, at| match o {
-        Operation::ReadSideBlob(_) => refusal(o, at, 403, "AuthenticationFailed"),
+        Operation::ReadSideBlob(_) => error_answer(o, at, 403, "AuthenticationFailed"),
         _ => available(o, at),
     };
-    let (mut report, mut asked) = place.step(None, seconds(100), None, rotated);
+    let (mut report, mut requests) = place.step(None, seconds(100), None, rotated);
     let mut now = seconds(100);
-    while !asked.contains(&"read orders") {
+    while !requests.contains(&"read orders") {
         now += report.again_in;
-        (report, asked) = place.step(Some(report.state.as_bytes()), now, None, rotated);
+        (report, requests) = place.step(Some(report.state.as_bytes()), now, None, rotated);
     }
     place.write("/run/string", "AccountName=tenure;AccountKey=a2V5dHdv");
-    asked.clear();
-    while now < seconds(130) && !asked.contains(&"read orders") {
+    requests.clear();
+    while now < seconds(130) && !requests.contains(&"read orders") {
         now += report.again_in;
-        (report, asked) = place.step(Some(report.state.as_bytes()), now, None, available);
+        (report, requests) = place.step(Some(report.state.as_bytes()), now, None, available);
     }
-    assert!(asked.contains(&"read orders"), "{now:?}: {asked:?}");
+    assert!(requests.contains(&"read orders"), "{now:?}: {requests:?}");
 }
 
 /// Whoever begins while the files are bad has nothing to remember.
@@ -177,9 +177,9 @@ fn a_step_that_cannot_be_made_keeps_its_event() {
     let (mut report, _) = place.step(Some(report.state.as_bytes()), seconds(103), None, available);
     place.write("/run/string", GOOD);
     for second in 104..120 {
-        let (next, asked) =
+        let (next, requests) =
             place.step(Some(report.state.as_bytes()), seconds(second), None, available);
-        assert!(!asked.contains(&"acquire lease"), "paused, and yet it contends");
+        assert!(!requests.contains(&"acquire lease"), "paused, and yet it contends");
         report = next;
     }
     let event = Some(Event::Ready(true));
@@ -191,7 +191,7 @@ fn a_step_that_cannot_be_made_keeps_its_event() {
 }
 
 #[test]
-fn one_that_never_made_a_step_leaves_at_once() {
+fn candidate_without_state_leaves_at_once() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
     let (report, _) = place.step(None, seconds(100), None, available);
     assert_eq!(report.role, Role::Undecided);
@@ -216,11 +216,11 @@ fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
     for outcome in [Some(Outcome::Succeeded), None] {
         let event = Some(Event::Leave(outcome.map(Into::into)));
         candidate.state =
-            Some(Report::undone(candidate.state.as_deref(), event, &[]).state.into_bytes());
+            Some(Report::invalid_settings(candidate.state.as_deref(), event, &[]).state.into_bytes());
     }
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
-    let finished = written(&candidate.asked[0]).finished;
+    let finished = written_record(&candidate.requests[0]).finished;
     assert_eq!(finished.map(|finished| finished.outcome), Some(Outcome::Succeeded));
 }
 

@@ -4,7 +4,7 @@ mod orders;
 mod scene;
 
 use super::*;
-pub(super) use scene::{Scene, Service, named, scene};
+pub(super) use scene::{Scene, Service, candidate_named, scene};
 use tenure_azure::name::SideBlob;
 
 #[test]
@@ -13,10 +13,10 @@ fn the_successor_leads_and_the_lease_was_never_free() {
     scene.hand_over("third");
     scene.run(seconds(8));
     assert_eq!(scene.leader().as_deref(), Some("third"));
-    assert_eq!(scene.service.held.len(), 2);
+    assert_eq!(scene.service.lease_ids.len(), 2);
     let [(name, ending)] = &scene.endings[..] else { panic!("{:?}", scene.endings) };
     assert_eq!((name.as_str(), ending.reason), ("first", EndingReason::HandedOver));
-    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    let record = Record::from_metadata(&scene.service.record).unwrap().unwrap();
     assert_eq!((record.leader.as_str(), record.successor), ("third", None));
     assert!(record.term > ending.term);
     let earlier: Vec<_> = record.history.leaders().iter().map(|l| l.name.as_str()).collect();
@@ -31,7 +31,7 @@ fn the_successor_leads_and_the_lease_was_never_free() {
 #[test]
 fn a_successor_that_polls_more_seldom_than_its_leader_has_time_to_come() {
     for seed in 0..8 {
-        let polls = |name, poll| named(name, &[(variable::POLL, poll)]);
+        let polls = |name, poll| candidate_named(name, &[(variable::POLL, poll)]);
         let mut scene = Scene::new(vec![polls("first", "500ms"), polls("second", "60s")]);
         scene.run(seconds(60) + seed * seconds(7));
         scene.hand_over("second");
@@ -41,7 +41,7 @@ fn a_successor_that_polls_more_seldom_than_its_leader_has_time_to_come() {
 }
 
 #[test]
-fn without_a_successor_the_leader_goes_on_and_tells_why() {
+fn leader_without_successor_stays_and_reports_why() {
     let mut scene = scene(["first", "second", "third"]);
     scene.hand_over("nobody");
     scene.run(seconds(75));
@@ -49,7 +49,7 @@ fn without_a_successor_the_leader_goes_on_and_tells_why() {
     let [(name, problem)] = &scene.problems[..] else { panic!("{:?}", scene.problems) };
     assert_eq!(name, "first");
     assert!(problem.detail.contains("\"nobody\"") && problem.detail.contains("announced itself"));
-    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    let record = Record::from_metadata(&scene.service.record).unwrap().unwrap();
     assert_eq!(record.successor, None);
 }
 
@@ -73,18 +73,18 @@ fn a_paused_candidate_is_no_successor() {
 }
 
 #[test]
-fn of_two_of_one_name_one_leads() {
+fn one_of_two_candidates_with_one_name_leads() {
     let mut scene = scene(["first", "twin", "twin"]);
     scene.hand_over("twin");
     scene.run(seconds(10));
     assert_eq!(scene.leader().as_deref(), Some("twin"));
-    assert_eq!(scene.service.held.len(), 2);
+    assert_eq!(scene.service.lease_ids.len(), 2);
 }
 
 #[test]
 fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     let turn = |scene: &Scene| scene.candidates[0].0.state.clone();
     assert!(turn(&scene).is_some());
     scene.hand_over("second");
@@ -106,15 +106,15 @@ fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
 #[test]
 fn a_successor_whose_leader_goes_on_follows_again() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     scene.hand_over("second");
     // The turn never ends.
     scene.run(seconds(120));
     assert_eq!(scene.leader().as_deref(), Some("first"));
-    let told = scene.problems.iter().any(|(_, t)| t.detail.contains("did not end in time"));
-    assert!(told, "{:?}", scene.problems);
+    let is_reported = scene.problems.iter().any(|(_, t)| t.detail.contains("did not end in time"));
+    assert!(is_reported, "{:?}", scene.problems);
     let (second, ..) = &scene.candidates[1];
-    assert_eq!(second.asked[0].operation, Operation::Read { lease: None });
+    assert_eq!(second.requests[0].operation, Operation::Read { lease: None });
 }
 
 #[test]
@@ -122,14 +122,14 @@ fn without_an_order_no_leader_looks_for_a_successor() {
     let mut scene = scene(["first", "second", "third"]);
     scene.run(seconds(300));
     assert_eq!(scene.service.reads_announcements, 0);
-    let own = scene.hand_over("first");
-    assert_eq!(own.problems.len(), 1);
+    let report = scene.hand_over("first");
+    assert_eq!(report.problems.len(), 1);
 }
 
 #[test]
 fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     scene.hand_over("second");
     // The turn does not end in the 45 s that the leader gives it; then the order is repeated at once,
     // and the successor has not seen that it was called off.
@@ -145,9 +145,9 @@ fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
 }
 
 #[test]
-fn who_gives_its_leadership_up_already_does_not_hand_it_over() {
+fn resigning_leader_refuses_to_hand_over() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     scene.step(0, Some(Event::Ready(false)));
     let report = scene.hand_over("nobody");
     assert!(report.problems[0].detail.contains("already giving up its leadership"), "{report:?}");
@@ -162,7 +162,7 @@ fn waiting_for_the_turn(more: &[(&str, &'static str)]) -> Scene {
         .chain(more.iter().copied())
         .collect();
     let names = ["first", "second", "third"];
-    let mut scene = Scene::new(names.map(|name| named(name, &variables)).into());
+    let mut scene = Scene::new(names.map(|name| candidate_named(name, &variables)).into());
     scene.hand_over("second");
     // The successor hears of it when it looks.
     for _ in 0..60 {
@@ -224,7 +224,7 @@ fn a_successor_that_began_anew_announces_itself_again() {
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(2));
     assert_eq!(scene.leader().as_deref(), Some("second"));
-    assert_eq!(scene.service.held.len(), 2);
+    assert_eq!(scene.service.lease_ids.len(), 2);
 }
 
 #[test]
@@ -236,9 +236,9 @@ fn the_lease_is_not_given_to_a_successor_that_is_gone() {
     assert_eq!(report.ending, None);
     scene.run(seconds(40));
     assert_eq!(scene.leader().as_deref(), Some("first"));
-    assert_eq!(scene.service.held.len(), 1);
-    let told = scene.problems.iter().any(|(_, t)| t.detail.contains("not handed over"));
-    assert!(told, "{:?}", scene.problems);
+    assert_eq!(scene.service.lease_ids.len(), 1);
+    let is_reported = scene.problems.iter().any(|(_, t)| t.detail.contains("not handed over"));
+    assert!(is_reported, "{:?}", scene.problems);
 }
 
 #[test]
@@ -249,14 +249,14 @@ fn a_successor_that_leaves_takes_its_announcement_back() {
     scene.run(seconds(1));
     let report = scene.turn_ends(Outcome::CutOff);
     assert_eq!(report.ending, None);
-    assert_eq!(scene.service.held.len(), 1);
+    assert_eq!(scene.service.lease_ids.len(), 1);
 }
 
 #[test]
 fn a_successor_that_was_given_the_lease_when_it_leaves_releases_it() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.turn_ends(Outcome::CutOff);
-    assert_eq!(scene.service.held.len(), 2);
+    assert_eq!(scene.service.lease_ids.len(), 2);
     let report = scene.step(1, Some(Event::Leave(None)));
     assert_eq!((report.role, scene.service.holder), (Role::Left, None));
 }
@@ -268,7 +268,7 @@ fn work_that_is_one_turn_is_handed_over_too() {
         scene.turn_ends(outcome);
         scene.run(seconds(2));
         assert_eq!(scene.leader().as_deref(), Some("second"), "{outcome:?}");
-        assert_eq!(scene.service.held.len(), 2, "the lease was never free");
+        assert_eq!(scene.service.lease_ids.len(), 2, "the lease was never free");
         let (_, ending) = &scene.endings[0];
         assert_eq!(ending.reason, EndingReason::HandedOver);
     }
@@ -280,7 +280,7 @@ fn the_lease_is_not_given_to_a_successor_that_cannot_be_seen() {
     scene.service.hides_announcements = true;
     scene.run(seconds(3));
     let report = scene.turn_ends(Outcome::CutOff);
-    assert_eq!((report.ending, scene.service.held.len()), (None, 1));
+    assert_eq!((report.ending, scene.service.lease_ids.len()), (None, 1));
     // Nor does it lead on for ever without the work that was to last as long.
     scene.run(seconds(60));
     let (_, ending) = &scene.endings[0];
@@ -289,9 +289,9 @@ fn the_lease_is_not_given_to_a_successor_that_cannot_be_seen() {
 }
 
 #[test]
-fn an_order_outlasts_the_longest_tenure_and_nobody_is_in_a_hurry() {
-    let first = named("first", &[(variable::MAX_TENURE, "60s")]);
-    let mut scene = Scene::new(vec![first, named("second", &[])]);
+fn hand_over_order_outlasts_the_longest_tenure() {
+    let first = candidate_named("first", &[(variable::MAX_TENURE, "60s")]);
+    let mut scene = Scene::new(vec![first, candidate_named("second", &[])]);
     scene.run(seconds(48));
     scene.hand_over("nobody");
     let before = scene.steps;
@@ -307,9 +307,9 @@ fn a_successor_sees_soon_that_another_one_leads() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates.remove(0);
     scene.service.record =
-        Record { term: ORIGIN_SECONDS + 9_999, ..Record::read(&incumbent(9)).unwrap().unwrap() }
-            .write();
-    scene.service.holder = Some(scene.service.held[0]);
+        Record { term: ORIGIN_SECONDS + 9_999, ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() }
+            .to_metadata();
+    scene.service.holder = Some(scene.service.lease_ids[0]);
     scene.run(seconds(5));
     let Role::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };
     assert_eq!(leader.name, "there");
@@ -322,14 +322,14 @@ fn a_successor_that_polls_often_finds_its_lease_too() {
     scene.run(seconds(2));
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(5));
-    assert_eq!(scene.service.held[1..].len(), 2, "given to the successor, which gave it back");
+    assert_eq!(scene.service.lease_ids[1..].len(), 2, "given to the successor, which gave it back");
     assert!(scene.leader().is_some());
 }
 
 #[test]
 fn a_successor_that_polls_often_has_time_to_announce_itself() {
     let variables = [(variable::POLL, "500ms")];
-    let mut scene = Scene::new(vec![named("first", &variables), named("second", &variables)]);
+    let mut scene = Scene::new(vec![candidate_named("first", &variables), candidate_named("second", &variables)]);
     scene.candidates[1].0.slow = Some(("read announcement", millis(450)));
     scene.hand_over("second");
     scene.run(seconds(5));
@@ -379,13 +379,13 @@ fn work_has_a_lease_to_end_each_time_that_the_successor_comes() {
 }
 
 #[test]
-fn a_successor_that_leaves_takes_back_nobody_elses_announcement() {
+fn leaving_successor_withdraws_only_its_own_announcement() {
     let mut scene = waiting_for_the_turn(&[]);
-    let (word, when) = scene.service.successor.clone().unwrap();
-    scene.service.successor = Some((word.clone(), when));
-    scene.service.word += 1;
+    let (announcement, when) = scene.service.successor.clone().unwrap();
+    scene.service.successor = Some((announcement.clone(), when));
+    scene.service.announcement_version += 1;
     scene.step(1, Some(Event::Leave(None)));
-    assert_eq!(scene.service.successor.unwrap().0, word);
+    assert_eq!(scene.service.successor.unwrap().0, announcement);
 }
 
 #[test]
@@ -406,18 +406,18 @@ fn a_successor_leaves_soon_when_nothing_is_answered() {
 
 #[test]
 fn the_lease_lasts_as_long_as_the_successor_configures() {
-    let first = named("first", &[]);
-    let second = named("second", &[(variable::LEASE, "60s")]);
+    let first = candidate_named("first", &[]);
+    let second = candidate_named("second", &[(variable::LEASE, "60s")]);
     let mut scene = Scene::new(vec![first, second]);
     assert_eq!(scene.service.seconds, 15);
     scene.hand_over("second");
     scene.run(seconds(8));
     assert_eq!(scene.leader().as_deref(), Some("second"));
-    assert_eq!((scene.service.seconds, scene.service.held.len()), (60, 2));
+    assert_eq!((scene.service.seconds, scene.service.lease_ids.len()), (60, 2));
 }
 
 #[test]
-fn a_lease_that_cannot_be_given_in_time_is_released_to_anybody() {
+fn lease_that_cannot_be_changed_in_time_is_released() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.service.loses_changes = true;
     scene.turn_ends(Outcome::CutOff);

@@ -4,7 +4,7 @@ use super::*;
 
 /// A look at a blob that somebody else holds.
 fn led(operation: &Operation, at: Moment) -> Reply {
-    seen(operation, at, "leased", &incumbent(5))
+    blob_answer(operation, at, "leased", &incumbent(5))
 }
 
 /// A candidate that follows, between two polls.
@@ -44,7 +44,7 @@ fn a_false_hint_brings_five_polls_forward() {
 #[test]
 fn a_hint_ends_with_another_leader() {
     let mut candidate = follower();
-    let report = candidate.step(Some(Event::Hint), |o, at| seen(o, at, "leased", &incumbent(6)));
+    let report = candidate.step(Some(Event::Hint), |o, at| blob_answer(o, at, "leased", &incumbent(6)));
     assert!(report.again_in >= seconds(2), "{report:?}");
 }
 
@@ -57,8 +57,8 @@ fn many_hints_cost_ten_polls_a_minute_and_ordinary_ones_go_on() {
         let began = candidate.now;
         let due = began >= next;
         let report = candidate.step(Some(Event::Hint), led);
-        polls += candidate.asked.len();
-        assert!(!due || !candidate.asked.is_empty(), "an ordinary poll is left out");
+        polls += candidate.requests.len();
+        assert!(!due || !candidate.requests.is_empty(), "an ordinary poll is left out");
         next = began + report.again_in;
         candidate.now += millis(5);
     }
@@ -68,16 +68,16 @@ fn many_hints_cost_ten_polls_a_minute_and_ordinary_ones_go_on() {
 
 /// Each of these ends a poll otherwise than by following.
 #[test]
-fn hinted_polls_count_whatever_comes_of_them() {
+fn hinted_polls_count_even_if_they_fail() {
     let deleted = |o: &Operation, at| match o {
-        Operation::CreateContainer => refusal(o, at, 409, "ContainerBeingDeleted"),
-        _ => refusal(o, at, 404, "ContainerNotFound"),
+        Operation::CreateContainer => error_answer(o, at, 409, "ContainerBeingDeleted"),
+        _ => error_answer(o, at, 404, "ContainerNotFound"),
     };
     let lost = |o: &Operation, at| match o {
-        Operation::Acquire { .. } => refusal(o, at, 409, "LeaseAlreadyPresent"),
+        Operation::Acquire { .. } => error_answer(o, at, 409, "LeaseAlreadyPresent"),
         _ => available(o, at),
     };
-    let busy = |o: &Operation, at| refusal(o, at, 503, "ServerBusy");
+    let busy = |o: &Operation, at| error_answer(o, at, 503, "ServerBusy");
     let services: [fn(&Operation, Moment) -> Reply; 3] = [deleted, lost, busy];
     for service in services {
         let mut candidate = follower();
@@ -99,14 +99,14 @@ fn many_hints_do_not_keep_a_successor_from_announcing_itself() {
     for _ in 0..20 {
         candidate.step(Some(Event::Hint), led);
     }
-    let mut record = Record::read(&incumbent(5)).unwrap().unwrap();
+    let mut record = Record::from_metadata(&incumbent(5)).unwrap().unwrap();
     record.successor = Some("here".into());
-    let named = record.write();
+    let named = record.to_metadata();
     // The step ends before the announcement.
     candidate.now += seconds(4);
     candidate.slow = Some(("read blob", millis(1_200)));
     let mut service = |o: &Operation, at: Moment| match o {
-        Operation::Read { .. } => seen(o, at, "leased", &named),
+        Operation::Read { .. } => blob_answer(o, at, "leased", &named),
         _ => available(o, at),
     };
     candidate.step(None, &mut service);
@@ -116,7 +116,7 @@ fn many_hints_do_not_keep_a_successor_from_announcing_itself() {
 }
 
 #[test]
-fn who_leads_or_stays_out_takes_no_hint() {
+fn leaders_and_ineligible_candidates_ignore_hints() {
     let mut leader = Candidate::new(&[]);
     leader.lead();
     leader.step(Some(Event::Hint), available);
@@ -131,11 +131,11 @@ fn who_leads_or_stays_out_takes_no_hint() {
 #[test]
 fn an_observer_follows_a_hint_and_sends_nothing_but_polls() {
     let mut observer = Candidate::new(&[(variable::OBSERVE, "true")]);
-    let missing = |o: &Operation, at| refusal(o, at, 404, "ContainerNotFound");
-    let mut record = Record::read(&incumbent(5)).unwrap().unwrap();
+    let missing = |o: &Operation, at| error_answer(o, at, 404, "ContainerNotFound");
+    let mut record = Record::from_metadata(&incumbent(5)).unwrap().unwrap();
     record.successor = Some("here".into());
-    let named = record.write();
-    let names_it = |o: &Operation, at: Moment| seen(o, at, "leased", &named);
+    let named = record.to_metadata();
+    let names_it = |o: &Operation, at: Moment| blob_answer(o, at, "leased", &named);
     for service in 0..4 {
         for _ in 0..3 {
             let report = observer.step(None, |o: &Operation, at| match service {
@@ -152,6 +152,6 @@ fn an_observer_follows_a_hint_and_sends_nothing_but_polls() {
     }
     observer.step(None, led);
     observer.now += millis(700);
-    observer.step(Some(Event::Hint), |o: &Operation, at| seen(o, at, "leased", &incumbent(6)));
+    observer.step(Some(Event::Hint), |o: &Operation, at| blob_answer(o, at, "leased", &incumbent(6)));
     assert_eq!(observer.verbs(), ["read blob"]);
 }

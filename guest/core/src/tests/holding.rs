@@ -22,14 +22,14 @@ fn renews_and_counts_from_before_the_request() {
     let report = renewal(&mut candidate, available);
     assert!(report.renewed);
     assert_eq!(candidate.verbs(), ["renew lease"]);
-    let sent = candidate.asked[0].sent;
+    let sent = candidate.requests[0].sent;
     assert_eq!(validity_end(&report, sent), sent + seconds(12));
     let renew = seconds(4);
     assert!((renew - renew / 8..=renew).contains(&report.again_in), "{report:?}");
 }
 
 #[test]
-fn what_says_that_the_lease_is_gone_ends_leadership_at_once() {
+fn answer_without_lease_ends_leadership_at_once() {
     let answers = [
         (409, "LeaseIdMismatchWithLeaseOperation"),
         (409, "LeaseIsBrokenAndCannotBeRenewed"),
@@ -44,7 +44,7 @@ fn what_says_that_the_lease_is_gone_ends_leadership_at_once() {
         let mut candidate = Candidate::new(&[]);
         let leading = candidate.lead();
         let Role::Leading(leadership) = leading.role else { panic!() };
-        let report = renewal(&mut candidate, |o, at| refusal(o, at, status, code));
+        let report = renewal(&mut candidate, |o, at| error_answer(o, at, status, code));
         let ending = Ending { term: leadership.term, reason: EndingReason::LeaseLost };
         assert_eq!(report.ending, Some(ending), "{status} {code}");
         assert_eq!(report.role, Role::Undecided);
@@ -70,10 +70,10 @@ fn a_renewal_that_answers_with_another_lease_is_a_loss() {
 #[test]
 fn an_unknown_outcome_is_asked_again_at_once_then_with_pauses_until_the_validity_ends() {
     let unknown: [fn(&Operation, Moment) -> Reply; 8] = [
-        |o, at| refusal(o, at, 408, ""),
-        |o, at| refusal(o, at, 429, ""),
-        |o, at| refusal(o, at, 500, "OperationTimedOut"),
-        |o, at| refusal(o, at, 503, "ServerBusy"),
+        |o, at| error_answer(o, at, 408, ""),
+        |o, at| error_answer(o, at, 429, ""),
+        |o, at| error_answer(o, at, 500, "OperationTimedOut"),
+        |o, at| error_answer(o, at, 503, "ServerBusy"),
         |o, at| answer(o, at, 200, &[]),
         |o, at| answer(o, at, 302, &[]),
         |_, _| failure(FailureKind::Reset),
@@ -87,7 +87,7 @@ fn an_unknown_outcome_is_asked_again_at_once_then_with_pauses_until_the_validity
         let ending = loop {
             let called = candidate.now;
             let report = candidate.step(None, reply);
-            tries.extend(candidate.asked.iter().map(|asked| (asked.sent, asked.timeout)));
+            tries.extend(candidate.requests.iter().map(|request| (request.sent, request.timeout)));
             assert!(candidate.verbs().iter().all(|verb| *verb == "renew lease"));
             if let Some(ending) = report.ending {
                 break ending;
@@ -118,18 +118,18 @@ fn the_second_try_goes_out_in_the_same_step() {
     });
     assert!(report.renewed);
     assert_eq!(report.problems, []);
-    let sent = candidate.asked[1].sent;
+    let sent = candidate.requests[1].sent;
     assert_eq!(validity_end(&report, seconds(104) + millis(30)), sent + seconds(12));
 }
 
 #[test]
-fn a_refusal_is_told_and_leadership_kept_until_the_validity_ends() {
+fn refusal_is_reported_and_leadership_lasts_until_validity_ends() {
     let mut candidate = Candidate::new(&[]);
     let leading = candidate.lead();
     let end = validity_end(&leading, seconds(100));
     let called = candidate.now + seconds(4);
     let report =
-        renewal(&mut candidate, |o, at| refusal(o, at, 403, "AuthorizationPermissionMismatch"));
+        renewal(&mut candidate, |o, at| error_answer(o, at, 403, "AuthorizationPermissionMismatch"));
     assert_eq!(report.problems[0].class, ProblemClass::Refused);
     assert_eq!(validity_end(&report, called), end);
     // The permission comes back.
@@ -164,11 +164,11 @@ fn after_a_lost_leadership_the_next_term_is_higher() {
     let mut candidate = Candidate::new(&[]);
     let first = candidate.lead();
     let Role::Leading(first) = first.role else { panic!() };
-    let on_blob = written(&candidate.asked[2]).write();
+    let on_blob = written_record(&candidate.requests[2]).to_metadata();
     candidate.now += seconds(20);
     candidate.step(None, available);
     let again = candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "available", &on_blob),
         _ => available(o, at),
     });
     let Role::Leading(second) = again.role else { panic!("{again:?}") };

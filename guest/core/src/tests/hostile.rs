@@ -4,21 +4,21 @@ use super::*;
 use tenure_azure::name::SideBlob;
 
 /// Steps whenever one is due, for a time. Returns every request and every problem.
-fn go_on(
+fn run_for(
     candidate: &mut Candidate,
     time: Duration,
     mut service: impl FnMut(&Operation, Moment) -> Reply,
-) -> (Vec<Asked>, Vec<Problem>) {
-    let (until, mut asked, mut told) = (candidate.now + time, Vec::new(), Vec::new());
+) -> (Vec<SentRequest>, Vec<Problem>) {
+    let (until, mut requests, mut reported) = (candidate.now + time, Vec::new(), Vec::new());
     while candidate.now < until {
         let called = candidate.now;
         let report = candidate.step(None, &mut service);
-        asked.append(&mut candidate.asked.clone());
-        told.extend(report.problems);
+        requests.append(&mut candidate.requests.clone());
+        reported.extend(report.problems);
         candidate.now = candidate.now.max(called + report.again_in);
-        assert!(asked.len() < 2_000, "it is called without end");
+        assert!(requests.len() < 2_000, "it is called without end");
     }
-    (asked, told)
+    (requests, reported)
 }
 
 fn size(metadata: &Metadata) -> usize {
@@ -26,16 +26,16 @@ fn size(metadata: &Metadata) -> usize {
 }
 
 /// Every record that was to be written.
-fn records(asked: &[Asked]) -> Vec<(Metadata, Record)> {
-    let written = asked.iter().filter_map(|asked| match &asked.operation {
+fn records(requests: &[SentRequest]) -> Vec<(Metadata, Record)> {
+    let written = requests.iter().filter_map(|request| match &request.operation {
         Operation::WriteMetadata { metadata, .. } => Some(metadata.clone()),
         _ => None,
     });
-    written.map(|metadata| (metadata.clone(), Record::read(&metadata).unwrap().unwrap())).collect()
+    written.map(|metadata| (metadata.clone(), Record::from_metadata(&metadata).unwrap().unwrap())).collect()
 }
 
 /// What a look at a side blob shows, written just now.
-fn beside(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply {
+fn side_blob_answer(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply {
     let written = tenure_azure::http_date::format(instant(at));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let mut headers = vec![
@@ -65,21 +65,21 @@ fn a_name_beside_the_blob_that_no_candidate_has_is_never_given_the_lease() {
             ("tenureleaseid", "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"),
             ("tenureterm", &term),
         ];
-        let (asked, told) = go_on(&mut leader, seconds(180), |o, at| match o {
-            Operation::ReadSideBlob(SideBlob::Successor) => beside(o, at, &fields),
+        let (requests, reported) = run_for(&mut leader, seconds(180), |o, at| match o {
+            Operation::ReadSideBlob(SideBlob::Successor) => side_blob_answer(o, at, &fields),
             _ => available(o, at),
         });
         assert!(
-            asked.iter().any(|a| matches!(a.operation, Operation::ReadSideBlob(_))),
+            requests.iter().any(|a| matches!(a.operation, Operation::ReadSideBlob(_))),
             "it looks"
         );
         assert!(
-            asked.iter().all(|a| !matches!(a.operation, Operation::Change { .. })),
+            requests.iter().all(|a| !matches!(a.operation, Operation::Change { .. })),
             "{name:.20}"
         );
         let about = |t: &&Problem| t.detail.contains("leases/leader.successor");
-        assert!((1..=4).contains(&told.iter().filter(about).count()), "{name:.20}: {told:?}");
-        assert_eq!(told[0].class, ProblemClass::Configuration);
+        assert!((1..=4).contains(&reported.iter().filter(about).count()), "{name:.20}: {reported:?}");
+        assert_eq!(reported[0].class, ProblemClass::Configuration);
     }
 }
 
@@ -99,20 +99,20 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
         metadata.insert("tenuretriggerslot".into(), "2026-11-20T07:00:00Z".into());
         // A follower leads on, and so does whoever comes next.
         let mut follower = Candidate::new(&[]);
-        let report = follower.step(None, |o, at| seen(o, at, "leased", &metadata));
+        let report = follower.step(None, |o, at| blob_answer(o, at, "leased", &metadata));
         assert!(matches!(report.role, Role::Following(Some(_))), "{field}: {report:?}");
-        let told: Vec<_> = report.problems.iter().map(|problem| problem.class).collect();
-        assert_eq!(told, [ProblemClass::Configuration], "{field} {text:.20}: {report:?}");
+        let classes: Vec<_> = report.problems.iter().map(|problem| problem.class).collect();
+        assert_eq!(classes, [ProblemClass::Configuration], "{field} {text:.20}: {report:?}");
         assert!(report.problems[0].detail.contains(field), "{report:?}");
         let mut next = Candidate::new(&[]);
         let report = next.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "expired", &metadata),
+            Operation::Read { .. } => blob_answer(o, at, "expired", &metadata),
             _ => available(o, at),
         });
         assert!(matches!(report.role, Role::Leading(_)), "{field}: {report:?}");
-        for (metadata, record) in records(&next.asked) {
+        for (metadata, record) in records(&next.requests) {
             assert!(size(&metadata) < 3_000, "{field}");
-            let names = record.earlier().into_iter().map(|leader| leader.name);
+            let names = record.earlier_leaders().into_iter().map(|leader| leader.name);
             let others = [record.schedule, record.successor, record.address];
             let started = record.triggers.newest.map(|started| started.id);
             for text in names.chain(others.into_iter().flatten()).chain(started) {
@@ -127,8 +127,8 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
 fn leaders_of_the_past_whose_names_no_candidate_has_are_forgotten() {
     let history = format!("7%206%20web\n6%205%20a%0Db\n5%204%20{}", "x".repeat(129));
     let metadata = with("tenurehistory", &history.replace('\n', "%0A"));
-    let record = Record::read(&metadata).unwrap().unwrap();
-    let names: Vec<_> = record.earlier().into_iter().map(|leader| leader.name).collect();
+    let record = Record::from_metadata(&metadata).unwrap().unwrap();
+    let names: Vec<_> = record.earlier_leaders().into_iter().map(|leader| leader.name).collect();
     assert_eq!(names, ["web"]);
 }
 
@@ -138,21 +138,21 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
     for term in [u64::MAX / 2, u64::MAX / 2 - 1, 1 << 53, years(11)] {
         for state in ["available", "leased"] {
             let mut candidate = Candidate::new(&[]);
-            let (asked, told) = go_on(&mut candidate, seconds(60), |o, at| match o {
-                Operation::Read { .. } => seen(o, at, state, &incumbent(term)),
+            let (requests, reported) = run_for(&mut candidate, seconds(60), |o, at| match o {
+                Operation::Read { .. } => blob_answer(o, at, state, &incumbent(term)),
                 _ => available(o, at),
             });
-            assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"), "{term}");
-            assert!((15..60).contains(&asked.len()), "and looks again, for ever");
-            assert!(told.iter().all(|t| t.class == ProblemClass::UnusableBlob), "{told:?}");
-            let words = &told[0].detail;
-            assert!(words.contains(&term.to_string()) && words.contains("delete"), "{words}");
+            assert!(requests.iter().all(|request| request.operation.name() == "read blob"), "{term}");
+            assert!((15..60).contains(&requests.len()), "and looks again, for ever");
+            assert!(reported.iter().all(|t| t.class == ProblemClass::UnusableBlob), "{reported:?}");
+            let detail = &reported[0].detail;
+            assert!(detail.contains(&term.to_string()) && detail.contains("delete"), "{detail}");
         }
     }
     // Far ahead, and yet a clock that was once wrong can have made it.
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &incumbent(years(9))),
+        Operation::Read { .. } => blob_answer(o, at, "available", &incumbent(years(9))),
         _ => available(o, at),
     });
     let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
@@ -160,32 +160,32 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
 }
 
 #[test]
-fn a_look_for_people_tells_of_such_a_term_too() {
+fn inspection_reports_an_implausible_term() {
     let candidate = Candidate::new(&[]);
-    let look = Operation::Read { lease: None };
-    let reply = seen(&look, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
-    let problem = Look::read(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
+    let read = Operation::Read { lease: None };
+    let reply = blob_answer(&read, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
+    let problem = Inspection::from_answer(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
     assert_eq!(problem.class, ProblemClass::UnusableBlob);
 }
 
 #[test]
-fn a_record_with_no_room_for_what_a_leader_writes_is_refused_and_nothing_is_acquired() {
+fn record_without_room_for_leader_fields_prevents_acquisition() {
     for (field, value) in [("tenurelater", "x".repeat(7_800)), ("tenurelater", "x".repeat(6_000))] {
         let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
         let metadata = with(field, &value);
-        let (asked, told) = go_on(&mut candidate, seconds(60), |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "available", &metadata),
+        let (requests, reported) = run_for(&mut candidate, seconds(60), |o, at| match o {
+            Operation::Read { .. } => blob_answer(o, at, "available", &metadata),
             _ => available(o, at),
         });
-        assert!(asked.iter().all(|asked| asked.operation.name() == "read blob"));
-        assert!(told.iter().all(|t| t.class == ProblemClass::UnusableBlob), "{told:?}");
-        assert!(told[0].detail.contains("too large"), "{told:?}");
+        assert!(requests.iter().all(|request| request.operation.name() == "read blob"));
+        assert!(reported.iter().all(|t| t.class == ProblemClass::UnusableBlob), "{reported:?}");
+        assert!(reported[0].detail.contains("too large"), "{reported:?}");
     }
 }
 
 /// The longest of everything that settings allow, and as much of others as is let in.
 #[test]
-fn what_a_leader_writes_after_it_won_has_room_too() {
+fn records_written_by_a_leader_fit() {
     let longest = |byte: &str, bytes| byte.repeat(bytes);
     let texts = [longest("(", 128), longest("(", 256), longest(")", 128), longest("%", 128)];
     let variables = [
@@ -200,17 +200,17 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
         let metadata = with("tenurelater", &"x".repeat(unknown));
         let mut candidate = Candidate::new(&variables);
         let report = candidate.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "available", &metadata),
+            Operation::Read { .. } => blob_answer(o, at, "available", &metadata),
             _ => available(o, at),
         });
         if !matches!(report.role, Role::Leading(_)) {
             continue;
         }
-        let (mut asked, mut event, mut failed) = (Vec::new(), None, true);
+        let (mut requests, mut event, mut failed) = (Vec::new(), None, true);
         for round in 0..40 {
             let called = candidate.now;
             let report = candidate.step(event.take(), available);
-            asked.append(&mut candidate.asked.clone());
+            requests.append(&mut candidate.requests.clone());
             candidate.now = candidate.now.max(called + report.again_in);
             event = match round {
                 _ if report.run.is_some() => {
@@ -223,7 +223,7 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
                 _ => None,
             };
         }
-        let written = records(&asked);
+        let written = records(&requests);
         assert!(written.iter().any(|(_, record)| record.successor.is_some()), "{unknown}");
         let reason = |record: &Record| record.failure_detail.as_ref().map(|d| d.reason.len());
         assert!(written.iter().any(|(_, record)| reason(record) == Some(200)), "{unknown}");
@@ -234,7 +234,7 @@ fn what_a_leader_writes_after_it_won_has_room_too() {
 
 #[test]
 fn an_unknown_field_goes_back_unharmed_or_not_at_all() {
-    let look = Operation::Read { lease: None };
+    let read = Operation::Read { lease: None };
     let mut headers: Vec<(String, Vec<u8>)> =
         vec![("etag".into(), b"\"1\"".to_vec()), ("x-ms-lease-state".into(), b"leased".to_vec())];
     for (name, value) in incumbent(9).iter() {
@@ -248,9 +248,9 @@ fn an_unknown_field_goes_back_unharmed_or_not_at_all() {
     ] {
         headers.push((format!("x-ms-meta-{name}"), value.to_vec()));
     }
-    let answer = Answer::read(&look, 200, &headers);
-    let record = Record::read(&answer.properties.unwrap().metadata).unwrap().unwrap();
-    let written = record.write();
+    let answer = Answer::from_parts(&read, 200, &headers);
+    let record = Record::from_metadata(&answer.properties.unwrap().metadata).unwrap().unwrap();
+    let written = record.to_metadata();
     assert_eq!(written.get("tenuregood"), Some("a b~%e4"));
     for name in ["tenurebytes", "tenureutf", "tenuretab"] {
         assert_eq!(written.get(name), None, "{name}");
@@ -260,18 +260,18 @@ fn an_unknown_field_goes_back_unharmed_or_not_at_all() {
 #[test]
 fn a_successor_that_a_leader_of_an_earlier_term_named_is_none() {
     let named =
-        Record { successor: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() };
-    let kept = Record::read(&named.write()).unwrap().unwrap();
-    assert_eq!(kept.successor.as_deref(), Some("here"));
+        Record { successor: Some("here".into()), ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() };
+    let first_record = Record::from_metadata(&named.to_metadata()).unwrap().unwrap();
+    assert_eq!(first_record.successor.as_deref(), Some("here"));
     // A version that does not know successors keeps what it does not know, and wins the next term.
-    let mut later = named.write();
+    let mut later = named.to_metadata();
     later.insert("tenureterm".into(), "10".into());
-    let record = Record::read(&later).unwrap().unwrap();
+    let record = Record::from_metadata(&later).unwrap().unwrap();
     assert_eq!(record.successor, None);
     let mut candidate = Candidate::new(&[]);
-    candidate.step(None, |o, at| seen(o, at, "leased", &later));
+    candidate.step(None, |o, at| blob_answer(o, at, "leased", &later));
     assert_eq!(candidate.verbs(), ["read blob"], "it does not announce itself");
-    assert_eq!(Record { term: 11, ..record }.write().get("tenuresuccessor"), None);
+    assert_eq!(Record { term: 11, ..record }.to_metadata().get("tenuresuccessor"), None);
 }
 
 #[test]

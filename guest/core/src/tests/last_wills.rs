@@ -12,17 +12,17 @@ fn header(will: &LastWill, name: &str) -> Option<String> {
 }
 
 fn acquired(candidate: &Candidate) -> String {
-    let acquire = |asked: &Asked| match asked.operation {
+    let acquire = |request: &SentRequest| match request.operation {
         Operation::Acquire { lease, .. } => Some(lease.to_string()),
         _ => None,
     };
-    candidate.asked.iter().find_map(acquire).unwrap()
+    candidate.requests.iter().find_map(acquire).unwrap()
 }
 
 #[test]
-fn a_leader_leaves_one_with_its_leadership_and_with_each_renewal_and_nobody_else_does() {
+fn only_leader_leaves_last_will_at_election_and_renewal() {
     let mut candidate = Candidate::new(&[]);
-    candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(9)));
+    candidate.step(None, |o, at| blob_answer(o, at, "leased", &incumbent(9)));
     assert_eq!(candidate.will, None, "it follows");
     candidate.now += seconds(4);
     let began = candidate.now;
@@ -34,7 +34,7 @@ fn a_leader_leaves_one_with_its_leadership_and_with_each_renewal_and_nobody_else
     assert_eq!(header(&will, "x-ms-lease-action").as_deref(), Some("release"));
     assert_eq!(header(&will, "x-ms-lease-id"), Some(lease.clone()));
     assert!(header(&will, "authorization").unwrap().starts_with("SharedKey "));
-    let sent = candidate.asked.iter().find(|a| a.operation.name() == "acquire lease");
+    let sent = candidate.requests.iter().find(|a| a.operation.name() == "acquire lease");
     assert_eq!(began + will.valid_for, sent.unwrap().sent + seconds(15), "the lease has run out");
 
     candidate.now += seconds(1);
@@ -45,10 +45,10 @@ fn a_leader_leaves_one_with_its_leadership_and_with_each_renewal_and_nobody_else
     assert!(candidate.step(None, available).renewed);
     let will = candidate.will.clone().unwrap();
     assert_eq!(header(&will, "x-ms-lease-id"), Some(lease));
-    assert_eq!(began + will.valid_for, candidate.asked[0].sent + seconds(15));
+    assert_eq!(began + will.valid_for, candidate.requests[0].sent + seconds(15));
 
     candidate.now += seconds(4);
-    candidate.step(None, |o, at| refusal(o, at, 503, "ServerBusy"));
+    candidate.step(None, |o, at| error_answer(o, at, 503, "ServerBusy"));
     assert_eq!(candidate.will, None, "the one before holds");
     candidate.step(Some(Event::Leave(None)), available);
     assert_eq!(candidate.will, None);
@@ -58,7 +58,7 @@ fn a_leader_leaves_one_with_its_leadership_and_with_each_renewal_and_nobody_else
 fn a_lease_without_a_term_leaves_none() {
     let mut candidate = Candidate::new(&[]);
     candidate.step(None, |o, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 503, "ServerBusy"),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 503, "ServerBusy"),
         _ => available(o, at),
     });
     assert!(candidate.verbs().contains(&"acquire lease"), "{:?}", candidate.verbs());
@@ -66,7 +66,7 @@ fn a_lease_without_a_term_leaves_none() {
 }
 
 #[test]
-fn it_ends_with_what_authorises_it() {
+fn last_will_expires_with_its_credential() {
     // Seven seconds after the candidate's first step.
     let end = instant(seconds(107)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
     let sas = format!(
@@ -96,7 +96,7 @@ fn it_ends_with_what_authorises_it() {
 }
 
 #[test]
-fn one_that_has_expired_already_is_none() {
+fn expired_last_will_is_none() {
     let end = instant(seconds(90)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
     let sas = format!(
         "sv=2022-11-02&sr=c&sp=rcw&se={end}&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k="
@@ -126,7 +126,7 @@ fn a_sign_of_life_is_deleted_by_a_request_for_that_one() {
 }
 
 #[test]
-fn the_deletion_of_a_sign_ends_with_what_authorises_it() {
+fn sign_deletion_expires_with_its_credential() {
     let account = (variable::ACCOUNT, "tenure");
     let sas = |end| {
         let end = instant(seconds(end)).format("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -33,7 +33,7 @@ fn a_release_in_doubt_is_repeated_and_a_conflict_means_done() {
         tries += 1;
         match tries {
             1 => failure(FailureKind::Reset),
-            _ => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+            _ => error_answer(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         }
     });
     assert_eq!(report.role, Role::Left);
@@ -58,7 +58,7 @@ fn a_release_that_is_never_answered_ends_when_the_lease_has_run_out() {
 fn a_refused_release_is_asked_again() {
     let mut candidate = at_work();
     let report = candidate
-        .step(Some(Event::Leave(None)), |o, at| refusal(o, at, 403, "AuthenticationFailed"));
+        .step(Some(Event::Leave(None)), |o, at| error_answer(o, at, 403, "AuthenticationFailed"));
     assert_ne!(report.role, Role::Left);
     assert_eq!(report.problems[0].class, ProblemClass::Refused);
     candidate.now += report.again_in;
@@ -68,7 +68,7 @@ fn a_refused_release_is_asked_again() {
 #[test]
 fn a_follower_leaves_without_a_request() {
     let mut candidate = Candidate::new(&[]);
-    candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(9)));
+    candidate.step(None, |o, at| blob_answer(o, at, "leased", &incumbent(9)));
     let report = candidate.step(Some(Event::Leave(None)), available);
     assert_eq!((report.role, report.ending), (Role::Left, None));
     assert_eq!(candidate.verbs(), [""; 0]);
@@ -97,10 +97,10 @@ fn an_attempt_in_doubt_is_released_by_its_own_id() {
         Operation::Acquire { .. } => failure(FailureKind::Timeout),
         _ => available(o, at),
     });
-    let Operation::Acquire { lease, .. } = candidate.asked[1].operation else { panic!() };
+    let Operation::Acquire { lease, .. } = candidate.requests[1].operation else { panic!() };
     let report = candidate.step(Some(Event::Leave(None)), available);
     assert_eq!(report.role, Role::Left);
-    let Operation::Release { lease: released } = candidate.asked[0].operation else { panic!() };
+    let Operation::Release { lease: released } = candidate.requests[0].operation else { panic!() };
     assert_eq!(released, lease);
 }
 
@@ -126,7 +126,7 @@ fn nothing_is_released_and_no_term_won_before_the_handler_was_seen_stopped() {
 fn a_lost_lease_waits_for_the_handler_too() {
     let mut candidate = at_work();
     candidate.now += seconds(4);
-    let report = candidate.step(None, |o, at| refusal(o, at, 409, ""));
+    let report = candidate.step(None, |o, at| error_answer(o, at, 409, ""));
     assert_eq!(report.ending.unwrap().reason, EndingReason::LeaseLost);
     candidate.now += seconds(10);
     candidate.step(None, available);
@@ -138,17 +138,17 @@ fn a_lost_lease_waits_for_the_handler_too() {
 }
 
 #[test]
-fn its_own_lease_that_could_not_be_released_is_nobodys() {
+fn unreleased_own_lease_is_not_followed() {
     let mut candidate = Candidate::new(&[]);
     candidate.lead();
-    let on_blob = written(&candidate.asked[2]).write();
+    let on_blob = written_record(&candidate.requests[2]).to_metadata();
     candidate.now += seconds(2);
     let mut event = Some(Event::Resign);
     // Releases are lost until the candidate gives them up; the lease has not run out for the service.
     for _ in 0..60 {
         let report = candidate.step(event.take(), |o, at| match o {
             Operation::Release { .. } => failure(FailureKind::Reset),
-            Operation::Read { .. } => seen(o, at, "leased", &on_blob),
+            Operation::Read { .. } => blob_answer(o, at, "leased", &on_blob),
             _ => available(o, at),
         });
         if candidate.verbs().contains(&"read blob") {

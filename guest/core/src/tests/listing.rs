@@ -33,22 +33,22 @@ impl Service {
         let mut list = self.list.borrow_mut();
         match (o, &mut *list) {
             (Operation::ReadSideBlob(SideBlob::Candidates), Some((version, list))) => {
-                let reply = seen(o, at, "available", list);
+                let reply = blob_answer(o, at, "available", list);
                 reply.map(|answer| Answer { etag: Some(tag(*version)), ..answer })
             }
-            (Operation::WriteSideBlob { blob: SideBlob::Candidates, over, metadata }, list) => {
+            (Operation::WriteSideBlob { blob: SideBlob::Candidates, replaces: over, metadata }, list) => {
                 let version = list.as_ref().map(|(version, _)| *version);
                 match (over, version) {
-                    (None, Some(_)) => return refusal(o, at, 409, "BlobAlreadyExists"),
+                    (None, Some(_)) => return error_answer(o, at, 409, "BlobAlreadyExists"),
                     (Some(over), version) if Some(over) != version.map(tag).as_ref() => {
-                        return refusal(o, at, 412, "ConditionNotMet");
+                        return error_answer(o, at, 412, "ConditionNotMet");
                     }
                     _ => {}
                 }
                 *list = Some((version.unwrap_or(0) + 1, metadata.clone()));
                 answer(o, at, 201, &[("etag", "\"x\"")])
             }
-            (Operation::Read { .. }, _) if self.led => seen(o, at, "leased", &incumbent(5)),
+            (Operation::Read { .. }, _) if self.led => blob_answer(o, at, "leased", &incumbent(5)),
             _ => available(o, at),
         }
     }
@@ -77,22 +77,22 @@ fn live(
     candidate: &mut Candidate,
     time: Duration,
     service: impl Fn(&Operation, Moment) -> Reply,
-) -> (Vec<Asked>, Vec<Listed>) {
-    let (mut asked, mut told) = (Vec::new(), Vec::new());
+) -> (Vec<SentRequest>, Vec<Listed>) {
+    let (mut requests, mut reported) = (Vec::new(), Vec::new());
     let until = candidate.now + time;
     while candidate.now < until {
         let began = candidate.now;
         let report = candidate.step(None, &service);
-        let of_list = |asked: &Asked| [READ, WRITE].contains(&asked.operation.name());
-        asked.extend(candidate.asked.drain(..).filter(of_list));
-        told = report.candidates.unwrap_or(told);
+        let of_list = |request: &SentRequest| [READ, WRITE].contains(&request.operation.name());
+        requests.extend(candidate.requests.drain(..).filter(of_list));
+        reported = report.candidates.unwrap_or(reported);
         candidate.now = candidate.now.max(began + report.again_in);
     }
-    (asked, told)
+    (requests, reported)
 }
 
-fn verbs(asked: &[Asked]) -> Vec<&'static str> {
-    asked.iter().map(|asked| asked.operation.name()).collect()
+fn verbs(requests: &[SentRequest]) -> Vec<&'static str> {
+    requests.iter().map(|request| request.operation.name()).collect()
 }
 
 /// An entry that was written so many seconds before the second 100, when candidates here begin.
@@ -105,45 +105,45 @@ fn leaders_and_followers_are_on_it_within_20_seconds_and_cost_twelve_requests_an
     for led in [false, true] {
         let service = Service::new(led);
         let mut candidate = lister(&[(variable::ADDRESS, "http://10.0.0.4")]);
-        let (asked, told) = live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
-        assert_eq!(verbs(&asked), [READ, WRITE], "led: {led}");
+        let (requests, reported) = live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
+        assert_eq!(verbs(&requests), [READ, WRITE], "led: {led}");
         assert_eq!(service.names(), ["here"]);
-        assert_eq!((told.len(), told[0].address.as_deref()), (1, Some("http://10.0.0.4")));
-        let (asked, _) = live(&mut candidate, seconds(3600), |o, at| service.answer(o, at));
-        assert!((10..=12).contains(&asked.len()), "led: {led}, {:?}", verbs(&asked));
-        assert!(asked.iter().all(|asked| asked.timeout <= seconds(1)));
+        assert_eq!((reported.len(), reported[0].address.as_deref()), (1, Some("http://10.0.0.4")));
+        let (requests, _) = live(&mut candidate, seconds(3600), |o, at| service.answer(o, at));
+        assert!((10..=12).contains(&requests.len()), "led: {led}, {:?}", verbs(&requests));
+        assert!(requests.iter().all(|request| request.timeout <= seconds(1)));
     }
 }
 
 #[test]
-fn who_beats_tells_beside_the_steps() {
+fn beating_leader_writes_the_list_in_background() {
     let service = Service::new(false);
     let mut candidate = lister(&[(variable::FAILOVER, "3s")]);
-    let (asked, _) = live(&mut candidate, seconds(30), |o, at| service.answer(o, at));
-    assert_eq!(verbs(&asked), [""; 0], "no step waits for that");
+    let (requests, _) = live(&mut candidate, seconds(30), |o, at| service.answer(o, at));
+    assert_eq!(verbs(&requests), [""; 0], "no step waits for that");
 }
 
 #[test]
-fn others_stay_on_it_as_long_as_they_were_seen_lately() {
+fn recent_entries_stay_on_the_list() {
     let lines = [entry("ada", 60), entry("old", 1_801), entry("here", 300), entry("ben", 1_700)];
     let service = Service::with(&(lines.join(" ") + " garbage x,y,z,, ,1,contends,,"));
     let mut candidate = lister(&[]);
-    let (_, told) = live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
+    let (_, reported) = live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
     assert_eq!(service.names(), ["here", "ada", "ben"]);
-    let names: Vec<_> = told.iter().map(|listed| listed.name.as_str()).collect();
+    let names: Vec<_> = reported.iter().map(|listed| listed.name.as_str()).collect();
     assert_eq!(names, ["here", "ada", "ben"]);
 }
 
 /// It would stay for ever, and come before all others.
 #[test]
-fn nobody_was_seen_in_the_future() {
+fn entries_from_the_future_are_dropped() {
     let service = Service::with(&entry("eve", 100).replace(",17", ",37"));
     live(&mut lister(&[]), seconds(21), |o, at| service.answer(o, at));
     assert_eq!(service.names(), ["here"]);
 }
 
 #[test]
-fn of_too_many_those_seen_last_have_room() {
+fn newest_entries_are_kept_if_the_list_is_full() {
     let entries: Vec<_> = (0..150).map(|n| entry(&format!("{n:0>40}"), n)).collect();
     let service = Service::with(&entries.join(" "));
     live(&mut lister(&[]), seconds(21), |o, at| service.answer(o, at));
@@ -156,7 +156,7 @@ fn of_too_many_those_seen_last_have_room() {
 }
 
 #[test]
-fn who_was_slower_reads_again_and_loses_nobody() {
+fn candidate_that_lost_the_race_rereads_and_keeps_all_entries() {
     let service = Service::with(&entry("ada", 1));
     let quicker = RefCell::new(2);
     let mut candidate = lister(&[]);
@@ -174,8 +174,8 @@ fn who_was_slower_reads_again_and_loses_nobody() {
         }
         service.answer(o, at)
     };
-    let (asked, _) = live(&mut candidate, seconds(70), answer);
-    assert_eq!(verbs(&asked), [READ, WRITE, READ, WRITE, READ, WRITE]);
+    let (requests, _) = live(&mut candidate, seconds(70), answer);
+    assert_eq!(verbs(&requests), [READ, WRITE, READ, WRITE, READ, WRITE]);
     let mut names = service.names();
     names.sort_unstable();
     assert_eq!(names, ["ada", "here", "other2", "other3"]);
@@ -186,25 +186,25 @@ fn a_candidate_that_is_always_slower_waits_for_its_next_time() {
     let mut candidate = lister(&[]);
     let service = Service::with(&entry("ada", 1));
     let answer = |o: &Operation, at: Moment| match o {
-        Operation::WriteSideBlob { .. } => refusal(o, at, 412, "ConditionNotMet"),
+        Operation::WriteSideBlob { .. } => error_answer(o, at, 412, "ConditionNotMet"),
         _ => service.answer(o, at),
     };
-    let (asked, _) = live(&mut candidate, seconds(590), answer);
-    assert_eq!(asked.len(), 8, "{:?}", verbs(&asked));
+    let (requests, _) = live(&mut candidate, seconds(590), answer);
+    assert_eq!(requests.len(), 8, "{:?}", verbs(&requests));
 }
 
 #[test]
-fn who_may_not_read_or_write_there_tries_again_at_its_next_time_and_everything_else_goes_on() {
+fn refused_list_requests_wait_for_the_next_interval() {
     for (led, refused) in [(false, READ), (false, WRITE), (true, READ), (true, WRITE)] {
         let service = Service::new(led);
         let mut candidate = lister(&[]);
         let answer = |o: &Operation, at: Moment| match o.name() == refused {
-            true => refusal(o, at, 403, "AuthorizationPermissionMismatch"),
+            true => error_answer(o, at, 403, "AuthorizationPermissionMismatch"),
             false => service.answer(o, at),
         };
-        let (asked, _) = live(&mut candidate, seconds(3_600), answer);
-        assert_eq!(verbs(&asked).last(), Some(&refused));
-        assert!((5..=12).contains(&asked.len()), "{:?}", verbs(&asked));
+        let (requests, _) = live(&mut candidate, seconds(3_600), answer);
+        assert_eq!(verbs(&requests).last(), Some(&refused));
+        assert!((5..=12).contains(&requests.len()), "{:?}", verbs(&requests));
         let report = candidate.step(None, |o, at| service.answer(o, at));
         assert_eq!(matches!(report.role, Role::Leading(_)), !led, "{report:?}");
         assert!(report.problems.is_empty(), "{report:?}");
@@ -215,32 +215,32 @@ fn who_may_not_read_or_write_there_tries_again_at_its_next_time_and_everything_e
 }
 
 #[test]
-fn somebody_elses_blob_is_left_alone_and_a_request_that_fails_is_not_repeated_at_once() {
+fn foreign_blob_is_untouched_and_failed_requests_wait() {
     let foreign = |o: &Operation, at: Moment| match o {
         Operation::ReadSideBlob(_) => {
-            seen(o, at, "available", &Metadata::from_iter([("owner", "payroll")]))
+            blob_answer(o, at, "available", &Metadata::from_iter([("owner", "payroll")]))
         }
         _ => available(o, at),
     };
     let busy = |o: &Operation, at: Moment| match o {
-        Operation::ReadSideBlob(_) => refusal(o, at, 503, "ServerBusy"),
+        Operation::ReadSideBlob(_) => error_answer(o, at, 503, "ServerBusy"),
         _ => available(o, at),
     };
     let silent = |o: &Operation, at: Moment| match o {
         Operation::ReadSideBlob(_) => failure(FailureKind::Timeout),
         _ => available(o, at),
     };
-    for asked in [
+    for request in [
         live(&mut lister(&[]), seconds(590), foreign).0,
         live(&mut lister(&[]), seconds(590), busy).0,
         live(&mut lister(&[]), seconds(590), silent).0,
     ] {
-        assert_eq!(verbs(&asked), [READ]);
+        assert_eq!(verbs(&request), [READ]);
     }
 }
 
 #[test]
-fn an_order_to_hand_over_to_nobody_is_told_who_is_known() {
+fn failed_hand_over_names_the_known_candidates() {
     let service = Service::new(false);
     let mut candidate = lister(&[]);
     live(&mut candidate, seconds(21), |o, at| service.answer(o, at));
@@ -248,19 +248,19 @@ fn an_order_to_hand_over_to_nobody_is_told_who_is_known() {
         Some((7, Metadata::from_iter([(MARK, "x"), (LIST, &entry("ada", 0))])));
     live(&mut candidate, seconds(12 * 60), |o, at| service.answer(o, at));
     candidate.step(Some(Event::HandOver("adda".into())), |o, at| service.answer(o, at));
-    let mut told = String::new();
+    let mut detail = String::new();
     let until = candidate.now + seconds(80);
-    while candidate.now < until && told.is_empty() {
+    while candidate.now < until && detail.is_empty() {
         let began = candidate.now;
         let report = candidate.step(None, |o, at| service.answer(o, at));
-        told = report.problems.first().map(|problem| problem.detail.clone()).unwrap_or_default();
+        detail = report.problems.first().map(|problem| problem.detail.clone()).unwrap_or_default();
         candidate.now = candidate.now.max(began + report.again_in);
     }
-    assert!(told.ends_with("The candidates seen lately are ada"), "{told}");
+    assert!(detail.ends_with("The candidates seen lately are ada"), "{detail}");
 }
 
 #[test]
-fn who_is_paused_and_resumed_says_so_at_once() {
+fn paused_and_resumed_candidate_updates_its_entry_at_once() {
     for led in [false, true] {
         let service = Service::new(led);
         let mut candidate = lister(&[]);
@@ -280,11 +280,11 @@ fn who_is_paused_and_resumed_says_so_at_once() {
 fn an_observer_reads_it_and_writes_nothing() {
     for (service, names) in [(Service::with(&entry("ada", 60)), 1), (Service::new(true), 0)] {
         let mut observer = lister(&[(variable::OBSERVE, "true")]);
-        let (asked, told) = live(&mut observer, seconds(60), |o, at| service.answer(o, at));
-        assert_eq!((verbs(&asked), told.len()), (vec![READ], names));
-        let (asked, _) = live(&mut observer, seconds(3_600), |o, at| service.answer(o, at));
-        assert!((4..=6).contains(&asked.len()), "{:?}", verbs(&asked));
-        assert!(asked.iter().all(|asked| asked.operation.name() == READ));
+        let (requests, reported) = live(&mut observer, seconds(60), |o, at| service.answer(o, at));
+        assert_eq!((verbs(&requests), reported.len()), (vec![READ], names));
+        let (requests, _) = live(&mut observer, seconds(3_600), |o, at| service.answer(o, at));
+        assert!((4..=6).contains(&requests.len()), "{:?}", verbs(&requests));
+        assert!(requests.iter().all(|request| request.operation.name() == READ));
     }
 }
 
@@ -293,8 +293,8 @@ fn a_long_name_of_an_election_leaves_it_alone() {
     let long = format!("leases/{}", "x".repeat(1_020));
     let service = Service::new(true);
     let mut candidate = lister(&[(variable::ELECTION, long.as_str())]);
-    let (asked, _) = live(&mut candidate, seconds(60), |o, at| service.answer(o, at));
-    assert_eq!(verbs(&asked), [""; 0]);
+    let (requests, _) = live(&mut candidate, seconds(60), |o, at| service.answer(o, at));
+    assert_eq!(verbs(&requests), [""; 0]);
 }
 
 #[test]
@@ -312,11 +312,11 @@ fn no_turn_waits_for_the_list() {
         let event = (candidate.now.subsec_millis() > 300)
             .then_some(Event::TurnEnded(Outcome::Succeeded.into()));
         let report = candidate.step(event, silent);
-        for asked in candidate.asked.iter().filter(|asked| asked.operation.name() == READ) {
+        for request in candidate.requests.iter().filter(|request| request.operation.name() == READ) {
             reads += 1;
             assert!(report.run.is_none(), "a turn waits for it: {report:?}");
             let next = began + report.again_in;
-            assert!(asked.sent + asked.timeout <= next, "{asked:?}, {report:?}");
+            assert!(request.sent + request.timeout <= next, "{request:?}, {report:?}");
         }
         candidate.now = candidate.now.max(began + report.again_in);
     }
@@ -330,18 +330,18 @@ fn a_leader_whose_renewal_is_not_answered_leaves_the_list_alone() {
     // From second 108 to 118, across the time of the first read.
     let faulty = |o: &Operation, at: Moment| match o {
         Operation::Renew { .. } if (108..118).contains(&at.as_secs()) => {
-            refusal(o, at, 503, "ServerBusy")
+            error_answer(o, at, 503, "ServerBusy")
         }
         _ => available(o, at),
     };
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     while candidate.now < seconds(125) {
         let began = candidate.now;
         let report = candidate.step(None, faulty);
-        asked.append(&mut candidate.asked);
+        requests.append(&mut candidate.requests);
         candidate.now = candidate.now.max(began + report.again_in);
     }
-    let read = asked.iter().position(|asked| asked.operation.name() == READ).unwrap();
-    assert!(asked[read].sent >= seconds(118), "{:?}", asked[read]);
-    assert_eq!(asked[read - 1].operation.name(), "renew lease");
+    let read = requests.iter().position(|request| request.operation.name() == READ).unwrap();
+    assert!(requests[read].sent >= seconds(118), "{:?}", requests[read]);
+    assert_eq!(requests[read - 1].operation.name(), "renew lease");
 }

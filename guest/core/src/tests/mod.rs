@@ -51,7 +51,7 @@ type Reply = Result<Answer, Failure>;
 
 /// One exchange: what was asked, and when.
 #[derive(Clone, Debug)]
-struct Asked {
+struct SentRequest {
     operation: Operation,
     timeout: Duration,
     sent: Moment,
@@ -63,7 +63,7 @@ struct Candidate {
     state: Option<Vec<u8>>,
     now: Moment,
     /// When the newest step began.
-    began: Moment,
+    step_started: Moment,
     chance: Counter,
     /// How far the machine's clock is ahead of the service's.
     wall_ahead: Duration,
@@ -71,7 +71,7 @@ struct Candidate {
     lists: bool,
     /// Requests of this name are answered after so long: the process was frozen.
     slow: Option<(&'static str, Duration)>,
-    asked: Vec<Asked>,
+    requests: Vec<SentRequest>,
     /// The orders that it reads. None: there is no such blob, and its reads are not counted.
     orders: Option<Metadata>,
     /// With this code its reads of orders are refused; once if it is about the credential.
@@ -79,7 +79,7 @@ struct Candidate {
     /// The last will that came with the newest report.
     will: Option<LastWill>,
     /// Answers requests for tokens.
-    identity: Box<dyn Fn(Moment) -> Fetched>,
+    identity: Box<dyn Fn(Moment) -> TokenReply>,
     /// How long that takes.
     identity_takes: Duration,
     /// When tokens were asked for, and how long each request may take.
@@ -109,25 +109,25 @@ fn instant(at: Moment) -> DateTime<Utc> {
 }
 
 impl Candidate {
-    fn new(more: &[(&str, &str)]) -> Self {
+    fn new(overrides: &[(&str, &str)]) -> Self {
         let mut variables = BTreeMap::from([
             (variable::ELECTION, "leases/leader"),
             (variable::NAME, "here"),
             (variable::CONNECTION_STRING, "UseDevelopmentStorage=true"),
         ]);
-        variables.extend(more.iter().copied());
+        variables.extend(overrides.iter().copied());
         let settings =
             Settings::read(|name: &str| variables.get(name).map(|v| v.to_string())).unwrap();
         Self {
             settings,
             state: None,
             now: seconds(100),
-            began: seconds(100),
+            step_started: seconds(100),
             chance: Counter(7),
             wall_ahead: Duration::ZERO,
             lists: false,
             slow: None,
-            asked: Vec::new(),
+            requests: Vec::new(),
             orders: None,
             refusal_of_orders: None,
             will: None,
@@ -143,19 +143,19 @@ impl Candidate {
         event: Option<Event>,
         mut service: impl FnMut(&Operation, Moment) -> Reply,
     ) -> Report {
-        self.asked.clear();
-        self.began = self.now;
+        self.requests.clear();
+        self.step_started = self.now;
         let state = self.state.take();
         let mut step =
-            Step::begin(&self.settings, state.as_deref(), self.now, event, &mut self.chance);
+            Step::new(&self.settings, state.as_deref(), self.now, event, &mut self.chance);
         loop {
             match step.next(self.now) {
-                Todo::Rest(report) => {
+                StepAction::Done(report) => {
                     self.state = Some(report.state.clone().into_bytes());
                     self.will = step.last_will(self.now, instant(self.now + self.wall_ahead));
                     return *report;
                 }
-                Todo::Fetch(fetch) => {
+                StepAction::Fetch(fetch) => {
                     let sent = self.now;
                     let reply = match fetch.timeout < self.identity_takes {
                         true => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
@@ -166,20 +166,20 @@ impl Candidate {
                     self.fetches.push((sent, fetch.timeout));
                     assert!(self.fetches.len() < 1000, "a step that does not end");
                     let wall = instant(self.now + self.wall_ahead);
-                    step.fetched(sent, self.now, wall, reply, &mut self.chance);
+                    step.on_token_reply(sent, self.now, wall, reply, &mut self.chance);
                 }
-                Todo::Send(Ask { operation, timeout, .. }) => {
+                StepAction::Send(SignedRequest { operation, timeout, .. }) => {
                     let sent = self.now;
                     if !self.lists && operation.name().ends_with(" candidates") {
-                        let (reply, wall) = (refusal(&operation, sent, 403, "x"), instant(sent));
-                        step.answered(sent, sent, wall, reply, &mut self.chance);
+                        let (reply, wall) = (error_answer(&operation, sent, 403, "x"), instant(sent));
+                        step.on_answer(sent, sent, wall, reply, &mut self.chance);
                         continue;
                     }
                     // Looks that are not what a test is about.
                     if operation == ORDERS && self.orders.is_none() {
-                        let reply = refusal(&operation, sent, 404, "BlobNotFound");
+                        let reply = error_answer(&operation, sent, 404, "BlobNotFound");
                         let wall = instant(self.now + self.wall_ahead);
-                        step.answered(sent, self.now, wall, reply, &mut self.chance);
+                        step.on_answer(sent, self.now, wall, reply, &mut self.chance);
                         continue;
                     }
                     let slow = self.slow.filter(|(name, _)| *name == operation.name());
@@ -187,10 +187,10 @@ impl Candidate {
                         Some(_) if operation == ORDERS && self.refusal_of_orders.is_some() => {
                             let code = self.refusal_of_orders.unwrap();
                             self.refusal_of_orders.take_if(|code| *code == "AuthenticationFailed");
-                            refusal(&operation, sent, 403, code)
+                            error_answer(&operation, sent, 403, code)
                         }
                         Some(waiting) if operation == ORDERS => {
-                            seen(&operation, sent, "available", waiting)
+                            blob_answer(&operation, sent, "available", waiting)
                         }
                         _ => service(&operation, sent),
                     };
@@ -200,10 +200,10 @@ impl Candidate {
                         None if failed => timeout,
                         None => millis(10),
                     };
-                    self.asked.push(Asked { operation, timeout, sent });
-                    assert!(self.asked.len() < 30, "a step that does not end");
+                    self.requests.push(SentRequest { operation, timeout, sent });
+                    assert!(self.requests.len() < 30, "a step that does not end");
                     let wall = instant(self.now + self.wall_ahead);
-                    step.answered(sent, self.now, wall, reply, &mut self.chance);
+                    step.on_answer(sent, self.now, wall, reply, &mut self.chance);
                 }
             }
         }
@@ -217,7 +217,7 @@ impl Candidate {
     }
 
     fn verbs(&self) -> Vec<&'static str> {
-        self.asked.iter().map(|asked| asked.operation.name()).collect()
+        self.requests.iter().map(|request| request.operation.name()).collect()
     }
 }
 
@@ -225,17 +225,17 @@ impl Candidate {
 const ORDERS: Operation = Operation::ReadSideBlob(SideBlob::Orders);
 
 /// An answer with a code, such as a refusal or a conflict.
-fn refusal(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply {
+fn error_answer(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply {
     answer(operation, at, status, &[("x-ms-error-code", code)])
 }
 
-fn answer(operation: &Operation, at: Moment, status: u16, more: &[(&str, &str)]) -> Reply {
+fn answer(operation: &Operation, at: Moment, status: u16, extra: &[(&str, &str)]) -> Reply {
     let date = tenure_azure::http_date::format(instant(at));
     let fixed = [("date", date.as_str()), ("x-ms-request-id", "1")];
-    let headers = fixed.iter().chain(more);
+    let headers = fixed.iter().chain(extra);
     let headers: Vec<_> =
         headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
-    Ok(Answer::read(operation, status, &headers))
+    Ok(Answer::from_parts(operation, status, &headers))
 }
 
 fn failure(kind: FailureKind) -> Reply {
@@ -243,7 +243,7 @@ fn failure(kind: FailureKind) -> Reply {
 }
 
 /// A look at a blob with this lease state and metadata.
-fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> Reply {
+fn blob_answer(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> Reply {
     let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let (lease, duration) =
         if lease == "infinite" { ("leased", "infinite") } else { (lease, "fixed") };
@@ -259,7 +259,7 @@ fn seen(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> 
 fn available(operation: &Operation, at: Moment) -> Reply {
     let id = |lease: &LeaseId| lease.to_string();
     match operation {
-        Operation::Read { .. } => seen(operation, at, "available", &incumbent(9)),
+        Operation::Read { .. } => blob_answer(operation, at, "available", &incumbent(9)),
         Operation::CreateContainer | Operation::CreateBlob => {
             answer(operation, at, 201, &[("etag", "\"1\"")])
         }
@@ -269,10 +269,10 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::Renew { lease } | Operation::Release { lease } => {
             answer(operation, at, 200, &[("x-ms-lease-id", &id(lease)), ("etag", "\"1\"")])
         }
-        Operation::Change { to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
+        Operation::Change { proposed: to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
         Operation::Break { .. } => answer(operation, at, 202, &[("x-ms-lease-time", "0")]),
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
-        Operation::ReadSideBlob(_) => refusal(operation, at, 404, "BlobNotFound"),
+        Operation::ReadSideBlob(_) => error_answer(operation, at, 404, "BlobNotFound"),
         Operation::WriteSideBlob { .. } => answer(operation, at, 201, &[("etag", "\"3\"")]),
         Operation::Delete { .. }
         | Operation::ReadAccount
@@ -285,9 +285,9 @@ fn available(operation: &Operation, at: Moment) -> Reply {
 }
 
 /// The record that a write would put on the blob.
-fn written(asked: &Asked) -> Record {
-    match &asked.operation {
-        Operation::WriteMetadata { metadata, .. } => Record::read(metadata).unwrap().unwrap(),
+fn written_record(request: &SentRequest) -> Record {
+    match &request.operation {
+        Operation::WriteMetadata { metadata, .. } => Record::from_metadata(metadata).unwrap().unwrap(),
         other => panic!("not a write: {other:?}"),
     }
 }
@@ -301,12 +301,12 @@ fn incumbent(term: u64) -> Metadata {
         since: Timestamp::parse(ORIGIN).unwrap(),
         address: Some("http://10.0.0.9".into()),
         schedule: None,
-        last: None,
+        last_slot: None,
         finished: None,
         unknown: Metadata::from_iter([("tenurelater", "x")]),
         ..Record::default()
     }
-    .write()
+    .to_metadata()
 }
 
 #[test]
@@ -316,23 +316,23 @@ fn a_state_that_cannot_be_read_is_a_new_candidate() {
     let state = candidate.state.clone().unwrap();
     for broken in [vec![], vec![0], vec![3], state[..state.len() / 2].to_vec()] {
         candidate.state = Some(broken);
-        let report = candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
+        let report = candidate.step(None, |o, at| blob_answer(o, at, "leased", &incumbent(5)));
         assert!(matches!(report.role, Role::Following(Some(_))));
     }
     let mut newer = state;
     newer[0] += 1;
     candidate.state = Some(newer);
-    candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
+    candidate.step(None, |o, at| blob_answer(o, at, "leased", &incumbent(5)));
     assert_eq!(candidate.verbs(), ["read blob"]);
 }
 
 #[test]
-fn a_wrong_clock_is_told_and_its_refusal_repeated_with_the_time_of_the_service() {
+fn wrong_clock_is_reported_and_the_request_repeated_with_service_time() {
     let mut candidate = Candidate::new(&[]);
     candidate.wall_ahead = seconds(16 * 60);
     let mut first = true;
     let report = candidate.step(None, |o, at| match std::mem::take(&mut first) {
-        true => refusal(o, at, 403, "AuthenticationFailed"),
+        true => error_answer(o, at, 403, "AuthenticationFailed"),
         false => available(o, at),
     });
     assert!(matches!(report.role, Role::Leading(_)));
@@ -345,11 +345,11 @@ fn a_wrong_clock_is_told_and_its_refusal_repeated_with_the_time_of_the_service()
 fn requests_are_signed_with_the_time_of_the_service_once_it_is_known() {
     let candidate = Candidate::new(&[]);
     let mut chance = Counter(1);
-    let mut step = Step::begin(&candidate.settings, None, seconds(0), None, &mut chance);
+    let mut step = Step::new(&candidate.settings, None, seconds(0), None, &mut chance);
     let wall = instant(seconds(900));
     assert_eq!(step.date(seconds(0), wall), wall);
-    let Todo::Send(ask) = step.next(seconds(0)) else { panic!("nothing to send") };
+    let StepAction::Send(ask) = step.next(seconds(0)) else { panic!("nothing to send") };
     let reply = available(&ask.operation, seconds(0));
-    step.answered(seconds(0), seconds(0), wall, reply, &mut chance);
+    step.on_answer(seconds(0), seconds(0), wall, reply, &mut chance);
     assert_eq!(step.date(seconds(0), wall), instant(seconds(0)));
 }

@@ -26,25 +26,25 @@ fn a_leader_whose_writes_are_refused_makes_way_for_another_one() {
     assert!(world.run_until(bound, |world| !world.endings.is_empty()), "it leads for ever");
     let (_, ending, _) = &world.endings[0];
     assert_eq!(ending.reason, EndingReason::WorkFailed);
-    let told = world.problems.iter().any(|(_, t, _)| t.detail.contains("could be recorded"));
-    assert!(told, "{:?}", world.problems);
+    let is_reported = world.problems.iter().any(|(_, t, _)| t.detail.contains("could be recorded"));
+    assert!(is_reported, "{:?}", world.problems);
     assert!(world.run_until(seconds(5), |world| world.leader() == Some("second")));
     world.run(seconds(30));
     assert!(world.turns["second"] >= 3, "{:?}", world.turns);
 }
 
 #[test]
-fn a_read_of_what_was_on_record_before_does_not_tell_that_a_write_got_through() {
+fn reading_the_previous_record_does_not_confirm_a_write() {
     let mut candidate = Candidate::new(SLOTS);
     candidate.lead();
-    let on_record = written(&candidate.asked[2]).write();
+    let on_record = written_record(&candidate.requests[2]).to_metadata();
     candidate.now += seconds(10);
     // A slot is due, until the service's clock turns out to have been set back: what is left to be written then is on
     // record already.
     for _ in 0..20 {
         let report = candidate.step(None, |o, at| match o {
-            Operation::WriteMetadata { .. } => refusal(o, at, 403, "AuthorizationFailure"),
-            Operation::Read { .. } => seen(o, at - seconds(40), "leased", &on_record),
+            Operation::WriteMetadata { .. } => error_answer(o, at, 403, "AuthorizationFailure"),
+            Operation::Read { .. } => blob_answer(o, at - seconds(40), "leased", &on_record),
             _ => available(o, at - seconds(40)),
         });
         if let Some(ending) = report.ending {
@@ -56,7 +56,7 @@ fn a_read_of_what_was_on_record_before_does_not_tell_that_a_write_got_through() 
 }
 
 #[test]
-fn one_that_is_alone_stays_out_longer_each_time() {
+fn lone_candidate_backs_off_longer_each_time() {
     let mut world = at_work(&[]);
     world.refuses = Box::new(|_, operation| {
         // The term can be raised; that write names no slot which is claimed.
@@ -112,8 +112,8 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
     world.order(0, Event::HandOver("second".into()));
     world.run(seconds(120));
     assert!(world.endings.is_empty(), "{:?}", world.endings);
-    let told = world.problems.iter().find(|(_, t, _)| t.detail.contains("not handed over"));
-    let (_, problem, _) = told.expect("it is told");
+    let report = world.problems.iter().find(|(_, t, _)| t.detail.contains("not handed over"));
+    let (_, problem, _) = report.expect("it is told");
     assert!(problem.detail.contains("could not be recorded"), "{problem:?}");
 }
 
@@ -126,8 +126,8 @@ fn a_leader_without_a_turn_goes_on_when_a_successor_cannot_be_named() {
     world.order(0, Event::HandOver("second".into()));
     world.run(seconds(120));
     assert!(world.endings.is_empty(), "{:?}", world.endings);
-    let told = world.problems.iter().any(|(_, t, _)| t.detail.contains("not handed over"));
-    assert!(told, "{:?}", world.problems);
+    let is_reported = world.problems.iter().any(|(_, t, _)| t.detail.contains("not handed over"));
+    assert!(is_reported, "{:?}", world.problems);
 }
 
 #[test]
@@ -180,14 +180,14 @@ fn a_claim_that_was_applied_unseen_is_found_and_run() {
     // Later the schedule is past that slot; it was claimed nonetheless.
     candidate.now += millis(500);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "leased", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "leased", &on_blob),
         _ => available(o, at),
     });
-    let claimed = Record::read(&on_blob).unwrap().unwrap().last.unwrap();
+    let claimed = Record::from_metadata(&on_blob).unwrap().unwrap().last_slot.unwrap();
     let report = match report.run {
         Some(_) => report,
         None => candidate.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "leased", &on_blob),
+            Operation::Read { .. } => blob_answer(o, at, "leased", &on_blob),
             _ => available(o, at),
         }),
     };

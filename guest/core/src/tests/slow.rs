@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::handing_over::{Service, named};
+use super::handing_over::{Service, candidate_named};
 use super::*;
 
 /// How long a turn takes.
@@ -17,7 +17,7 @@ pub(super) struct Runner {
     began: Moment,
     /// When it goes on.
     pub due: Moment,
-    asked: Option<Flight>,
+    in_flight: Option<Flight>,
     events: VecDeque<Event>,
     turn_ends: Option<Moment>,
     pub role: Role,
@@ -68,13 +68,13 @@ impl World {
     pub fn new(candidates: &[(&'static str, &[(&str, &'static str)])]) -> Self {
         let now = seconds(100);
         let runners = (1..).zip(candidates).map(|(seed, (name, more))| Runner {
-            settings: Box::leak(Box::new(named(name, more).settings)),
+            settings: Box::leak(Box::new(candidate_named(name, more).settings)),
             state: None,
             chance: Counter(seed),
             step: None,
             began: now,
             due: now,
-            asked: None,
+            in_flight: None,
             events: VecDeque::new(),
             turn_ends: None,
             role: Role::Undecided,
@@ -127,7 +127,7 @@ impl World {
                 return true;
             }
             let round_trip = self.round_trip;
-            let next = |runner: &Runner| match &runner.asked {
+            let next = |runner: &Runner| match &runner.in_flight {
                 Some(flight) if flight.reply.is_none() => flight.arrives,
                 Some(flight) => flight.answered(round_trip),
                 None => runner.turn_ends.map_or(runner.due, |ends| ends.min(runner.due)),
@@ -139,32 +139,32 @@ impl World {
                 return false;
             }
             self.now = self.now.max(at);
-            self.go_on(index);
+            self.continue_candidate(index);
         }
         panic!("steps without end");
     }
 
-    fn go_on(&mut self, index: usize) {
+    fn continue_candidate(&mut self, index: usize) {
         let (now, round_trip) = (self.now, self.round_trip);
         let runner = &mut self.runners[index];
         let name = runner.settings.name.clone();
-        match &mut runner.asked {
+        match &mut runner.in_flight {
             Some(flight) if flight.reply.is_none() => {
                 *self.requests.entry((name.clone(), flight.operation.name())).or_default() += 1;
                 let reply = match (self.refuses)(&name, &flight.operation) {
-                    true => refusal(&flight.operation, now, 503, "ServerBusy"),
+                    true => error_answer(&flight.operation, now, 503, "ServerBusy"),
                     false => self.service.serve(&flight.operation, now),
                 };
                 flight.reply = Some(reply);
                 return;
             }
             Some(_) => {
-                let flight = runner.asked.take().unwrap();
+                let flight = runner.in_flight.take().unwrap();
                 let in_time = round_trip <= flight.timeout;
                 let reply = flight.reply.unwrap();
                 let reply = if in_time { reply } else { failure(FailureKind::Timeout) };
                 let step = runner.step.as_mut().unwrap();
-                step.answered(flight.sent, now, instant(now), reply, &mut runner.chance);
+                step.on_answer(flight.sent, now, instant(now), reply, &mut runner.chance);
             }
             None => {
                 if runner.turn_ends.is_some_and(|ends| ends <= now) {
@@ -173,25 +173,25 @@ impl World {
                 }
                 let (event, state) = (runner.events.pop_front(), runner.state.take());
                 let (settings, state) = (runner.settings, state.as_deref());
-                let step = Step::begin(settings, state, now, event, &mut runner.chance);
+                let step = Step::new(settings, state, now, event, &mut runner.chance);
                 (runner.step, runner.began) = (Some(step), now);
             }
         }
         match runner.step.as_mut().unwrap().next(now) {
-            Todo::Send(Ask { operation, timeout, .. }) => {
+            StepAction::Send(SignedRequest { operation, timeout, .. }) => {
                 let way = if self.answers_late { Duration::ZERO } else { round_trip / 2 };
                 let arrives = now + way.min(timeout);
-                runner.asked = Some(Flight { operation, timeout, sent: now, arrives, reply: None });
+                runner.in_flight = Some(Flight { operation, timeout, sent: now, arrives, reply: None });
             }
-            Todo::Fetch(_) => panic!("no token is needed"),
-            Todo::Rest(report) => {
+            StepAction::Fetch(_) => panic!("no token is needed"),
+            StepAction::Done(report) => {
                 runner.step = None;
-                self.rested(index, *report);
+                self.on_report(index, *report);
             }
         }
     }
 
-    fn rested(&mut self, index: usize, report: Report) {
+    fn on_report(&mut self, index: usize, report: Report) {
         let (now, endless) = (self.now, self.endless);
         let runner = &mut self.runners[index];
         let settings = runner.settings;
@@ -269,7 +269,7 @@ fn a_lease_is_handed_over_at_every_round_trip_up_to_the_request_timeout() {
         assert_eq!(world.leader(), Some("third"), "{round_trip} ms: {:?}", world.problems);
         let [(_, ending, _)] = &world.endings[..] else { panic!("{:?}", world.endings) };
         assert_eq!(ending.reason, EndingReason::HandedOver, "{round_trip} ms");
-        assert_eq!(world.service.held.len(), 2, "{round_trip} ms: the lease was never free");
+        assert_eq!(world.service.lease_ids.len(), 2, "{round_trip} ms: the lease was never free");
     }
 }
 
@@ -288,7 +288,7 @@ fn a_successor_leads_soon_after_it_was_given_the_lease_at_a_long_round_trip_too(
         let (_, won) = world.wins.last().unwrap();
         let took = won.saturating_sub(*at);
         assert!(took <= seconds(4) + 4 * round_trip, "{later}: {took:?}");
-        assert_eq!(world.service.held.len(), 2, "{later}: the lease was never free");
+        assert_eq!(world.service.lease_ids.len(), 2, "{later}: the lease was never free");
     }
 }
 
@@ -308,12 +308,12 @@ fn work_that_takes_long_to_stop_is_handed_over_at_a_long_round_trip_too() {
         world.order(0, Event::HandOver("second".into()));
         let handed = world.run_until(seconds(120), |world| world.leader() == Some("second"));
         assert!(handed, "{round_trip} ms, {grace} s: {:?}", world.problems);
-        assert_eq!(world.service.held.len(), 2, "{round_trip} ms: the lease was never free");
+        assert_eq!(world.service.lease_ids.len(), 2, "{round_trip} ms: the lease was never free");
     }
 }
 
 #[test]
-fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
+fn unread_announcement_is_not_reported_as_absent_successor() {
     let mut world = World::new(&[("first", SLOTS), ("second", SLOTS)]);
     world.runners[1].due += seconds(5);
     world.run(seconds(10));
@@ -321,9 +321,9 @@ fn a_successor_that_could_not_be_asked_for_is_not_said_to_have_stayed_away() {
     world.order(0, Event::HandOver("second".into()));
     world.run(seconds(90));
     assert_eq!(world.leader(), Some("first"));
-    let told: Vec<_> =
+    let reports: Vec<_> =
         world.problems.iter().filter(|(_, t, _)| t.detail.contains("not handed over")).collect();
-    let [(_, problem, _)] = &told[..] else { panic!("{:?}", world.problems) };
+    let [(_, problem, _)] = &reports[..] else { panic!("{:?}", world.problems) };
     assert!(problem.detail.contains("could not be read in time"), "{problem:?}");
     assert!(!problem.detail.contains("announced itself"), "{problem:?}");
 }

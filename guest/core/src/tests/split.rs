@@ -6,8 +6,8 @@ use tenure_azure::listing::Page;
 
 /// A record in which the leader of the term 9 is a coordinator, or one of an earlier term was.
 fn split(coordinator_term: u64) -> Metadata {
-    let record = Record::read(&incumbent(9)).unwrap().unwrap();
-    Record { coordinator_term: Some(coordinator_term), ..record }.write()
+    let record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
+    Record { coordinator_term: Some(coordinator_term), ..record }.to_metadata()
 }
 
 /// A page of a list: names behind that of the election, the age of each in seconds, the state of its lease, and what
@@ -44,12 +44,12 @@ const SIGN: &str = "<tenureinterval>5000</tenureinterval>";
 /// One step of a candidate without shares that finds the lease free; what the lists say depends on how many were asked
 /// for before.
 fn plain(mut lists: impl FnMut(usize, &Operation, Moment) -> Reply) -> (Report, Vec<&'static str>) {
-    let (mut candidate, mut asked) = (Candidate::new(&[]), 0);
+    let (mut candidate, mut requests) = (Candidate::new(&[]), 0);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "expired", &split(9)),
+        Operation::Read { .. } => blob_answer(o, at, "expired", &split(9)),
         Operation::List { .. } => {
-            asked += 1;
-            lists(asked - 1, o, at)
+            requests += 1;
+            lists(requests - 1, o, at)
         }
         _ => available(o, at),
     });
@@ -58,23 +58,23 @@ fn plain(mut lists: impl FnMut(usize, &Operation, Moment) -> Reply) -> (Report, 
 }
 
 #[test]
-fn a_coordinator_marks_its_term_and_nobody_else_removes_the_mark() {
+fn coordinator_mark_is_kept_by_other_leaders() {
     let mut candidate = Candidate::new(&[(variable::COORDINATES, "true")]);
     candidate.lead();
     assert_eq!(candidate.verbs()[..3], ["read blob", "acquire lease", "write record"]);
-    let record = written(&candidate.asked[2]);
+    let record = written_record(&candidate.requests[2]);
     assert_eq!(record.coordinator_term, Some(record.term));
     assert!(record.incumbent().coordinates);
 
     let mut candidate = Candidate::new(&[]);
     let none = |o: &Operation, at| match o {
-        Operation::Read { .. } => seen(o, at, "expired", &split(9)),
+        Operation::Read { .. } => blob_answer(o, at, "expired", &split(9)),
         Operation::List { .. } => page(o, at, &[], ""),
         _ => available(o, at),
     };
     assert!(matches!(candidate.step(None, none).role, Role::Leading(_)));
-    let record = candidate.asked.iter().find(|asked| asked.operation.name() == "write record");
-    let record = written(record.unwrap());
+    let record = candidate.requests.iter().find(|request| request.operation.name() == "write record");
+    let record = written_record(record.unwrap());
     assert_eq!(record.coordinator_term, Some(9), "the next one without shares looks again");
     assert!(!record.incumbent().coordinates);
 }
@@ -87,9 +87,9 @@ fn work_that_was_never_split_is_led_without_a_list() {
 }
 
 #[test]
-fn who_has_no_shares_lists_signs_and_shares_before_it_acquires_and_once_its_term_is_on_record() {
+fn candidate_without_shares_lists_signs_and_shares_before_acquiring_and_before_leading() {
     let mut suffixes = Vec::new();
-    let (report, verbs) = plain(|asked, o, at| {
+    let (report, verbs) = plain(|request, o, at| {
         let (suffix, marker) = listed(o).unwrap();
         suffixes.push((suffix.to_owned(), marker.map(str::to_owned)));
         // Each list has two pages. What they hold is old, free, or none of a member's.
@@ -100,7 +100,7 @@ fn who_has_no_shares_lists_signs_and_shares_before_it_acquires_and_once_its_term
             ("share.of the.profits-of-2", 0, "leased", ""),
         ];
         let blobs = if suffix == "member." { &old[..] } else { &free[..] };
-        page(o, at, blobs, if asked % 2 == 0 { "more" } else { "" })
+        page(o, at, blobs, if request % 2 == 0 { "more" } else { "" })
     });
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
     assert_eq!(report.problems, []);
@@ -146,7 +146,7 @@ fn a_young_sign_and_a_share_that_is_held_keep_it_from_acquiring() {
 /// A member read the record before the term was raised, and has acquired the lease of a share.
 #[test]
 fn a_share_that_is_held_once_the_term_is_on_record_keeps_it_from_leading() {
-    let (report, verbs) = plain(|asked, o, at| match asked {
+    let (report, verbs) = plain(|request, o, at| match request {
         3 => page(o, at, &[("share.2.1-of-2", 0, "leased", "")], ""),
         _ => page(o, at, &[], ""),
     });
@@ -161,7 +161,7 @@ fn endless() -> impl FnMut(&Operation, Moment) -> Reply {
     move |o, at| match o {
         Operation::Read { lease: None } => {
             is_acquired = false;
-            seen(o, at, "expired", &split(9))
+            blob_answer(o, at, "expired", &split(9))
         }
         Operation::List { .. } => page(o, at, &[], if is_acquired { "more" } else { "" }),
         _ => {
@@ -199,15 +199,15 @@ fn lists_that_take_longer_than_the_lease_is_valid_are_reported() {
 }
 
 #[test]
-fn who_cannot_list_all_in_time_makes_way_for_longer_each_time() {
+fn slow_listing_backs_off_longer_each_time() {
     let won = unraised::acquires(endless());
     assert!((2..40).contains(&won), "{won}");
 }
 
 #[test]
-fn who_may_not_list_does_not_lead_and_says_why() {
+fn candidate_without_list_permission_does_not_lead_and_reports_why() {
     for (status, class) in [(403, ProblemClass::Refused), (500, ProblemClass::Unavailable)] {
-        let (report, verbs) = plain(|_, o, at| refusal(o, at, status, "x"));
+        let (report, verbs) = plain(|_, o, at| error_answer(o, at, status, "x"));
         assert_eq!(verbs, ["read blob", "list blobs"]);
         let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
         assert_eq!(problem.class, class);
@@ -217,14 +217,14 @@ fn who_may_not_list_does_not_lead_and_says_why() {
     let (report, verbs) = plain(|_, o, at| answer(o, at, 200, &[]));
     assert_eq!(verbs, ["read blob", "list blobs"]);
     assert_eq!(report.problems[0].class, ProblemClass::Nonsense);
-    assert_eq!(Page::read(b"<html/>", None), None);
+    assert_eq!(Page::parse(b"<html/>", None), None);
 }
 
 #[test]
 fn a_member_reports_a_leader_that_runs_all_of_the_work() {
     for (coordinator_term, told) in [(9, 0), (8, 1)] {
         let mut candidate = Candidate::new(&[(variable::COORDINATES, "true")]);
-        let report = candidate.step(None, |o, at| seen(o, at, "leased", &split(coordinator_term)));
+        let report = candidate.step(None, |o, at| blob_answer(o, at, "leased", &split(coordinator_term)));
         assert_eq!(report.problems.len(), told, "{report:?}");
         let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
         assert_eq!(leader.coordinates, told == 0);

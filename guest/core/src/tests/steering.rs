@@ -41,13 +41,13 @@ fn the_turn_that_runs_comes_to_its_end_first_and_its_outcome_is_written() {
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     assert!(resigned(&report) && report.run.is_none(), "{report:?}");
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
-    assert_eq!(written(&candidate.asked[0]).finished.unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(written_record(&candidate.requests[0]).finished.unwrap().outcome, Outcome::Succeeded);
 }
 
 #[test]
 fn a_follower_that_is_to_resign_does_nothing() {
     let mut candidate = Candidate::new(&[]);
-    candidate.step(None, |o, at| seen(o, at, "leased", &incumbent(5)));
+    candidate.step(None, |o, at| blob_answer(o, at, "leased", &incumbent(5)));
     candidate.step(Some(Event::Resign), available);
     candidate.now += seconds(10);
     candidate.lead();
@@ -74,7 +74,7 @@ fn a_candidate_that_is_paused_when_it_found_no_blob_makes_none() {
     let mut candidate = Candidate::new(&[]);
     // A step that has lasted a second ends: what is missing would be made in the next one.
     candidate.slow = Some(("read blob", seconds(1)));
-    let missing = |o: &Operation, at| refusal(o, at, 404, "BlobNotFound");
+    let missing = |o: &Operation, at| error_answer(o, at, 404, "BlobNotFound");
     candidate.step(None, missing);
     assert_eq!(candidate.verbs(), ["read blob"]);
     candidate.step(Some(Event::Ready(false)), missing);
@@ -85,7 +85,7 @@ fn a_candidate_that_is_paused_when_it_found_no_blob_makes_none() {
 fn a_candidate_that_is_paused_while_it_wins_gives_it_up_before_any_work() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "1s")]);
     let busy = |o: &Operation, at| match o {
-        Operation::Acquire { .. } => refusal(o, at, 503, "ServerBusy"),
+        Operation::Acquire { .. } => error_answer(o, at, 503, "ServerBusy"),
         _ => available(o, at),
     };
     candidate.step(None, busy);
@@ -132,8 +132,8 @@ fn a_write_that_is_refused_does_not_keep_it_from_resigning() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     candidate.lead();
     let refuses = |o: &Operation, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 403, "AuthorizationFailure"),
-        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &incumbent(9)),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 403, "AuthorizationFailure"),
+        Operation::Read { lease: Some(_) } => blob_answer(o, at, "leased", &incumbent(9)),
         _ => available(o, at),
     };
     while !candidate.verbs().contains(&"write record") {
@@ -153,13 +153,13 @@ fn a_write_that_is_refused_does_not_keep_it_from_resigning() {
 fn an_order_to_resign_is_over_when_the_attempt_that_it_was_for_is() {
     let mut candidate = Candidate::new(&[]);
     let busy = |o: &Operation, at| match o {
-        Operation::Acquire { .. } => refusal(o, at, 503, "ServerBusy"),
+        Operation::Acquire { .. } => error_answer(o, at, 503, "ServerBusy"),
         _ => available(o, at),
     };
     candidate.step(None, busy);
     assert_eq!(candidate.verbs().last(), Some(&"acquire lease"));
     candidate.now += seconds(1);
-    candidate.step(Some(Event::Resign), |o, at| refusal(o, at, 409, "LeaseAlreadyPresent"));
+    candidate.step(Some(Event::Resign), |o, at| error_answer(o, at, 409, "LeaseAlreadyPresent"));
     // Somebody else was faster. Much later it wins, and goes on leading.
     candidate.now += seconds(3600);
     candidate.lead();
@@ -173,7 +173,7 @@ fn each_order_to_hand_over_is_answered_also_when_the_answer_is_the_same() {
     let mut candidate = Candidate::new(&[]);
     for order in 0..3 {
         let hand_over = Event::HandOver("another".into());
-        let report = candidate.step(Some(hand_over), |o, at| seen(o, at, "leased", &incumbent(5)));
+        let report = candidate.step(Some(hand_over), |o, at| blob_answer(o, at, "leased", &incumbent(5)));
         let [problem] = &report.problems[..] else {
             panic!("order {order}: {:?}", report.problems)
         };

@@ -4,7 +4,7 @@ use super::*;
 use tenure_azure::name::SideBlob;
 
 /// What a look beside the blob shows of a candidate that announced itself.
-fn beside(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
+fn side_blob_answer(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
     let modified = tenure_azure::http_date::format(instant(modified));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let mut headers = vec![
@@ -18,43 +18,43 @@ fn beside(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) 
 }
 
 /// The record of a leader that names this candidate.
-fn calls() -> Record {
-    Record { successor: Some("here".into()), ..Record::read(&incumbent(9)).unwrap().unwrap() }
+fn record_naming_successor() -> Record {
+    Record { successor: Some("here".into()), ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() }
 }
 
 #[test]
 fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
     let foreign = Metadata::from_iter([("somebody", "else")]);
-    let mut full = calls().write();
+    let mut full = record_naming_successor().to_metadata();
     full.insert("tenurelater".into(), "x".repeat(6_500));
     for (found, words) in [(foreign, "that is not Tenure's"), (full, "too large")] {
         let mut candidate = Candidate::new(&[]);
-        let (mut given, mut told, mut asked) = (None, Vec::new(), Vec::new());
+        let (mut given, mut reported, mut requests) = (None, Vec::new(), Vec::new());
         let mut released = false;
         while candidate.now < seconds(130) && !released {
             let called = candidate.now;
             let report = candidate.step(None, |o, at| match o {
                 Operation::Read { lease: Some(lease) } => {
                     given = Some(*lease);
-                    seen(o, at, "leased", &found)
+                    blob_answer(o, at, "leased", &found)
                 }
-                Operation::Read { .. } => seen(o, at, "leased", &calls().write()),
+                Operation::Read { .. } => blob_answer(o, at, "leased", &record_naming_successor().to_metadata()),
                 Operation::Release { lease } => {
                     released = Some(*lease) == given;
                     available(o, at)
                 }
                 _ => available(o, at),
             });
-            asked.extend(candidate.verbs());
-            told.extend(report.problems);
+            requests.extend(candidate.verbs());
+            reported.extend(report.problems);
             candidate.now = candidate.now.max(called + report.again_in);
         }
-        assert!(released, "{words}: {asked:?}");
-        assert!(!asked.contains(&"acquire lease"), "{words}: {asked:?}");
-        assert!(!asked.contains(&"write record"), "{words}: {asked:?}");
-        let told =
-            told.iter().any(|t| t.class == ProblemClass::UnusableBlob && t.detail.contains(words));
-        assert!(told, "{words}");
+        assert!(released, "{words}: {requests:?}");
+        assert!(!requests.contains(&"acquire lease"), "{words}: {requests:?}");
+        assert!(!requests.contains(&"write record"), "{words}: {requests:?}");
+        let is_reported =
+            reported.iter().any(|t| t.class == ProblemClass::UnusableBlob && t.detail.contains(words));
+        assert!(is_reported, "{words}");
     }
 }
 
@@ -66,12 +66,12 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
     // With the longest lease and the shortest margin, 27.75 s are the longest request time-out.
     for (timeout, took) in [3, 6, 10, 15, 20, 27].into_iter().flat_map(|t| [(t, 0), (t, t)]) {
         for age in 0..40 {
-            let word = format!("{timeout}s");
+            let timeout_text = format!("{timeout}s");
             let mut leader = Candidate::new(&[
                 (variable::LEASE, "60s"),
                 (variable::MARGIN, "2500ms"),
                 (variable::RENEW, "1s"),
-                (variable::REQUEST_TIMEOUT, &word),
+                (variable::REQUEST_TIMEOUT, &timeout_text),
             ]);
             let report = leader.lead();
             let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
@@ -90,16 +90,16 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
                     Operation::ReadSideBlob(SideBlob::Successor) => {
                         // As old at the first look as it is to be; never renewed.
                         let written = *written.get_or_insert(at.saturating_sub(seconds(age)));
-                        beside(o, at, written, &fields)
+                        side_blob_answer(o, at, written, &fields)
                     }
                     Operation::Change { .. } => failure(FailureKind::Timeout),
                     _ => available(o, at),
                 });
-                for asked in &leader.asked {
-                    if let Operation::Change { .. } = asked.operation {
+                for request in &leader.requests {
+                    if let Operation::Change { .. } = request.operation {
                         // The dates have whole seconds.
                         let written = written.unwrap().as_secs();
-                        let late = asked.sent + asked.timeout - seconds(written);
+                        let late = request.sent + request.timeout - seconds(written);
                         assert!(late <= looks, "{late:?} with {timeout} s, {took} s, {age} s");
                         given += 1;
                     }
@@ -119,8 +119,8 @@ fn an_event_that_ends_an_announcement_does_not_put_off_the_next_poll() {
     let mut candidate = Candidate::new(&[]);
     candidate.slow = Some(("read announcement", millis(1_500)));
     let named = |o: &Operation, at| match o {
-        Operation::ReadSideBlob(_) => refusal(o, at, 404, "BlobNotFound"),
-        _ => seen(o, at, "leased", &calls().write()),
+        Operation::ReadSideBlob(_) => error_answer(o, at, 404, "BlobNotFound"),
+        _ => blob_answer(o, at, "leased", &record_naming_successor().to_metadata()),
     };
     // The step ends before it announces itself, and is due again at once.
     assert!(candidate.step(None, named).again_in <= millis(1_510));

@@ -1,6 +1,6 @@
 //! Transfers through the account: protocol.md §7.2, §7.5.
 
-use super::handing_over::{Scene, named, scene};
+use super::handing_over::{Scene, candidate_named, scene};
 use super::*;
 
 /// A command that places a transfer, or says what became of it.
@@ -25,9 +25,9 @@ impl Command {
         let order = TransferOrder { id, to, term: self.term };
         let state =
             match transfer((&order, place), (&orders, &election), &self.settings, instant(now))? {
-                Placing::Known(state) => state,
-                Placing::Create(operation) => panic!("{operation:?}"),
-                Placing::Write(operation, state) => {
+                OrderStep::Known(state) => state,
+                OrderStep::Create(operation) => panic!("{operation:?}"),
+                OrderStep::Write(operation, state) => {
                     assert_eq!(ask(&operation).status, 201);
                     state
                 }
@@ -38,12 +38,12 @@ impl Command {
         Ok(state)
     }
 
-    fn places(&mut self, scene: &mut Scene) {
+    fn place(&mut self, scene: &mut Scene) {
         let state = self.round(scene, true).unwrap();
         assert!(matches!(state, TransferState::Waiting(_)), "{state:?}");
     }
 
-    fn finds(&mut self, scene: &mut Scene) -> TransferState {
+    fn state(&mut self, scene: &mut Scene) -> TransferState {
         self.round(scene, false).unwrap()
     }
 }
@@ -53,22 +53,22 @@ fn leads(scene: &Scene, name: &str) {
 }
 
 #[test]
-fn the_named_successor_leads_and_the_command_hears_of_it() {
+fn named_successor_leads_and_the_command_reports_it() {
     let mut scene = scene(["first", "second", "third"]);
     let mut command = Command::new("a", Some("third"));
-    command.places(&mut scene);
+    command.place(&mut scene);
     scene.run(seconds(20));
     leads(&scene, "third");
-    let state = command.finds(&mut scene);
+    let state = command.state(&mut scene);
     assert!(matches!(&state, TransferState::Done(leader) if leader.name == "third"), "{state:?}");
-    assert_eq!(scene.service.held.len(), 2, "the lease was never free");
+    assert_eq!(scene.service.lease_ids.len(), 2, "the lease was never free");
 }
 
 /// With addresses, a command hints at the order.
 #[test]
 fn a_leader_reads_at_once_after_a_hint() {
     let mut scene = scene(["first", "second", "third"]);
-    Command::new("a", Some("second")).places(&mut scene);
+    Command::new("a", Some("second")).place(&mut scene);
     scene.step(0, Some(Event::Hint));
     scene.run(seconds(6));
     leads(&scene, "second");
@@ -78,14 +78,14 @@ fn a_leader_reads_at_once_after_a_hint() {
 fn without_a_name_the_leader_resigns_though_it_cannot_write() {
     let mut scene = scene(["first", "second", "third"]);
     let mut command = Command::new("a", None);
-    command.places(&mut scene);
+    command.place(&mut scene);
     scene.service.loses_writes = true;
     scene.run(seconds(10));
     assert_eq!(scene.endings[0].1.reason, EndingReason::Resigned);
     scene.service.loses_writes = false;
     scene.run(seconds(20));
     assert_ne!(scene.leader().as_deref(), Some("first"));
-    let state = command.finds(&mut scene);
+    let state = command.state(&mut scene);
     assert!(matches!(state, TransferState::Done(_)), "{state:?}");
 }
 
@@ -93,36 +93,36 @@ fn without_a_name_the_leader_resigns_though_it_cannot_write() {
 fn a_failed_transfer_is_on_record_and_is_not_begun_again() {
     let mut scene = scene(["first", "second", "third"]);
     let mut command = Command::new("a", Some("nobody"));
-    command.places(&mut scene);
+    command.place(&mut scene);
     scene.run(seconds(100));
     leads(&scene, "first");
-    let TransferState::Failed(reason) = command.finds(&mut scene) else { panic!() };
+    let TransferState::Failed(reason) = command.state(&mut scene) else { panic!() };
     assert!(reason.contains("no candidate of that name"), "{reason}");
     assert_eq!(scene.problems.len(), 1, "{:?}", scene.problems);
-    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    let record = Record::from_metadata(&scene.service.record).unwrap().unwrap();
     assert_eq!(record.successor, None);
     // The record of the next term does not have it.
     scene.step(0, Some(Event::Resign));
     scene.run(seconds(20));
-    let record = Record::read(&scene.service.record).unwrap().unwrap();
+    let record = Record::from_metadata(&scene.service.record).unwrap().unwrap();
     assert_eq!(record.refusal, None);
 }
 
 #[test]
 fn a_refused_transfer_is_on_record() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
+    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     let mut first = Command::new("a", Some("second"));
-    first.places(&mut scene);
+    first.place(&mut scene);
     // The turn of the first leader does not end, so that the handover waits for it.
     scene.run(seconds(20));
     let mut second = Command::new("b", Some("elsewhere"));
-    second.places(&mut scene);
+    second.place(&mut scene);
     scene.run(seconds(12));
-    let TransferState::Refused(reason) = second.finds(&mut scene) else { panic!() };
+    let TransferState::Refused(reason) = second.state(&mut scene) else { panic!() };
     assert!(reason.contains("already giving up"), "{reason}");
     // The first one is under way, though its order is no longer on the blob.
-    assert!(matches!(first.finds(&mut scene), TransferState::Waiting(_)));
+    assert!(matches!(first.state(&mut scene), TransferState::Waiting(_)));
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn a_newer_transfer_replaces_one_that_has_not_begun() {
     let mut scene = scene(["first", "second", "third"]);
     let (mut first, mut second) =
         (Command::new("a", Some("second")), Command::new("b", Some("third")));
-    first.places(&mut scene);
-    second.places(&mut scene);
-    assert_eq!(first.finds(&mut scene), TransferState::Replaced);
+    first.place(&mut scene);
+    second.place(&mut scene);
+    assert_eq!(first.state(&mut scene), TransferState::Replaced);
     scene.run(seconds(20));
     leads(&scene, "third");
-    let state = first.finds(&mut scene);
+    let state = first.state(&mut scene);
     assert!(matches!(&state, TransferState::Changed(l) if l.name == "third"), "{state:?}");
 }
 
@@ -144,9 +144,9 @@ fn a_newer_transfer_replaces_one_that_has_not_begun() {
 fn a_resignation_that_was_replaced_is_not_reported_as_void() {
     let mut scene = scene(["first", "second", "third"]);
     let (mut first, mut second) = (Command::new("a", None), Command::new("b", Some("third")));
-    first.places(&mut scene);
-    second.places(&mut scene);
-    assert!(matches!(first.finds(&mut scene), TransferState::Waiting(_)));
+    first.place(&mut scene);
+    second.place(&mut scene);
+    assert!(matches!(first.state(&mut scene), TransferState::Waiting(_)));
 }
 
 /// A host of shares does this when the plan changes.
@@ -154,11 +154,11 @@ fn a_resignation_that_was_replaced_is_not_reported_as_void() {
 fn a_transfer_that_its_host_overrides_has_failed_on_record() {
     let mut scene = scene(["first", "second", "third"]);
     let mut command = Command::new("a", Some("nobody"));
-    command.places(&mut scene);
+    command.place(&mut scene);
     scene.run(seconds(12));
     scene.hand_over("also-nobody");
     scene.run(seconds(6));
-    let TransferState::Failed(reason) = command.finds(&mut scene) else { panic!() };
+    let TransferState::Failed(reason) = command.state(&mut scene) else { panic!() };
     assert!(reason.contains("took its place"), "{reason}");
 }
 
@@ -166,8 +166,8 @@ fn a_transfer_that_its_host_overrides_has_failed_on_record() {
 #[test]
 fn a_leader_that_reads_seldom_obeys_older_transfers() {
     let seldom = (variable::ORDERS, "200s");
-    let mut scene = Scene::new(vec![named("first", &[seldom]), named("second", &[])]);
-    Command::new("a", None).places(&mut scene);
+    let mut scene = Scene::new(vec![candidate_named("first", &[seldom]), candidate_named("second", &[])]);
+    Command::new("a", None).place(&mut scene);
     scene.run(seconds(210));
     assert_eq!(scene.endings.len(), 1);
 }
@@ -176,7 +176,7 @@ fn a_leader_that_reads_seldom_obeys_older_transfers() {
 #[test]
 fn a_transfer_is_for_one_term() {
     let mut scene = scene(["first", "second", "third"]);
-    Command::new("a", None).places(&mut scene);
+    Command::new("a", None).place(&mut scene);
     scene.run(seconds(120));
     assert_eq!(scene.endings.len(), 1, "{:?}", scene.endings);
 }
@@ -185,40 +185,40 @@ fn a_transfer_is_for_one_term() {
 fn an_old_transfer_is_not_obeyed() {
     let mut scene = scene(["first", "second", "third"]);
     let mut command = Command::new("a", None);
-    command.places(&mut scene);
+    command.place(&mut scene);
     let orders = scene.service.orders.take();
     scene.run(seconds(75));
     scene.service.orders = orders;
     scene.run(seconds(30));
     assert_eq!(scene.endings, []);
-    assert!(matches!(command.finds(&mut scene), TransferState::Waiting(_)));
+    assert!(matches!(command.state(&mut scene), TransferState::Waiting(_)));
 }
 
 #[test]
 fn a_command_that_repeats_itself_writes_once() {
     let mut scene = scene(["first", "second", "third"]);
     let mut command = Command::new("a", Some("second"));
-    command.places(&mut scene);
+    command.place(&mut scene);
     let (_, tag) = scene.service.orders.clone().unwrap();
-    command.places(&mut scene);
+    command.place(&mut scene);
     assert_eq!(scene.service.orders.as_ref().unwrap().1, tag);
 }
 
 /// Triggers of others, and fields of later versions.
 #[test]
-fn each_command_keeps_what_it_did_not_place() {
+fn order_commands_keep_foreign_orders() {
     let mut scene = scene(["first", "second", "third"]);
     let mut orders = triggers::waiting(&[("live", 100)]);
     orders.insert("tenurelater".into(), "x".into());
     scene.service.orders = Some((orders, 1));
-    Command::new("a", Some("second")).places(&mut scene);
+    Command::new("a", Some("second")).place(&mut scene);
     let (orders, _) = scene.service.orders.clone().unwrap();
     assert!(orders.get("tenuretriggers").unwrap().starts_with("live@"));
     assert_eq!((orders.get("tenuretransfer"), orders.get("tenurelater")), (Some("a"), Some("x")));
     // A trigger keeps the transfer of the present term, and drops that of an earlier one.
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![named("first", &every), named("second", &every)]);
-    Command::new("a", Some("second")).places(&mut scene);
+    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
+    Command::new("a", Some("second")).place(&mut scene);
     let settings = Candidate::new(&[]).settings;
     let place = |scene: &mut Scene, id: &str| {
         let now = scene.now();
@@ -226,17 +226,17 @@ fn each_command_keeps_what_it_did_not_place() {
         let (orders, election) = (ask(&ORDERS), ask(&Operation::Read { lease: None }));
         let answers = (&orders, &election);
         match trigger((id, true), answers, &settings, instant(now)).unwrap() {
-            Placing::Write(operation, _) => assert_eq!(ask(&operation).status, 201),
+            OrderStep::Write(operation, _) => assert_eq!(ask(&operation).status, 201),
             other => panic!("{other:?}"),
         }
         let (orders, _) = scene.service.orders.clone().unwrap();
         orders.get("tenuretransfer").is_some()
     };
     assert!(place(&mut scene, "t1"));
-    let mut record = Record::read(&scene.service.record).unwrap().unwrap();
+    let mut record = Record::from_metadata(&scene.service.record).unwrap().unwrap();
     record.term += 1;
     record.orders_term = Some(record.term);
-    scene.service.record = record.write();
+    scene.service.record = record.to_metadata();
     assert!(!place(&mut scene, "t2"));
 }
 
@@ -254,9 +254,9 @@ fn an_order_that_no_leader_would_take_is_refused_with_the_reason() {
     let holder = scene.service.holder.take();
     assert!(refusal(&mut scene, "a", None).contains("has no leader now"));
     scene.service.holder = holder;
-    let mut record = Record::read(&scene.service.record).unwrap().unwrap();
+    let mut record = Record::from_metadata(&scene.service.record).unwrap().unwrap();
     record.orders_term = None;
-    scene.service.record = record.write();
+    scene.service.record = record.to_metadata();
     assert!(refusal(&mut scene, "a", None).contains("takes no orders"));
     scene.service.record = Metadata::default();
     assert!(refusal(&mut scene, "a", None).contains("no candidate of"));
@@ -286,9 +286,9 @@ fn orders_that_no_command_writes_count_as_absent() {
 #[test]
 fn every_leader_obeys() {
     for setting in [(variable::WHILE_LEADING, "true"), (variable::COORDINATES, "true")] {
-        let both = [named("first", &[setting]), named("second", &[setting])];
+        let both = [candidate_named("first", &[setting]), candidate_named("second", &[setting])];
         let mut scene = Scene::new(both.into());
-        Command::new("a", Some("second")).places(&mut scene);
+        Command::new("a", Some("second")).place(&mut scene);
         scene.run(seconds(20));
         scene.step(0, Some(Event::TurnEnded(Outcome::CutOff.into())));
         scene.run(seconds(8));

@@ -5,10 +5,10 @@ use crate::record::Started;
 
 /// What waits beside the election, as commands write it.
 pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {
-    let word = |(id, second): &(&str, u64)| format!("{id}@{}", (ORIGIN_SECONDS + second) * 1000);
-    let words: Vec<_> = triggers.iter().map(word).collect();
-    let words = words.join(",");
-    Metadata::from_iter([("tenurewriter", "an%20operator"), ("tenuretriggers", words.as_str())])
+    let format_trigger = |(id, second): &(&str, u64)| format!("{id}@{}", (ORIGIN_SECONDS + second) * 1000);
+    let entries: Vec<_> = triggers.iter().map(format_trigger).collect();
+    let list = entries.join(",");
+    Metadata::from_iter([("tenurewriter", "an%20operator"), ("tenuretriggers", list.as_str())])
 }
 
 /// A leader with a slot each hour, that sees these triggers.
@@ -17,24 +17,24 @@ fn leader(more: &[(&str, &str)], triggers: &[(&str, u64)]) -> (Candidate, Report
         &[&[(variable::EVERY, "24h"), (variable::MAX_FAILURES, "0")], more].concat(),
     );
     candidate.orders = Some(waiting(triggers));
-    let report = until(&mut candidate, |report| matches!(report.role, Role::Leading(_)));
+    let report = run_until(&mut candidate, |report| matches!(report.role, Role::Leading(_)));
     (candidate, report)
 }
 
 /// Steps that are due, until one has such a report.
-fn until(candidate: &mut Candidate, is: impl Fn(&Report) -> bool) -> Report {
+fn run_until(candidate: &mut Candidate, is_done: impl Fn(&Report) -> bool) -> Report {
     for _ in 0..40 {
         let report = candidate.step(None, available);
-        if is(&report) {
+        if is_done(&report) {
             return report;
         }
-        candidate.now = candidate.now.max(candidate.began + report.again_in);
+        candidate.now = candidate.now.max(candidate.step_started + report.again_in);
     }
     panic!("it does not come about");
 }
 
 fn runs(candidate: &mut Candidate) -> Turn {
-    until(candidate, |report| report.run.is_some()).run.unwrap()
+    run_until(candidate, |report| report.run.is_some()).run.unwrap()
 }
 
 fn ends(candidate: &mut Candidate, outcome: Outcome) -> Report {
@@ -42,15 +42,15 @@ fn ends(candidate: &mut Candidate, outcome: Outcome) -> Report {
 }
 
 /// The record as a leader wrote it last.
-fn left_by(leader: &Candidate) -> Metadata {
-    let claim = leader.asked.iter().rfind(|asked| asked.operation.name() == "write record");
-    written(claim.unwrap()).write()
+fn record_left_by(leader: &Candidate) -> Metadata {
+    let claim = leader.requests.iter().rfind(|request| request.operation.name() == "write record");
+    written_record(claim.unwrap()).to_metadata()
 }
 
 /// A service whose lease is free, with that record.
-fn before(found: &Metadata) -> impl FnMut(&Operation, Moment) -> Reply {
+fn with_record(found: &Metadata) -> impl FnMut(&Operation, Moment) -> Reply {
     |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", found),
+        Operation::Read { .. } => blob_answer(o, at, "available", found),
         _ => available(o, at),
     }
 }
@@ -60,18 +60,18 @@ fn is_idle(candidate: &mut Candidate, long: Duration) {
     while candidate.now < end {
         let report = candidate.step(None, available);
         assert_eq!(report.run, None);
-        candidate.now = candidate.now.max(candidate.began + report.again_in);
+        candidate.now = candidate.now.max(candidate.step_started + report.again_in);
     }
 }
 
 #[test]
-fn a_new_leader_runs_what_waits_in_order_and_each_once() {
+fn new_leader_runs_waiting_triggers_in_order_once() {
     let (mut candidate, _) = leader(&[], &[("b", 80), ("a", 90)]);
     let first = runs(&mut candidate);
     assert_eq!(first.trigger.as_deref(), Some("b"));
     assert_eq!((first.attempt, first.missed), (1, 0));
-    let claim = candidate.asked.iter().find(|asked| asked.operation.name() == "write record");
-    let record = written(claim.unwrap());
+    let claim = candidate.requests.iter().find(|request| request.operation.name() == "write record");
+    let record = written_record(claim.unwrap());
     assert_eq!(record.triggers.newest.unwrap().id, "b");
     let next = ends(&mut candidate, Outcome::Failed).run.unwrap();
     assert_eq!(next.trigger.as_deref(), Some("a"));
@@ -88,7 +88,7 @@ fn a_hint_has_a_leader_look_at_once_and_once_a_second() {
     candidate.now += millis(300);
     let report = candidate.step(Some(Event::Hint), available);
     let looks = |candidate: &Candidate| {
-        candidate.asked.iter().filter(|asked| asked.operation == ORDERS).count()
+        candidate.requests.iter().filter(|request| request.operation == ORDERS).count()
     };
     assert_eq!(looks(&candidate), 1);
     let turn = report.run.unwrap();
@@ -115,8 +115,8 @@ fn a_leader_reads_orders_as_often_as_its_host_says() {
         let (mut reads, end) = (0, candidate.now + seconds(600));
         while candidate.now < end {
             let report = candidate.step(None, available);
-            reads += candidate.asked.iter().filter(|asked| asked.operation == ORDERS).count();
-            candidate.now = candidate.now.max(candidate.began + report.again_in);
+            reads += candidate.requests.iter().filter(|request| request.operation == ORDERS).count();
+            candidate.now = candidate.now.max(candidate.step_started + report.again_in);
         }
         assert!((least..=most).contains(&reads), "{reads} in ten minutes");
     }
@@ -128,7 +128,7 @@ fn a_leader_that_may_not_look_says_so_and_leads_on() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     candidate.orders = Some(Metadata::default());
     candidate.refusal_of_orders = Some("AuthorizationPermissionMismatch");
-    let report = until(&mut candidate, |report| !report.problems.is_empty());
+    let report = run_until(&mut candidate, |report| !report.problems.is_empty());
     let problem = &report.problems[0];
     assert_eq!(problem.class, ProblemClass::Refused);
     assert!(problem.detail.contains("takes no orders"), "{}", problem.detail);
@@ -136,8 +136,8 @@ fn a_leader_that_may_not_look_says_so_and_leads_on() {
     while candidate.now < end {
         let report = candidate.step(None, available);
         assert_eq!(report.problems, [], "it is told once");
-        looks += candidate.asked.iter().filter(|asked| asked.operation == ORDERS).count();
-        let again = candidate.began + report.again_in;
+        looks += candidate.requests.iter().filter(|request| request.operation == ORDERS).count();
+        let again = candidate.step_started + report.again_in;
         if report.run.is_some() {
             turns += 1;
             ends(&mut candidate, Outcome::Succeeded);
@@ -151,7 +151,7 @@ fn a_leader_that_may_not_look_says_so_and_leads_on() {
 }
 
 #[test]
-fn what_waits_runs_after_the_turn_that_runs() {
+fn waiting_trigger_runs_after_the_current_turn() {
     let (mut candidate, _) = leader(&[], &[("a", 90), ("b", 91)]);
     assert_eq!(runs(&mut candidate).trigger.as_deref(), Some("a"));
     is_idle(&mut candidate, seconds(20));
@@ -161,7 +161,7 @@ fn what_waits_runs_after_the_turn_that_runs() {
 }
 
 #[test]
-fn one_that_is_too_old_or_of_another_century_has_no_turn() {
+fn expired_trigger_has_no_turn() {
     let (mut candidate, _) = leader(&[], &[]);
     is_idle(&mut candidate, seconds(3700));
     candidate.step(None, available);
@@ -195,19 +195,19 @@ fn at_least_once_it_is_tried_until_it_succeeds_and_at_most_once_it_is_not() {
 
 /// What the next leader finds on record is all that it knows of the one before.
 #[test]
-fn the_next_leader_runs_only_what_was_not_claimed() {
+fn next_leader_runs_only_unclaimed_triggers() {
     let (mut candidate, _) = leader(&[], &[("a", 90), ("b", 91)]);
     runs(&mut candidate);
-    let found = left_by(&candidate);
+    let found = record_left_by(&candidate);
     let mut next = Candidate::new(&[(variable::EVERY, "24h"), (variable::NAME, "next")]);
     (next.orders, next.now, next.chance) =
         (Some(waiting(&[("a", 90), ("b", 91)])), seconds(130), Counter(99));
-    let mut service = before(&found);
+    let mut service = with_record(&found);
     let mut ran = None;
     for _ in 0..10 {
         let report = next.step(None, &mut service);
         ran = ran.or(report.run);
-        next.now = next.began + report.again_in;
+        next.now = next.step_started + report.again_in;
     }
     assert_eq!(ran.unwrap().trigger.as_deref(), Some("b"));
 }
@@ -219,35 +219,35 @@ fn a_leader_without_turns_makes_no_other_attempt() {
     let (mut candidate, _) = leader(&[at_least], &[("again", 90)]);
     runs(&mut candidate);
     ends(&mut candidate, Outcome::Failed);
-    let found = left_by(&candidate);
+    let found = record_left_by(&candidate);
     let mut next = Candidate::new(&[at_least, (variable::NAME, "next")]);
     (next.now, next.chance) = (seconds(130), Counter(99));
-    let mut service = before(&found);
+    let mut service = with_record(&found);
     let mut led = false;
     for _ in 0..10 {
         let report = next.step(None, &mut service);
         led |= matches!(report.role, Role::Leading(_));
         assert_eq!(report.run, None);
-        next.now = next.began + report.again_in;
+        next.now = next.step_started + report.again_in;
     }
     assert!(led);
 }
 
 #[test]
-fn work_that_lasts_abandons_what_was_not_finished() {
+fn long_running_work_abandons_unfinished_trigger() {
     let at_least = (variable::DELIVERY, "at-least-once");
     let (mut candidate, _) = leader(&[at_least], &[("again", 90)]);
     runs(&mut candidate);
-    let found = left_by(&candidate);
+    let found = record_left_by(&candidate);
     let mut next = Candidate::new(&[(variable::WHILE_LEADING, "true"), (variable::NAME, "next")]);
     (next.now, next.chance) = (seconds(130), Counter(99));
-    let mut service = before(&found);
-    while !next.asked.iter().any(|asked| asked.operation.name() == "write record") {
+    let mut service = with_record(&found);
+    while !next.requests.iter().any(|request| request.operation.name() == "write record") {
         let report = next.step(None, &mut service);
-        next.now = next.began + report.again_in;
+        next.now = next.step_started + report.again_in;
     }
-    let wins = next.asked.iter().find(|asked| asked.operation.name() == "write record");
-    let newest = written(wins.unwrap()).triggers.newest.unwrap();
+    let wins = next.requests.iter().find(|request| request.operation.name() == "write record");
+    let newest = written_record(wins.unwrap()).triggers.newest.unwrap();
     assert_eq!((newest.id.as_str(), newest.outcome), ("again", Some(Outcome::Abandoned)));
 }
 
@@ -257,7 +257,7 @@ fn work_without_a_timer_runs_for_triggers_alone() {
     candidate.orders = Some(waiting(&[("release-42", 90)]));
     let turn = runs(&mut candidate);
     assert_eq!((turn.trigger.as_deref(), turn.attempt), (Some("release-42"), 1));
-    let found = Record::read(&left_by(&candidate)).unwrap().unwrap();
+    let found = Record::from_metadata(&record_left_by(&candidate)).unwrap().unwrap();
     assert_eq!(found.schedule.as_deref(), Some("on trigger"));
     ends(&mut candidate, Outcome::Succeeded);
     is_idle(&mut candidate, seconds(1000));
@@ -273,7 +273,7 @@ fn work_that_lasts_has_no_other_turns() {
     for _ in 0..30 {
         let report = candidate.step(None, available);
         assert_eq!(report.run, None);
-        candidate.now = candidate.began + report.again_in;
+        candidate.now = candidate.step_started + report.again_in;
     }
 }
 
@@ -285,34 +285,34 @@ mod placing {
         Candidate::new(&[]).settings
     }
 
-    fn beside(found: Option<&Metadata>) -> Answer {
+    fn side_blob_answer(found: Option<&Metadata>) -> Answer {
         let at = seconds(100);
         match found {
-            Some(found) => seen(&ORDERS, at, "available", found).unwrap(),
-            None => refusal(&ORDERS, at, 404, "BlobNotFound").unwrap(),
+            Some(found) => blob_answer(&ORDERS, at, "available", found).unwrap(),
+            None => error_answer(&ORDERS, at, 404, "BlobNotFound").unwrap(),
         }
     }
 
     fn record() -> Record {
-        let record = Record::read(&incumbent(9)).unwrap().unwrap();
+        let record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
         Record { schedule: Some("every 5s".into()), orders_term: Some(9), ..record }
     }
 
-    fn asks(
+    fn place_or_query(
         id: &str,
         found: Option<&Metadata>,
         record: &Record,
         place: bool,
-    ) -> Result<Placing<TriggerState>, Problem> {
+    ) -> Result<OrderStep<TriggerState>, Problem> {
         let read = Operation::Read { lease: None };
-        let election = seen(&read, seconds(100), "leased", &record.write()).unwrap();
+        let election = blob_answer(&read, seconds(100), "leased", &record.to_metadata()).unwrap();
         let wall = instant(seconds(0));
-        trigger((id, place), (&beside(found), &election), &settings(), wall)
+        trigger((id, place), (&side_blob_answer(found), &election), &settings(), wall)
     }
 
-    fn placed(placing: Result<Placing<TriggerState>, Problem>) -> Metadata {
+    fn placed(placing: Result<OrderStep<TriggerState>, Problem>) -> Metadata {
         match placing {
-            Ok(Placing::Write(Operation::WriteSideBlob { metadata, .. }, _)) => metadata,
+            Ok(OrderStep::Write(Operation::WriteSideBlob { metadata, .. }, _)) => metadata,
             other => panic!("{other:?}"),
         }
     }
@@ -328,34 +328,34 @@ mod placing {
 
     #[test]
     fn a_first_one_is_written_and_others_are_kept() {
-        let first = placed(asks("a", None, &record(), true));
+        let first = placed(place_or_query("a", None, &record(), true));
         assert_eq!(first.get("tenuretriggers"), Some("a@1795158100000"));
         // In the same second: a millisecond later, so that their order is certain.
-        let second = placed(asks("b", Some(&first), &record(), true));
-        let words = second.get("tenuretriggers").unwrap();
-        assert_eq!(words, "a@1795158100000,b@1795158100001");
-        let again = asks("a", Some(&second), &record(), true).unwrap();
+        let second = placed(place_or_query("b", Some(&first), &record(), true));
+        let triggers = second.get("tenuretriggers").unwrap();
+        assert_eq!(triggers, "a@1795158100000,b@1795158100001");
+        let again = place_or_query("a", Some(&second), &record(), true).unwrap();
         let until = Timestamp::parse("2026-11-20T08:01:40Z").unwrap();
-        assert_eq!(again, Placing::Known(TriggerState::Waiting(until)));
+        assert_eq!(again, OrderStep::Known(TriggerState::Waiting(until)));
     }
 
     #[test]
-    fn what_had_its_turn_or_is_too_old_is_cleared_away_by_the_next() {
+    fn placing_removes_claimed_and_expired_triggers() {
         let found = waiting(&[("a", 90), ("b", 91)]);
         let record = claimed("a", 90, Delivery::AtMostOnce, None);
-        let left = placed(asks("c", Some(&found), &record, true));
+        let left = placed(place_or_query("c", Some(&found), &record, true));
         assert_eq!(left.get("tenuretriggers").unwrap(), "b@1795158091000,c@1795158100000");
         let old = waiting(&[("a", 90)]);
         let read = Operation::Read { lease: None };
-        let election = seen(&read, seconds(3_691), "leased", &super::incumbent(9)).unwrap();
+        let election = blob_answer(&read, seconds(3_691), "leased", &super::incumbent(9)).unwrap();
         let wall = instant(seconds(0));
-        let answers = (&beside(Some(&old)), &election);
+        let answers = (&side_blob_answer(Some(&old)), &election);
         let state = trigger(("a", false), answers, &settings(), wall);
-        assert_eq!(state, Ok(Placing::Known(TriggerState::Missing)));
+        assert_eq!(state, Ok(OrderStep::Known(TriggerState::Missing)));
     }
 
     #[test]
-    fn it_is_told_what_became_of_one() {
+    fn state_of_a_claimed_trigger_is_reported() {
         use TriggerState as S;
         let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce { max_attempts: 3 });
         for (delivery, outcome, state) in [
@@ -367,12 +367,12 @@ mod placing {
             (least, Some(Outcome::Abandoned), S::Ended(Outcome::Abandoned)),
             (least, Some(Outcome::Succeeded), S::Ended(Outcome::Succeeded)),
         ] {
-            let told = asks("a", None, &claimed("a", 90, delivery, outcome), true);
-            assert_eq!(told, Ok(Placing::Known(state)), "{delivery:?} {outcome:?}");
+            let placing = place_or_query("a", None, &claimed("a", 90, delivery, outcome), true);
+            assert_eq!(placing, Ok(OrderStep::Known(state)), "{delivery:?} {outcome:?}");
         }
         let next = Record { term: 10, ..claimed("a", 90, once, None) };
-        assert_eq!(asks("a", None, &next, true), Ok(Placing::Known(S::Unknown)));
-        assert_eq!(asks("b", None, &next, false), Ok(Placing::Known(S::Missing)));
+        assert_eq!(place_or_query("a", None, &next, true), Ok(OrderStep::Known(S::Unknown)));
+        assert_eq!(place_or_query("b", None, &next, false), Ok(OrderStep::Known(S::Missing)));
     }
 
     #[test]
@@ -386,16 +386,16 @@ mod placing {
                 record.triggers.newest.as_mut().unwrap().outcome = Some(Outcome::TimedOut);
             }
         }
-        let record = Record::read(&record.write()).unwrap().unwrap();
-        let state = |n: u64| asks(&format!("t{n}"), None, &record, false).unwrap();
-        assert_eq!(state(2), Placing::Known(TriggerState::Missing));
-        assert_eq!(state(3), Placing::Known(TriggerState::Unknown));
-        assert_eq!(state(4), Placing::Known(TriggerState::Ended(Outcome::TimedOut)));
-        assert_eq!(state(19), Placing::Known(TriggerState::Claimed(9)));
+        let record = Record::from_metadata(&record.to_metadata()).unwrap().unwrap();
+        let state = |n: u64| place_or_query(&format!("t{n}"), None, &record, false).unwrap();
+        assert_eq!(state(2), OrderStep::Known(TriggerState::Missing));
+        assert_eq!(state(3), OrderStep::Known(TriggerState::Unknown));
+        assert_eq!(state(4), OrderStep::Known(TriggerState::Ended(Outcome::TimedOut)));
+        assert_eq!(state(19), OrderStep::Known(TriggerState::Claimed(9)));
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_the_reason() {
+    fn impossible_triggers_are_refused_with_the_reason() {
         let full = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|id| (id, 90));
         let lasting = Record { schedule: Some("while leading".into()), ..record() };
         let foreign = Metadata::from_iter([("owner", "payroll")]);
@@ -412,31 +412,31 @@ mod placing {
             ("a b", None, record(), "1 to 64 letters"),
             ("", None, record(), "1 to 64 letters"),
         ] {
-            let problem = asks(id, found.as_ref(), &record, true).unwrap_err();
+            let problem = place_or_query(id, found.as_ref(), &record, true).unwrap_err();
             assert!(problem.detail.contains(words), "{problem:?}");
         }
     }
 
     #[test]
-    fn the_first_one_creates_the_blob_of_an_election_that_nobody_led() {
+    fn first_trigger_creates_the_election_blob() {
         let read = Operation::Read { lease: None };
         let asks = |place, found: Option<&Metadata>, election: &Answer| {
             let wall = instant(seconds(100));
-            trigger(("a", place), (&beside(found), election), &settings(), wall).unwrap()
+            trigger(("a", place), (&side_blob_answer(found), election), &settings(), wall).unwrap()
         };
         for (code, creates) in [
             ("ContainerNotFound", Operation::CreateContainer),
             ("BlobNotFound", Operation::CreateBlob),
         ] {
-            let missing = refusal(&read, seconds(100), 404, code).unwrap();
-            assert_eq!(asks(true, None, &missing), Placing::Create(creates));
-            assert_eq!(asks(false, None, &missing), Placing::Known(TriggerState::Missing));
+            let missing = error_answer(&read, seconds(100), 404, code).unwrap();
+            assert_eq!(asks(true, None, &missing), OrderStep::Create(creates));
+            assert_eq!(asks(false, None, &missing), OrderStep::Known(TriggerState::Missing));
         }
         // As a candidate creates it: without a record.
-        let empty = seen(&read, seconds(100), "available", &Metadata::default()).unwrap();
+        let empty = blob_answer(&read, seconds(100), "available", &Metadata::default()).unwrap();
         let left = placed(Ok(asks(true, None, &empty)));
         assert_eq!(left.get("tenuretriggers"), Some("a@1795158100000"));
         let again = asks(true, Some(&left), &empty);
-        assert!(matches!(again, Placing::Known(TriggerState::Waiting(_))), "{again:?}");
+        assert!(matches!(again, OrderStep::Known(TriggerState::Waiting(_))), "{again:?}");
     }
 }

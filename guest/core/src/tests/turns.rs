@@ -26,7 +26,7 @@ fn next_turn(candidate: &mut Candidate, mut report: Report) -> Turn {
 fn a_new_election_begins_with_the_next_slot() {
     let mut candidate = Candidate::new(EVERY_5S); // 07:01:40
     let report = candidate.lead();
-    assert_eq!(written(&candidate.asked[2]).last.unwrap().attempt, 0);
+    assert_eq!(written_record(&candidate.requests[2]).last_slot.unwrap().attempt, 0);
     assert_eq!(report.run, None, "what lies before the first leader was not missed");
     let turn = next_turn(&mut candidate, report);
     assert_eq!((turn.slot, turn.attempt, turn.past_due), (slot("07:01:45"), 1, false));
@@ -38,8 +38,8 @@ fn the_claim_is_on_the_blob_before_the_turn_is_run() {
     let mut candidate = Candidate::new(EVERY_5S);
     let report = candidate.lead();
     let turn = next_turn(&mut candidate, report);
-    let claim = candidate.asked.last().unwrap();
-    assert_eq!(written(claim).last.unwrap(), LastSlot { slot: turn.slot, attempt: 1 });
+    let claim = candidate.requests.last().unwrap();
+    assert_eq!(written_record(claim).last_slot.unwrap(), LastSlot { slot: turn.slot, attempt: 1 });
     let Operation::WriteMetadata { if_match, .. } = &claim.operation else { panic!() };
     assert_eq!(if_match.0, "\"2\"", "the tag that the term's write left");
 }
@@ -58,7 +58,7 @@ fn turns_do_not_overlap_and_renewals_go_on_beside_them() {
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     let turn = report.run.unwrap();
     assert!(turn.past_due, "one turn stands for those that were missed meanwhile");
-    let claim = written(&candidate.asked[0]);
+    let claim = written_record(&candidate.requests[0]);
     let finished = Finished { slot: slot("07:01:45"), outcome: Outcome::Succeeded };
     assert_eq!(claim.finished, Some(finished), "the outcome rides on the next claim");
 }
@@ -70,7 +70,7 @@ fn an_outcome_is_written_by_itself_when_the_next_claim_is_far_away() {
     let report = candidate.lead();
     next_turn(&mut candidate, report);
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
-    assert_eq!(written(&candidate.asked[0]).finished.unwrap().outcome, Outcome::Failed);
+    assert_eq!(written_record(&candidate.requests[0]).finished.unwrap().outcome, Outcome::Failed);
     assert_eq!(report.run, None);
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), [""; 0], "once");
@@ -104,9 +104,9 @@ fn an_outcome_waits_for_a_claim_within_four_seconds_or_of_slots_closer_than_ten(
 }
 
 #[test]
-fn how_a_turn_ended_is_on_record_with_its_time_and_told_at_once() {
+fn turn_end_is_recorded_with_its_time_and_reported_at_once() {
     let (_, candidate) = verbs_at_the_end(&[(variable::EVERY, "30s")], millis(1_500));
-    let record = written(candidate.asked.last().unwrap());
+    let record = written_record(candidate.requests.last().unwrap());
     let ended = record.success.unwrap();
     assert_eq!((ended.slot, ended.end.outcome), (slot("07:02:00"), Outcome::Succeeded));
     let took = ended.end.took.unwrap();
@@ -128,7 +128,7 @@ fn turns_are_reported_when_they_are_news() {
     assert_eq!(candidate.step(None, available).turns, None, "a renewal changes nothing");
     let mut report = candidate.step(None, available);
     while report.run.is_none() {
-        candidate.now = candidate.began + report.again_in;
+        candidate.now = candidate.step_started + report.again_in;
         report = candidate.step(None, available);
     }
     let turns = report.turns.unwrap();
@@ -151,7 +151,7 @@ fn a_renewal_that_is_due_too_does_not_keep_the_outcome_away() {
     assert_eq!(candidate.verbs(), ["renew lease"]);
     assert!(called + report.again_in <= candidate.now, "{:?}", report.again_in);
     candidate.step(None, available);
-    assert_eq!(written(&candidate.asked[0]).finished.unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(written_record(&candidate.requests[0]).finished.unwrap().outcome, Outcome::Succeeded);
 }
 
 #[test]
@@ -159,12 +159,12 @@ fn a_new_leader_runs_no_slot_that_was_claimed() {
     let mut old = Candidate::new(EVERY_5S);
     let report = old.lead();
     next_turn(&mut old, report);
-    let on_blob = written(old.asked.last().unwrap()).write();
+    let on_blob = written_record(old.requests.last().unwrap()).to_metadata();
 
     let mut new = Candidate::new(&[(variable::EVERY, "5s"), (variable::NAME, "new")]);
     new.now = old.now + seconds(1);
     let report = new.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "expired", &on_blob),
         _ => available(o, at),
     });
     assert_eq!(report.run, None, "07:01:45 is somebody's");
@@ -176,7 +176,7 @@ fn a_claim_in_doubt_is_looked_up_and_runs_once() {
     for applied in [true, false] {
         let mut candidate = Candidate::new(EVERY_5S);
         candidate.lead();
-        let before = written(&candidate.asked[2]).write();
+        let before = written_record(&candidate.requests[2]).to_metadata();
         candidate.now = seconds(104) + millis(20);
         candidate.step(None, available); // renews
         candidate.now = seconds(106);
@@ -189,7 +189,7 @@ fn a_claim_in_doubt_is_looked_up_and_runs_once() {
                 }
                 failure(FailureKind::Reset)
             }
-            Operation::Read { .. } => seen(o, at, "leased", &on_blob),
+            Operation::Read { .. } => blob_answer(o, at, "leased", &on_blob),
             _ => available(o, at),
         });
         assert_eq!(report.run.unwrap().slot, slot("07:01:45"));
@@ -206,8 +206,8 @@ fn a_claim_that_meets_a_newer_term_ends_leadership() {
     candidate.step(None, available);
     candidate.now = seconds(106);
     let report = candidate.step(None, |o, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
-        _ => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 412, "ConditionNotMet"),
+        _ => blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
     });
     assert_eq!(report.ending.unwrap().reason, EndingReason::LeaseLost);
     assert_eq!(report.run, None);
@@ -245,26 +245,26 @@ fn a_turn_claimed_too_late_is_never_run() {
 }
 
 #[test]
-fn different_schedules_on_one_blob_are_told() {
+fn schedule_mismatch_is_reported() {
     let mut other = Candidate::new(&[(variable::EVERY, "7s")]);
     other.lead();
-    let on_blob = written(&other.asked[2]).write();
+    let on_blob = written_record(&other.requests[2]).to_metadata();
     let mut candidate = Candidate::new(EVERY_5S);
-    let report = candidate.step(None, |o, at| seen(o, at, "leased", &on_blob));
+    let report = candidate.step(None, |o, at| blob_answer(o, at, "leased", &on_blob));
     assert_eq!(report.problems[0].class, ProblemClass::Schedule);
     assert!(report.problems[0].detail.contains("\"every 7s\""), "{report:?}");
 }
 
 #[test]
-fn a_slot_in_the_future_is_told_and_not_overtaken() {
+fn slot_ahead_is_reported_and_not_overtaken() {
     let mut ahead = Candidate::new(EVERY_5S);
     ahead.lead();
-    let mut record = written(&ahead.asked[2]);
-    record.last = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
-    let on_blob = record.write();
+    let mut record = written_record(&ahead.requests[2]);
+    record.last_slot = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
+    let on_blob = record.to_metadata();
     let mut candidate = Candidate::new(EVERY_5S);
     let mut report = candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "expired", &on_blob),
+        Operation::Read { .. } => blob_answer(o, at, "expired", &on_blob),
         _ => available(o, at),
     });
     assert!(report.problems.iter().any(|t| t.class == ProblemClass::Schedule), "{report:?}");
@@ -286,7 +286,7 @@ fn a_turn_claimed_in_the_step_that_loses_the_lease_is_never_run() {
     candidate.now = seconds(106);
     candidate.slow = Some(("write record", seconds(3)));
     let report = candidate.step(None, |o, at| match o {
-        Operation::Renew { .. } => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        Operation::Renew { .. } => error_answer(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         _ => available(o, at),
     });
     assert_eq!(candidate.verbs(), ["write record", "renew lease"]);
@@ -308,7 +308,7 @@ fn a_renewal_goes_before_a_claim_that_is_under_way() {
     candidate.now = seconds(106);
     candidate.step(None, |o, at| match o {
         Operation::Renew { .. } => available(o, at),
-        _ => refusal(o, at, 503, "ServerBusy"),
+        _ => error_answer(o, at, 503, "ServerBusy"),
     });
     candidate.now = seconds(109); // Both are due.
     candidate.step(None, available);
@@ -322,22 +322,22 @@ fn a_renewal_goes_before_a_claim_that_is_under_way() {
 fn the_reason_of_a_failure_and_missed_slots_are_on_record() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "1m")]);
     let stale = Record {
-        last: Some(LastSlot {
+        last_slot: Some(LastSlot {
             slot: Timestamp((ORIGIN_SECONDS / 60 * 60 - 600) * 1_000_000_000),
             attempt: 1,
         }),
         schedule: Some("every 1m".into()),
-        ..Record::read(&incumbent(9)).unwrap().unwrap()
+        ..Record::from_metadata(&incumbent(9)).unwrap().unwrap()
     };
     let service = |o: &Operation, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &stale.write()),
+        Operation::Read { .. } => blob_answer(o, at, "available", &stale.to_metadata()),
         _ => available(o, at),
     };
     let mut report = candidate.step(None, service);
     let mut claimed = None;
     for _ in 0..10 {
-        let claim = candidate.asked.iter().filter(|asked| asked.operation.name() == "write record");
-        claimed = claim.map(written).rfind(|record| record.missed.is_some()).or(claimed);
+        let claim = candidate.requests.iter().filter(|request| request.operation.name() == "write record");
+        claimed = claim.map(written_record).rfind(|record| record.missed.is_some()).or(claimed);
         if report.run.is_some() {
             break;
         }
@@ -354,8 +354,8 @@ fn the_reason_of_a_failure_and_missed_slots_are_on_record() {
     let mut report = candidate.step(Some(Event::TurnEnded(result)), service);
     for _ in 0..10 {
         let mut writes =
-            candidate.asked.iter().filter(|asked| asked.operation.name() == "write record");
-        if let Some(detail) = writes.find_map(|asked| written(asked).failure_detail) {
+            candidate.requests.iter().filter(|request| request.operation.name() == "write record");
+        if let Some(detail) = writes.find_map(|request| written_record(request).failure_detail) {
             assert_eq!(
                 (detail.candidate.as_str(), detail.reason.as_str()),
                 ("here", "exit code 3 no table")

@@ -29,7 +29,7 @@ fn dated(reply: Reply, seconds: u64) -> Reply {
 }
 
 #[test]
-fn who_finds_no_date_for_its_term_makes_way_for_longer_each_time() {
+fn missing_date_backs_off_longer_each_time() {
     let mut date = 0;
     let won = acquires(|o, at| {
         date += 3_600;
@@ -39,19 +39,19 @@ fn who_finds_no_date_for_its_term_makes_way_for_longer_each_time() {
 }
 
 #[test]
-fn whose_lease_is_lost_before_the_term_is_raised_makes_way_for_longer_each_time() {
+fn lease_lost_before_raise_backs_off_longer_each_time() {
     let won = acquires(|o, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 412, "LeaseLost"),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 412, "LeaseLost"),
         _ => available(o, at),
     });
     assert!((2..40).contains(&won), "{won}");
 }
 
 #[test]
-fn whose_lease_another_one_won_is_back_in_the_race_each_time() {
+fn lease_taken_by_another_does_not_extend_back_off() {
     let won = acquires(|o, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation"),
-        Operation::Release { .. } => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 412, "LeaseIdMismatchWithBlobOperation"),
+        Operation::Release { .. } => error_answer(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         _ => available(o, at),
     });
     // After half a poll, which is jittered, each time.
@@ -62,22 +62,22 @@ fn whose_lease_another_one_won_is_back_in_the_race_each_time() {
 fn a_release_that_may_have_been_applied_is_not_taken_for_another_ones_win() {
     let mut released = None;
     let won = acquires(|o, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
-        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 412, "ConditionNotMet"),
+        Operation::Read { lease: Some(_) } => blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
         Operation::Release { lease } if released.replace(*lease) != Some(*lease) => {
             failure(FailureKind::Timeout)
         }
-        Operation::Release { .. } => refusal(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+        Operation::Release { .. } => error_answer(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         _ => available(o, at),
     });
     assert!((2..40).contains(&won), "{won}");
 }
 
 #[test]
-fn whose_term_is_outdone_each_time_makes_way_for_longer_each_time() {
+fn superseded_term_backs_off_longer_each_time() {
     let won = acquires(|o, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
-        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 412, "ConditionNotMet"),
+        Operation::Read { lease: Some(_) } => blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
         _ => available(o, at),
     });
     assert!((2..40).contains(&won), "{won}");

@@ -42,7 +42,7 @@ fn the_next_leader_has_a_turn_of_its_own_with_a_later_slot() {
         since: Timestamp::parse(ORIGIN).unwrap(),
         schedule: Some("while leading".into()),
         // By a clock that went back a little since.
-        last: Some(LastSlot {
+        last_slot: Some(LastSlot {
             slot: Timestamp::parse(ORIGIN).unwrap().plus(seconds(105)),
             attempt: 1,
         }),
@@ -50,15 +50,15 @@ fn the_next_leader_has_a_turn_of_its_own_with_a_later_slot() {
     };
     let mut candidate = daemon(&[]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &record.write()),
+        Operation::Read { .. } => blob_answer(o, at, "available", &record.to_metadata()),
         _ => available(o, at),
     });
     let turn = report.run.unwrap_or_else(|| runs(&mut candidate));
-    assert!(turn.slot > record.last.unwrap().slot, "{turn:?}");
+    assert!(turn.slot > record.last_slot.unwrap().slot, "{turn:?}");
 }
 
 #[test]
-fn when_it_ends_well_the_leadership_does_too() {
+fn successful_end_of_work_ends_the_leadership() {
     let mut candidate = daemon(&[]);
     runs(&mut candidate);
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
@@ -68,7 +68,7 @@ fn when_it_ends_well_the_leadership_does_too() {
 }
 
 #[test]
-fn when_it_fails_this_candidate_stays_out_for_a_while() {
+fn failed_work_starts_a_cool_down() {
     let mut candidate = daemon(&[]);
     runs(&mut candidate);
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Failed.into())), available);
@@ -78,7 +78,7 @@ fn when_it_fails_this_candidate_stays_out_for_a_while() {
 }
 
 #[test]
-fn the_longest_tenure_brings_it_to_its_end() {
+fn longest_tenure_ends_the_turn() {
     let mut candidate = daemon(&[(variable::MAX_TENURE, "1m")]);
     runs(&mut candidate);
     let since = candidate.now;
@@ -89,7 +89,7 @@ fn the_longest_tenure_brings_it_to_its_end() {
 }
 
 #[test]
-fn what_is_for_a_timer_is_refused_beside_it() {
+fn timer_settings_are_refused_with_while_leading() {
     let variables = [
         (variable::ELECTION, "leases/leader"),
         (variable::CONNECTION_STRING, "UseDevelopmentStorage=true"),
@@ -116,8 +116,8 @@ fn a_claim_that_is_applied_late_has_its_turn() {
     for _ in 0..100 {
         let report = candidate.step(None, |o, at| match o {
             Operation::WriteMetadata { metadata, .. } => {
-                let record = Record::read(metadata).unwrap().unwrap();
-                claims += u32::from(record.last.is_some_and(|last| last.attempt > 0));
+                let record = Record::from_metadata(metadata).unwrap().unwrap();
+                claims += u32::from(record.last_slot.is_some_and(|last| last.attempt > 0));
                 match claims {
                     1 if late.is_none() => {
                         late = Some(metadata.clone());
@@ -125,7 +125,7 @@ fn a_claim_that_is_applied_late_has_its_turn() {
                     }
                     2.. if late.is_some() => {
                         on_blob = late.clone().unwrap();
-                        refusal(o, at, 412, "ConditionNotMet")
+                        error_answer(o, at, 412, "ConditionNotMet")
                     }
                     _ => {
                         on_blob = metadata.clone();
@@ -133,13 +133,13 @@ fn a_claim_that_is_applied_late_has_its_turn() {
                     }
                 }
             }
-            Operation::Read { lease: Some(_) } => seen(o, at, "leased", &on_blob),
+            Operation::Read { lease: Some(_) } => blob_answer(o, at, "leased", &on_blob),
             _ => available(o, at),
         });
         runs = runs.or(report.run);
         candidate.now += report.again_in;
     }
-    let claimed = Record::read(&late.unwrap()).unwrap().unwrap().last.unwrap();
+    let claimed = Record::from_metadata(&late.unwrap()).unwrap().unwrap().last_slot.unwrap();
     assert_eq!(runs.expect("it never ran").slot, claimed.slot);
     assert_eq!(claims, 2);
 }

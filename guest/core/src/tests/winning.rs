@@ -7,7 +7,7 @@ fn wins_a_free_lease_and_raises_the_term() {
     let mut candidate = Candidate::new(&[(variable::ORDERS, "never")]);
     let report = candidate.lead();
     assert_eq!(candidate.verbs(), ["read blob", "acquire lease", "write record"]);
-    let Operation::Acquire { if_match, .. } = &candidate.asked[1].operation else { panic!() };
+    let Operation::Acquire { if_match, .. } = &candidate.requests[1].operation else { panic!() };
     assert_eq!(if_match.as_ref().unwrap().0, "\"1\"");
     let Role::Leading(leadership) = report.role else { panic!() };
     assert_eq!(leadership.term, ORIGIN_SECONDS + 101);
@@ -18,12 +18,12 @@ fn wins_a_free_lease_and_raises_the_term() {
 }
 
 #[test]
-fn makes_what_is_not_there() {
+fn creates_missing_container_and_blob() {
     let mut candidate = Candidate::new(&[]);
     let mut container = false;
     candidate.step(None, |o, at| match o {
-        Operation::Read { .. } => refusal(o, at, 404, "ContainerNotFound"),
-        Operation::CreateBlob if !container => refusal(o, at, 404, "ContainerNotFound"),
+        Operation::Read { .. } => error_answer(o, at, 404, "ContainerNotFound"),
+        Operation::CreateBlob if !container => error_answer(o, at, 404, "ContainerNotFound"),
         Operation::CreateContainer => {
             container = true;
             available(o, at)
@@ -38,7 +38,7 @@ fn makes_what_is_not_there() {
 fn without_a_record_the_second_is_waited_out() {
     let mut candidate = Candidate::new(&[]);
     let nothing = |o: &Operation, at| match o {
-        Operation::Read { .. } => seen(o, at, "available", &Metadata::default()),
+        Operation::Read { .. } => blob_answer(o, at, "available", &Metadata::default()),
         _ => available(o, at),
     };
     let called = candidate.now;
@@ -46,12 +46,12 @@ fn without_a_record_the_second_is_waited_out() {
     assert_eq!(candidate.verbs(), ["read blob", "acquire lease"]);
     assert_eq!(report.role, Role::Undecided);
     // The lease runs meanwhile: a host must not keep it waiting.
-    assert_eq!(report.wins_within, Some(candidate.asked[1].sent + seconds(12) - called));
+    assert_eq!(report.wins_within, Some(candidate.requests[1].sent + seconds(12) - called));
     candidate.now = called + report.again_in;
     let report = candidate.step(None, nothing);
     assert_eq!(candidate.verbs(), ["write record"]);
     assert_eq!(report.wins_within, None);
-    assert!(candidate.asked[0].sent >= seconds(101));
+    assert!(candidate.requests[0].sent >= seconds(101));
     // A leader that was elected in the same second had ORIGIN_SECONDS + 101 at the most.
     let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
     assert_eq!(leadership.term, ORIGIN_SECONDS + 102);
@@ -66,11 +66,11 @@ fn a_blob_that_another_candidate_made_exists() {
             Operation::Read { .. } => {
                 looks += 1;
                 match looks {
-                    1 => refusal(o, at, 404, "BlobNotFound"),
-                    _ => seen(o, at, "leased", &incumbent(9)),
+                    1 => error_answer(o, at, 404, "BlobNotFound"),
+                    _ => blob_answer(o, at, "leased", &incumbent(9)),
                 }
             }
-            _ => refusal(o, at, status, code),
+            _ => error_answer(o, at, status, code),
         });
         let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
         assert_eq!((leader.name.as_str(), leader.term), ("there", 9));
@@ -79,10 +79,10 @@ fn a_blob_that_another_candidate_made_exists() {
 }
 
 #[test]
-fn follows_whoever_holds_the_lease_and_looks_again_within_the_poll() {
+fn follows_lease_holder_and_polls_again_in_time() {
     for state in ["leased", "breaking"] {
         let mut candidate = Candidate::new(&[]);
-        let report = candidate.step(None, |o, at| seen(o, at, state, &incumbent(9)));
+        let report = candidate.step(None, |o, at| blob_answer(o, at, state, &incumbent(9)));
         let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
         assert_eq!(leader.address.as_deref(), Some("http://10.0.0.9"));
         assert!((seconds(2)..=seconds(4) + millis(10)).contains(&report.again_in));
@@ -103,7 +103,7 @@ fn a_lease_without_an_end_is_nobodys() {
         let mut candidate = Candidate::new(settings);
         for look in 0..20 {
             let report = candidate.step(None, |o, at| match o {
-                Operation::Read { .. } => seen(o, at, "infinite", &record),
+                Operation::Read { .. } => blob_answer(o, at, "infinite", &record),
                 _ => available(o, at),
             });
             assert_eq!(report.role, Role::Undecided);
@@ -116,7 +116,7 @@ fn a_lease_without_an_end_is_nobodys() {
             candidate.now += report.again_in;
         }
         let report = candidate.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "broken", &record),
+            Operation::Read { .. } => blob_answer(o, at, "broken", &record),
             _ => available(o, at),
         });
         assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
@@ -124,16 +124,16 @@ fn a_lease_without_an_end_is_nobodys() {
 }
 
 #[test]
-fn takes_over_whatever_is_free() {
+fn acquires_any_free_lease() {
     for state in ["available", "expired", "broken"] {
         let mut candidate = Candidate::new(&[]);
         candidate.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, state, &incumbent(9)),
+            Operation::Read { .. } => blob_answer(o, at, state, &incumbent(9)),
             _ => available(o, at),
         });
-        assert_eq!(written(&candidate.asked[2]).leader, "here", "{state}");
+        assert_eq!(written_record(&candidate.requests[2]).leader, "here", "{state}");
         assert_eq!(
-            written(&candidate.asked[2]).unknown.get("tenurelater"),
+            written_record(&candidate.requests[2]).unknown.get("tenurelater"),
             Some("x"),
             "kept as it was"
         );
@@ -147,7 +147,7 @@ fn the_term_rises_above_the_record_and_above_the_service_time() {
     {
         let mut candidate = Candidate::new(&[]);
         let report = candidate.step(None, |o, at| match o {
-            Operation::Read { .. } => seen(o, at, "expired", &incumbent(recorded)),
+            Operation::Read { .. } => blob_answer(o, at, "expired", &incumbent(recorded)),
             _ => available(o, at),
         });
         let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
@@ -159,7 +159,7 @@ fn the_term_rises_above_the_record_and_above_the_service_time() {
 fn losing_the_race_is_no_problem() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Acquire { .. } => refusal(o, at, 409, "LeaseAlreadyPresent"),
+        Operation::Acquire { .. } => error_answer(o, at, 409, "LeaseAlreadyPresent"),
         _ => available(o, at),
     });
     assert_eq!(report.role, Role::Undecided);
@@ -171,10 +171,10 @@ fn losing_the_race_is_no_problem() {
 fn a_blob_that_changed_is_looked_at_again_but_not_for_ever() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::Acquire { .. } => refusal(o, at, 412, "ConditionNotMet"),
+        Operation::Acquire { .. } => error_answer(o, at, 412, "ConditionNotMet"),
         _ => available(o, at),
     });
-    assert_eq!(candidate.asked.len(), 8, "{:?}", candidate.verbs());
+    assert_eq!(candidate.requests.len(), 8, "{:?}", candidate.verbs());
     assert!(report.again_in >= seconds(2));
 }
 
@@ -189,16 +189,16 @@ fn an_acquire_without_answer_is_repeated_with_the_same_id_and_counts_from_its_ow
         }
         _ => available(o, at),
     });
-    let ids: Vec<_> = candidate.asked[1..3]
+    let ids: Vec<_> = candidate.requests[1..3]
         .iter()
-        .map(|asked| match &asked.operation {
+        .map(|request| match &request.operation {
             Operation::Acquire { lease, .. } => *lease,
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(ids[0], ids[1]);
     let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
-    assert_eq!(leadership.valid_for, candidate.asked[2].sent - seconds(100) + seconds(12));
+    assert_eq!(leadership.valid_for, candidate.requests[2].sent - seconds(100) + seconds(12));
     assert_eq!(report.problems, []);
 }
 
@@ -210,7 +210,7 @@ fn every_attempt_has_a_lease_id_of_its_own() {
         let report = candidate.step(None, |o, at| match o {
             Operation::Acquire { lease, .. } => {
                 ids.push(*lease);
-                refusal(o, at, 409, "LeaseAlreadyPresent")
+                error_answer(o, at, 409, "LeaseAlreadyPresent")
             }
             _ => available(o, at),
         });
@@ -221,7 +221,7 @@ fn every_attempt_has_a_lease_id_of_its_own() {
 }
 
 #[test]
-fn the_lease_of_somebody_else_is_never_taken_for_ours() {
+fn foreign_lease_id_is_never_adopted() {
     let mut candidate = Candidate::new(&[]);
     let other = "11111111-2222-4333-8444-555555555555";
     let report = candidate.step(None, |o, at| match o {
@@ -244,7 +244,7 @@ fn a_write_of_the_term_in_doubt_is_looked_up_under_the_lease() {
             on_blob = metadata.clone(); // Written, but the answer is lost.
             failure(FailureKind::Reset)
         }
-        Operation::Read { lease: Some(_) } => seen(o, at, "leased", &on_blob),
+        Operation::Read { lease: Some(_) } => blob_answer(o, at, "leased", &on_blob),
         _ => available(o, at),
     });
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
@@ -259,7 +259,7 @@ fn a_write_that_did_not_happen_is_repeated_with_the_new_tag() {
     let report = candidate.step(None, |o, at| match o {
         Operation::WriteMetadata { .. } => {
             writes += 1;
-            if writes == 1 { refusal(o, at, 412, "ConditionNotMet") } else { available(o, at) }
+            if writes == 1 { error_answer(o, at, 412, "ConditionNotMet") } else { available(o, at) }
         }
         Operation::Read { lease: Some(_) } => {
             let found = incumbent(3);
@@ -273,7 +273,7 @@ fn a_write_that_did_not_happen_is_repeated_with_the_new_tag() {
         _ => available(o, at),
     });
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
-    let Operation::WriteMetadata { if_match, .. } = &candidate.asked[4].operation else {
+    let Operation::WriteMetadata { if_match, .. } = &candidate.requests[4].operation else {
         panic!("{:?}", candidate.verbs())
     };
     assert_eq!(if_match.0, "\"7\"");
@@ -283,12 +283,12 @@ fn a_write_that_did_not_happen_is_repeated_with_the_new_tag() {
 fn a_newer_term_on_the_blob_means_that_the_race_was_lost() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
-        Operation::WriteMetadata { .. } => refusal(o, at, 412, "ConditionNotMet"),
+        Operation::WriteMetadata { .. } => error_answer(o, at, 412, "ConditionNotMet"),
         Operation::Read { lease: Some(_) } => {
-            seen(o, at, "leased", &incumbent(ORIGIN_SECONDS + 9_999))
+            blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS + 9_999))
         }
         Operation::Read { lease: None } if at > seconds(100) => {
-            seen(o, at, "leased", &incumbent(ORIGIN_SECONDS + 9_999))
+            blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS + 9_999))
         }
         _ => available(o, at),
     });
@@ -299,11 +299,11 @@ fn a_newer_term_on_the_blob_means_that_the_race_was_lost() {
 }
 
 #[test]
-fn one_that_cannot_raise_the_term_in_time_releases_and_never_led() {
+fn late_raise_releases_the_lease_without_leading() {
     let mut candidate = Candidate::new(&[]);
     let mut service = |o: &Operation, at| match o {
         Operation::WriteMetadata { .. } | Operation::Read { lease: Some(_) } => {
-            refusal(o, at, 503, "ServerBusy")
+            error_answer(o, at, 503, "ServerBusy")
         }
         _ => available(o, at),
     };
@@ -324,12 +324,12 @@ fn one_that_cannot_raise_the_term_in_time_releases_and_never_led() {
 }
 
 #[test]
-fn a_blob_of_somebody_else_is_left_untouched() {
+fn foreign_blob_is_left_untouched() {
     let foreign = Metadata::from_iter([("owner", "x")]);
     let newer = Metadata::from_iter([("tenureformat", "2")]);
     for metadata in [foreign, newer] {
         let mut candidate = Candidate::new(&[]);
-        let report = candidate.step(None, |o, at| seen(o, at, "available", &metadata));
+        let report = candidate.step(None, |o, at| blob_answer(o, at, "available", &metadata));
         assert_eq!(report.problems[0].class, ProblemClass::UnusableBlob);
         assert_eq!(candidate.verbs(), ["read blob"]);
         assert!(report.again_in >= seconds(2), "and looks again, for ever");
@@ -345,7 +345,7 @@ fn a_blob_of_somebody_else_is_left_untouched() {
 fn a_closed_election_is_left_alone_in_silence() {
     for lease in ["available", "expired", "broken", "leased"] {
         let mut candidate = Candidate::new(&[]);
-        let report = candidate.step(None, |o, at| seen(o, at, lease, &Record::closed()));
+        let report = candidate.step(None, |o, at| blob_answer(o, at, lease, &Record::closed()));
         assert_eq!(report.problems, [], "{lease}");
         assert_eq!(candidate.verbs(), ["read blob"], "{lease}");
         assert!(report.again_in >= seconds(2), "and looks again, for ever");
@@ -356,21 +356,21 @@ fn a_closed_election_is_left_alone_in_silence() {
 fn no_answer_makes_a_follower_stop_contending() {
     let mut candidate = Candidate::new(&[]);
     let replies: [fn(&Operation, Moment) -> Reply; 8] = [
-        |o, at| refusal(o, at, 400, "InvalidHeaderValue"),
-        |o, at| refusal(o, at, 401, "NoAuthenticationInformation"),
-        |o, at| refusal(o, at, 403, "AuthenticationFailed"),
-        |o, at| refusal(o, at, 409, "ContainerBeingDeleted"),
-        |o, at| refusal(o, at, 429, ""),
-        |o, at| refusal(o, at, 503, "ServerBusy"),
+        |o, at| error_answer(o, at, 400, "InvalidHeaderValue"),
+        |o, at| error_answer(o, at, 401, "NoAuthenticationInformation"),
+        |o, at| error_answer(o, at, 403, "AuthenticationFailed"),
+        |o, at| error_answer(o, at, 409, "ContainerBeingDeleted"),
+        |o, at| error_answer(o, at, 429, ""),
+        |o, at| error_answer(o, at, 503, "ServerBusy"),
         |o, at| answer(o, at, 200, &[]),
         |_, _| failure(FailureKind::Timeout),
     ];
     for reply in replies {
         let called = candidate.now;
         let report = candidate.step(None, reply);
-        assert!(!report.problems.is_empty(), "{:?}", candidate.asked);
+        assert!(!report.problems.is_empty(), "{:?}", candidate.requests);
         assert!(report.again_in <= seconds(11), "{report:?}");
-        assert!(candidate.asked.len() <= 2, "{:?}", candidate.verbs());
+        assert!(candidate.requests.len() <= 2, "{:?}", candidate.verbs());
         candidate.now = candidate.now.max(called + report.again_in);
     }
     candidate.lead();
@@ -415,25 +415,25 @@ fn a_term_raised_too_late_is_released_and_never_led() {
 }
 
 #[test]
-fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
+fn unknown_conflict_is_reported_and_retried_with_back_off() {
     for refused in ["create blob", "acquire lease", "write record"] {
         let mut candidate = Candidate::new(&[]);
-        let (began, mut told, mut requests) = (candidate.now, Vec::new(), 0);
+        let (began, mut reported, mut requests) = (candidate.now, Vec::new(), 0);
         while candidate.now < began + seconds(30) {
             let called = candidate.now;
             let report = candidate.step(None, |o, at| match o {
                 Operation::Read { .. } if refused == "create blob" => {
-                    refusal(o, at, 404, "BlobNotFound")
+                    error_answer(o, at, 404, "BlobNotFound")
                 }
-                _ if o.name() == refused => refusal(o, at, 409, "BlobImmutableDueToPolicy"),
+                _ if o.name() == refused => error_answer(o, at, 409, "BlobImmutableDueToPolicy"),
                 _ => available(o, at),
             });
             assert!(!matches!(report.role, Role::Leading(_)), "{refused}: {report:?}");
-            told.extend(report.problems);
-            requests += candidate.asked.len();
+            reported.extend(report.problems);
+            requests += candidate.requests.len();
             candidate.now = candidate.now.max(called + report.again_in);
         }
-        assert!(!told.is_empty(), "{refused}");
+        assert!(!reported.is_empty(), "{refused}");
         assert!(requests < 160, "{refused}: {requests} requests in 30 s");
     }
 }
@@ -441,7 +441,7 @@ fn a_conflict_that_is_none_of_the_protocol_is_told_and_not_asked_hotly() {
 #[test]
 fn a_term_that_cannot_rise_is_refused() {
     let mut candidate = Candidate::new(&[]);
-    let report = candidate.step(None, |o, at| seen(o, at, "expired", &incumbent(u64::MAX)));
+    let report = candidate.step(None, |o, at| blob_answer(o, at, "expired", &incumbent(u64::MAX)));
     assert_eq!(report.problems[0].class, ProblemClass::UnusableBlob);
     // One date alone is not trusted with that.
     assert_eq!(candidate.verbs(), ["read blob", "read blob"]);

@@ -7,9 +7,9 @@ mod standalone;
 pub(super) use standalone::DemoArguments;
 pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 
-use super::complaint::BEFORE_A_COMMAND;
+use super::complaint::DOUBLE_DASH_ADVICE;
 use super::settings::setting::Setting;
-use super::settings::{WIDEST, described, with_options};
+use super::settings::{MAX_WIDTH, format_section, with_options};
 use super::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -35,7 +35,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 #[derive(Parser)]
-#[command(name = "tenure", version = VERSION, about = ABOUT, max_term_width = WIDEST)]
+#[command(name = "tenure", version = VERSION, about = ABOUT, max_term_width = MAX_WIDTH)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -117,32 +117,32 @@ fn groups(program: &clap::Command) -> String {
         }
     };
     let group = |(heading, names): &(&str, &[&'static str])| {
-        described(heading, names.iter().filter_map(about), ROOM) + "\n"
+        format_section(heading, names.iter().filter_map(about), NAME_WIDTH) + "\n"
     };
-    GROUPS.iter().map(group).collect::<String>() + &described("Options:", [], ROOM)
+    GROUPS.iter().map(group).collect::<String>() + &format_section("Options:", [], NAME_WIDTH)
 }
 
 /// The characters of the longest name of a command.
-const ROOM: usize = 11;
+const NAME_WIDTH: usize = 11;
 
 /// What clap says against a command line, with a better tip where it is known what was meant.
-pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+pub(super) fn with_advice(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let tip = match error.kind() {
         ErrorKind::InvalidSubcommand => {
-            let word = context(ContextKind::InvalidSubcommand);
-            if word.eq_ignore_ascii_case("version") {
+            let subcommand = context(ContextKind::InvalidSubcommand);
+            if subcommand.eq_ignore_ascii_case("version") {
                 error.remove(ContextKind::SuggestedSubcommand);
                 "tenure --version shows it"
             } else {
-                if let Some(meant) = meant(&word) {
-                    let meant = ContextValue::Strings(vec![meant]);
-                    error.insert(ContextKind::SuggestedSubcommand, meant);
+                if let Some(closest) = closest_command(&subcommand) {
+                    let suggestion = ContextValue::Strings(vec![closest]);
+                    error.insert(ContextKind::SuggestedSubcommand, suggestion);
                 }
                 return error;
             }
         }
-        ErrorKind::UnknownArgument if is_taken_apart(words) => {
+        ErrorKind::UnknownArgument if is_cron_split(words) => {
             "put quotes around a cron expression, since the shell splits it: --cron '0 3 * * *'"
         }
         ErrorKind::UnknownArgument
@@ -151,7 +151,7 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
                 .any(|c| context(ContextKind::Usage).contains(c))
                 && !context(ContextKind::InvalidArg).starts_with('-') =>
         {
-            BEFORE_A_COMMAND
+            DOUBLE_DASH_ADVICE
         }
         ErrorKind::UnknownArgument => {
             // Behind -- it would be the command.
@@ -165,36 +165,36 @@ pub(super) fn advised(mut error: clap::Error, words: &[OsString]) -> clap::Error
 }
 
 /// The command that a word was most likely meant to be.
-fn meant(word: &str) -> Option<String> {
-    const CLOSE: f64 = 0.5;
-    let word = word.to_lowercase();
+fn closest_command(typed: &str) -> Option<String> {
+    const MIN_SIMILARITY: f64 = 0.5;
+    let typed = typed.to_lowercase();
     let program = Arguments::command();
     let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
     let names = commands.map(clap::Command::get_name).chain(["help"]).map(str::to_owned);
-    let likeness = |name: &String| {
-        let begun = if name.starts_with(&word) { 1.0 } else { 0.0 };
-        strsim::normalized_damerau_levenshtein(name, &word).max(begun)
+    let similarity = |name: &String| {
+        let prefix_score = if name.starts_with(&typed) { 1.0 } else { 0.0 };
+        strsim::normalized_damerau_levenshtein(name, &typed).max(prefix_score)
             // Of two that are as close, the one that begins in the same way.
-            + strsim::jaro_winkler(name, &word) / 100.0
+            + strsim::jaro_winkler(name, &typed) / 100.0
     };
-    let names = names.filter(|name| likeness(name) >= CLOSE);
-    names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+    let names = names.filter(|name| similarity(name) >= MIN_SIMILARITY);
+    names.max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
 }
 
 /// Whether a cron expression stands there without quotes: its first field alone is the option's value.
-fn is_taken_apart(words: &[OsString]) -> bool {
+fn is_cron_split(words: &[OsString]) -> bool {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let Some(at) = words.iter().position(|word| *word == "--cron" || word.starts_with("--cron="))
     else {
         return false;
     };
-    let mut behind = words[at + 1..].iter();
+    let mut remaining = words[at + 1..].iter();
     let value = match words[at].split_once('=') {
         Some((_, value)) => Some(value),
-        None => behind.next().map(AsRef::as_ref),
+        None => remaining.next().map(AsRef::as_ref),
     };
     let is_field = value.is_some_and(|value| !value.contains(' ') && !value.starts_with('@'));
-    is_field && behind.next().is_some_and(|word| !word.starts_with('-'))
+    is_field && remaining.next().is_some_and(|word| !word.starts_with('-'))
 }
 
 #[cfg(test)]
@@ -207,36 +207,36 @@ mod tests {
         program(TABLE).debug_assert();
     }
 
-    fn refused(line: &str) -> String {
+    fn error_text(line: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let error = program(TABLE).try_get_matches_from(&words).unwrap_err();
-        advised(error, &words).to_string()
+        with_advice(error, &words).to_string()
     }
 
     #[test]
-    fn a_command_without_its_dashes_is_told_of_them() {
-        let tip = BEFORE_A_COMMAND;
-        let told = refused("tenure run jobs/x --every 5s true --all");
-        assert!(told.contains("unexpected argument 'true'") && told.contains(tip), "{told}");
+    fn command_without_dashes_gets_a_tip() {
+        let tip = DOUBLE_DASH_ADVICE;
+        let message = error_text("tenure run jobs/x --every 5s true --all");
+        assert!(message.contains("unexpected argument 'true'") && message.contains(tip), "{message}");
         for other in ["tenure run --evry 5s", "tenure store true"] {
             assert!(
-                !refused(other).contains("as a value") && !refused(other).contains(tip),
+                !error_text(other).contains("as a value") && !error_text(other).contains(tip),
                 "{other}"
             );
         }
     }
 
     #[test]
-    fn a_cron_expression_without_quotes_is_told_of_them() {
+    fn unquoted_cron_expression_gets_a_tip() {
         for line in [
             "tenure run jobs/x --cron 0 3 * * * -- backup",
             "tenure run --cron Cargo.toml Cargo.lock jobs/x",
             "tenure run --cron=*/5 * * * * --handler a.wasm",
         ] {
-            assert!(refused(line).contains("--cron '0 3 * * *'"), "{}", refused(line));
+            assert!(error_text(line).contains("--cron '0 3 * * *'"), "{}", error_text(line));
         }
         for line in ["tenure run --cron @daily jobs/x backup", "tenure run --cron 0 --evry 5s"] {
-            assert!(!refused(line).contains("quotes"), "{}", refused(line));
+            assert!(!error_text(line).contains("quotes"), "{}", error_text(line));
         }
     }
 
@@ -252,15 +252,15 @@ mod tests {
             ("transfr", "transfer"),
             ("hlep", "help"),
         ] {
-            let told = refused(&format!("tenure {word}"));
+            let message = error_text(&format!("tenure {word}"));
             let tip = format!("a similar subcommand exists: '{command}'");
-            assert!(told.contains(&tip), "{word}: {told}");
+            assert!(message.contains(&tip), "{word}: {message}");
         }
-        assert!(!refused("tenure lead").contains("similar"), "{}", refused("tenure lead"));
-        let told = refused("tenure version");
+        assert!(!error_text("tenure lead").contains("similar"), "{}", error_text("tenure lead"));
+        let message = error_text("tenure version");
         assert!(
-            told.contains("tip: tenure --version shows it") && !told.contains("similar"),
-            "{told}"
+            message.contains("tip: tenure --version shows it") && !message.contains("similar"),
+            "{message}"
         );
     }
 

@@ -6,12 +6,12 @@ use chrono::{DateTime, Utc};
 use rustls::crypto::SecureRandom;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::Authorities;
+use tenure::RootCertificates;
 use tenure::engine::Clients;
 use tenure_azure::answer::Answer;
 use tenure_azure::request::Request;
 use tenure_clock::{BootClock, Clock as _};
-use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Moment, Settings};
+use tenure_core::{Chance, Failure, FailureKind, TokenRequest, TokenReply, Moment, Settings};
 
 /// The account that some settings name, and the connections to it.
 pub(super) struct Account<'s> {
@@ -22,13 +22,13 @@ pub(super) struct Account<'s> {
 
 impl<'s> Account<'s> {
     /// Trusts `authorities` beside whom the platform trusts.
-    pub(super) fn new(settings: &'s Settings, authorities: Authorities) -> Self {
-        let clients = Arc::new(Clients::for_component(authorities));
+    pub(super) fn new(settings: &'s Settings, authorities: RootCertificates) -> Self {
+        let clients = Arc::new(Clients::with_env_proxies(authorities));
         Self { settings, clients, clock: BootClock::new() }
     }
 
-    async fn send(&self, request: &Request, timeout: Duration) -> Result<Received, Failure> {
-        let request = outgoing(request)
+    async fn send(&self, request: &Request, timeout: Duration) -> Result<ResponseParts, Failure> {
+        let request = to_http_request(request)
             .map_err(|error| Failure { kind: FailureKind::Other, detail: error.to_string() })?;
         let (head, body) = self.clients.send(request, timeout).await?.into_parts();
         let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
@@ -39,9 +39,9 @@ impl<'s> Account<'s> {
 }
 
 /// Status, headers and body of an answer.
-type Received = (u16, Vec<(String, Vec<u8>)>, Bytes);
+type ResponseParts = (u16, Vec<(String, Vec<u8>)>, Bytes);
 
-fn outgoing(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
+fn to_http_request(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
     let url = format!("{}{}", request.origin, request.path_and_query);
     let mut built = http::Request::builder().method(request.method.as_str()).uri(url);
     for (name, value) in &request.headers {
@@ -62,12 +62,12 @@ impl Transport for Account<'_> {
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
         let request = question.request(self.settings, Utc::now());
         let (status, headers, body) = self.send(&request, question.timeout).await?;
-        let answer = Answer::read(&question.operation, status, &headers).with_body(&body);
+        let answer = Answer::from_parts(&question.operation, status, &headers).with_body(&body);
         Ok(Reply { answer, headers })
     }
 
-    async fn fetch(&mut self, asked: Fetch) -> Fetched {
-        let (status, _, body) = self.send(&asked.request, asked.timeout).await?;
+    async fn fetch(&mut self, fetch: TokenRequest) -> TokenReply {
+        let (status, _, body) = self.send(&fetch.request, fetch.timeout).await?;
         Ok((status, body.to_vec()))
     }
 }

@@ -7,7 +7,7 @@ use rustls::{CertificateError, ClientConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tenure::Authorities;
+use tenure::RootCertificates;
 use tenure::engine::{Clients, Error, Proxy};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -16,23 +16,23 @@ use tokio_rustls::TlsConnector;
 const CHECK: &str = "connection";
 
 /// Connects to `origin` as its requests will, through a proxy if one is set.
-pub(super) async fn examine(origin: &str, authorities: &Authorities) -> Finding {
-    let clients = Clients::for_component(authorities.clone());
+pub(super) async fn examine(origin: &str, authorities: &RootCertificates) -> Finding {
+    let clients = Clients::with_env_proxies(authorities.clone());
     match Url::parse(origin).ok().map_or(Ok(None), |url| clients.proxy(&url)) {
-        Ok(None) => judge(origin, probe(origin, authorities).await),
+        Ok(None) => to_finding(origin, probe(origin, authorities).await),
         // The name of the account may be known to the proxy alone.
         Ok(Some(Proxy { variable, address })) => {
             let route = format!("{origin} through the proxy {address} of {variable}");
-            judge(&route, probe(&address, authorities).await)
+            to_finding(&route, probe(&address, authorities).await)
         }
         Err(why) => Finding::failed(CHECK, format!("{origin}: {why}")),
     }
 }
 
-fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {
+fn to_finding(origin: &str, probed: Result<Reached, ProbeError>) -> Finding {
     match probed {
         Ok(reached) => {
-            let mut told = format!("{origin}: {}", reached.address);
+            let mut detail = format!("{origin}: {}", reached.address);
             let steps = [
                 ("name", reached.name),
                 ("connection", Some(reached.connection)),
@@ -40,49 +40,49 @@ fn judge(origin: &str, probed: Result<Reached, Unreached>) -> Finding {
             ];
             for (step, time) in steps {
                 if let Some(time) = time {
-                    told.push_str(&format!(", {step} {}", short(time)));
+                    detail.push_str(&format!(", {step} {}", milliseconds(time)));
                 }
             }
             if reached.passed_over.is_empty() {
-                return Finding::good(CHECK, told);
+                return Finding::good(CHECK, detail);
             }
             let others = reached.passed_over.join("; ");
             Finding::warning(
                 CHECK,
-                format!("{told}; its other addresses did not answer ({others}): check the network"),
+                format!("{detail}; its other addresses did not answer ({others}): check the network"),
             )
         }
-        Err(Unreached::Name(why)) => Finding::failed(
+        Err(ProbeError::Name(why)) => Finding::failed(
             CHECK,
             format!(
                 "{origin}: the name cannot be resolved ({why}); check the account's name, the \
                  endpoint, and DNS on this machine"
             ),
         ),
-        Err(Unreached::Connection(why)) => Finding::failed(
+        Err(ProbeError::Connection(why)) => Finding::failed(
             CHECK,
             format!(
                 "{origin}: no connection ({why}); check the endpoint and its port, and firewalls in \
                  between"
             ),
         ),
-        Err(Unreached::Here(why)) => Finding::failed(CHECK, format!("{origin}: {why}")),
-        Err(Unreached::Tls { address, why }) => {
+        Err(ProbeError::Local(why)) => Finding::failed(CHECK, format!("{origin}: {why}")),
+        Err(ProbeError::Tls { address, why }) => {
             Finding::failed(CHECK, format!("{origin} ({address}): no TLS: {why}"))
         }
     }
 }
 
 /// In milliseconds: people compare them.
-fn short(time: Duration) -> String {
+fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
 }
 
 /// The longest that each step may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Of several addresses, so many are tried.
-const ADDRESSES: usize = 4;
+const MAX_ADDRESSES: usize = 4;
 
 /// A server that was reached, and how long each step took.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ struct Reached {
 
 /// Which step failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Unreached {
+enum ProbeError {
     Name(String),
     Connection(String),
     Tls {
@@ -107,29 +107,29 @@ enum Unreached {
         why: String,
     },
     /// This machine cannot try it.
-    Here(String),
+    Local(String),
 }
 
 /// Goes as far as it gets towards `origin`, and sends nothing. Trusts the platform, and `authorities`.
-async fn probe(origin: &str, authorities: &Authorities) -> Result<Reached, Unreached> {
-    let url = Url::parse(origin).map_err(|error| Unreached::Name(error.to_string()))?;
+async fn probe(origin: &str, authorities: &RootCertificates) -> Result<Reached, ProbeError> {
+    let url = Url::parse(origin).map_err(|error| ProbeError::Name(error.to_string()))?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = url.port_or_known_default().unwrap_or_default();
     let began = Instant::now();
-    let addresses = match timeout(PATIENCE, lookup_host((host.as_str(), port))).await {
+    let addresses = match timeout(STEP_TIMEOUT, lookup_host((host.as_str(), port))).await {
         Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
         Ok(Err(error)) => {
-            let local = Error::too_many_files(&error).map(Unreached::Here);
-            return Err(local.unwrap_or_else(|| Unreached::Name(error.to_string())));
+            let local = Error::too_many_files(&error).map(ProbeError::Local);
+            return Err(local.unwrap_or_else(|| ProbeError::Name(error.to_string())));
         }
-        Err(_) => return Err(Unreached::Name(format!("no answer within {PATIENCE:?}"))),
+        Err(_) => return Err(ProbeError::Name(format!("no answer within {STEP_TIMEOUT:?}"))),
     };
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     let name = (!is_address).then(|| began.elapsed());
     let (address, stream, connection, passed_over) = connect(&addresses).await?;
     let tls = match url.scheme() {
         "https" => {
-            let why = |why| Unreached::Tls { address, why };
+            let why = |why| ProbeError::Tls { address, why };
             let config = authorities.client_config().map_err(|error| why(error.to_string()))?;
             Some(shake_hands(config, &host, stream).await.map_err(why)?)
         }
@@ -141,21 +141,21 @@ async fn probe(origin: &str, authorities: &Authorities) -> Result<Reached, Unrea
 type Connected = (SocketAddr, TcpStream, Duration, Vec<String>);
 
 /// The first address that answers.
-async fn connect(addresses: &[SocketAddr]) -> Result<Connected, Unreached> {
+async fn connect(addresses: &[SocketAddr]) -> Result<Connected, ProbeError> {
     let mut failed = Vec::new();
-    for &address in addresses.iter().take(ADDRESSES) {
+    for &address in addresses.iter().take(MAX_ADDRESSES) {
         let began = Instant::now();
-        let why = match timeout(PATIENCE, TcpStream::connect(address)).await {
+        let why = match timeout(STEP_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok((address, stream, began.elapsed(), failed)),
             Ok(Err(error)) => match Error::too_many_files(&error) {
-                Some(why) => return Err(Unreached::Here(why)),
+                Some(why) => return Err(ProbeError::Local(why)),
                 None => error.to_string(),
             },
-            Err(_) => format!("no answer within {PATIENCE:?}"),
+            Err(_) => format!("no answer within {STEP_TIMEOUT:?}"),
         };
         failed.push(format!("{address}: {why}"));
     }
-    Err(Unreached::Connection(match failed.is_empty() {
+    Err(ProbeError::Connection(match failed.is_empty() {
         true => "the name has no address".to_owned(),
         false => failed.join("; "),
     }))
@@ -169,10 +169,10 @@ async fn shake_hands(
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     // Reading whom the platform trusts is not the server's time.
     let began = Instant::now();
-    match timeout(PATIENCE, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
+    match timeout(STEP_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
         Ok(Ok(_)) => Ok(began.elapsed()),
         Ok(Err(error)) => Err(explain(&error)),
-        Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        Err(_) => Err(format!("no answer within {STEP_TIMEOUT:?}")),
     }
 }
 
@@ -196,7 +196,7 @@ fn explain(error: &std::io::Error) -> String {
                 "its certificate is for another name; check the endpoint, and DNS"
             }
             Bad::Revoked => "its certificate was revoked",
-            _ => Error::of_authority(bad).unwrap_or("its certificate is not accepted"),
+            _ => Error::ca_as_end_entity(bad).unwrap_or("its certificate is not accepted"),
         },
         Some(rustls::Error::InvalidMessage(_)) => {
             "what answers does not speak TLS; check scheme and port of the endpoint"
@@ -224,56 +224,56 @@ mod tests {
 
     #[test]
     fn each_step_has_its_time() {
-        let told = judge("https://acc", Ok(reached(&[])));
-        assert_eq!(told.verdict, Verdict::Good);
+        let finding = to_finding("https://acc", Ok(reached(&[])));
+        assert_eq!(finding.verdict, Verdict::Good);
         let steps = "10.0.0.4:443, name 1.5 ms, connection 12.0 ms, TLS 30.0 ms";
-        assert_eq!(told.detail, format!("https://acc: {steps}"));
-        let told = judge("https://acc", Ok(reached(&["[::1]:443: unreachable"])));
-        assert_eq!(told.verdict, Verdict::Warning);
-        assert!(told.detail.contains("[::1]:443: unreachable"), "{told:?}");
+        assert_eq!(finding.detail, format!("https://acc: {steps}"));
+        let finding = to_finding("https://acc", Ok(reached(&["[::1]:443: unreachable"])));
+        assert_eq!(finding.verdict, Verdict::Warning);
+        assert!(finding.detail.contains("[::1]:443: unreachable"), "{finding:?}");
     }
 
     #[test]
     fn each_failure_names_its_step() {
         let address = ([10, 0, 0, 4], 443).into();
-        for (failure, words) in [
-            (Unreached::Name("x".to_owned()), "DNS"),
-            (Unreached::Connection("x".to_owned()), "firewalls"),
-            (Unreached::Here("too many".to_owned()), "https://acc: too many"),
-            (Unreached::Tls { address, why: "x".to_owned() }, "10.0.0.4:443): no TLS: x"),
+        for (failure, expected) in [
+            (ProbeError::Name("x".to_owned()), "DNS"),
+            (ProbeError::Connection("x".to_owned()), "firewalls"),
+            (ProbeError::Local("too many".to_owned()), "https://acc: too many"),
+            (ProbeError::Tls { address, why: "x".to_owned() }, "10.0.0.4:443): no TLS: x"),
         ] {
-            let told = judge("https://acc", Err(failure));
-            assert_eq!(told.verdict, Verdict::Failed);
-            assert!(told.detail.contains(words), "{told:?}");
+            let finding = to_finding("https://acc", Err(failure));
+            assert_eq!(finding.verdict, Verdict::Failed);
+            assert!(finding.detail.contains(expected), "{finding:?}");
         }
     }
 
-    async fn at(url: String) -> Result<Reached, Unreached> {
-        probe(&url, &Authorities::default()).await
+    async fn probe_url(url: String) -> Result<Reached, ProbeError> {
+        probe(&url, &RootCertificates::default()).await
     }
 
     #[tokio::test]
-    async fn each_step_is_told_by_its_name() {
+    async fn each_failed_step_is_named() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let reached = at(format!("http://{address}")).await.unwrap();
+        let reached = probe_url(format!("http://{address}")).await.unwrap();
         assert_eq!((reached.address, reached.name, reached.tls), (address, None, None));
-        let named = at(format!("http://localhost:{}", address.port())).await.unwrap();
+        let named = probe_url(format!("http://localhost:{}", address.port())).await.unwrap();
         assert!(named.name.is_some());
 
-        let nobody = at("http://nobody.invalid".to_owned()).await.unwrap_err();
-        assert!(matches!(nobody, Unreached::Name(_)), "{nobody:?}");
+        let unresolved = probe_url("http://nobody.invalid".to_owned()).await.unwrap_err();
+        assert!(matches!(unresolved, ProbeError::Name(_)), "{unresolved:?}");
         // A port that is taken, and where nobody listens.
         let silent = TcpSocket::new_v4().unwrap();
         silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = silent.local_addr().unwrap();
-        let refused = at(format!("http://{address}")).await.unwrap_err();
-        let Unreached::Connection(why) = refused else { panic!("{refused:?}") };
+        let refused = probe_url(format!("http://{address}")).await.unwrap_err();
+        let ProbeError::Connection(why) = refused else { panic!("{refused:?}") };
         assert!(why.contains(&address.to_string()), "{why}");
     }
 
     #[tokio::test]
-    async fn what_speaks_no_tls_is_told() {
+    async fn server_without_tls_is_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
@@ -282,8 +282,8 @@ mod tests {
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
             std::future::pending::<()>().await;
         });
-        let refused = at(format!("https://{address}")).await.unwrap_err();
-        let Unreached::Tls { why, .. } = refused else { panic!("{refused:?}") };
+        let refused = probe_url(format!("https://{address}")).await.unwrap_err();
+        let ProbeError::Tls { why, .. } = refused else { panic!("{refused:?}") };
         assert!(why.contains("does not speak TLS"), "{why}");
     }
 }

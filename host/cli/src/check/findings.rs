@@ -2,7 +2,7 @@
 
 use crate::complaint::printable;
 use crate::output::{UNUSABLE, print};
-use crate::terminal::{broken, colour_wanted, columns};
+use crate::terminal::{wrap_words, wants_colour, columns};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, stdout};
@@ -67,23 +67,23 @@ impl Finding {
 /// The findings about one election so far.
 pub(super) struct Findings {
     /// False for JSON, which is written at the end.
-    shows: bool,
-    pub found: Vec<Finding>,
+    prints: bool,
+    pub items: Vec<Finding>,
 }
 
 impl Findings {
-    pub(super) fn new(shows: bool) -> Self {
-        Self { shows, found: Vec::new() }
+    pub(super) fn new(prints: bool) -> Self {
+        Self { prints, items: Vec::new() }
     }
 
     /// Adds findings, and shows them at once.
     pub(super) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
-        let colour = stdout().is_terminal() && colour_wanted();
+        let colour = stdout().is_terminal() && wants_colour();
         for finding in findings {
-            if self.shows {
+            if self.prints {
                 print(&line(&finding, colour, columns(stdout())));
             }
-            self.found.push(finding);
+            self.items.push(finding);
         }
     }
 }
@@ -109,12 +109,12 @@ impl Verdict {
 
 /// Returns the worst verdict. An emulator does not count, since its user chose it.
 pub(super) fn worst(findings: &[Finding]) -> Verdict {
-    let counts =
+    let is_relevant =
         |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";
     // What is unknown is no harm, and is not all well.
     let rank =
         |finding: &&Finding| (finding.verdict.exit_code(), finding.verdict == Verdict::Unknown);
-    let worst = findings.iter().filter(counts).max_by_key(rank);
+    let worst = findings.iter().filter(is_relevant).max_by_key(rank);
     worst.map_or(Verdict::Good, |finding| finding.verdict)
 }
 
@@ -128,7 +128,7 @@ fn line(finding: &Finding, colour: bool, width: Option<usize>) -> String {
     };
     let name = finding.verdict.name();
     let check = printable(finding.check);
-    let detail = broken(&printable(&finding.detail), INDENT, width);
+    let detail = wrap_words(&printable(&finding.detail), INDENT, width);
     format!("{style}{name:<VERDICT$}{style:#}  {check:<CHECK$}  {detail}\n")
 }
 
@@ -164,24 +164,24 @@ mod tests {
     #[test]
     fn a_line_is_aligned_and_breaks_before_the_terminal_does() {
         let words = "a bb ccc dddd a bb ccc dddd abc";
-        let told = finding("clock", Verdict::Good, words.to_owned());
+        let entry = finding("clock", Verdict::Good, words.to_owned());
         let prefix = "ok       clock              ";
-        assert_eq!(line(&told, false, None), format!("{prefix}{words}\n"));
+        assert_eq!(line(&entry, false, None), format!("{prefix}{words}\n"));
         assert_eq!(prefix.len(), INDENT);
-        let narrow = line(&told, false, Some(INDENT + 30));
+        let narrow = line(&entry, false, Some(INDENT + 30));
         let (first, second) = words.split_at(words.len() - 3);
         assert_eq!(narrow, format!("{prefix}{}\n{:INDENT$}{second}\n", first.trim_end(), ""));
-        assert!(line(&told, true, None).contains('\u{1b}'));
+        assert!(line(&entry, true, None).contains('\u{1b}'));
     }
 
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
-        let told = finding("clock", Verdict::Failed, "a\u{1b}[31m\nb".to_owned());
-        assert_eq!(line(&told, false, None).matches(['\u{1b}', '\n']).count(), 1);
+        let entry = finding("clock", Verdict::Failed, "a\u{1b}[31m\nb".to_owned());
+        assert_eq!(line(&entry, false, None).matches(['\u{1b}', '\n']).count(), 1);
     }
 
     #[test]
-    fn the_worst_counts_and_what_is_unknown_is_no_harm() {
+    fn worst_verdict_counts_and_unknown_is_no_failure() {
         use Verdict::{Failed, Good, Unknown, Warning};
         for (verdicts, code, words) in [
             (vec![Good], 0, "1 ok: a candidate can lead"),
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn an_emulator_is_told_and_no_reason_to_fail() {
+    fn emulator_is_reported_but_is_no_failure() {
         let emulator = || finding("emulator", Verdict::Warning, "not the service".to_owned());
         let mut findings = vec![finding("clock", Verdict::Good, String::new()), emulator()];
         assert_eq!(worst(&findings).exit_code(), 0);
-        let told = summary(&findings);
+        let text = summary(&findings);
         assert!(
-            told.starts_with("1 warning, 1 ok: ") && told.ends_with("see the warnings"),
-            "{told}"
+            text.starts_with("1 warning, 1 ok: ") && text.ends_with("see the warnings"),
+            "{text}"
         );
         assert_eq!(worst(&findings).name(), "ok");
         findings.push(finding("clock", Verdict::Warning, String::new()));

@@ -10,16 +10,16 @@ use super::candidacy::Candidacy;
 use super::complaint::printable;
 use super::configuration::Configuration;
 use super::engine;
-use super::judged::{Shared, leave_wills, outside};
+use super::judged::{Shared, leave_wills, set_up_process};
 use super::log::{Log, Output, json_text};
-use super::output::{CommandResult, complain, eprint, fail, print, say};
+use super::output::{CommandResult, complain, eprint, fail, print, print_wrapped};
 use super::settings::table::{
     COMMAND, CONNECTION_STRING_FILE, CRON, EVERY, HANDLER, JSON, NO_WORK, OFFLINE, WEBHOOK,
     WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Value};
-use super::signals::{REPEATED, Signals};
-use super::terminal::aligned;
+use super::signals::{REPEAT_WINDOW, Signals};
+use super::terminal::align_columns;
 use super::version::VERSION;
 use account::Account;
 use examination::Examination;
@@ -44,24 +44,24 @@ pub(super) async fn check(line: &CommandLine) -> CommandResult {
     let mut results = Vec::new();
     if !offline {
         let mut tester = Tester {
-            shows: !json,
-            several: candidacies.len() > 1,
+            prints: !json,
+            has_several: candidacies.len() > 1,
             connected: BTreeSet::new(),
-            tried: BTreeSet::new(),
+            tested: BTreeSet::new(),
         };
         for (candidacy, configuration) in candidacies.iter().zip(&configurations) {
             match tester.test(candidacy, configuration, &mut signals).await {
                 Ok(findings) => results.push(findings),
                 Err(Interrupted(findings)) => {
                     results.extend(findings);
-                    show(&candidacies, &notes, &results, json);
+                    print_results(&candidacies, &notes, &results, json);
                     return Ok(ExitCode::from(INTERRUPTED));
                 }
             }
         }
     }
-    show(&candidacies, &notes, &results, json);
-    let all = results.iter().map(|findings| worst(&findings.found).exit_code());
+    print_results(&candidacies, &notes, &results, json);
+    let all = results.iter().map(|findings| worst(&findings.items).exit_code());
     Ok(ExitCode::from(all.max().unwrap_or(0)))
 }
 
@@ -75,44 +75,44 @@ struct Validated {
 
 /// Validates the settings as `tenure run` does. Sends nothing.
 async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
-    let engine = engine::unlogged().map_err(fail)?;
+    let engine = engine::new_without_log().map_err(fail)?;
     let clock = BootClock::new();
-    let mut elections = Elections::of(line);
-    let given = std::mem::take(&mut elections.given);
-    let mut configurations: Vec<_> = given.into_iter().map(Configuration::of_run).collect();
+    let mut elections = Elections::from_command_line(line);
+    let resolved = std::mem::take(&mut elections.resolved);
+    let mut configurations: Vec<_> = resolved.into_iter().map(Configuration::for_run).collect();
     for configuration in &mut configurations {
-        let given = &configuration.given;
-        let has_work = [&HANDLER, &WEBHOOK, &COMMAND, &NO_WORK].iter().any(|s| given.is_on(s));
-        let is_scheduled = [&EVERY, &CRON, &WHILE_LEADING].iter().any(|s| given.is_written(s));
+        let resolved = &configuration.resolved;
+        let has_work = [&HANDLER, &WEBHOOK, &COMMAND, &NO_WORK].iter().any(|s| resolved.is_on(s));
+        let is_scheduled = [&EVERY, &CRON, &WHILE_LEADING].iter().any(|s| resolved.is_written(s));
         // An operator tests the account without the options of the work.
         if !has_work && !is_scheduled && !line.has(&OFFLINE) {
             configuration.needs_work = false;
             configuration.settings.options.on_trigger = None;
         }
     }
-    let kind = elections.unnamed().filter(|_| configurations.is_empty());
-    let mut of_kind: Vec<_> = kind.map(Configuration::of_run).into_iter().collect();
-    let of_process = if configurations.is_empty() { &mut of_kind } else { &mut configurations };
-    leave_wills(of_process, None);
-    if let Some(first) = of_process.first_mut() {
+    let kind = elections.unnamed_settings().filter(|_| configurations.is_empty());
+    let mut unnamed: Vec<_> = kind.map(Configuration::for_run).into_iter().collect();
+    let process_configurations = if configurations.is_empty() { &mut unnamed } else { &mut configurations };
+    leave_wills(process_configurations, None);
+    if let Some(first) = process_configurations.first_mut() {
         // Nothing is logged here, but a wrong option is reported.
         first.log_style(Output::Stdout);
     }
-    let mut beside = Vec::new();
-    let mut outside = outside(&engine, &clock, of_process, Some(&mut beside)).await;
-    for of_kind in &mut of_kind {
-        outside.fronts.clear();
-        elections.complain(std::mem::take(&mut of_kind.complaints));
+    let mut in_use_notes = Vec::new();
+    let mut setup = set_up_process(&engine, &clock, process_configurations, Some(&mut in_use_notes)).await;
+    for configuration in &mut unnamed {
+        setup.fronts.clear();
+        elections.complain(std::mem::take(&mut configuration.complaints));
     }
-    let logs = configurations.iter().map(|_| Log::nowhere()).collect();
-    let authorities = outside.authorities.clone();
-    let shared = Shared::load((engine, clock), authorities, &Log::nowhere()).await;
+    let logs = configurations.iter().map(|_| Log::discard()).collect();
+    let authorities = setup.authorities.clone();
+    let shared = Shared::load((engine, clock), authorities, &Log::discard()).await;
     let shared = shared.map_err(fail)?;
-    let judged = shared.judge_all(&mut elections, &mut configurations, logs, outside.fronts).await;
-    let candidacies = judged.map_err(fail)?;
+    let prepared = shared.prepare_all(&mut elections, &mut configurations, logs, setup.fronts).await;
+    let candidacies = prepared.map_err(fail)?;
     let candidacies =
         candidacies.ok_or_else(|| complain(&elections.complaints, line.has(&JSON)))?;
-    let notes = outside.notes.into_iter().chain(beside).collect();
+    let notes = setup.notes.into_iter().chain(in_use_notes).collect();
     Ok(Validated { configurations, candidacies, notes })
 }
 
@@ -122,13 +122,13 @@ struct Interrupted(Option<Findings>);
 /// Tests the accounts of one election after the other.
 struct Tester {
     /// False for JSON, which is written at the end.
-    shows: bool,
+    prints: bool,
     /// Findings are shown below the name of their election.
-    several: bool,
+    has_several: bool,
     /// The origins that were connected to.
     connected: BTreeSet<String>,
     /// The containers and credentials with which everything was tried.
-    tried: BTreeSet<String>,
+    tested: BTreeSet<String>,
 }
 
 impl Tester {
@@ -139,11 +139,11 @@ impl Tester {
         signals: &mut Signals,
     ) -> Result<Findings, Interrupted> {
         let Candidacy { settings, credential, origins, .. } = candidacy;
-        if self.shows {
+        if self.prints {
             let election = printable(&settings.election.to_string());
-            print(&if self.several { format!("\n{election}\n") } else { "\n".to_owned() });
+            print(&if self.has_several { format!("\n{election}\n") } else { "\n".to_owned() });
         }
-        let mut findings = Findings::new(self.shows);
+        let mut findings = Findings::new(self.prints);
         for origin in origins {
             if !self.connected.insert(origin.clone()) {
                 continue;
@@ -154,14 +154,14 @@ impl Tester {
                 _ = signals.next() => return Err(Interrupted(None)),
             }
         }
-        let file = configuration.given.get(&CONNECTION_STRING_FILE).map(Value::text);
+        let file = configuration.resolved.get(&CONNECTION_STRING_FILE).map(Value::text);
         let container = settings.election.container();
         let account = candidacy.account();
-        let is_first = self.tried.insert(format!("{account} {container} {credential} {file:?}"));
+        let is_first = self.tested.insert(format!("{account} {container} {credential} {file:?}"));
         let account = Account::new(settings, configuration.authorities.clone());
-        let examination = Examination::of(settings, account);
-        let ended = to_the_end(examination, is_first, signals).await;
-        let (found, interrupted) = ended.ok_or(Interrupted(None))?;
+        let examination = Examination::new(settings, account);
+        let result = run_to_end(examination, is_first, signals).await;
+        let (found, interrupted) = result.ok_or(Interrupted(None))?;
         findings.add(found);
         if interrupted { Err(Interrupted(Some(findings))) } else { Ok(findings) }
     }
@@ -169,13 +169,13 @@ impl Tester {
 
 /// Examines the account. A first signal waits until the test blob is deleted; a second one does not. Returns true if a
 /// signal came, and none if two came.
-async fn to_the_end(
+async fn run_to_end(
     examination: Examination<'_, Account<'_>>,
     is_first: bool,
     signals: &mut Signals,
 ) -> Option<(Vec<Finding>, bool)> {
     let examination = async {
-        if is_first { examination.findings().await } else { examination.look_only().await }
+        if is_first { examination.findings().await } else { examination.check_election_only().await }
     };
     tokio::pin!(examination);
     select! {
@@ -186,26 +186,26 @@ async fn to_the_end(
     }
     select! {
         findings = examination => Some((findings, true)),
-        () = second(signals) => None,
+        () = second_signal(signals) => None,
     }
 }
 
 /// Completes at the next signal that is not the first one again: a terminal and its shell may both send one.
-async fn second(signals: &mut Signals) {
+async fn second_signal(signals: &mut Signals) {
     let first = Instant::now();
-    while first.elapsed() < REPEATED {
+    while first.elapsed() < REPEAT_WINDOW {
         signals.next().await;
     }
 }
 
 /// Writes what the tests came to, of several elections the failures first. With `json`, everything.
-fn show(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json: bool) {
-    let verdicts = results.iter().map(|findings| worst(&findings.found));
+fn print_results(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json: bool) {
+    let verdicts = results.iter().map(|findings| worst(&findings.items));
     let all = verdicts.clone().max_by_key(|verdict| verdict.exit_code());
     if json {
         let objects = candidacies.iter().enumerate().map(|(number, candidacy)| {
             let mut object = settings::object(candidacy);
-            let findings = results.get(number).map(|findings| findings.found.as_slice());
+            let findings = results.get(number).map(|findings| findings.items.as_slice());
             object["verdict"] = json!(findings.map(|findings| worst(findings).name()));
             object["findings"] = json!(findings);
             object
@@ -219,18 +219,18 @@ fn show(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json:
         return;
     }
     let mut tested: Vec<_> = candidacies.iter().zip(results).collect();
-    tested.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(&findings.found).exit_code()));
+    tested.sort_by_key(|(_, findings)| std::cmp::Reverse(worst(&findings.items).exit_code()));
     match tested.as_slice() {
         [] => {}
-        [(_, one)] => say(&format!("\n{}\n", findings::summary(&one.found))),
+        [(_, one)] => print_wrapped(&format!("\n{}\n", findings::summary(&one.items))),
         several => {
             let title = ["election", "verdict", "findings"].map(str::to_owned);
             let row = |(candidacy, findings): &(&Candidacy, &Findings)| {
-                let verdict = worst(&findings.found).name().to_owned();
+                let verdict = worst(&findings.items).name().to_owned();
                 let election = printable(&candidacy.settings.election.to_string());
-                [election, verdict, findings::summary(&findings.found)]
+                [election, verdict, findings::summary(&findings.items)]
             };
-            print(&format!("\n{}", aligned([title].into_iter().chain(several.iter().map(row)))));
+            print(&format!("\n{}", align_columns([title].into_iter().chain(several.iter().map(row)))));
         }
     }
 }

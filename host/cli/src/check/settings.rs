@@ -2,9 +2,9 @@
 
 use crate::candidacy::Candidacy;
 use crate::complaint::printable;
-use crate::handler::Found;
-use crate::terminal::{broken, columns};
-use crate::times::{now, zone_in};
+use crate::handler::WorkDescription;
+use crate::terminal::{wrap_words, columns};
+use crate::times::{now, schedule_zone};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,12 +12,12 @@ use std::time::Duration;
 use tenure::status::local_time;
 use tenure_base::duration::format_duration;
 use tenure_core::{Agenda, Delivery, Missed, Settings, Timestamp, milliseconds};
-use tenure_server::format::schedule_words_and_text;
+use tenure_server::format::describe_schedule_with_source;
 #[cfg(unix)]
 use tenure_supervisor::{Visibility, visibility};
 
 /// So many turns are told.
-const TURNS: usize = 3;
+const SHOWN_TURNS: usize = 3;
 
 /// Values begin there.
 const INDENT: usize = 14;
@@ -31,7 +31,7 @@ pub(super) fn object(candidacy: &Candidacy) -> Value {
         "candidate": name,
         "schedule": agenda.description(),
         "next_turns": turns.iter().map(|turn| turn.text.as_str()).collect::<Vec<_>>(),
-        "work": Some(&candidacy.work).filter(|work| !matches!(work, Found::Nothing)),
+        "work": Some(&candidacy.work).filter(|work| !matches!(work, WorkDescription::Nothing)),
         "lease_ms": milliseconds(timings.lease),
         "failover_ms": timings.failover.map(|failover| milliseconds(failover.within)),
         "account": candidacy.account(),
@@ -43,10 +43,10 @@ pub(super) fn object(candidacy: &Candidacy) -> Value {
 pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
     let width = columns(std::io::stdout());
     let mut text = String::new();
-    let each: Vec<_> = candidacies.iter().map(rows).collect();
-    let common = common(&each);
+    let all_rows: Vec<_> = candidacies.iter().map(rows).collect();
+    let common = common(&all_rows);
     let write = |text: &mut String, (name, value): &(&str, String)| {
-        let value = broken(&printable(value), INDENT, width);
+        let value = wrap_words(&printable(value), INDENT, width);
         let _ = writeln!(text, "  {name:<11} {value}");
     };
     if !common.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
         common.iter().for_each(|row| write(&mut text, row));
         text.push('\n');
     }
-    for (candidacy, rows) in candidacies.iter().zip(&each) {
+    for (candidacy, rows) in candidacies.iter().zip(&all_rows) {
         let _ = writeln!(text, "{}", printable(&candidacy.settings.election.to_string()));
         for row in rows.iter().filter(|row| !common.contains(row)) {
             write(&mut text, row);
@@ -62,7 +62,7 @@ pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
         text.push('\n');
     }
     for note in notes {
-        let _ = writeln!(text, "{}", broken(&printable(note), 0, width));
+        let _ = writeln!(text, "{}", wrap_words(&printable(note), 0, width));
     }
     let elections = match candidacies.len() {
         1 => "1 election".to_owned(),
@@ -72,8 +72,8 @@ pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
 }
 
 /// Rows that several elections can share, and all of them do.
-fn common(each: &[Vec<(&'static str, String)>]) -> Vec<(&'static str, String)> {
-    let [first, others @ ..] = each else { return Vec::new() };
+fn common(all_rows: &[Vec<(&'static str, String)>]) -> Vec<(&'static str, String)> {
+    let [first, others @ ..] = all_rows else { return Vec::new() };
     let is_common = |row: &&(&'static str, String)| {
         ["account", "credential", "note"].contains(&row.0)
             && others.iter().all(|rows| rows.contains(row))
@@ -83,15 +83,15 @@ fn common(each: &[Vec<(&'static str, String)>]) -> Vec<(&'static str, String)> {
 
 fn rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
     let Settings { name, agenda, timings, .. } = &candidacy.settings;
-    let found = &candidacy.work;
+    let description = &candidacy.work;
     let mut rows = vec![("candidate", name.clone())];
     let schedule = agenda.description();
-    if let (Found::Nothing, None) = (found, &schedule) {
-        rows.push(("work", work(found)));
-        rows.extend(of_account(candidacy));
+    if let (WorkDescription::Nothing, None) = (description, &schedule) {
+        rows.push(("work", describe_work(description)));
+        rows.extend(account_rows(candidacy));
         return rows;
     }
-    let schedule = schedule.as_deref().map(schedule_words_and_text);
+    let schedule = schedule.as_deref().map(describe_schedule_with_source);
     let schedule = schedule.unwrap_or_else(|| "none".to_owned());
     let delay = match agenda.delay {
         Duration::ZERO => String::new(),
@@ -103,20 +103,20 @@ fn rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
         let wait = Duration::from_secs(wait.as_secs());
         rows.push((name, format!("{text} (in {})", format_duration(wait))));
     }
-    rows.push(("work", work(found)));
+    rows.push(("work", describe_work(description)));
     #[cfg(unix)]
-    if let Found::Command { .. } = found {
+    if let WorkDescription::Command { .. } = description {
         rows.push(("processes", processes(visibility()).to_owned()));
     }
-    if let Some(reach) = reach(found) {
-        rows.push(("may reach", reach));
+    if let Some(hosts) = allowed_hosts(description) {
+        rows.push(("may reach", hosts));
     }
     rows.push(("lease", format_duration(timings.lease)));
-    rows.extend(of_account(candidacy));
+    rows.extend(account_rows(candidacy));
     rows
 }
 
-fn of_account(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
+fn account_rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
     let account = [("account", candidacy.account()), ("credential", candidacy.credential.clone())];
     let notes = candidacy.notes.iter().map(|note| ("note", note.clone()));
     account.into_iter().chain(notes).collect()
@@ -155,32 +155,32 @@ fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let slots = std::iter::successors(first, |slot| schedule.next(*slot));
     let time = |slot: Timestamp| {
         let due = slot.plus(agenda.delay);
-        TurnTime { text: local_time(due, zone_in(Some(schedule))), wait: due.since(now) }
+        TurnTime { text: local_time(due, schedule_zone(Some(schedule))), wait: due.since(now) }
     };
-    slots.take(TURNS).map(time).collect()
+    slots.take(SHOWN_TURNS).map(time).collect()
 }
 
-fn work(work: &Found) -> String {
+fn describe_work(work: &WorkDescription) -> String {
     match work {
-        Found::Component { imports, variables, .. } => {
+        WorkDescription::Component { imports, variables, .. } => {
             let packages = imports.iter().map(|name| name.split('/').next().unwrap_or_default());
             let packages: BTreeSet<_> = packages.collect();
-            format!("{work}; it imports {}; its variables: {}", listed(packages), listed(variables))
+            format!("{work}; it imports {}; its variables: {}", comma_separated(packages), comma_separated(variables))
         }
-        Found::Webhook { .. } => format!("{work}, a POST for each turn"),
-        Found::Application => work.to_string(),
-        Found::Nothing => {
+        WorkDescription::Webhook { .. } => format!("{work}, a POST for each turn"),
+        WorkDescription::Application => work.to_string(),
+        WorkDescription::Nothing => {
             "none is given, which `tenure run` needs: only the account is tested".to_owned()
         }
-        Found::Command { arguments, .. } => match arguments {
+        WorkDescription::Command { arguments, .. } => match arguments {
             0 => work.to_string(),
             1 => format!("{work}, with 1 argument"),
-            some => format!("{work}, with {some} arguments"),
+            count => format!("{work}, with {count} arguments"),
         },
     }
 }
 
-fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+fn comma_separated(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
@@ -190,7 +190,7 @@ fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 fn processes(visibility: Visibility) -> &'static str {
     match visibility {
         Visibility::All => "all that the command starts are found, whatever /proc hides",
-        Visibility::Shown => {
+        Visibility::ScannedOnly => {
             "a process that leaves the command's process group is found only if /proc shows it (see hidepid): this \
              kernel does not list children (CONFIG_PROC_CHILDREN). While a hidden one runs, the lease is not released \
              but expires. If the command's supervisor is killed, even one that /proc shows goes on after the turn"
@@ -208,16 +208,16 @@ fn processes(visibility: Visibility) -> &'static str {
 }
 
 /// Where requests of a component may go.
-fn reach(work: &Found) -> Option<String> {
+fn allowed_hosts(work: &WorkDescription) -> Option<String> {
     match work {
-        Found::Component { .. } if !work.asks() => {
+        WorkDescription::Component { .. } if !work.sends_requests() => {
             Some("nothing: it imports no wasi:http".to_owned())
         }
-        Found::Component { hosts, .. } if hosts.is_empty() => {
+        WorkDescription::Component { hosts, .. } if hosts.is_empty() => {
             Some("nothing: no host is allowed".to_owned())
         }
-        Found::Component { hosts, .. } => Some(hosts.join(", ")),
-        Found::Webhook { .. } | Found::Command { .. } | Found::Application | Found::Nothing => None,
+        WorkDescription::Component { hosts, .. } => Some(hosts.join(", ")),
+        WorkDescription::Webhook { .. } | WorkDescription::Command { .. } | WorkDescription::Application | WorkDescription::Nothing => None,
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_elections_share_is_shown_once() {
+    fn rows_shared_by_all_elections_are_shown_once() {
         let row = |name, value: &str| (name, value.to_owned());
         let rows_of = |candidate: &str, account: &str| {
             vec![

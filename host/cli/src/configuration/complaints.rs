@@ -1,10 +1,10 @@
 //! What is wrong with settings, told of what people wrote.
 
 use super::Configuration;
-use crate::complaint::{BEFORE_A_COMMAND, Complaint};
+use crate::complaint::{DOUBLE_DASH_ADVICE, Complaint};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
-use crate::settings::{Source, Value};
+use crate::settings::{Origin, Value};
 use std::path::Path;
 use tenure_core::{Environment as _, Zone, variable};
 use windows_timezones::WindowsTimezone;
@@ -12,9 +12,9 @@ use windows_timezones::WindowsTimezone;
 impl Configuration {
     /// Complains of the value of a setting, or that it has none.
     pub(crate) fn complain(&mut self, setting: &Setting, problem: &str, advice: &str) {
-        let source = match self.given.get(setting) {
-            Some(value) => value.told(),
-            None => match self.given.told_missing(setting) {
+        let source = match self.resolved.get(setting) {
+            Some(value) => value.describe(),
+            None => match self.resolved.describe_missing(setting) {
                 Some(source) => source,
                 None => return,
             },
@@ -24,7 +24,7 @@ impl Configuration {
 
     /// Complains that a setting is there at all, whatever its value is.
     pub(crate) fn complain_of_use(&mut self, setting: &Setting, problem: &str, advice: &str) {
-        let Some(source) = self.given.get(setting).map(Value::told_bare) else { return };
+        let Some(source) = self.resolved.get(setting).map(Value::describe_without_value) else { return };
         self.complain_at(source, problem, advice);
     }
 
@@ -34,14 +34,14 @@ impl Configuration {
     }
 
     /// Returns the name of a setting for a text of this program.
-    pub(crate) fn called(&self, setting: &Setting) -> String {
-        self.given.called(setting, None)
+    pub(crate) fn display_name(&self, setting: &Setting) -> String {
+        self.resolved.display_name(setting, None)
     }
 
     /// Complains of written values that say nothing, or are a secret where a file of it is meant.
-    pub(super) fn judge_empty(&mut self) {
+    pub(super) fn check_empty_values(&mut self) {
         let mut wrong = Vec::new();
-        for value in self.given.values().filter(|value| is_told_already(value)) {
+        for value in self.resolved.values().filter(|value| is_already_reported(value)) {
             let setting = value.setting;
             wrong.push(match value.is_blank() {
                 true => {
@@ -49,10 +49,10 @@ impl Configuration {
                         "" => "give a value, or leave it out",
                         advice => advice,
                     };
-                    (value.told(), "the value is empty".to_owned(), advice.to_owned())
+                    (value.describe(), "the value is empty".to_owned(), advice.to_owned())
                 }
                 false => (
-                    format!("{} …", value.told_bare()),
+                    format!("{} …", value.describe_without_value()),
                     "this is a connection string, not a file".to_owned(),
                     format!(
                         "set {} to it: other users of this machine can read arguments",
@@ -71,18 +71,18 @@ impl Configuration {
     }
 
     /// Adds the complaints of the election.
-    pub(crate) fn add(&mut self, complaints: Vec<tenure_core::Complaint>) {
+    pub(crate) fn add_complaints(&mut self, complaints: Vec<tenure_core::Complaint>) {
         for tenure_core::Complaint { setting: id, problem, advice } in complaints {
             let variable = id.variable();
-            let setting = self.given.of_variable(variable);
-            let value = setting.and_then(|setting| self.given.get(setting));
-            if value.is_some_and(is_told_already) {
+            let setting = self.resolved.find_by_variable(variable);
+            let value = setting.and_then(|setting| self.resolved.get(setting));
+            if value.is_some_and(is_already_reported) {
                 continue;
             }
             let source = match (value, setting) {
-                (Some(value), _) if !value.is_by_variable() => value.told(),
+                (Some(value), _) if !value.is_from_variable() => value.describe(),
                 (None, Some(setting)) if self.settings.variable(variable).is_none() => {
-                    match self.given.told_missing(setting) {
+                    match self.resolved.describe_missing(setting) {
                         Some(source) => source,
                         None => continue,
                     }
@@ -93,12 +93,12 @@ impl Configuration {
             let zone = zone.filter(|_| variable == variable::TIME_ZONE);
             let mut advice = zone.and_then(iana_name).unwrap_or(advice);
             let is_argument = variable == variable::ELECTION
-                && value.is_some_and(|value| value.source == Source::CommandLine);
+                && value.is_some_and(|value| value.source == Origin::CommandLine);
             if is_argument
-                && COMMAND.is_option_of(self.given.command())
-                && !self.given.is_on(&COMMAND)
+                && COMMAND.is_option_of(self.resolved.command())
+                && !self.resolved.is_on(&COMMAND)
             {
-                advice = format!("{advice}; if it is a command, {BEFORE_A_COMMAND}");
+                advice = format!("{advice}; if it is a command, {DOUBLE_DASH_ADVICE}");
             }
             self.complaints.push(Complaint { source, problem, advice });
         }
@@ -106,8 +106,8 @@ impl Configuration {
 
     /// Adds the complaints of the election component about settings that this program accepts: the component cannot read a
     /// file in the root directory.
-    pub(crate) fn refused(&mut self, complaints: &[String]) {
-        let passed_on = self.given.table.iter().copied().filter(|setting| setting.component);
+    pub(crate) fn add_component_complaints(&mut self, complaints: &[String]) {
+        let passed_on = self.resolved.table.iter().copied().filter(|setting| setting.component);
         let unopened = passed_on.filter(|setting| {
             setting.kind == Kind::File
                 && self.settings.credential.get(setting.variable).is_some_and(is_in_root)
@@ -128,18 +128,18 @@ impl Configuration {
 }
 
 /// Whether [`Configuration::judge_empty`] complains of it.
-fn is_told_already(value: &Value) -> bool {
+fn is_already_reported(value: &Value) -> bool {
     let several = matches!(value.setting.kind, Kind::List(_) | Kind::Variables | Kind::Command);
     let text = value.text();
     let secret =
         value.setting.is(&CONNECTION_STRING_FILE) && text.contains(';') && text.contains('=');
-    !value.is_by_variable() && !several && (value.is_blank() || secret)
+    !value.is_from_variable() && !several && (value.is_blank() || secret)
 }
 
 /// The advice for a time zone by the name that Windows gives it.
 fn iana_name(zone: &str) -> Option<String> {
     let windows: WindowsTimezone = zone.trim().parse().ok()?;
-    let name = Some(windows.tzdb_id()).filter(|name| Zone::named(name).is_some())?;
+    let name = Some(windows.tzdb_id()).filter(|name| Zone::from_name(name).is_some())?;
     Some(format!("that is its name on Windows; write {name}"))
 }
 
@@ -154,7 +154,7 @@ mod zones {
     use super::iana_name;
 
     #[test]
-    fn a_zone_of_windows_is_told_by_its_iana_name() {
+    fn windows_zone_gets_its_iana_name() {
         for (windows, iana) in [
             ("W. Europe Standard Time", "Europe/Berlin"),
             ("Pacific Standard Time", "America/Los_Angeles"),

@@ -1,6 +1,6 @@
 //! Files with secrets that other users of this machine may read.
 
-use crate::complaint::shown;
+use crate::complaint::redacted;
 use std::path::Path;
 
 /// What to tell of a file with a secret, when others may read it: its mode lets them, and that of each
@@ -12,15 +12,15 @@ pub(super) fn warning(file: &Path) -> Option<String> {
     const ENTER: u32 = 0o001;
     // Whatever cannot be looked at is told elsewhere.
     let mode = |path: &Path| std::fs::metadata(path).ok().map(|known| known.mode() & 0o7777);
-    let there = file.canonicalize().ok()?;
-    let own = mode(&there)?;
-    let lets = |path: &Path, right| mode(path).is_some_and(|mode| mode & right != 0);
-    let reached = there.ancestors().skip(1).all(|directory| lets(directory, ENTER));
-    (own & READ != 0 && reached).then(|| {
+    let resolved = file.canonicalize().ok()?;
+    let file_mode = mode(&resolved)?;
+    let grants = |path: &Path, right| mode(path).is_some_and(|mode| mode & right != 0);
+    let is_reachable = resolved.ancestors().skip(1).all(|directory| grants(directory, ENTER));
+    (file_mode & READ != 0 && is_reachable).then(|| {
         format!(
-            "every user of this machine may read {}, which holds a secret (mode {own:04o}): chmod it to 600, or to \
+            "every user of this machine may read {}, which holds a secret (mode {file_mode:04o}): chmod it to 600, or to \
              640 for a group that needs it",
-            shown(&file.to_string_lossy())
+            redacted(&file.to_string_lossy())
         )
     })
 }
@@ -45,18 +45,18 @@ mod tests {
         let file = directory.join("token");
         create_dir(&directory).unwrap();
         write(&file, "x").unwrap();
-        for (of_directory, of_file, told) in [
+        for (directory_mode, file_mode, expected) in [
             (0o755, 0o644, true),
             (0o755, 0o604, true),
             (0o755, 0o640, false),
             (0o755, 0o600, false),
             (0o700, 0o644, false),
         ] {
-            mode(&directory, of_directory);
-            mode(&file, of_file);
+            mode(&directory, directory_mode);
+            mode(&file, file_mode);
             let warned = warning(&file);
-            assert_eq!(warned.is_some(), told, "{of_directory:o} {of_file:o}");
-            assert!(warned.is_none_or(|text| text.contains(&format!("mode {of_file:04o}"))));
+            assert_eq!(warned.is_some(), expected, "{directory_mode:o} {file_mode:o}");
+            assert!(warned.is_none_or(|text| text.contains(&format!("mode {file_mode:04o}"))));
         }
         assert_eq!(warning(&directory.join("none")), None);
     }

@@ -1,7 +1,7 @@
 //! Where the runner shows its state.
 
 use super::Configuration;
-use crate::complaint::shown_address;
+use crate::complaint::redacted_address;
 use crate::settings::table::{LISTEN, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;
@@ -25,21 +25,21 @@ impl Configuration {
     /// with these settings may use it: that is a note.
     pub(crate) async fn listener(
         &mut self,
-        beside: Option<&mut Vec<String>>,
+        in_use_notes: Option<&mut Vec<String>>,
     ) -> Option<TcpListener> {
-        let value = self.given.text(&LISTEN)?;
+        let value = self.resolved.text(&LISTEN)?;
         let (problem, advice) = match listen_address(&value) {
             None => (
-                format!("\"{}\" is not an address with a port", shown_address(&value)),
+                format!("\"{}\" is not an address with a port", redacted_address(&value)),
                 LISTEN.advice,
             ),
             Some(address) => match Server::bind(address).await {
                 Ok(listener) => return Some(listener),
-                Err(error) if error.kind() == ErrorKind::AddrInUse && beside.is_some() => {
-                    let told = format!(
+                Err(error) if error.kind() == ErrorKind::AddrInUse && in_use_notes.is_some() => {
+                    let note = format!(
                         "{address} is in use already, perhaps by a candidate with these settings"
                     );
-                    beside?.push(told);
+                    in_use_notes?.push(note);
                     return None;
                 }
                 Err(error) => (
@@ -59,11 +59,11 @@ impl Configuration {
     }
 
     /// Complains of what is of no use where nothing listens.
-    pub(crate) fn judge_unheard(&mut self) {
+    pub(crate) fn check_unused_options(&mut self) {
         // A variable may be set for others.
-        if self.given.is_written(&LISTEN_HOST) {
+        if self.resolved.is_written(&LISTEN_HOST) {
             let problem = "this needs a listener, and there is none";
-            let advice = format!("add {}, or leave it out", self.called(&LISTEN));
+            let advice = format!("add {}, or leave it out", self.display_name(&LISTEN));
             self.complain_of_use(&LISTEN_HOST, problem, &advice);
         }
     }
@@ -71,11 +71,11 @@ impl Configuration {
     /// The names by which the listener may be asked: those that are given.
     pub(crate) fn hosts(&mut self) -> Hosts {
         let hosts = Hosts::default();
-        let names = self.given.text(&LISTEN_HOST).unwrap_or_default();
+        let names = self.resolved.text(&LISTEN_HOST).unwrap_or_default();
         for name in names.split(',').map(str::trim).filter(|_| !names.is_empty()) {
             let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
             if name != "*" && (name.is_empty() || !name.chars().all(is_name)) {
-                let problem = format!("\"{}\" is not the name of a host", shown_address(name));
+                let problem = format!("\"{}\" is not the name of a host", redacted_address(name));
                 self.complain(&LISTEN_HOST, &problem, LISTEN_HOST.advice);
             }
             hosts.add(name);
@@ -84,7 +84,7 @@ impl Configuration {
     }
 
     /// The host of the address that is put on record.
-    pub(crate) fn host_on_record(&self) -> Option<String> {
+    pub(crate) fn recorded_host(&self) -> Option<String> {
         let address = Url::parse(self.settings.options.address.as_deref()?).ok()?;
         address.host_str().map(str::to_owned)
     }

@@ -17,36 +17,36 @@ pub(super) use read::expiry;
 pub(super) use split::Split;
 
 use super::complaint::Complaint;
-use super::output::refuse;
+use super::output::fail_with_complaints;
 use super::settings::setting::Setting;
 use super::settings::table::{
     CA_FILE, CONNECTION_STRING_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, LOCK_POLL,
     MAX_ATTEMPTS, MAX_TENURE, MISSED, NO_WORK, POLL, TIME_ZONE, TURN_TIMEOUT, WHILE_LEADING,
 };
-use super::settings::{CommandLine, Elections, Given, Value};
+use super::settings::{CommandLine, Elections, ResolvedSettings, Value};
 use super::supervisor::Link;
 use super::variables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tenure::Authorities;
+use tenure::RootCertificates;
 use tenure::engine::{CandidateSettings, Election, Variables};
 #[cfg(unix)]
-use tenure::handler::{Attached, NotRunnable};
+use tenure::handler::{AttachedCommand, NotRunnable};
 use tenure::settings::InvalidSettings;
 use tenure_clock::BootClock;
 use tenure_core::{Options, Orders, Settings, Zone, limits};
 use tenure_members::Part;
 
 /// Settings of turns, which make sense together with a timer only.
-const TURNS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
+const TIMER_OPTIONS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
 
 /// What decides when there are turns.
 const TIMERS: [&Setting; 3] = [&EVERY, &CRON, &WHILE_LEADING];
 
 /// What was set, judged as far as that is done here.
 pub(super) struct Configuration {
-    pub given: Given,
+    pub resolved: ResolvedSettings,
     /// Those of the candidate.
     pub settings: CandidateSettings,
     pub complaints: Vec<Complaint>,
@@ -59,10 +59,10 @@ pub(super) struct Configuration {
     /// The share that it is for, and the settings of the coordinating election.
     pub part: Option<(Part, CandidateSettings)>,
     /// Trusted beside the platform's.
-    pub authorities: Authorities,
+    pub authorities: RootCertificates,
     /// The command has this process's streams, for one run.
     #[cfg(unix)]
-    pub attached: Option<Arc<Attached>>,
+    pub attached: Option<Arc<AttachedCommand>>,
     /// The supervisor of this process, which has the last wills.
     pub supervisor: Option<Arc<Link>>,
     /// Why the command cannot be run, if that was complained of.
@@ -71,17 +71,17 @@ pub(super) struct Configuration {
 }
 
 /// Settings that say nothing about an application that acts as long as the leadership lasts.
-const OF_TURNS: [&Setting; 8] =
+const TURN_SETTINGS: [&Setting; 8] =
     [&EVERY, &CRON, &TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED, &TURN_TIMEOUT];
 
 impl Configuration {
-    pub(super) fn of_run(given: Given) -> Self {
-        let mut this = Self::of(given);
+    pub(super) fn for_run(resolved: ResolvedSettings) -> Self {
+        let mut this = Self::new(resolved);
         this.default_name();
-        if this.given.is_on(&NO_WORK) {
-            this.without_work();
+        if this.resolved.is_on(&NO_WORK) {
+            this.configure_without_work();
         }
-        this.judge_split();
+        this.validate_split();
         if !this.while_leading() && !this.has_timer() {
             this.settings.options.on_trigger = Some(true);
         }
@@ -90,11 +90,11 @@ impl Configuration {
 
     /// For a candidate whose work is one run of a command, attached to this process.
     #[cfg(unix)]
-    pub(super) fn of_lock(line: &CommandLine, attached: Arc<Attached>) -> Self {
-        let (mut given, complaints) = Elections::of(line).only();
+    pub(super) fn for_lock(line: &CommandLine, attached: Arc<AttachedCommand>) -> Self {
+        let (mut resolved, complaints) = Elections::from_command_line(line).into_single();
         // Variables and the file may be for others: of elections, and how they are led.
-        given.keep_own();
-        let mut this = Self::of(given);
+        resolved.retain_command_settings();
+        let mut this = Self::new(resolved);
         this.complaints.extend(complaints);
         let options = &mut this.settings.options;
         options.while_leading = Some(true);
@@ -108,33 +108,33 @@ impl Configuration {
     }
 
     /// For a candidate that leads, while the work is an application's.
-    fn without_work(&mut self) {
-        for setting in OF_TURNS {
+    fn configure_without_work(&mut self) {
+        for setting in TURN_SETTINGS {
             // A variable may be set for others.
-            if self.given.is_written(setting) {
+            if self.resolved.is_written(setting) {
                 let problem = "without work there are no turns: the application may act for as long as this \
                                candidate leads";
-                let advice = format!("leave it out, or leave out {}", self.called(&NO_WORK));
+                let advice = format!("leave it out, or leave out {}", self.display_name(&NO_WORK));
                 self.complain_of_use(setting, problem, &advice);
             }
         }
-        self.clear(&OF_TURNS);
+        self.unset(&TURN_SETTINGS);
         self.settings.options.while_leading = Some(true);
-        if self.given.text(&LISTEN).is_none() {
+        if self.resolved.text(&LISTEN).is_none() {
             let problem = "the application needs a listener to ask, and there is none";
-            let advice = format!("set {}, to 127.0.0.1:8080 for example", self.called(&LISTEN));
+            let advice = format!("set {}, to 127.0.0.1:8080 for example", self.display_name(&LISTEN));
             self.complain_of_use(&NO_WORK, problem, &advice);
         }
     }
 
     /// For somebody who follows an election, and shows it to others.
-    pub(super) fn of_observe(mut given: Given) -> Self {
+    pub(super) fn for_observe(mut resolved: ResolvedSettings) -> Self {
         // Variables and the file are for candidates too.
-        given.keep_own();
-        let mut this = Self::of(given);
+        resolved.retain_command_settings();
+        let mut this = Self::new(resolved);
         this.settings.options.observe = Some(true);
         this.default_name();
-        if this.given.text(&LISTEN).is_none() {
+        if this.resolved.text(&LISTEN).is_none() {
             const PROBLEM: &str = "no address is given, so this observer could not be asked";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
         }
@@ -144,7 +144,7 @@ impl Configuration {
     /// The time zone that is set for the schedule; UTC where none is, or none of that name exists.
     pub(super) fn zone(&self) -> Zone {
         let zone = self.settings.options.time_zone.as_deref();
-        zone.and_then(|name| Zone::named(name.trim())).unwrap_or(Zone::UTC)
+        zone.and_then(|name| Zone::from_name(name.trim())).unwrap_or(Zone::UTC)
     }
 
     /// Whether it takes no part.
@@ -153,26 +153,26 @@ impl Configuration {
     }
 
     /// For somebody who looks at an election, and takes no part.
-    pub(super) fn of_look(given: Given) -> Self {
-        let mut this = Self::of(given);
+    pub(super) fn for_status(resolved: ResolvedSettings) -> Self {
+        let mut this = Self::new(resolved);
         // What they go with may be given to `tenure run` as an option.
         if !this.has_timer() {
-            this.clear(&TURNS);
+            this.unset(&TIMER_OPTIONS);
         }
         if this.settings.options.retries.is_none() {
-            this.clear(&[&MAX_ATTEMPTS]);
+            this.unset(&[&MAX_ATTEMPTS]);
         }
         if this.settings.options.cron.is_none() {
-            this.clear(&[&TIME_ZONE]);
+            this.unset(&[&TIME_ZONE]);
         }
         this.settings.options.observe = Some(true);
         this
     }
 
-    pub(super) fn of_reset_slot(line: &CommandLine) -> Self {
-        let mut this = Self::of_operator(line);
+    pub(super) fn for_reset_slot(line: &CommandLine) -> Self {
+        let mut this = Self::for_operator(line);
         // It is to win before the others look again, and sends nothing beside its steps, which beats need.
-        this.clear(&[&MAX_TENURE, &FAILOVER, &POLL]);
+        this.unset(&[&MAX_TENURE, &FAILOVER, &POLL]);
         let options = &mut this.settings.options;
         options.name = Some("tenure reset-slot".to_owned());
         options.orders = Some(Orders::Never);
@@ -181,34 +181,34 @@ impl Configuration {
     }
 
     /// For an operator, who has no turns, and means one election.
-    pub(super) fn of_operator(line: &CommandLine) -> Self {
-        let (given, complaints) = Elections::of(line).only();
-        let mut this = Self::of(given);
+    pub(super) fn for_operator(line: &CommandLine) -> Self {
+        let (resolved, complaints) = Elections::from_command_line(line).into_single();
+        let mut this = Self::new(resolved);
         this.complaints.extend(complaints);
-        this.clear(&TURNS);
-        this.clear(&TIMERS);
+        this.unset(&TIMER_OPTIONS);
+        this.unset(&TIMERS);
         this
     }
 
-    fn of(given: Given) -> Self {
-        let options = Options::read(&|name| given.of_component(name));
+    fn new(resolved: ResolvedSettings) -> Self {
+        let options = Options::read(&|name| resolved.component_value(name));
         let mut this = Self {
-            settings: CandidateSettings { options, credential: credential(&given) },
+            settings: CandidateSettings { options, credential: credential_variables(&resolved) },
             complaints: Vec::new(),
             compiles: true,
             needs_work: true,
             split: None,
             part: None,
-            authorities: Authorities::default(),
+            authorities: RootCertificates::default(),
             #[cfg(unix)]
             attached: None,
             supervisor: None,
             #[cfg(unix)]
             not_runnable: None,
-            given,
+            resolved,
         };
-        this.judge_empty();
-        this.complaints.extend(variables::misspelt(&this.given.table));
+        this.check_empty_values();
+        this.complaints.extend(variables::misspelled(&this.resolved.table));
         this.authorities = this.authorities_of(&CA_FILE).unwrap_or_default();
         this
     }
@@ -218,20 +218,20 @@ impl Configuration {
     /// # Errors
     ///
     /// The exit code, once it was written what is wrong with the settings.
-    pub(super) fn election_of_operator(&mut self, clock: &BootClock) -> Result<Election, ExitCode> {
-        let (election, _) = self.reach(&Election::new(CandidateSettings::default(), clock));
-        if self.complaints.is_empty() { Ok(election) } else { Err(refuse(&self.complaints)) }
+    pub(super) fn operator_election(&mut self, clock: &BootClock) -> Result<Election, ExitCode> {
+        let (election, _) = self.resolve_election(&Election::new(CandidateSettings::default(), clock));
+        if self.complaints.is_empty() { Ok(election) } else { Err(fail_with_complaints(&self.complaints)) }
     }
 
     /// Returns the election with these settings, over the connections of `shared`, and the settings as it reads them. Adds
     /// what is wrong with them.
-    pub(super) fn reach(&mut self, shared: &Election) -> (Election, Option<Settings>) {
+    pub(super) fn resolve_election(&mut self, shared: &Election) -> (Election, Option<Settings>) {
         let election = shared.with_settings(self.settings.clone());
-        let election = election.trusting(self.authorities.clone());
+        let election = election.with_root_certificates(self.authorities.clone());
         let read = self.read().filter(|_| match election.check() {
             Ok(_) => true,
             Err(InvalidSettings(complaints)) => {
-                self.add(complaints);
+                self.add_complaints(complaints);
                 false
             }
         });
@@ -251,29 +251,29 @@ impl Configuration {
         self.settings.options.name.get_or_insert_with(tenure::settings::Settings::default_name);
     }
 
-    fn clear(&mut self, settings: &[&'static Setting]) {
+    fn unset(&mut self, settings: &[&'static Setting]) {
         let names = settings.iter().flat_map(|setting| setting.variables());
         names.for_each(|name| self.settings.options.unset(name));
     }
 
     /// The files with secrets of the account, and of the work, that other users of this machine may read.
-    pub(super) fn exposed(&self) -> Vec<String> {
-        let secrets = self.given.table.iter().filter(|setting| !setting.content.is_empty());
+    pub(super) fn file_permission_warnings(&self) -> Vec<String> {
+        let secrets = self.resolved.table.iter().filter(|setting| !setting.content.is_empty());
         let files = secrets.filter_map(|setting| match setting.works {
             [] => {
                 let file = self.settings.credential.get(setting.variable);
                 file.map(|file| PathBuf::from(file.trim()))
             }
-            _ => self.given.get(setting).filter(|value| !value.words.is_empty()).map(Value::path),
+            _ => self.resolved.get(setting).filter(|value| !value.items.is_empty()).map(Value::path),
         });
         files.filter_map(|file| exposed::warning(&file)).collect()
     }
 }
 
 /// Returns the variables of the credential. An option and the file take precedence.
-fn credential(given: &Given) -> Variables {
-    let mut credential = Variables::from_env().of_credentials();
-    let written = given.get(&CONNECTION_STRING_FILE).filter(|value| !value.is_by_variable());
+fn credential_variables(resolved: &ResolvedSettings) -> Variables {
+    let mut credential = Variables::from_env().credentials_only();
+    let written = resolved.get(&CONNECTION_STRING_FILE).filter(|value| !value.is_from_variable());
     if let Some(value) = written {
         // The connection string itself is another way to say the same.
         CONNECTION_STRING_FILE.variables().for_each(|name| credential.remove(name));

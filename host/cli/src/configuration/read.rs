@@ -1,18 +1,18 @@
 //! The settings as the election reads them, for what this program says of them itself.
 
 use super::Configuration;
-use crate::settings::Given;
+use crate::settings::ResolvedSettings;
 use chrono::{DateTime, Utc};
 use tenure::engine::CandidateSettings;
 use tenure_azure::credential::Credential;
 use tenure_azure::secret::Secret;
-use tenure_core::{Environment, Options, SettingId, Settings, Unreadable};
+use tenure_core::{Environment, Options, SettingId, Settings, FileError};
 
 impl Configuration {
     /// Reads and judges the settings of the election; none where something is wrong, which is added to the complaints.
     pub(crate) fn read(&mut self) -> Option<Settings> {
-        let read = Settings::read_from(&Here { settings: &self.settings, given: &self.given });
-        read.map_err(|complaints| self.add(complaints)).ok()
+        let read = Settings::read_from(&LocalEnvironment { settings: &self.settings, resolved: &self.resolved });
+        read.map_err(|complaints| self.add_complaints(complaints)).ok()
     }
 }
 
@@ -20,23 +20,23 @@ impl Configuration {
 /// for any other credential.
 pub(crate) fn expiry(settings: &CandidateSettings) -> Option<DateTime<Utc>> {
     match Settings::read_from(settings).ok()?.account.credential() {
-        Credential::Sas(sas) => sas.bounds().1,
+        Credential::Sas(sas) => sas.validity_bounds().1,
         _ => None,
     }
 }
 
 /// Settings and the files that they name, as this process finds them. Texts call a setting as it was given.
-struct Here<'s> {
+struct LocalEnvironment<'s> {
     settings: &'s CandidateSettings,
-    given: &'s Given,
+    resolved: &'s ResolvedSettings,
 }
 
-impl Environment for Here<'_> {
+impl Environment for LocalEnvironment<'_> {
     fn variable(&self, name: &str) -> Option<String> {
         self.settings.variable(name)
     }
 
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
         self.settings.file(path)
     }
 
@@ -44,12 +44,12 @@ impl Environment for Here<'_> {
         self.settings.options()
     }
 
-    fn called(&self, setting: SettingId, about: SettingId) -> String {
-        let row = |id: SettingId| self.given.of_variable(id.variable());
+    fn setting_name(&self, setting: SettingId, about: SettingId) -> String {
+        let row = |id: SettingId| self.resolved.find_by_variable(id.variable());
         match row(setting) {
-            Some(row_of_it) => {
-                let about = row(about).and_then(|about| self.given.get(about));
-                self.given.called(row_of_it, about)
+            Some(known) => {
+                let about = row(about).and_then(|about| self.resolved.get(about));
+                self.resolved.display_name(known, about)
             }
             None => setting.variable().to_owned(),
         }

@@ -1,12 +1,12 @@
 //! Work that is split into shares.
 
-use super::{Configuration, OF_TURNS};
-use crate::settings::Given;
+use super::{Configuration, TURN_SETTINGS};
+use crate::settings::ResolvedSettings;
 use crate::settings::table::{
     CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, SHARES, WHILE_LEADING,
 };
 use tenure::engine::CandidateSettings;
-use tenure_members::{Candidate, POLL};
+use tenure_members::{ShareCandidate, SHARE_POLL_INTERVAL};
 
 /// How work is split, and what this process takes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,13 @@ pub(crate) struct Split {
     pub count: u32,
     pub capacity: u32,
     /// The most shares that it takes.
-    pub most: Option<u32>,
+    pub max_shares: Option<u32>,
 }
 
 impl Split {
     /// The most shares that this process may hold.
-    pub(crate) fn most_here(self) -> usize {
-        let most = self.most.map_or(self.count, |most| most.min(self.count));
+    pub(crate) fn max_held(self) -> usize {
+        let most = self.max_shares.map_or(self.count, |most| most.min(self.count));
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
@@ -36,59 +36,59 @@ impl Split {
 
 impl Configuration {
     /// Judges whether the work is split, and what else is set for it.
-    pub(super) fn judge_split(&mut self) {
+    pub(super) fn validate_split(&mut self) {
         let (capacity, most) = (self.number(&CAPACITY), self.number(&MAX_SHARES));
-        if self.given.get(&SHARES).is_none() {
+        if self.resolved.get(&SHARES).is_none() {
             for setting in [&CAPACITY, &MAX_SHARES] {
                 // A variable may be set for others.
-                if self.given.is_written(setting) {
+                if self.resolved.is_written(setting) {
                     let problem = "this is only for work that is split";
-                    let advice = format!("add {}, or leave it out", self.called(&SHARES));
+                    let advice = format!("add {}, or leave it out", self.display_name(&SHARES));
                     self.complain_of_use(setting, problem, &advice);
                 }
             }
             return;
         }
         let count = self.number(&SHARES);
-        if self.given.pattern.is_some()
-            || self.given.get(&FOR_EACH).or_else(|| self.given.get(&FOR_EACH_FILE)).is_some()
+        if self.resolved.pattern.is_some()
+            || self.resolved.get(&FOR_EACH).or_else(|| self.resolved.get(&FOR_EACH_FILE)).is_some()
         {
             let problem = "elections of a list cannot be split";
             self.complain_of_use(&SHARES, problem, "run a process for each, or leave out the list");
         }
-        if self.given.is_on(&NO_WORK) {
+        if self.resolved.is_on(&NO_WORK) {
             let problem = "shares are for work that Tenure runs, not for an application that asks";
-            let [no_work, shares] = [&NO_WORK, &SHARES].map(|setting| self.called(setting));
+            let [no_work, shares] = [&NO_WORK, &SHARES].map(|setting| self.display_name(setting));
             let advice = format!("leave out {no_work}, or leave out {shares}");
             self.complain_of_use(&SHARES, problem, &advice);
         }
-        if self.given.is_written(&MAX_TENURE) {
+        if self.resolved.is_written(&MAX_TENURE) {
             let problem = "only the plan decides who holds a share";
-            let advice = format!("leave it out, or leave out {}", self.called(&SHARES));
+            let advice = format!("leave it out, or leave out {}", self.display_name(&SHARES));
             self.complain_of_use(&MAX_TENURE, problem, &advice);
         }
-        self.clear(&[&MAX_TENURE]);
-        self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), most });
+        self.unset(&[&MAX_TENURE]);
+        self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), max_shares: most });
     }
 
     /// What the coordinating candidate is set to: it has no turns.
-    pub(crate) fn of_coordination(&self) -> CandidateSettings {
+    pub(crate) fn coordination_settings(&self) -> CandidateSettings {
         let mut settings = self.settings.clone();
         let options = &mut settings.options;
-        let of_turns = OF_TURNS.into_iter().chain([&WHILE_LEADING]);
-        of_turns.flat_map(|setting| setting.variables()).for_each(|name| options.unset(name));
+        let turn_settings = TURN_SETTINGS.into_iter().chain([&WHILE_LEADING]);
+        turn_settings.flat_map(|setting| setting.variables()).for_each(|name| options.unset(name));
         (options.on_trigger, options.coordinates) = (None, Some(true));
         settings
     }
 
     /// For the candidate of a share, where `given` is for the coordinating one. It has the name of its member, whatever this
     /// machine is called meanwhile.
-    pub(crate) fn of_share(given: Given, candidate: &Candidate, member: &str) -> Self {
-        let mut this = Self::of_run(given);
+    pub(crate) fn for_share(resolved: ResolvedSettings, candidate: &ShareCandidate, member: &str) -> Self {
+        let mut this = Self::for_run(resolved);
         this.settings.options.name = Some(member.to_owned());
-        let coordinating = this.of_coordination();
+        let coordinating = this.coordination_settings();
         this.settings.options.election = Some(candidate.election(&this.election()));
-        this.settings.options.poll = Some(POLL);
+        this.settings.options.poll = Some(SHARE_POLL_INTERVAL);
         (this.split, this.part) = (None, Some((candidate.part, coordinating)));
         this
     }
@@ -103,11 +103,11 @@ mod tests {
     use std::time::Duration;
     use tenure_shares::Share;
 
-    fn judged(more: &[&str]) -> Configuration {
+    fn configure(more: &[&str]) -> Configuration {
         let words = ["tenure", "run", "jobs/orders"].iter().chain(more);
         let matches = program(TABLE).try_get_matches_from(words).unwrap();
-        let line = CommandLine::of(TABLE, "run", matches.subcommand().unwrap().1);
-        Configuration::of_run(Given::of(&line))
+        let line = CommandLine::from_matches(TABLE, "run", matches.subcommand().unwrap().1);
+        Configuration::for_run(ResolvedSettings::from_command_line(&line))
     }
 
     fn sources(configuration: &Configuration) -> Vec<&str> {
@@ -117,30 +117,30 @@ mod tests {
     /// Without a name, a candidate is named after its machine, whose name may change.
     #[test]
     fn a_share_is_led_under_the_name_of_the_member() {
-        let coordinating = judged(&["--every", "1m", "--shares", "2"]);
-        let share = Candidate::of(Share { split: 1, index: 0 }, 2);
-        let share = Configuration::of_share(coordinating.given, &share, "localhost-7");
+        let coordinating = configure(&["--every", "1m", "--shares", "2"]);
+        let share = ShareCandidate::new(Share { split: 1, index: 0 }, 2);
+        let share = Configuration::for_share(coordinating.resolved, &share, "localhost-7");
         assert_eq!(share.settings.options.name.as_deref(), Some("localhost-7"));
     }
 
     #[test]
-    fn what_is_said_of_shares_is_taken() {
-        let plain = judged(&["--every", "1m", "--shares", "32"]);
-        assert_eq!(plain.split, Some(Split { count: 32, capacity: 1, most: None }));
+    fn share_options_are_accepted() {
+        let plain = configure(&["--every", "1m", "--shares", "32"]);
+        assert_eq!(plain.split, Some(Split { count: 32, capacity: 1, max_shares: None }));
         let all = ["--every", "1m", "--shares", "1", "--capacity", "0", "--max-shares", "8"];
-        assert_eq!(judged(&all).split, Some(Split { count: 1, capacity: 0, most: Some(8) }));
-        assert_eq!(judged(&["--every", "1m"]).split, None);
+        assert_eq!(configure(&all).split, Some(Split { count: 1, capacity: 0, max_shares: Some(8) }));
+        assert_eq!(configure(&["--every", "1m"]).split, None);
         assert_eq!(sources(&plain), [""; 0]);
     }
 
     #[test]
-    fn what_makes_no_sense_beside_shares_is_told_at_once() {
+    fn options_that_conflict_with_shares_are_reported_together() {
         let more = ["--shares", "0", "--capacity", "-1", "--max-shares", "x"];
         let more = [&["--no-work", "--listen", "127.0.0.1:0"], &more[..]].concat();
         let more = [&["--max-tenure", "1h", "--for-each", "a"], &more[..]].concat();
-        let wrong = judged(&more);
+        let wrong = configure(&more);
         assert_eq!(wrong.split, None);
-        let told = [
+        let expected = [
             "--capacity -1",
             "--max-shares x",
             "--shares 0",
@@ -148,21 +148,21 @@ mod tests {
             "--shares",
             "--max-tenure",
         ];
-        assert_eq!(sources(&wrong), told);
+        assert_eq!(sources(&wrong), expected);
         let problems = wrong.complaints.iter().map(|complaint| complaint.problem.as_str());
         let problems = problems.collect::<Vec<_>>();
         assert_eq!(problems[2], "\"0\" is not between 1 and 100000");
-        let alone = judged(&["--every", "1m", "--capacity", "2", "--max-shares", "3"]);
+        let alone = configure(&["--every", "1m", "--capacity", "2", "--max-shares", "3"]);
         assert_eq!(sources(&alone), ["--capacity", "--max-shares"]);
     }
 
     #[test]
     fn the_coordinating_election_has_no_turns() {
         let split =
-            judged(&["--shares", "8", "--every", "1m", "--turn-timeout", "5s", "--lease", "30s"]);
-        let coordinating = split.of_coordination().options;
-        let of_turns = (coordinating.every, coordinating.turn_timeout, coordinating.while_leading);
-        assert_eq!(of_turns, (None, None, None));
+            configure(&["--shares", "8", "--every", "1m", "--turn-timeout", "5s", "--lease", "30s"]);
+        let coordinating = split.coordination_settings().options;
+        let turn_options = (coordinating.every, coordinating.turn_timeout, coordinating.while_leading);
+        assert_eq!(turn_options, (None, None, None));
         assert_eq!(coordinating.lease, Some(Duration::from_secs(30)));
         assert_eq!(coordinating.coordinates, Some(true));
         assert_eq!(split.settings.options.coordinates, None);

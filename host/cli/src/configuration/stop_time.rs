@@ -7,7 +7,7 @@ use tenure_core::Timings;
 use tenure_supervisor::{KILL_SLACK, STOP_TIME};
 
 /// With that a command may end in good order.
-const ENOUGH: Duration = Duration::from_millis(700);
+const GRACEFUL_STOP_TIME: Duration = Duration::from_millis(700);
 
 /// The time for which a leader may act.
 #[derive(Clone, Copy)]
@@ -20,9 +20,9 @@ pub(super) struct Periods {
 }
 
 impl Periods {
-    pub(super) fn of(timings: &Timings) -> Self {
+    pub(super) fn from_timings(timings: &Timings) -> Self {
         let failover = timings.failover.is_some();
-        Self { validity: timings.validity(), renew: timings.renewal(), failover }
+        Self { validity: timings.validity(), renew: timings.renewal_interval(), failover }
     }
 }
 
@@ -32,20 +32,20 @@ pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
     let Periods { validity, renew, failover } = periods;
     // A beat is given half of what is left when it is due.
     let tried_again = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
-    let after = validity.saturating_sub(tried_again).max(ENOUGH);
-    failover.then(|| STOP_TIME.min(room(periods)).min(after).max(SHORTEST_STOP_TIME))
+    let after = validity.saturating_sub(tried_again).max(GRACEFUL_STOP_TIME);
+    failover.then(|| STOP_TIME.min(available_time(periods)).min(after).max(SHORTEST_STOP_TIME))
 }
 
 /// A renewal in time comes before the command would be told to end, by a little at least.
-fn room(periods: Periods) -> Duration {
+fn available_time(periods: Periods) -> Duration {
     periods.validity.saturating_sub(periods.renew + KILL_SLACK)
 }
 
 /// What is wrong with `time`, and what to do about it; none when all is well.
-pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)> {
+pub(super) fn check(time: Duration, periods: Periods) -> Option<(String, String)> {
     let Periods { validity, renew, failover } = periods;
-    let room = room(periods);
-    if time <= room {
+    let available = available_time(periods);
+    if time <= available {
         return None;
     }
     let (without, otherwise) = match failover {
@@ -60,11 +60,11 @@ pub(super) fn judge(time: Duration, periods: Periods) -> Option<(String, String)
         format_duration(validity),
         format_duration(renew),
     );
-    let advice = match room < SHORTEST_STOP_TIME {
+    let advice = match available < SHORTEST_STOP_TIME {
         true => format!("choose {otherwise}"),
         false => {
-            let whole = if room < Duration::from_secs(1) { 100 } else { 1_000 };
-            let millis = u64::try_from(room.as_millis()).unwrap_or(u64::MAX) / whole * whole;
+            let whole = if available < Duration::from_secs(1) { 100 } else { 1_000 };
+            let millis = u64::try_from(available.as_millis()).unwrap_or(u64::MAX) / whole * whole;
             let most = format_duration(Duration::from_millis(millis));
             format!("choose {most} or less, or {otherwise}")
         }
@@ -83,38 +83,38 @@ mod tests {
     };
 
     fn problem(ms: u64, periods: Periods) -> Option<String> {
-        judge(Duration::from_millis(ms), periods).map(|(problem, _)| problem)
+        check(Duration::from_millis(ms), periods).map(|(problem, _)| problem)
     }
 
     #[test]
-    fn there_must_be_room_beside_a_renewal() {
+    fn stop_time_must_leave_room_for_a_renewal() {
         for good in [1_000, 3_000, 7_500] {
             assert_eq!(problem(good, DEFAULT), None, "{good}");
         }
-        let (problem, advice) = judge(Duration::from_millis(7_501), DEFAULT).unwrap();
+        let (problem, advice) = check(Duration::from_millis(7_501), DEFAULT).unwrap();
         assert!(problem.contains("renews every 4s"), "{problem}");
         assert!(advice.starts_with("choose 7s or less"), "{advice}");
         let tight = Periods { renew: Duration::from_secs(11), ..DEFAULT };
-        let advice = |periods| judge(Duration::from_secs(1), periods).unwrap().1;
+        let advice = |periods| check(Duration::from_secs(1), periods).unwrap().1;
         assert!(advice(tight).starts_with("choose 500ms or less"));
         let tighter = Periods { renew: Duration::from_millis(11_450), ..DEFAULT };
         assert!(advice(tighter).starts_with("choose a longer"));
     }
 
     #[test]
-    fn with_failover_a_command_is_told_as_early_as_there_is_room_for() {
+    fn with_failover_the_stop_time_fits_between_beats() {
         let ms = Duration::from_millis;
-        let of =
+        let failover_periods =
             |validity, renew| Periods { validity: ms(validity), renew: ms(renew), failover: true };
         for (periods, time) in
-            [(of(5_666, 1_666), 1_900), (of(1_700, 500), 700), (of(1_100, 333), 267)]
+            [(failover_periods(5_666, 1_666), 1_900), (failover_periods(1_700, 500), 700), (failover_periods(1_100, 333), 267)]
         {
             assert_eq!(with_failover(periods), Some(ms(time)));
-            assert_eq!(judge(ms(time), periods), None);
+            assert_eq!(check(ms(time), periods), None);
         }
         // 1 s: nothing can be stopped in time.
-        let short = with_failover(of(400, 166)).unwrap();
-        let (problem, advice) = judge(short, of(400, 166)).unwrap();
+        let short = with_failover(failover_periods(400, 166)).unwrap();
+        let (problem, advice) = check(short, failover_periods(400, 166)).unwrap();
         assert!(problem.contains("for 400ms without a beat"), "{problem}");
         assert_eq!(advice, "choose a longer failover");
         assert_eq!(with_failover(DEFAULT), None);

@@ -3,7 +3,7 @@
 use super::Configuration;
 #[cfg(unix)]
 use super::stop_time;
-use crate::complaint::shown;
+use crate::complaint::redacted;
 #[cfg(unix)]
 use crate::settings::table::STOP_TIME;
 use crate::settings::table::{ALLOW_HOST, ENV};
@@ -16,32 +16,32 @@ impl Configuration {
     /// wrong. What goes without saying is judged too.
     #[cfg(unix)]
     pub(crate) fn stop_time(&mut self) -> Option<Duration> {
-        let said = self.duration(&STOP_TIME);
-        if said.is_none() && self.given.text(&STOP_TIME).is_some() {
+        let configured = self.duration(&STOP_TIME);
+        if configured.is_none() && self.resolved.text(&STOP_TIME).is_some() {
             return None;
         }
-        let periods = stop_time::Periods::of(&self.settings.options.timings()?);
-        let said = said.or(stop_time::with_failover(periods));
-        let breach = stop_time::judge(said.unwrap_or(tenure_supervisor::STOP_TIME), periods);
+        let periods = stop_time::Periods::from_timings(&self.settings.options.timings()?);
+        let configured = configured.or(stop_time::with_failover(periods));
+        let breach = stop_time::check(configured.unwrap_or(tenure_supervisor::STOP_TIME), periods);
         if let Some((problem, advice)) = &breach {
             self.complain(&STOP_TIME, problem, advice);
         }
-        said.filter(|_| breach.is_none())
+        configured.filter(|_| breach.is_none())
     }
 
     /// The hosts that a handler may reach.
     pub(crate) fn allow_list(&mut self) -> AllowList {
         let mut list = AllowList::default();
         let mut wrong = Vec::new();
-        for (value, word) in self.given.words(&ALLOW_HOST) {
-            let entry = word.text.to_string_lossy();
+        for (value, item) in self.resolved.items(&ALLOW_HOST) {
+            let entry = item.text.to_string_lossy();
             let allowed = list.allow(&entry).is_ok();
-            let complaint = of_host(entry.trim()).or_else(|| {
+            let complaint = host_problem(entry.trim()).or_else(|| {
                 const PROBLEM: &str = "this is not HOST, HOST:PORT or SCHEME://HOST[:PORT]";
                 (!allowed).then(|| (PROBLEM, ALLOW_HOST.advice.to_owned()))
             });
             if let Some((problem, advice)) = complaint {
-                wrong.push((value.told_of(Some(word)), problem, advice));
+                wrong.push((value.describe_item(Some(item)), problem, advice));
             }
         }
         for (source, problem, advice) in wrong {
@@ -54,8 +54,8 @@ impl Configuration {
     pub(crate) fn handler_env(&mut self) -> Vec<(String, String)> {
         let mut env = Vec::new();
         let mut wrong = Vec::new();
-        for (entry, word) in self.given.words(&ENV) {
-            let text = word.text.to_string_lossy();
+        for (entry, item) in self.resolved.items(&ENV) {
+            let text = item.text.to_string_lossy();
             let (name, value) = match text.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (&*text, std::env::var(&*text).ok()),
@@ -63,7 +63,7 @@ impl Configuration {
             match value {
                 Some(value) if !name.is_empty() => env.push((name.to_owned(), value)),
                 // All of it may be a secret.
-                _ => wrong.push(entry.told_of(Some(word))),
+                _ => wrong.push(entry.describe_item(Some(item))),
             }
         }
         for source in wrong {
@@ -75,9 +75,9 @@ impl Configuration {
 }
 
 /// What is wrong with a host that is meant to be allowed, where it is known what to write instead.
-fn of_host(entry: &str) -> Option<(&'static str, String)> {
+fn host_problem(entry: &str) -> Option<(&'static str, String)> {
     let (scheme, authority) = match entry.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        Some((scheme, remainder)) => (format!("{scheme}://"), remainder),
         None => (String::new(), entry),
     };
     // A part of it may be a secret.
@@ -86,13 +86,13 @@ fn of_host(entry: &str) -> Option<(&'static str, String)> {
     }
     if entry.contains(',') {
         let several: Vec<_> = entry.split(',').map(str::trim).collect();
-        let several = shown(&several.join(" and "));
+        let several = redacted(&several.join(" and "));
         return Some(("this is a list of hosts", format!("give each separately: {several}")));
     }
     if let Some((host, _)) =
         authority.split_once(['/', '?', '#']).filter(|(host, _)| !host.is_empty())
     {
-        let host = shown(&format!("{scheme}{host}"));
+        let host = redacted(&format!("{scheme}{host}"));
         let advice = format!("leave the path out: {host} allows all paths there");
         return Some(("only whole hosts can be allowed, not single paths", advice));
     }
@@ -100,22 +100,22 @@ fn of_host(entry: &str) -> Option<(&'static str, String)> {
         let advice = "name each host, like a.example.com and b.example.com";
         return Some(("patterns of hosts are not supported", advice.to_owned()));
     }
-    let port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if port(authority.strip_prefix(':').unwrap_or(authority)) {
+    let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_port(authority.strip_prefix(':').unwrap_or(authority)) {
         let port = authority.trim_start_matches(':');
         let advice = format!("write the host before it, like example.com:{port}");
         return Some(("this is a port without a host", advice));
     }
-    let (host, rest) = match authority.split_once(':') {
+    let (host, port_suffix) = match authority.split_once(':') {
         Some((host, port)) if !authority.starts_with('[') => (host, format!(":{port}")),
         _ => (authority, String::new()),
     };
     let lower = host.trim_end_matches('.').to_ascii_lowercase();
     if lower == "localhost" || lower.ends_with(".localhost") {
-        let instead = shown(&format!("{scheme}127.0.0.1{rest}"));
+        let replacement = redacted(&format!("{scheme}127.0.0.1{port_suffix}"));
         return Some((
             "a handler may reach this machine only by its address, since any name can be made to resolve to it",
-            format!("write {instead} (or [::1]), and that address in the handler's URL too"),
+            format!("write {replacement} (or [::1]), and that address in the handler's URL too"),
         ));
     }
     None
@@ -123,10 +123,10 @@ fn of_host(entry: &str) -> Option<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::of_host;
+    use super::host_problem;
 
     #[test]
-    fn it_is_told_what_to_write_instead() {
+    fn host_problem_suggests_a_correction() {
         for (entry, advice) in [
             ("localhost", Some("write 127.0.0.1 ")),
             ("localhost:3000", Some("write 127.0.0.1:3000 ")),
@@ -145,10 +145,10 @@ mod tests {
             ("localhost.example.com", None),
             ("https://user:secret@localhost/x", None),
         ] {
-            let told = of_host(entry).map(|(_, advice)| advice);
-            match (told, advice) {
-                (Some(told), Some(advice)) => assert!(told.contains(advice), "{entry}: {told}"),
-                (told, advice) => assert_eq!(told.as_deref(), advice, "{entry}"),
+            let actual = host_problem(entry).map(|(_, advice)| advice);
+            match (actual, advice) {
+                (Some(actual), Some(advice)) => assert!(actual.contains(advice), "{entry}: {actual}"),
+                (actual, advice) => assert_eq!(actual.as_deref(), advice, "{entry}"),
             }
         }
     }

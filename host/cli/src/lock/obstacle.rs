@@ -4,16 +4,16 @@ use tenure_server::Summary;
 
 /// What keeps a candidate from leading, as far as summaries of it tell, one after the other.
 #[derive(Default)]
-pub(super) struct Obstacle {
+pub(super) struct ObstacleTracker {
     /// A problem with the clock was told, and a request was answered since.
-    passed: bool,
+    clock_problem_passed: bool,
     /// The newest summary tells of one.
-    told: bool,
+    has_clock_problem: bool,
 }
 
 /// A kind of obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hindrance {
+pub(super) enum ObstacleKind {
     /// Another process holds the lock, or a problem is in the way that may pass.
     NotFree,
     /// The blob cannot be a lock: it holds something else.
@@ -26,21 +26,21 @@ pub(super) fn is_refused(summary: &Summary) -> bool {
     summary.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
 }
 
-impl Obstacle {
+impl ObstacleTracker {
     /// Returns the obstacle in the next summary. Some problems are none: a candidate that is about to lead a new blob waits
     /// for a second first.
-    pub(super) fn update(&mut self, summary: &Summary) -> Option<Hindrance> {
+    pub(super) fn update(&mut self, summary: &Summary) -> Option<ObstacleKind> {
         let class = summary.problem.as_ref().map(|problem| problem.class);
         if (summary.role, class) == ("undecided", Some("unusable-blob")) {
-            return Some(Hindrance::Unusable);
+            return Some(ObstacleKind::Unusable);
         }
-        self.is_in(summary).then_some(Hindrance::NotFree)
+        self.is_blocked(summary).then_some(ObstacleKind::NotFree)
     }
 
-    fn is_in(&mut self, summary: &Summary) -> bool {
+    fn is_blocked(&mut self, summary: &Summary) -> bool {
         let class = summary.problem.as_ref().map(|problem| problem.class);
-        let told_before = std::mem::replace(&mut self.told, class == Some("clock"));
-        self.passed |= told_before && !self.told;
+        let had_clock_problem = std::mem::replace(&mut self.has_clock_problem, class == Some("clock"));
+        self.clock_problem_passed |= had_clock_problem && !self.has_clock_problem;
         match (summary.role, class) {
             ("leading", _) => false,
             ("following", _) => true,
@@ -51,7 +51,7 @@ impl Obstacle {
             (_, Some("configuration" | "foreign-lease" | "nonsense")) => true,
             // A clock that is wrong is told once, and the request repeated with the service's time. Dates of the service
             // that jump are told again and again, and the lease is given back each time.
-            (_, Some("clock")) => self.passed,
+            (_, Some("clock")) => self.clock_problem_passed,
             // Another token may have been accepted.
             _ => summary.failing,
         }
@@ -66,35 +66,35 @@ mod tests {
     use tenure_server::Problem;
 
     /// What becomes of summaries with these roles, problems and failures, one after the other.
-    fn judged(seen: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
-        hindrances(seen).into_iter().map(|hindrance| hindrance.is_some()).collect()
+    fn are_obstacles(observed: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
+        obstacles(observed).into_iter().map(|hindrance| hindrance.is_some()).collect()
     }
 
-    fn hindrances(seen: &[(&'static str, &'static str, bool)]) -> Vec<Option<Hindrance>> {
-        let mut obstacle = Obstacle::default();
+    fn obstacles(observed: &[(&'static str, &'static str, bool)]) -> Vec<Option<ObstacleKind>> {
+        let mut obstacle = ObstacleTracker::default();
         let summary = |&(role, class, failing): &(_, &'static str, _)| Summary {
             role,
             problem: (!class.is_empty()).then(|| Problem { class, detail: "x".to_owned() }),
             failing,
             ..Board::new("locks/one", "ada", Duration::ZERO).summary(Duration::ZERO)
         };
-        seen.iter().map(|seen| obstacle.update(&summary(seen))).collect()
+        observed.iter().map(|case| obstacle.update(&summary(case))).collect()
     }
 
     #[test]
-    fn a_blob_that_holds_something_else_is_no_lock() {
-        use Hindrance::{NotFree, Unusable};
-        let found = hindrances(&[("undecided", "unusable-blob", false)]);
+    fn blob_with_other_content_is_no_lock() {
+        use ObstacleKind::{NotFree, Unusable};
+        let found = obstacles(&[("undecided", "unusable-blob", false)]);
         assert_eq!(found, [Some(Unusable)]);
         // Its lease may end.
-        assert_eq!(hindrances(&[("undecided", "foreign-lease", false)]), [Some(NotFree)]);
+        assert_eq!(obstacles(&[("undecided", "foreign-lease", false)]), [Some(NotFree)]);
         // A leader reports a problem of the moment before.
-        assert_eq!(hindrances(&[("leading", "unusable-blob", false)]), [None]);
+        assert_eq!(obstacles(&[("leading", "unusable-blob", false)]), [None]);
     }
 
     #[test]
-    fn a_lock_is_not_free_while_somebody_has_it_or_it_cannot_be_acquired() {
-        for (seen, expected) in [
+    fn lock_is_not_free_while_held_or_unavailable() {
+        for (case, expected) in [
             (("undecided", "", false), false),
             (("following", "", false), true),
             (("following", "schedule", false), true),
@@ -106,13 +106,13 @@ mod tests {
             (("undecided", "unreachable", true), true),
             (("undecided", "refused", true), true),
         ] {
-            assert_eq!(judged(&[seen]), [expected], "{seen:?}");
+            assert_eq!(are_obstacles(&[case]), [expected], "{case:?}");
         }
     }
 
     #[test]
     fn a_problem_of_one_that_leads_in_a_moment_is_not_in_the_way() {
-        for seen in [
+        for case in [
             // The record is of an election with another schedule.
             ("undecided", "schedule", false),
             ("undecided", "schedule", true),
@@ -122,16 +122,16 @@ mod tests {
             ("undecided", "clock", false),
             ("undecided", "clock", true),
         ] {
-            assert_eq!(judged(&[seen, ("leading", "", false)]), [false, false], "{seen:?}");
+            assert_eq!(are_obstacles(&[case, ("leading", "", false)]), [false, false], "{case:?}");
         }
     }
 
     #[test]
-    fn dates_that_jump_are_in_the_way_when_they_are_told_again() {
+    fn jumping_dates_block_when_reported_again() {
         let (jump, quiet) = (("undecided", "clock", false), ("undecided", "", false));
-        assert_eq!(judged(&[jump, jump, quiet, jump]), [false, false, false, true]);
+        assert_eq!(are_obstacles(&[jump, jump, quiet, jump]), [false, false, false, true]);
         // A wrong clock, and then a service that does not answer.
-        let seen = [("undecided", "clock", true), ("undecided", "unreachable", true)];
-        assert_eq!(judged(&seen), [false, true]);
+        let observed = [("undecided", "clock", true), ("undecided", "unreachable", true)];
+        assert_eq!(are_obstacles(&observed), [false, true]);
     }
 }

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tenure::engine::{Clients, Election};
 use tenure_clock::BootClock;
-use tenure_core::{Incumbent, Problem, ProblemClass, causes};
-use tenure_server::watch::{endpoint, listener};
+use tenure_core::{Incumbent, Problem, ProblemClass, error_chain};
+use tenure_server::watch::{endpoint, parse_listener};
 use tokio::time::sleep;
 
 /// Limit of a hint to the leader.
@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// An election as its operator reaches it.
 struct Operator {
-    reached: Election,
+    handle: Election,
     clients: Clients,
     election: String,
 }
@@ -40,9 +40,9 @@ struct Failure {
 
 impl Operator {
     fn new(configuration: &mut Configuration) -> Result<Self, ExitCode> {
-        let clients = Clients::direct(configuration.authorities.clone());
-        let reached = configuration.election_of_operator(&BootClock::new())?;
-        Ok(Self { reached, clients, election: configuration.election() })
+        let clients = Clients::without_proxies(configuration.authorities.clone());
+        let handle = configuration.operator_election(&BootClock::new())?;
+        Ok(Self { handle, clients, election: configuration.election() })
     }
 
     /// Reads the election before an order is written, so that an account that does not answer leaves no doubt.
@@ -50,8 +50,8 @@ impl Operator {
     /// # Errors
     ///
     /// The account did not answer.
-    async fn reach_account(&self) -> Result<(), String> {
-        match answered(self.reached.inspect().await) {
+    async fn check_account(&self) -> Result<(), String> {
+        match check_answer(self.handle.inspect().await) {
             Err(Failure { why, in_doubt: true }) => Err(format!("{why}. Nothing was placed")),
             _ => Ok(()),
         }
@@ -63,42 +63,42 @@ impl Operator {
     ///
     /// No leader is known.
     async fn hint(&self) -> Result<String, String> {
-        let Ok(seen) = self.reached.inspect().await else {
+        let Ok(snapshot) = self.handle.inspect().await else {
             return Err("the election could not be read, so the leader was not notified".to_owned());
         };
-        let Some(leader) = seen.leader() else {
+        let Some(leader) = snapshot.leader() else {
             let why =
-                seen.problem.as_ref().map(|problem| format!(" ({})", printable(&problem.detail)));
+                snapshot.problem.as_ref().map(|problem| format!(" ({})", printable(&problem.detail)));
             return Err(format!("there is no leader now{}", why.unwrap_or_default()));
         };
         let name = printable(&leader.name);
-        Ok(match self.reach(leader).await {
+        Ok(match self.notify_leader(leader).await {
             Ok(()) => format!("{name} leads, and was notified"),
             Err(why) => format!("{name} leads, and looks for orders every 10 s ({why})"),
         })
     }
 
-    async fn reach(&self, Incumbent { address, .. }: &Incumbent) -> Result<(), String> {
+    async fn notify_leader(&self, Incumbent { address, .. }: &Incumbent) -> Result<(), String> {
         let Some(address) = address else {
             return Err("it has no --address for a notification".to_owned());
         };
-        let unreached = |why: String| {
+        let notification_error = |why: String| {
             format!("no notification at {}, the address on record: {why}", printable(address))
         };
-        let url = listener(address);
-        let url = url.ok_or_else(|| unreached("no http:// or https:// address".to_owned()))?;
-        let client = self.clients.get(&url).map_err(unreached)?;
+        let url = parse_listener(address);
+        let url = url.ok_or_else(|| notification_error("no http:// or https:// address".to_owned()))?;
+        let client = self.clients.get(&url).map_err(notification_error)?;
         let request = client.post(endpoint(&url, "hint", Some(&self.election)));
         match request.timeout(HINT_LIMIT).send().await {
             Ok(answer) if answer.status().as_u16() == 202 => Ok(()),
-            Ok(answer) => Err(unreached(format!("HTTP {}", answer.status().as_u16()))),
-            Err(error) => Err(unreached(causes(&error.without_url()))),
+            Ok(answer) => Err(notification_error(format!("HTTP {}", answer.status().as_u16()))),
+            Err(error) => Err(notification_error(error_chain(&error.without_url()))),
         }
     }
 }
 
 /// Takes the answer to an order.
-fn answered<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
+fn check_answer<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
     let problem = match answer {
         Ok(state) => return Ok(state),
         Err(problem) => problem,
@@ -126,18 +126,18 @@ async fn poll<S>(
     ask: impl AsyncFn() -> Result<S, Failure>,
     mut is_final: impl FnMut(&S) -> bool,
 ) -> Result<S, String> {
-    let (end, mut pause, mut trouble) = (Instant::now() + wait, FIRST_PAUSE, String::new());
+    let (end, mut pause, mut last_error) = (Instant::now() + wait, FIRST_PAUSE, String::new());
     while !is_final(&state) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(trouble);
+        let remaining = end.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
+            return Err(last_error);
         }
-        sleep(pause.min(left)).await;
+        sleep(pause.min(remaining)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
         match ask().await {
-            Ok(seen) => (state, trouble) = (seen, String::new()),
+            Ok(new_state) => (state, last_error) = (new_state, String::new()),
             // The account may answer again.
-            Err(failure) => trouble = format!(" ({})", failure.why),
+            Err(failure) => last_error = format!(" ({})", failure.why),
         }
     }
     Ok(state)

@@ -2,7 +2,7 @@
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
-use crate::output::{CommandResult, fail, fail_with, say};
+use crate::output::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{PERIOD, YES};
 use std::process::ExitCode;
@@ -15,56 +15,56 @@ use tenure_core::{LeaseState, Problem, Snapshot};
 const NOT_DONE: u8 = 1;
 
 pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
-    let mut configuration = Configuration::of_operator(line);
+    let mut configuration = Configuration::for_operator(line);
     let period = configuration.duration(&PERIOD);
     let election = configuration.election();
-    let reached = configuration.election_of_operator(&BootClock::new())?;
-    let seen = reached.inspect().await.map_err(not_done)?;
-    match seen.lease {
+    let handle = configuration.operator_election(&BootClock::new())?;
+    let snapshot = handle.inspect().await.map_err(not_done)?;
+    match snapshot.lease {
         LeaseState::Absent => {
             return Err(fail(format_args!("{}: {NO_ELECTION}", printable(&election))));
         }
         LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking => {}
         LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
-            say("Nobody holds the lease; nothing was changed.\n");
+            print_wrapped("Nobody holds the lease; nothing was changed.\n");
             return Ok(ExitCode::SUCCESS);
         }
     }
-    if !configuration.given.is_on(&YES) {
-        super::ask(&consequences(&election, &seen, period)).map_err(fail)?;
+    if !configuration.resolved.is_on(&YES) {
+        super::confirm(&consequences(&election, &snapshot, period)).map_err(fail)?;
     }
     // People take their time, and another one may lead by now, of whom nothing was said.
-    let now = reached.inspect().await.map_err(not_done)?;
-    if term(&now) != term(&seen) {
+    let current = handle.inspect().await.map_err(not_done)?;
+    if leader_term(&current) != leader_term(&snapshot) {
         let leader =
-            now.incumbent.map(|now| format!("{}, term {},", printable(&now.name), now.term));
+            current.incumbent.map(|incumbent| format!("{}, term {},", printable(&incumbent.name), incumbent.term));
         let leader = leader.as_deref().unwrap_or("another one");
         let why = format_args!("{leader} leads now; nothing was changed");
         return Err(fail_with(NOT_DONE, why));
     }
-    let left = reached.break_lease(period).await.map_err(not_done)?;
-    match left.is_zero() {
-        true => say("The lease is broken; any candidate can win it now.\n"),
-        false => say(&format!(
+    let remaining = handle.break_lease(period).await.map_err(not_done)?;
+    match remaining.is_zero() {
+        true => print_wrapped("The lease is broken; any candidate can win it now.\n"),
+        false => print_wrapped(&format!(
             "The lease is breaking; its holder keeps it for {} more, then any candidate can win it.\n",
-            format_duration(left)
+            format_duration(remaining)
         )),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn term(seen: &Snapshot) -> Option<u64> {
-    seen.incumbent.as_ref().map(|leader| leader.term)
+fn leader_term(snapshot: &Snapshot) -> Option<u64> {
+    snapshot.incumbent.as_ref().map(|leader| leader.term)
 }
 
-fn consequences(election: &str, seen: &Snapshot, period: Option<Duration>) -> String {
-    let leader = match seen.leader() {
+fn consequences(election: &str, snapshot: &Snapshot, period: Option<Duration>) -> String {
+    let leader = match snapshot.leader() {
         Some(leader) => format!("{}, term {},", printable(&leader.name), leader.term),
         None => "its holder".to_owned(),
     };
     let election = printable(election);
     match period {
-        _ if seen.lease == LeaseState::Infinite => format!(
+        _ if snapshot.lease == LeaseState::Infinite => format!(
             "The lease of {election} will end{}: something other than a candidate holds it, and gets no notice.",
             period.map(|period| format!(" in {}", format_duration(period))).unwrap_or_default()
         ),

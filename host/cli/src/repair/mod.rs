@@ -15,13 +15,13 @@ use std::io::{IsTerminal, stdin};
 /// # Errors
 ///
 /// Nobody is there to ask, or the answer was not yes.
-fn ask(what: &str) -> Result<(), String> {
+fn confirm(prompt: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
         return Err(format!(
-            "{what} This needs confirmation, and standard input is not a terminal: add --yes"
+            "{prompt} This needs confirmation, and standard input is not a terminal: add --yes"
         ));
     }
-    eprint(format_args!("{what}\nContinue? [y/N] "));
+    eprint(format_args!("{prompt}\nContinue? [y/N] "));
     let mut answer = String::new();
     let _ = stdin().read_line(&mut answer);
     match answer.trim().to_ascii_lowercase().as_str() {

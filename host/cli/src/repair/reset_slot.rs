@@ -2,11 +2,11 @@
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
-use crate::output::{CommandResult, UNUSABLE, eprint, fail_with, say};
+use crate::output::{CommandResult, UNUSABLE, eprint, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::YES;
 use crate::signals::Signals;
-use crate::times::zone_of;
+use crate::times::described_zone;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,12 +33,12 @@ const TRIES: usize = 8;
 
 pub(crate) async fn reset_slot(line: &CommandLine) -> CommandResult {
     let clock = BootClock::new();
-    let mut configuration = Configuration::of_reset_slot(line);
-    let election = configuration.election_of_operator(&clock)?;
+    let mut configuration = Configuration::for_reset_slot(line);
+    let election = configuration.operator_election(&clock)?;
     let operator = Operator { election, clock };
-    let done = operator.ask_and_reset(configuration.given.is_on(&YES)).await;
-    let done = done.map_err(|Failure { code, why }| fail_with(code, why))?;
-    say(&format!("{done}\n"));
+    let result = operator.confirm_and_reset(configuration.resolved.is_on(&YES)).await;
+    let message = result.map_err(|Failure { code, why }| fail_with(code, why))?;
+    print_wrapped(&format!("{message}\n"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,23 +54,23 @@ struct Operator {
 }
 
 impl Operator {
-    async fn ask_and_reset(&self, yes: bool) -> Result<String, Failure> {
-        let seen = self.look().await?;
-        if seen.lease == LeaseState::Absent {
+    async fn confirm_and_reset(&self, yes: bool) -> Result<String, Failure> {
+        let snapshot = self.read().await?;
+        if snapshot.lease == LeaseState::Absent {
             return Err(unusable(NO_ELECTION.to_owned()));
         }
-        let Some(slot) = ahead(&seen) else {
+        let Some(slot) = slot_ahead(&snapshot) else {
             return Ok("No slot lies in the future; nothing was changed.".to_owned());
         };
         if !yes {
-            super::ask(&consequences(&slot, &seen)).map_err(unusable)?;
+            super::confirm(&consequences(&slot, &snapshot)).map_err(unusable)?;
         }
         // From here on there may be a lease to give back.
         let mut signals = Signals::new().map_err(unusable)?;
         for _ in 0..TRIES {
-            let held = self.election.break_lease(None).await.map_err(refused)?;
-            self.lead_and_reset(held + PATIENCE, &mut signals).await?;
-            if ahead(&self.look().await?).is_none() {
+            let remaining = self.election.break_lease(None).await.map_err(refused)?;
+            self.lead_and_reset(remaining + PATIENCE, &mut signals).await?;
+            if slot_ahead(&self.read().await?).is_none() {
                 return Ok(format!("The slot {slot} is forgotten; turns go on with the next one."));
             }
         }
@@ -80,7 +80,7 @@ impl Operator {
         )))
     }
 
-    async fn look(&self) -> Result<Snapshot, Failure> {
+    async fn read(&self) -> Result<Snapshot, Failure> {
         self.election.inspect().await.map_err(refused)
     }
 
@@ -91,11 +91,11 @@ impl Operator {
         signals: &mut Signals,
     ) -> Result<(), Failure> {
         let mut state = None;
-        let done = self.lead(&mut state, patience, signals).await;
+        let result = self.lead(&mut state, patience, signals).await;
         if let Some(state) = state {
             self.leave(state).await;
         }
-        done
+        result
     }
 
     /// Leaves the newest state in `state`, also after an error or a signal. A signal is heard between steps: what a step
@@ -110,12 +110,12 @@ impl Operator {
         let mut leads = false;
         while self.clock.now() < end {
             let began = self.clock.now();
-            let asked = leads;
-            let report = self.step(state.as_ref(), asked.then_some(Event::ResetSlot)).await;
+            let requested = leads;
+            let report = self.step(state.as_ref(), requested.then_some(Event::ResetSlot)).await;
             leads = matches!(report.role, Role::Leading(_));
             *state = Some(report.state);
             // A step that renews, or whose write is in doubt, has not done it yet.
-            if asked && ahead(&self.look().await?).is_none() {
+            if requested && slot_ahead(&self.read().await?).is_none() {
                 break;
             }
             let pause = if leads { PAUSE } else { report.again_in };
@@ -151,23 +151,23 @@ impl Operator {
 }
 
 /// The last claimed slot, when it lies in the future.
-fn ahead(snapshot: &Snapshot) -> Option<String> {
-    let by = snapshot.ahead?;
-    let zone = zone_of(snapshot.turns.schedule.as_deref());
-    Some(local_time(snapshot.asked_at.plus(by), zone))
+fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
+    let distance = snapshot.ahead?;
+    let zone = described_zone(snapshot.turns.schedule.as_deref());
+    Some(local_time(snapshot.answered_at.plus(distance), zone))
 }
 
 /// What will happen, for whoever is to agree.
-fn consequences(slot: &str, seen: &Snapshot) -> String {
-    let mut told = format!(
+fn consequences(slot: &str, snapshot: &Snapshot) -> String {
+    let mut text = format!(
         "The slot {slot} will be forgotten. To do that, this command takes the lease from the present leader within \
          a minute."
     );
-    if let Some(Triggered { id, outcome: None, .. }) = &seen.turns.triggered {
+    if let Some(Triggered { id, outcome: None, .. }) = &snapshot.turns.triggered {
         let id = printable(id);
-        let _ = write!(told, " Its turn for the trigger {id} is not over, and would be cut off.");
+        let _ = write!(text, " Its turn for the trigger {id} is not over, and would be cut off.");
     }
-    told
+    text
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

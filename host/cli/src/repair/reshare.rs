@@ -2,14 +2,14 @@
 
 use crate::complaint::printable;
 use crate::configuration::Configuration;
-use crate::output::{CommandResult, fail, fail_with, say};
+use crate::output::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, YES};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tenure_clock::BootClock;
 use tenure_members::SharesStore;
-use tenure_shares::{Answer, Ask, Plan};
+use tenure_shares::{StoreResponse, StoreRequest, Plan};
 
 /// It was not asked for.
 const NOT_DONE: u8 = 1;
@@ -18,17 +18,17 @@ const NOT_DONE: u8 = 1;
 const TRIES: u32 = 5;
 
 pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
-    let mut configuration = Configuration::of_operator(line);
+    let mut configuration = Configuration::for_operator(line);
     // Without a number there is a complaint.
     let count = configuration.number(&NEW_SHARES).unwrap_or_default();
     let election = configuration.election();
-    let reached = Arc::new(configuration.election_of_operator(&BootClock::new())?);
-    let store = SharesStore::of(reached.clone(), String::new());
-    let mut agreed = configuration.given.is_on(&YES);
+    let handle = Arc::new(configuration.operator_election(&BootClock::new())?);
+    let store = SharesStore::new(handle.clone(), String::new());
+    let mut is_confirmed = configuration.resolved.is_on(&YES);
     for _ in 0..TRIES {
-        let read = store.ask(&Ask::ReadPlan(None)).await;
-        let (plan, tag) = match (read.answer, read.problem) {
-            (Answer::Plan(plan, tag), _) => (plan, tag),
+        let response = store.send(&StoreRequest::ReadPlan(None)).await;
+        let (plan, tag) = match (response.response, response.problem) {
+            (StoreResponse::Plan(plan, tag), _) => (plan, tag),
             (_, Some(problem)) => return Err(fail(printable(&problem.to_string()))),
             _ => {
                 return Err(fail(format_args!(
@@ -38,21 +38,21 @@ pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
                 )));
             }
         };
-        if let Some(told) = needless(&plan, count) {
-            say(&told);
+        if let Some(message) = already_done(&plan, count) {
+            print_wrapped(&message);
             return Ok(ExitCode::SUCCESS);
         }
-        if !agreed {
-            super::ask(&consequences(&election, &plan, count)).map_err(fail)?;
+        if !is_confirmed {
+            super::confirm(&consequences(&election, &plan, count)).map_err(fail)?;
         }
-        agreed = true;
-        let write = Ask::WritePlan(plan.reshare(count), Some(tag));
-        let asked = store.ask(&write).await;
-        match (asked.answer, asked.problem) {
-            (Answer::Plan(..), _) => {
-                let led = reached.inspect().await.ok();
-                let led = led.is_some_and(|seen| seen.leader().is_some());
-                say(&done(&election, count, led));
+        is_confirmed = true;
+        let write = StoreRequest::WritePlan(plan.reshare(count), Some(tag));
+        let write_response = store.send(&write).await;
+        match (write_response.response, write_response.problem) {
+            (StoreResponse::Plan(..), _) => {
+                let snapshot = handle.inspect().await.ok();
+                let has_leader = snapshot.is_some_and(|current| current.leader().is_some());
+                print_wrapped(&result_message(&election, count, has_leader));
                 return Ok(ExitCode::SUCCESS);
             }
             (_, Some(problem)) => {
@@ -68,7 +68,7 @@ pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
 }
 
 /// Why there is nothing to ask for.
-fn needless(plan: &Plan, count: u32) -> Option<String> {
+fn already_done(plan: &Plan, count: u32) -> Option<String> {
     match plan.next {
         Some(next) if next == count => {
             Some(format!("{count} shares were asked for already; nothing was changed.\n"))
@@ -89,9 +89,9 @@ fn consequences(election: &str, plan: &Plan, count: u32) -> String {
     )
 }
 
-fn done(election: &str, count: u32, led: bool) -> String {
+fn result_message(election: &str, count: u32, has_leader: bool) -> String {
     let election = printable(election);
-    let next = match led {
+    let next = match has_leader {
         true => "The coordinator closes the old shares, and then begins the new ones",
         false => {
             "There is no coordinator now: the next one closes the old shares, and then begins the new ones"
@@ -107,26 +107,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_so_already_is_not_asked_for() {
-        let plan = Plan::first(8);
-        assert_eq!(needless(&plan, 5), None);
-        assert!(needless(&plan, 8).unwrap().starts_with("There are 8 shares already"));
-        let asked = plan.reshare(5);
-        assert!(needless(&asked, 5).unwrap().starts_with("5 shares were asked for already"));
+    fn current_number_is_not_requested_again() {
+        let plan = Plan::unassigned(8);
+        assert_eq!(already_done(&plan, 5), None);
+        assert!(already_done(&plan, 8).unwrap().starts_with("There are 8 shares already"));
+        let reshared = plan.reshare(5);
+        assert!(already_done(&reshared, 5).unwrap().starts_with("5 shares were asked for already"));
         // It is taken back by asking for the old number.
-        assert_eq!(needless(&asked, 8), None);
+        assert_eq!(already_done(&reshared, 8), None);
     }
 
     #[test]
-    fn what_follows_is_told_before_and_after() {
-        let told = consequences("jobs/orders", &Plan::first(8), 5);
-        assert!(told.starts_with("All work of jobs/orders stops"), "{told}");
-        assert!(told.contains("each of its 8 shares") && told.contains("split into 5."), "{told}");
-        let told = done("jobs/orders", 5, true);
+    fn consequences_are_shown_before_and_after() {
+        let text = consequences("jobs/orders", &Plan::unassigned(8), 5);
+        assert!(text.starts_with("All work of jobs/orders stops"), "{text}");
+        assert!(text.contains("each of its 8 shares") && text.contains("split into 5."), "{text}");
+        let text = result_message("jobs/orders", 5, true);
         assert!(
-            told.ends_with("tenure status jobs/orders\n")
-                && told.contains("The coordinator closes")
+            text.ends_with("tenure status jobs/orders\n")
+                && text.contains("The coordinator closes")
         );
-        assert!(done("jobs/orders", 5, false).contains("There is no coordinator now"));
+        assert!(result_message("jobs/orders", 5, false).contains("There is no coordinator now"));
     }
 }

@@ -4,20 +4,20 @@
 use super::options::CommandLine;
 use super::parse::{Content, Section};
 use super::setting::{Kind, Scope, Setting};
-use super::source::Word;
+use super::source::ValueItem;
 use super::table::{ADDRESS, ALLOW_HOST, CA_FILE, FOR_EACH, FOR_EACH_FILE, LISTEN, LISTEN_HOST};
-use crate::complaint::{shown, shown_address};
+use crate::complaint::{redacted, redacted_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// What stands for a name in settings of elections that are of one kind.
-pub(super) const EACH: &str = "{each}";
+pub(super) const PLACEHOLDER: &str = "{each}";
 
 /// Settings with an address or a host, in which a password may stand before an `@`.
 static ADDRESSES: [&Setting; 4] = [&ADDRESS, &ALLOW_HOST, &LISTEN, &LISTEN_HOST];
 
 /// Who says what a variable holds; nothing when it is blank or not set.
-pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+pub(crate) type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The variables of this process.
 pub(crate) fn environment(name: &str) -> Option<OsString> {
@@ -30,7 +30,7 @@ fn is_blank(text: &OsStr) -> bool {
 
 /// Where a value comes from, the strongest first.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum Origin {
     CommandLine,
     /// This one. What a variable holds in the place of a file is not kept here.
     Variable(&'static str),
@@ -44,56 +44,56 @@ pub(crate) enum Source {
 #[derive(Clone)]
 pub(crate) struct Value {
     pub setting: &'static Setting,
-    pub source: Source,
-    pub words: Vec<Word>,
+    pub source: Origin,
+    pub items: Vec<ValueItem>,
 }
 
 impl Value {
     pub(crate) fn text(&self) -> String {
-        let text = self.words.first().map(|word| word.text.to_string_lossy());
+        let text = self.items.first().map(|item| item.text.to_string_lossy());
         text.unwrap_or_default().into_owned()
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.words.first().map(|word| PathBuf::from(&word.text)).unwrap_or_default()
+        self.items.first().map(|item| PathBuf::from(&item.text)).unwrap_or_default()
     }
 
     pub(crate) fn is_blank(&self) -> bool {
-        !self.words.is_empty() && self.words.iter().all(|word| is_blank(&word.text))
+        !self.items.is_empty() && self.items.iter().all(|item| is_blank(&item.text))
     }
 
     /// Whether it is from a variable, which may be set for several processes.
-    pub(crate) fn is_by_variable(&self) -> bool {
-        matches!(self.source, Source::Variable(_))
+    pub(crate) fn is_from_variable(&self) -> bool {
+        matches!(self.source, Origin::Variable(_))
     }
 
     /// Where it comes from, with the value where that may be shown: `--lease 5s`, `TENURE_LEASE`, or
     /// `tenure.toml:2:9: lease = "5s"`.
-    pub(crate) fn told(&self) -> String {
-        self.told_of(self.words.first())
+    pub(crate) fn describe(&self) -> String {
+        self.describe_item(self.items.first())
     }
 
     /// The same of one of its words.
-    pub(crate) fn told_of(&self, word: Option<&Word>) -> String {
+    pub(crate) fn describe_item(&self, item: Option<&ValueItem>) -> String {
         let Setting { name, kind, .. } = self.setting;
         let is_address = ADDRESSES.iter().any(|setting| setting.is(self.setting));
-        let shown = if is_address { shown_address } else { shown };
-        let text = word.map(|word| shown(&word.text.to_string_lossy()));
+        let redact = if is_address { redacted_address } else { redacted };
+        let text = item.map(|item| redact(&item.text.to_string_lossy()));
         let text = text.filter(|text| !text.trim().is_empty());
         match (&self.source, text, kind) {
-            (Source::Variable(name), ..) => (*name).to_owned(),
+            (Origin::Variable(name), ..) => (*name).to_owned(),
             // A text that may hold a secret is not shown.
-            (Source::CommandLine, Some(text), Kind::Argument(name)) if text == "…" => {
+            (Origin::CommandLine, Some(text), Kind::Argument(name)) if text == "…" => {
                 format!("{name} {text}")
             }
-            (Source::CommandLine, Some(text), Kind::Argument(_)) => text,
-            (Source::CommandLine, Some(text), Kind::Command) => format!("-- {text}"),
-            (Source::CommandLine, _, Kind::Variables) => format!("--{name} …"),
-            (Source::CommandLine, _, Kind::Switch | Kind::Url) => format!("--{name}"),
-            (Source::CommandLine, None, _) => self.setting.option(),
-            (Source::CommandLine, Some(text), _) => format!("--{name} {text}"),
-            (Source::Election(key) | Source::Defaults(key), text, kind) => {
-                let place = word.map_or(key, |word| &word.place);
+            (Origin::CommandLine, Some(text), Kind::Argument(_)) => text,
+            (Origin::CommandLine, Some(text), Kind::Command) => format!("-- {text}"),
+            (Origin::CommandLine, _, Kind::Variables) => format!("--{name} …"),
+            (Origin::CommandLine, _, Kind::Switch | Kind::Url) => format!("--{name}"),
+            (Origin::CommandLine, None, _) => self.setting.option(),
+            (Origin::CommandLine, Some(text), _) => format!("--{name} {text}"),
+            (Origin::Election(key) | Origin::Defaults(key), text, kind) => {
+                let place = item.map_or(key, |item| &item.place);
                 match (text, kind) {
                     (_, Kind::Url | Kind::Variables) | (None, _) => format!("{place}: {name}"),
                     (Some(text), Kind::Switch) => format!("{place}: {name} = {text}"),
@@ -104,17 +104,17 @@ impl Value {
     }
 
     /// The same without the value.
-    pub(crate) fn told_bare(&self) -> String {
+    pub(crate) fn describe_without_value(&self) -> String {
         match &self.source {
-            Source::Variable(name) => (*name).to_owned(),
-            Source::CommandLine if matches!(self.setting.kind, Kind::Argument(_)) => self.told(),
-            Source::CommandLine => self.setting.option(),
-            Source::Election(key) | Source::Defaults(key) => {
-                let only = match self.words.as_slice() {
+            Origin::Variable(name) => (*name).to_owned(),
+            Origin::CommandLine if matches!(self.setting.kind, Kind::Argument(_)) => self.describe(),
+            Origin::CommandLine => self.setting.option(),
+            Origin::Election(key) | Origin::Defaults(key) => {
+                let location = match self.items.as_slice() {
                     [only] => &only.place,
                     _ => key,
                 };
-                format!("{only}: {}", self.setting.name)
+                format!("{location}: {}", self.setting.name)
             }
         }
     }
@@ -122,64 +122,64 @@ impl Value {
 
 /// An election of the file.
 #[derive(Clone, Default)]
-struct InFile {
+struct FileContext {
     /// Where it begins.
     place: String,
     /// The file has other elections too.
-    several: bool,
+    has_several: bool,
     /// Settings that are there in a way that makes no sense.
-    garbled: Vec<&'static Setting>,
+    invalid: Vec<&'static Setting>,
 }
 
 /// All that counts for one election, or for a command that looks at one.
 #[derive(Clone, Default)]
-pub(crate) struct Given {
+pub(crate) struct ResolvedSettings {
     pub table: Vec<&'static Setting>,
     command: String,
     values: Vec<Value>,
-    file: Option<InFile>,
+    file: Option<FileContext>,
     /// The pattern that it is of, by its place among those of the command.
     pub pattern: Option<usize>,
 }
 
-impl Given {
+impl ResolvedSettings {
     /// Without a file.
-    pub(crate) fn of(line: &CommandLine) -> Self {
+    pub(crate) fn from_command_line(line: &CommandLine) -> Self {
         Self::resolve(line, &environment, None)
     }
 
     /// Without a file, and with these variables.
     #[cfg(test)]
-    pub(crate) fn with_variables(line: &CommandLine, variable: Variables<'_>) -> Self {
+    pub(crate) fn with_variables(line: &CommandLine, variable: VariableLookup<'_>) -> Self {
         Self::resolve(line, variable, None)
     }
 
     /// With what the file says of an election, if it has one.
     pub(super) fn resolve(
         line: &CommandLine,
-        variable: Variables<'_>,
+        variable: VariableLookup<'_>,
         file: Option<(&Content, Option<&Section>)>,
     ) -> Self {
         let election = file.and_then(|(_, election)| election);
         let defaults = file.map(|(content, _)| &content.defaults);
-        let in_file = defaults.map(|defaults| InFile {
+        let in_file = defaults.map(|defaults| FileContext {
             place: election.unwrap_or(defaults).place.clone(),
-            several: file.is_some_and(|(content, _)| content.elections.len() > 1),
-            garbled: [election, Some(defaults)]
+            has_several: file.is_some_and(|(content, _)| content.elections.len() > 1),
+            invalid: [election, Some(defaults)]
                 .into_iter()
                 .flatten()
-                .flat_map(|section| section.garbled.iter().copied())
+                .flat_map(|section| section.invalid.iter().copied())
                 .collect(),
         });
         let values: Vec<Value> = line
             .table
             .iter()
             .copied()
-            .filter_map(|setting| own(line, variable, election, defaults, setting))
+            .filter_map(|setting| resolve_value(line, variable, election, defaults, setting))
             .collect();
-        let counts = |value: &Value| !is_off(value) && !gives_way(value, &values);
-        let counting: Vec<_> = values.iter().map(counts).collect();
-        let values = values.into_iter().zip(counting).filter(|(_, counts)| *counts);
+        let is_effective = |value: &Value| !is_off(value) && !is_overridden(value, &values);
+        let effective: Vec<_> = values.iter().map(is_effective).collect();
+        let values = values.into_iter().zip(effective).filter(|(_, counts)| *counts);
         Self {
             table: line.table.clone(),
             command: line.command.clone(),
@@ -190,16 +190,16 @@ impl Given {
     }
 
     /// The same where [`EACH`] stands for a name, and said where the name is.
-    pub(super) fn for_name(&self, name: &Word) -> Self {
+    pub(super) fn for_name(&self, name: &ValueItem) -> Self {
         let mut this = self.clone();
         this.values.retain(|v| !v.setting.is(&FOR_EACH) && !v.setting.is(&FOR_EACH_FILE));
-        let written = this.values.iter_mut().filter(|value| !value.is_by_variable());
-        for word in written.flat_map(|value| &mut value.words) {
-            let Some(text) = word.text.to_str().filter(|text| text.contains(EACH)) else {
+        let written = this.values.iter_mut().filter(|value| !value.is_from_variable());
+        for item in written.flat_map(|value| &mut value.items) {
+            let Some(text) = item.text.to_str().filter(|text| text.contains(PLACEHOLDER)) else {
                 continue;
             };
-            *word = Word {
-                text: text.replace(EACH, &name.text.to_string_lossy()).into(),
+            *item = ValueItem {
+                text: text.replace(PLACEHOLDER, &name.text.to_string_lossy()).into(),
                 place: name.place.clone(),
             };
         }
@@ -215,16 +215,16 @@ impl Given {
     }
 
     /// The words of a value, with it.
-    pub(crate) fn words(&self, setting: &Setting) -> impl Iterator<Item = (&Value, &Word)> {
+    pub(crate) fn items(&self, setting: &Setting) -> impl Iterator<Item = (&Value, &ValueItem)> {
         let values = self.get(setting).into_iter();
-        values.flat_map(|value| value.words.iter().map(move |word| (value, word)))
+        values.flat_map(|value| value.items.iter().map(move |item| (value, item)))
     }
 
     /// Forgets what the command has no option for.
-    pub(crate) fn keep_own(&mut self) {
+    pub(crate) fn retain_command_settings(&mut self) {
         let command = &self.command;
-        let is_own = |of: &Setting| of.name.is_empty() || of.is_option_of(command);
-        self.values.retain(|value| is_own(value.setting));
+        let has_option = |setting: &Setting| setting.name.is_empty() || setting.is_option_of(command);
+        self.values.retain(|value| has_option(value.setting));
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
@@ -246,41 +246,41 @@ impl Given {
         self.get(switch).is_some()
     }
 
-    pub(crate) fn is_by_option(&self, setting: &Setting) -> bool {
-        self.get(setting).is_some_and(|value| value.source == Source::CommandLine)
+    pub(crate) fn is_from_option(&self, setting: &Setting) -> bool {
+        self.get(setting).is_some_and(|value| value.source == Origin::CommandLine)
     }
 
     /// Whether an option or the file says it.
     pub(crate) fn is_written(&self, setting: &Setting) -> bool {
-        self.get(setting).is_some_and(|value| !value.is_by_variable())
+        self.get(setting).is_some_and(|value| !value.is_from_variable())
     }
 
     /// The setting that a variable says.
-    pub(crate) fn of_variable(&self, variable: &str) -> Option<&'static Setting> {
-        let is_said =
+    pub(crate) fn find_by_variable(&self, variable: &str) -> Option<&'static Setting> {
+        let has_variable =
             |setting: &&&'static Setting| setting.variables().any(|known| known == variable);
-        self.table.iter().find(is_said).copied()
+        self.table.iter().find(has_variable).copied()
     }
 
     /// Returns the text of the setting that the election component reads from that variable.
-    pub(crate) fn of_component(&self, variable: &str) -> Option<String> {
-        let setting = self.of_variable(variable).filter(|setting| setting.component)?;
+    pub(crate) fn component_value(&self, variable: &str) -> Option<String> {
+        let setting = self.find_by_variable(variable).filter(|setting| setting.component)?;
         self.get(setting).map(Value::text)
     }
 
     /// Where it could be said that nobody says: `CONTAINER/BLOB, or TENURE_ELECTION`. None where it is said in a way
     /// that makes no sense, which is complained of already.
-    pub(crate) fn told_missing(&self, setting: &Setting) -> Option<String> {
+    pub(crate) fn describe_missing(&self, setting: &Setting) -> Option<String> {
         let variable = setting.variables().last();
         if !setting.is_option_of(&self.command) {
             return variable.map(str::to_owned);
         }
         let (name, variable) = match &self.file {
-            Some(file) if file.garbled.iter().any(|garbled| stands_for(garbled, setting)) => {
+            Some(file) if file.invalid.iter().any(|invalid| is_substitute(invalid, setting)) => {
                 return None;
             }
             // No variable can say it for one of several.
-            Some(file) if file.several && setting.scope == Scope::One => {
+            Some(file) if file.has_several && setting.scope == Scope::One => {
                 (format!("{}: {}", file.place, setting.name), None)
             }
             Some(file) => (format!("{}: {}", file.place, setting.name), variable),
@@ -291,13 +291,13 @@ impl Given {
 
     /// What a text calls a setting: the option, the key of the file or the variable that it was given by. One that was not
     /// given goes by its variable in a text about a variable, otherwise as the settings of this election are written.
-    pub(crate) fn called(&self, setting: &Setting, about: Option<&Value>) -> String {
+    pub(crate) fn display_name(&self, setting: &Setting, about: Option<&Value>) -> String {
         let by_variable =
-            || about.is_some_and(Value::is_by_variable) && !setting.variable.is_empty();
+            || about.is_some_and(Value::is_from_variable) && !setting.variable.is_empty();
         match self.get(setting).map(|value| &value.source) {
-            Some(Source::Variable(variable)) => (*variable).to_owned(),
+            Some(Origin::Variable(variable)) => (*variable).to_owned(),
             None if by_variable() => setting.variable.to_owned(),
-            Some(Source::Election(_) | Source::Defaults(_)) => setting.name.to_owned(),
+            Some(Origin::Election(_) | Origin::Defaults(_)) => setting.name.to_owned(),
             None if self.file.is_some() && setting.is_key() => setting.name.to_owned(),
             _ if setting.is_option_of(&self.command) => setting.option(),
             _ => setting.variable.to_owned(),
@@ -306,33 +306,33 @@ impl Given {
 }
 
 /// The value of a setting from the strongest that says it.
-fn own(
+fn resolve_value(
     line: &CommandLine,
-    variable: Variables<'_>,
+    variable: VariableLookup<'_>,
     election: Option<&Section>,
     defaults: Option<&Section>,
     setting: &'static Setting,
 ) -> Option<Value> {
-    let value = |source, words| Some(Value { setting, source, words });
-    let word = |text: &OsString| Word { text: text.clone(), place: String::new() };
+    let value = |source, words| Some(Value { setting, source, items: words });
+    let to_item = |text: &OsString| ValueItem { text: text.clone(), place: String::new() };
     if let Some(words) = line.get(setting) {
-        return value(Source::CommandLine, words.iter().map(word).collect());
+        return value(Origin::CommandLine, words.iter().map(to_item).collect());
     }
     for name in setting.variables() {
         if let Some(text) = variable(name) {
             let is_content = name == setting.content;
-            let words = if is_content { Vec::new() } else { vec![word(&text)] };
-            return value(Source::Variable(name), words);
+            let words = if is_content { Vec::new() } else { vec![to_item(&text)] };
+            return value(Origin::Variable(name), words);
         }
     }
     let election = election.filter(|_| setting.scope != Scope::Process);
-    let of = |section: Option<&Section>| {
+    let find_entry = |section: Option<&Section>| {
         let entry = section?.entries.iter().find(|entry| entry.setting.is(setting))?;
-        Some((entry.place.clone(), entry.words.clone()))
+        Some((entry.place.clone(), entry.items.clone()))
     };
-    match (of(election), of(defaults)) {
-        (Some((place, words)), _) => value(Source::Election(place), words),
-        (None, Some((place, words))) => value(Source::Defaults(place), words),
+    match (find_entry(election), find_entry(defaults)) {
+        (Some((place, words)), _) => value(Origin::Election(place), words),
+        (None, Some((place, words))) => value(Origin::Defaults(place), words),
         (None, None) => None,
     }
 }
@@ -344,12 +344,12 @@ fn is_off(value: &Value) -> bool {
 
 /// Whether a stronger one of the same choice takes its place. Only what is in the file gives way: two on a
 /// command line are a contradiction.
-fn gives_way(value: &Value, all: &[Value]) -> bool {
+fn is_overridden(value: &Value, all: &[Value]) -> bool {
     let rank = |value: &Value| match value.source {
-        Source::CommandLine => 0,
-        Source::Variable(_) => 1,
-        Source::Election(_) => 2,
-        Source::Defaults(_) => 3,
+        Origin::CommandLine => 0,
+        Origin::Variable(_) => 1,
+        Origin::Election(_) => 2,
+        Origin::Defaults(_) => 3,
     };
     let rivals = |other: &&Value| {
         value.setting.choice.is_some()
@@ -360,8 +360,8 @@ fn gives_way(value: &Value, all: &[Value]) -> bool {
 }
 
 /// Whether a setting would do where another one is missed.
-fn stands_for(garbled: &Setting, missed: &Setting) -> bool {
-    garbled.is(missed) || (missed.choice.is_some() && garbled.choice == missed.choice)
+fn is_substitute(invalid: &Setting, missed: &Setting) -> bool {
+    invalid.is(missed) || (missed.choice.is_some() && invalid.choice == missed.choice)
 }
 
 #[cfg(test)]

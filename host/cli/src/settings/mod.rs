@@ -20,11 +20,11 @@ pub(crate) mod table;
 mod tests;
 
 pub(crate) use elections::Elections;
-pub(crate) use given::{Given, Source, Value};
-pub(crate) use options::{CommandLine, WIDEST, described, with_options};
+pub(crate) use given::{ResolvedSettings, Origin, Value};
+pub(crate) use options::{CommandLine, MAX_WIDTH, format_section, with_options};
 pub(crate) use pattern::Pattern;
 
 /// Returns what is wrong with the text of a settings file.
-pub(crate) fn complaints_of(text: &str) -> Vec<crate::complaint::Complaint> {
-    parse::parse(&source::Source::of(text), table::TABLE).complaints
+pub(crate) fn complaints_in(text: &str) -> Vec<crate::complaint::Complaint> {
+    parse::parse(&source::SettingsFile::from_text(text), table::TABLE).complaints
 }

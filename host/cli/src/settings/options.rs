@@ -2,7 +2,7 @@
 
 use super::setting::{Kind, Part, Range, Setting};
 use super::table::OTHERS;
-use crate::terminal::{broken, columns};
+use crate::terminal::{wrap_words, columns};
 use clap::builder::Styles;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -11,16 +11,16 @@ use std::fmt::Write as _;
 use tenure_base::duration::format_duration;
 
 /// More options than these stand in groups in the help, under the headings of the table.
-const MOST_IN_ONE_LIST: usize = 12;
+const MAX_UNGROUPED: usize = 12;
 
 /// Help has no longer lines, however wide the terminal is.
-pub(crate) const WIDEST: usize = 100;
+pub(crate) const MAX_WIDTH: usize = 100;
 
 /// A command with the options that the table has for it. Of many options, `-h` shows the usual ones, and names the others.
 pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
     let name = command.get_name().to_owned();
-    let own: Vec<_> = table.iter().copied().filter(|s| s.is_option_of(&name)).collect();
-    let is_long = own.len() > MOST_IN_ONE_LIST;
+    let command_settings: Vec<_> = table.iter().copied().filter(|s| s.is_option_of(&name)).collect();
+    let is_long = command_settings.len() > MAX_UNGROUPED;
     let hidden = |setting: &Setting| is_long && setting.short.is_empty();
     let option = |setting: &&'static Setting| {
         let arg = option(setting);
@@ -32,9 +32,9 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
         let heading = Some(setting.heading).filter(|heading| is_long && *heading != OTHERS);
         arg.help_heading(heading).hide_short_help(hidden(setting))
     };
-    let options = own.iter().map(option).collect::<Vec<_>>();
+    let options = command_settings.iter().map(option).collect::<Vec<_>>();
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
-    for setting in own.iter().filter(|setting| hidden(setting)) {
+    for setting in command_settings.iter().filter(|setting| hidden(setting)) {
         match groups.iter_mut().find(|(heading, _)| *heading == setting.heading) {
             Some((_, names)) => names.push(setting.option()),
             None => groups.push((setting.heading, vec![setting.option()])),
@@ -45,22 +45,22 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
         return command;
     }
     let rows = groups.iter().map(|(heading, names)| (*heading, names.join(", ")));
-    let more = described("More options, which --help explains:", rows, 26);
+    let more = format_section("More options, which --help explains:", rows, 26);
     command.after_help(more)
 }
 
 /// Returns a heading and rows below it, whose second column begins after `room` characters.
-pub(crate) fn described<'a>(
+pub(crate) fn format_section<'a>(
     heading: &str,
     rows: impl IntoIterator<Item = (&'a str, String)>,
     room: usize,
 ) -> String {
-    let width = columns(std::io::stdout()).unwrap_or(WIDEST).min(WIDEST);
+    let width = columns(std::io::stdout()).unwrap_or(MAX_WIDTH).min(MAX_WIDTH);
     let style = Styles::default();
     let (header, literal) = (style.get_header(), style.get_literal());
     let mut text = format!("{header}{heading}{header:#}\n");
     for (name, meaning) in rows {
-        let meaning = broken(&meaning, room + 4, Some(width));
+        let meaning = wrap_words(&meaning, room + 4, Some(width));
         let _ = writeln!(text, "  {literal}{name:<room$}{literal:#}  {meaning}");
     }
     text
@@ -111,12 +111,12 @@ pub(super) fn first_sentence(text: &str) -> &str {
 fn help(setting: &Setting) -> String {
     let mut help = setting.help.to_owned();
     // The words of such a setting stand beside its name.
-    let told = range(setting).filter(|_| !matches!(setting.kind, Kind::OneOf(_)));
-    if let Some(range) = told {
+    let shown_range = range(setting).filter(|_| !matches!(setting.kind, Kind::OneOf(_)));
+    if let Some(range) = shown_range {
         help += &format!("; {range}");
     }
     if !setting.default.is_empty() {
-        help += &format!("; default: {}", in_words(setting.default));
+        help += &format!("; default: {}", to_text(setting.default));
     }
     match (setting.variable, setting.content) {
         ("", _) => help,
@@ -143,7 +143,7 @@ pub(super) fn range(setting: &Setting) -> Option<String> {
     Some(match (&setting.range, setting.kind) {
         (Range::Any, Kind::OneOf(words) | Kind::Rule(words)) => words.join(" or "),
         (Range::Any, _) => return None,
-        (Range::Words(parts), _) => in_words(parts),
+        (Range::Words(parts), _) => to_text(parts),
         (Range::Bytes(most), _) => format!("at most {most} bytes"),
         (Range::Durations(range), _) => {
             format!("{} to {}", format_duration(*range.start()), format_duration(*range.end()))
@@ -155,7 +155,7 @@ pub(super) fn range(setting: &Setting) -> Option<String> {
 }
 
 /// Returns a text of its parts.
-pub(super) fn in_words(parts: &[Part]) -> String {
+pub(super) fn to_text(parts: &[Part]) -> String {
     let written = parts.iter().map(|part| match part {
         Part::Words(words) => (*words).to_owned(),
         Part::Time(time) => format_duration(*time),
@@ -178,12 +178,12 @@ fn size(bytes: u64) -> String {
 pub(crate) struct CommandLine {
     pub table: Vec<&'static Setting>,
     pub command: String,
-    given: Vec<(&'static Setting, Vec<OsString>)>,
+    options: Vec<(&'static Setting, Vec<OsString>)>,
 }
 
 impl CommandLine {
-    pub(crate) fn of(table: &[&'static Setting], command: &str, matches: &ArgMatches) -> Self {
-        let given = |setting: &&'static Setting| {
+    pub(crate) fn from_matches(table: &[&'static Setting], command: &str, matches: &ArgMatches) -> Self {
+        let given_values = |setting: &&'static Setting| {
             if matches.value_source(setting.name)? != ValueSource::CommandLine {
                 return None;
             }
@@ -197,16 +197,16 @@ impl CommandLine {
         Self {
             table: table.to_vec(),
             command: command.to_owned(),
-            given: options.filter_map(given).collect(),
+            options: options.filter_map(given_values).collect(),
         }
     }
 
     /// The same, but for some settings.
     pub(super) fn without(&self, settings: &[&Setting]) -> Self {
         let is_other =
-            |(given, _): &&(&Setting, _)| !settings.iter().any(|setting| given.is(setting));
-        let given = self.given.iter().filter(is_other).cloned().collect();
-        Self { table: self.table.clone(), command: self.command.clone(), given }
+            |(option, _): &&(&Setting, _)| !settings.iter().any(|setting| option.is(setting));
+        let options = self.options.iter().filter(is_other).cloned().collect();
+        Self { table: self.table.clone(), command: self.command.clone(), options }
     }
 
     pub(crate) fn has(&self, setting: &Setting) -> bool {
@@ -215,6 +215,6 @@ impl CommandLine {
 
     /// The values of one that was given.
     pub(super) fn get(&self, setting: &Setting) -> Option<&[OsString]> {
-        self.given.iter().find(|(given, _)| given.is(setting)).map(|(_, words)| words.as_slice())
+        self.options.iter().find(|(option, _)| option.is(setting)).map(|(_, words)| words.as_slice())
     }
 }

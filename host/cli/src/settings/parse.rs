@@ -2,21 +2,21 @@
 
 use super::secret;
 use super::setting::{Kind, Scope, Setting};
-use super::source::{Source, Word};
+use super::source::{SettingsFile, ValueItem};
 use super::table::{CONNECTION_STRING_FILE, ELECTION};
-use crate::complaint::{Complaint, printable, shown};
+use crate::complaint::{Complaint, printable, redacted};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A value that is not one: close enough to a known name to be meant by it.
-const CLOSE: f64 = 0.75;
+const MIN_SIMILARITY: f64 = 0.75;
 
 const HELP: &str =
     "the keys are the options of `tenure run` without their dashes: see tenure run --help";
 
 /// For a command that is written as people type it.
-const LINE: &str = "write the program and each argument as separate strings, as in command = [\"backup\", \
+const COMMAND_ADVICE: &str = "write the program and each argument as separate strings, as in command = [\"backup\", \
                     \"--all\"]; to run a shell line, command = [\"sh\", \"-c\", \"…\"]";
 
 /// The settings of the file's beginning, or of one election.
@@ -26,7 +26,7 @@ pub(super) struct Section {
     pub place: String,
     pub entries: Vec<Entry>,
     /// Settings that are not among them because what stands there makes no sense.
-    pub garbled: Vec<&'static Setting>,
+    pub invalid: Vec<&'static Setting>,
 }
 
 /// A setting with its value.
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub setting: &'static Setting,
     /// Where the key stands.
     pub place: String,
-    pub words: Vec<Word>,
+    pub items: Vec<ValueItem>,
 }
 
 /// What the file says, as far as it makes sense.
@@ -51,18 +51,18 @@ pub(super) struct Content {
 }
 
 /// Reads all of it, and complains of all that is wrong.
-pub(super) fn parse(source: &Source, table: &[&'static Setting]) -> Content {
+pub(super) fn parse(source: &SettingsFile, table: &[&'static Setting]) -> Content {
     let keys = table.iter().copied().filter(|setting| setting.is_key()).collect();
-    let mut reader = Reader { source, keys, complaints: Vec::new(), garbled: Vec::new() };
+    let mut reader = Reader { source, keys, complaints: Vec::new(), invalid: Vec::new() };
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     let broken = !errors.is_empty();
     for error in errors {
-        reader.no_toml(error.span().unwrap_or_default().start, error.message());
+        reader.complain_about_syntax(error.span().unwrap_or_default().start, error.message());
     }
     let mut content = Content { broken, ..Content::default() };
     if !broken {
         content.defaults.place = source.place(0);
-        reader.top(table.get_ref(), &mut content);
+        reader.read_top_level(table.get_ref(), &mut content);
     }
     reader.complaints.sort_by_key(|(at, _)| *at);
     content.complaints = reader.complaints.into_iter().map(|(_, complaint)| complaint).collect();
@@ -70,26 +70,26 @@ pub(super) fn parse(source: &Source, table: &[&'static Setting]) -> Content {
 }
 
 struct Reader<'a> {
-    source: &'a Source,
+    source: &'a SettingsFile,
     keys: Vec<&'static Setting>,
     /// With the byte that each is about.
     complaints: Vec<(usize, Complaint)>,
     /// Of the section that is read.
-    garbled: Vec<&'static Setting>,
+    invalid: Vec<&'static Setting>,
 }
 
 impl Reader<'_> {
     fn complain(&mut self, at: usize, key: Option<&str>, problem: &str, advice: &str) {
-        let key = key.map(|key| format!(": {}", shown(key))).unwrap_or_default();
+        let key = key.map(|key| format!(": {}", redacted(key))).unwrap_or_default();
         let place = format!("{}{key}", self.source.place(at));
         self.complaints.push((at, Complaint::new(place, problem, advice)));
     }
 
     /// What the text at a byte should be instead is known where its line begins with a key.
-    fn no_toml(&mut self, at: usize, problem: &str) {
+    fn complain_about_syntax(&mut self, at: usize, problem: &str) {
         let text = &self.source.text;
-        let begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
-        let name = text[begin..].split_once('=').map(|(name, _)| name.trim());
+        let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let name = text[line_start..].split_once('=').map(|(name, _)| name.trim());
         let key = name.and_then(|name| self.keys.iter().copied().find(|key| key.name == name));
         // The parser has no other sign of it than its text.
         if problem == "duplicate key" {
@@ -104,7 +104,7 @@ impl Reader<'_> {
         self.complain(at, None, &problem, &advice);
     }
 
-    fn top(&mut self, table: &DeTable<'_>, content: &mut Content) {
+    fn read_top_level(&mut self, table: &DeTable<'_>, content: &mut Content) {
         if table.is_empty() {
             let advice = "begin with election = \"container/blob\", or with [[election]] for each of several";
             self.complain(0, None, "nothing is set in this file", advice);
@@ -113,7 +113,7 @@ impl Reader<'_> {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("election", DeValue::Array(tables)) => {
                     content.elections = self.elections(value.span(), tables);
-                    content.defaults.garbled.append(&mut self.garbled);
+                    content.defaults.invalid.append(&mut self.invalid);
                 }
                 ("election", DeValue::Table(entries)) => {
                     let at = key.span().start;
@@ -128,7 +128,7 @@ impl Reader<'_> {
                 _ => {
                     let entry = self.entry(key, value, true);
                     content.defaults.entries.extend(entry);
-                    content.defaults.garbled.append(&mut self.garbled);
+                    content.defaults.invalid.append(&mut self.invalid);
                 }
             }
         }
@@ -139,7 +139,7 @@ impl Reader<'_> {
         for (key, value) in entries {
             section.entries.extend(self.entry(key, value, false));
         }
-        section.garbled = std::mem::take(&mut self.garbled);
+        section.invalid = std::mem::take(&mut self.invalid);
         section
     }
 
@@ -152,7 +152,7 @@ impl Reader<'_> {
         for table in tables {
             let at = table.span().start;
             let DeValue::Table(entries) = table.get_ref() else {
-                let problem = format!("a table is expected, not {}", article(table.get_ref()));
+                let problem = format!("a table is expected, not {}", value_description(table.get_ref()));
                 self.complain(
                     at,
                     Some("election"),
@@ -164,7 +164,7 @@ impl Reader<'_> {
             sections.push(self.section(at, entries));
         }
         if sections.is_empty() {
-            self.garbled.push(&ELECTION);
+            self.invalid.push(&ELECTION);
         }
         sections
     }
@@ -176,39 +176,39 @@ impl Reader<'_> {
         top: bool,
     ) -> Option<Entry> {
         let (name, at) = (key.get_ref().as_ref(), key.span().start);
-        let Some(known) = self.keys.iter().copied().find(|known| known.name == name) else {
-            self.unknown(name, at);
+        let Some(setting) = self.keys.iter().copied().find(|known| known.name == name) else {
+            self.complain_about_unknown_key(name, at);
             return None;
         };
-        if !top && known.scope == Scope::Process {
+        if !top && setting.scope == Scope::Process {
             let problem = "this applies to the whole process, not to one election";
             self.complain(at, Some(name), problem, "set it above the first [[election]]");
             return None;
         }
-        let Some(words) = self.words(known, value) else {
-            self.garbled.push(known);
+        let Some(items) = self.items(setting, value) else {
+            self.invalid.push(setting);
             return None;
         };
-        Some(Entry { setting: known, place: self.source.place(at), words })
+        Some(Entry { setting, place: self.source.place(at), items })
     }
 
-    fn unknown(&mut self, name: &str, at: usize) {
-        let refused = "a secret must not stand in this file";
+    fn complain_about_unknown_key(&mut self, name: &str, at: usize) {
+        let problem = "a secret must not stand in this file";
         let file = format!("{name}-file");
         if let Some(key) = self.keys.iter().copied().find(|key| key.name == file) {
             let advice = format!("name a file that holds it: {file} = \"…\"");
-            self.garbled.push(key);
-            return self.complain(at, Some(name), refused, &advice);
+            self.invalid.push(key);
+            return self.complain(at, Some(name), problem, &advice);
         }
         if let Some(advice) = secret::advice(name) {
-            self.garbled.push(&CONNECTION_STRING_FILE);
-            return self.complain(at, Some(name), refused, &advice);
+            self.invalid.push(&CONNECTION_STRING_FILE);
+            return self.complain(at, Some(name), problem, &advice);
         }
-        let likeness = |key: &Setting| strsim::jaro_winkler(key.name, &name.to_lowercase());
-        let nearest = self.keys.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        let advice = match nearest.copied().filter(|key| likeness(key) >= CLOSE) {
+        let similarity = |key: &Setting| strsim::jaro_winkler(key.name, &name.to_lowercase());
+        let nearest = self.keys.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+        let advice = match nearest.copied().filter(|key| similarity(key) >= MIN_SIMILARITY) {
             Some(key) => {
-                self.garbled.push(key);
+                self.invalid.push(key);
                 format!("did you mean {}? {HELP}", key.name)
             }
             None => HELP.to_owned(),
@@ -217,13 +217,13 @@ impl Reader<'_> {
     }
 
     /// The values of a known key; none when they are not of its kind.
-    fn words(&mut self, key: &Setting, value: &Spanned<DeValue<'_>>) -> Option<Vec<Word>> {
+    fn items(&mut self, key: &Setting, value: &Spanned<DeValue<'_>>) -> Option<Vec<ValueItem>> {
         let at = value.span().start;
-        let one = |text: String| Some(vec![self.word(text, at)]);
+        let single = |text: String| Some(vec![self.item(text, at)]);
         match (key.kind, value.get_ref()) {
-            (Kind::Switch, DeValue::Boolean(on)) => one(on.to_string()),
+            (Kind::Switch, DeValue::Boolean(on)) => single(on.to_string()),
             (Kind::Number, DeValue::Integer(number)) if number.radix() == 10 => {
-                one(number.as_str().to_owned())
+                single(number.as_str().to_owned())
             }
             (Kind::File, DeValue::String(path)) => {
                 // An empty one is no folder.
@@ -231,12 +231,12 @@ impl Reader<'_> {
                     true => path.to_string(),
                     false => self.source.folder.join(&**path).to_string_lossy().into_owned(),
                 };
-                one(path)
+                single(path)
             }
             (Kind::OneOf(words), DeValue::String(word))
                 if words.iter().any(|known| **known == **word) =>
             {
-                one(word.to_string())
+                single(word.to_string())
             }
             (
                 Kind::Text(_)
@@ -247,13 +247,13 @@ impl Reader<'_> {
                 | Kind::Size
                 | Kind::Rule(_),
                 DeValue::String(text),
-            ) => one(text.to_string()),
+            ) => single(text.to_string()),
             (Kind::List(_) | Kind::Command, DeValue::Array(list)) => self.list(key, list),
             (Kind::Variables, DeValue::Table(table)) => self.table(key, table),
             (kind, other) => {
-                let problem = format!("{} is expected, not {}", expected(kind), article(other));
+                let problem = format!("{} is expected, not {}", expected(kind), value_description(other));
                 let advice = match (kind, other) {
-                    (Kind::Command, DeValue::String(_)) => LINE.to_owned(),
+                    (Kind::Command, DeValue::String(_)) => COMMAND_ADVICE.to_owned(),
                     _ => example(key),
                 };
                 self.complain(at, Some(key.name), &problem, &advice);
@@ -262,49 +262,49 @@ impl Reader<'_> {
         }
     }
 
-    fn word(&self, text: String, at: usize) -> Word {
-        Word { text: text.into(), place: self.source.place(at) }
+    fn item(&self, text: String, at: usize) -> ValueItem {
+        ValueItem { text: text.into(), place: self.source.place(at) }
     }
 
-    fn list(&mut self, key: &Setting, list: &[Spanned<DeValue<'_>>]) -> Option<Vec<Word>> {
-        let mut words = Vec::new();
+    fn list(&mut self, key: &Setting, list: &[Spanned<DeValue<'_>>]) -> Option<Vec<ValueItem>> {
+        let mut items = Vec::new();
         for value in list {
             let at = value.span().start;
             match value.get_ref() {
-                DeValue::String(text) => words.push(self.word(text.to_string(), at)),
+                DeValue::String(text) => items.push(self.item(text.to_string(), at)),
                 other => {
-                    let problem = format!("a string is expected, not {}", article(other));
+                    let problem = format!("a string is expected, not {}", value_description(other));
                     self.complain(at, Some(key.name), &problem, &example(key));
                 }
             }
         }
-        (words.len() == list.len()).then_some(words)
+        (items.len() == list.len()).then_some(items)
     }
 
-    fn table(&mut self, key: &Setting, table: &DeTable<'_>) -> Option<Vec<Word>> {
-        let mut words = Vec::new();
+    fn table(&mut self, key: &Setting, table: &DeTable<'_>) -> Option<Vec<ValueItem>> {
+        let mut items = Vec::new();
         for (name, value) in table {
             let at = name.span().start;
             let name = name.get_ref().as_ref();
-            let inner = format!("{}.{name}", key.name);
-            let refused = secret::advice(name).filter(|_| name.starts_with("AZURE_"));
+            let key_path = format!("{}.{name}", key.name);
+            let secret_advice = secret::advice(name).filter(|_| name.starts_with("AZURE_"));
             match value.get_ref() {
-                _ if refused.is_some() => {
+                _ if secret_advice.is_some() => {
                     let problem = "a secret must not stand in this file";
-                    self.complain(at, Some(&inner), problem, &refused.unwrap_or_default());
+                    self.complain(at, Some(&key_path), problem, &secret_advice.unwrap_or_default());
                 }
                 _ if name.is_empty() || name.contains(['=', '\0']) => {
                     let problem = "this cannot be the name of a variable";
-                    self.complain(at, Some(&inner), problem, &example(key));
+                    self.complain(at, Some(&key_path), problem, &example(key));
                 }
-                DeValue::String(text) => words.push(self.word(format!("{name}={text}"), at)),
+                DeValue::String(text) => items.push(self.item(format!("{name}={text}"), at)),
                 other => {
-                    let problem = format!("a string is expected, not {}", article(other));
-                    self.complain(at, Some(&inner), &problem, &example(key));
+                    let problem = format!("a string is expected, not {}", value_description(other));
+                    self.complain(at, Some(&key_path), &problem, &example(key));
                 }
             }
         }
-        (words.len() == table.len()).then_some(words)
+        (items.len() == table.len()).then_some(items)
     }
 }
 
@@ -326,7 +326,7 @@ fn expected(kind: Kind) -> String {
 }
 
 /// What a value is, without showing it.
-fn article(value: &DeValue<'_>) -> &'static str {
+fn value_description(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "this string",
         DeValue::Integer(_) => "this integer",

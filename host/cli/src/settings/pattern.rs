@@ -1,29 +1,29 @@
 //! Elections of one kind: the settings of one, with a name in place of `{each}`.
 
-use super::given::{EACH, Given, Value};
-use super::source::{Source, Word};
+use super::given::{PLACEHOLDER, ResolvedSettings, Value};
+use super::source::{SettingsFile, ValueItem};
 use super::table::{ELECTION, FOR_EACH, FOR_EACH_FILE};
-use crate::complaint::{Complaint, is_deceptive, shown};
+use crate::complaint::{Complaint, is_deceptive, redacted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What elections of one kind have in common.
 pub(crate) struct Pattern {
     /// With `{each}` in it.
-    pub given: Given,
+    pub template: ResolvedSettings,
     /// Where the names are read, and how that was said.
     pub file: Option<(PathBuf, String)>,
 }
 
 impl Pattern {
     /// None: it is one election.
-    pub(super) fn of(given: &Given) -> Option<Self> {
-        let file = given.get(&FOR_EACH_FILE).filter(|value| !value.is_blank());
-        let file = file.map(|value| (value.path(), value.told_bare()));
-        if file.is_none() && given.get(&FOR_EACH).is_none() {
+    pub(super) fn from_settings(resolved: &ResolvedSettings) -> Option<Self> {
+        let file = resolved.get(&FOR_EACH_FILE).filter(|value| !value.is_blank());
+        let file = file.map(|value| (value.path(), value.describe_without_value()));
+        if file.is_none() && resolved.get(&FOR_EACH).is_none() {
             return None;
         }
-        Some(Self { given: given.clone(), file })
+        Some(Self { template: resolved.clone(), file })
     }
 
     /// Its elections, by the names as they are at this moment.
@@ -31,44 +31,44 @@ impl Pattern {
     /// # Errors
     ///
     /// All that is wrong with the names.
-    pub(crate) fn read(&self) -> Result<Vec<Given>, Vec<Complaint>> {
+    pub(crate) fn read(&self) -> Result<Vec<ResolvedSettings>, Vec<Complaint>> {
         let mut complaints = Vec::new();
         // A variable is the same for all elections: nothing in it is replaced.
-        let election = self.given.get(&ELECTION);
-        let election = election.filter(|v| v.is_by_variable() || !v.text().contains(EACH));
-        if let Some(told) = election.map(Value::told) {
+        let election = self.template.get(&ELECTION);
+        let election = election.filter(|v| v.is_from_variable() || !v.text().contains(PLACEHOLDER));
+        if let Some(source_text) = election.map(Value::describe) {
             complaints.push(Complaint::new(
-                told,
+                source_text,
                 "all of them would be one election",
-                format!("write {EACH} where the name belongs, as in tenants/{EACH}"),
+                format!("write {PLACEHOLDER} where the name belongs, as in tenants/{PLACEHOLDER}"),
             ));
         }
         let names = self.names(&mut complaints);
-        let given = names.iter().map(|name| self.given.for_name(name)).collect();
-        if complaints.is_empty() { Ok(given) } else { Err(complaints) }
+        let elections = names.iter().map(|name| self.template.for_name(name)).collect();
+        if complaints.is_empty() { Ok(elections) } else { Err(complaints) }
     }
 
     /// The name by which it has this election, whether or not it is on the list.
     fn name_of<'e>(&self, election: &'e str) -> Option<&'e str> {
-        let text = self.given.get(&ELECTION)?.text();
-        let (before, after) = text.split_once(EACH)?;
+        let text = self.template.get(&ELECTION)?.text();
+        let (before, after) = text.split_once(PLACEHOLDER)?;
         election.strip_prefix(before)?.strip_suffix(after)
     }
 
-    fn names(&self, complaints: &mut Vec<Complaint>) -> Vec<Word> {
-        let mut names: Vec<_> = self.given.words(&FOR_EACH).map(|(_, word)| word.clone()).collect();
-        if let Some((path, told)) = &self.file {
-            match Source::read(path, told) {
-                Ok(source) => names.extend(listed(&source, complaints)),
+    fn names(&self, complaints: &mut Vec<Complaint>) -> Vec<ValueItem> {
+        let mut names: Vec<_> = self.template.items(&FOR_EACH).map(|(_, item)| item.clone()).collect();
+        if let Some((path, source_text)) = &self.file {
+            match SettingsFile::read(path, source_text) {
+                Ok(source) => names.extend(read_names(&source, complaints)),
                 Err(complaint) => complaints.push(complaint),
             }
         }
         let mut known = BTreeMap::new();
-        for Word { text, place } in &names {
+        for ValueItem { text, place } in &names {
             let text = text.to_string_lossy();
-            let told = match place.as_str() {
-                "" => format!("{} {}", FOR_EACH.option(), shown(&text)),
-                place => format!("{place}: {}", shown(&text)),
+            let source_text = match place.as_str() {
+                "" => format!("{} {}", FOR_EACH.option(), redacted(&text)),
+                place => format!("{place}: {}", redacted(&text)),
             };
             let (problem, advice) = match known.insert(text.clone(), place) {
                 _ if text.is_empty() || text.contains(is_deceptive) => {
@@ -77,17 +77,17 @@ impl Pattern {
                 Some(_) => ("this name is a duplicate", "leave it out"),
                 None => continue,
             };
-            complaints.push(Complaint::new(told, problem, advice));
+            complaints.push(Complaint::new(source_text, problem, advice));
         }
         names
     }
 }
 
 /// The names of a file: one on each line, with a comment behind a `#` that begins a word.
-fn listed(source: &Source, complaints: &mut Vec<Complaint>) -> Vec<Word> {
+fn read_names(source: &SettingsFile, complaints: &mut Vec<Complaint>) -> Vec<ValueItem> {
     if source.text.trim().is_empty() {
         complaints.push(Complaint::new(
-            source.at(1, 1),
+            source.format_location(1, 1),
             "the file is empty, perhaps because it is being written",
             "for a list without a name write a comment, like # nobody",
         ));
@@ -101,23 +101,23 @@ fn listed(source: &Source, complaints: &mut Vec<Complaint>) -> Vec<Word> {
         let name = text.trim();
         if !name.is_empty() {
             let column = text.chars().take_while(|c| c.is_whitespace()).count() + 1;
-            names.push(Word { text: name.into(), place: source.at(number + 1, column) });
+            names.push(ValueItem { text: name.into(), place: source.format_location(number + 1, column) });
         }
     }
     names
 }
 
 /// The election of that name, of the patterns that have it on their lists.
-pub(super) fn find(
+pub(super) fn find_election(
     patterns: &[Pattern],
     election: &str,
     complaints: &mut Vec<Complaint>,
-) -> Option<Given> {
+) -> Option<ResolvedSettings> {
     patterns.iter().find_map(|pattern| {
         let name = pattern.name_of(election)?;
         let names = pattern.names(complaints);
         let name = names.iter().find(|listed| listed.text == name)?;
-        Some(pattern.given.for_name(name))
+        Some(pattern.template.for_name(name))
     })
 }
 

@@ -12,7 +12,7 @@ const MARKS: [(&str, &str); 7] = [
 ];
 
 /// The same for what is none of the account's.
-const OTHERS: [&str; 3] = ["secret", "password", "credential"];
+const GENERIC_MARKS: [&str; 3] = ["secret", "password", "credential"];
 
 /// What to do with the secret that a key of this name would hold; none when it would hold none.
 pub(super) fn advice(key: &str) -> Option<String> {
@@ -26,7 +26,7 @@ pub(super) fn advice(key: &str) -> Option<String> {
         Some((_, variable)) => Some(format!(
             "set the variable {variable}, or {variable}_FILE to the name of a file that holds it"
         )),
-        None if OTHERS.iter().any(|word| letters.contains(word)) => {
+        None if GENERIC_MARKS.iter().any(|word| letters.contains(word)) => {
             Some("set the variable that it belongs to, or NAME_FILE to a file that holds it".into())
         }
         None => None,

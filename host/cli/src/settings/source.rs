@@ -1,6 +1,6 @@
 //! The text of the file, and the places in it.
 
-use crate::complaint::{Complaint, shown};
+use crate::complaint::{Complaint, redacted};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// One text of a value. A list has several.
 #[derive(Clone)]
-pub(crate) struct Word {
+pub(crate) struct ValueItem {
     pub text: OsString,
     /// Where it stands in the file; empty elsewhere.
     pub place: String,
 }
 
 /// The file as it was read.
-pub(super) struct Source {
+pub(super) struct SettingsFile {
     /// As it was named.
     name: String,
     pub text: String,
@@ -26,15 +26,15 @@ pub(super) struct Source {
 }
 
 /// Bytes of the largest file, so that one without an end does no harm.
-const LARGEST: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-impl Source {
+impl SettingsFile {
     fn new(name: String, text: String, folder: PathBuf) -> Self {
         let later = text.match_indices('\n').map(|(end, _)| end + 1);
         let lines = std::iter::once(0).chain(later).collect();
@@ -43,16 +43,16 @@ impl Source {
 
     /// Reads the file that `named_by` names.
     pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Complaint> {
-        let name = shown(&path.to_string_lossy());
-        let told = |problem: String, advice: &str| {
+        let name = redacted(&path.to_string_lossy());
+        let complaint = |problem: String, advice: &str| {
             Complaint::new(format!("{named_by} {name}"), problem, advice)
         };
         let bytes = read(path).map_err(|error| {
-            told(format!("the file cannot be read: {error}"), "name a file that this user may read")
+            complaint(format!("the file cannot be read: {error}"), "name a file that this user may read")
         })?;
-        if bytes.len() > LARGEST {
+        if bytes.len() > MAX_BYTES {
             let advice = "spread the elections over several processes: they are too many for one";
-            return Err(told("the file is larger than 1 MiB".to_owned(), advice));
+            return Err(complaint("the file is larger than 1 MiB".to_owned(), advice));
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         match String::from_utf8(bytes) {
@@ -62,9 +62,9 @@ impl Source {
                 Ok(Self::new(name, text, folder))
             }
             Err(error) => {
-                let good = error.utf8_error().valid_up_to();
-                let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
-                let place = Self::new(name, text, folder).place(good);
+                let valid_bytes = error.utf8_error().valid_up_to();
+                let text = String::from_utf8_lossy(&error.as_bytes()[..valid_bytes]).into_owned();
+                let place = Self::new(name, text, folder).place(valid_bytes);
                 Err(Complaint::new(place, "this is not UTF-8", "save the file as UTF-8"))
             }
         }
@@ -75,16 +75,16 @@ impl Source {
         // The first line begins at 0.
         let line = self.lines.partition_point(|start| *start <= byte);
         let before = self.text.get(self.lines[line - 1]..byte).unwrap_or_default();
-        self.at(line, before.chars().count() + 1)
+        self.format_location(line, before.chars().count() + 1)
     }
 
     /// The same of a line and a column.
-    pub(super) fn at(&self, line: usize, column: usize) -> String {
+    pub(super) fn format_location(&self, line: usize, column: usize) -> String {
         format!("{}:{line}:{column}", self.name)
     }
 
     /// A file that is not read from a disk, for tests and fuzzing.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         Self::new("t.toml".into(), text.to_owned(), "/etc".into())
     }
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_as_people_count_them() {
-        let source = Source::of("a\nüü = 1\n");
+        let source = SettingsFile::from_text("a\nüü = 1\n");
         for (byte, place) in
             [(0, "1:1"), (1, "1:2"), (2, "2:1"), (6, "2:3"), (11, "3:1"), (99, "3:1")]
         {
@@ -104,19 +104,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_text_is_told_with_the_place() {
+    fn invalid_utf8_is_reported_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.toml");
         std::fs::write(&file, b"a = 1\nb = \"\xff\"\n").unwrap();
-        let complaint = Source::read(&file, "--config").err().unwrap();
+        let complaint = SettingsFile::read(&file, "--config").err().unwrap();
         assert_eq!(complaint.source, format!("{}:2:6", file.display()));
-        let complaint = Source::read(folder.path(), "TENURE_CONFIG").err().unwrap();
+        let complaint = SettingsFile::read(folder.path(), "TENURE_CONFIG").err().unwrap();
         assert_eq!(complaint.source, format!("TENURE_CONFIG {}", folder.path().display()));
         assert!(complaint.problem.starts_with("the file cannot be read: "), "{complaint:?}");
-        std::fs::write(&file, vec![b'#'; LARGEST]).unwrap();
-        assert!(Source::read(&file, "--config").is_ok());
-        std::fs::write(&file, vec![b'#'; LARGEST + 1]).unwrap();
-        let complaint = Source::read(&file, "--config").err().unwrap();
+        std::fs::write(&file, vec![b'#'; MAX_BYTES]).unwrap();
+        assert!(SettingsFile::read(&file, "--config").is_ok());
+        std::fs::write(&file, vec![b'#'; MAX_BYTES + 1]).unwrap();
+        let complaint = SettingsFile::read(&file, "--config").err().unwrap();
         assert_eq!(complaint.problem, "the file is larger than 1 MiB");
     }
 }

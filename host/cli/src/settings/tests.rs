@@ -3,7 +3,7 @@
 mod page;
 
 use super::setting::{Kind, Range, Setting};
-use super::source::Source;
+use super::source::SettingsFile;
 use super::table::{MEMORY_LIMIT, TABLE};
 use super::*;
 use crate::args::program;
@@ -40,46 +40,46 @@ fn table() -> Vec<&'static Setting> {
 fn line(command: &str, arguments: &[&str]) -> CommandLine {
     let all = ["tenure", command].into_iter().chain(arguments.iter().copied());
     let matches = program(&table()).try_get_matches_from(all).unwrap();
-    CommandLine::of(&table(), command, matches.subcommand().unwrap().1)
+    CommandLine::from_matches(&table(), command, matches.subcommand().unwrap().1)
 }
 
 /// What it is, and what is told of it.
-fn judged(
+fn resolve_value(
     arguments: &[&str],
     variable: Option<&str>,
     file: &str,
 ) -> (Option<Duration>, Vec<String>) {
     let set = |name: &str| variable.filter(|_| name == MADE_UP.variable).map(OsString::from);
-    let elections = Elections::of_file(&Source::of(file), &line("run", arguments), &set);
+    let elections = Elections::from_file(&SettingsFile::from_text(file), &line("run", arguments), &set);
     assert_eq!(elections.complaints, []);
-    let given = elections.given.into_iter().next().unwrap();
-    let mut configuration = Configuration::of_run(given);
+    let resolved = elections.resolved.into_iter().next().unwrap();
+    let mut configuration = Configuration::for_run(resolved);
     configuration.complaints.clear();
     let value = configuration.duration(&MADE_UP);
-    let told = configuration.complaints.into_iter();
-    (value, told.map(|c| format!("{}: {}; {}", c.source, c.problem, c.advice)).collect())
+    let complaints = configuration.complaints.into_iter();
+    (value, complaints.map(|c| format!("{}: {}; {}", c.source, c.problem, c.advice)).collect())
 }
 
 #[test]
-fn it_is_an_option_with_its_help() {
-    for (command, there) in [("run", true), ("observe", true), ("status", false)] {
+fn made_up_setting_is_an_option_with_help() {
+    for (command, is_present) in [("run", true), ("observe", true), ("status", false)] {
         let mut program = program(&table());
         let help = program.find_subcommand_mut(command).unwrap().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        let told = "--sharpness <DURATION> How sharp it is; 1s to 10s; default: 2s [env: TENURE_SHARPNESS]";
-        assert_eq!(help.contains(told), there, "{command}: {help}");
+        let expected = "--sharpness <DURATION> How sharp it is; 1s to 10s; default: 2s [env: TENURE_SHARPNESS]";
+        assert_eq!(help.contains(expected), is_present, "{command}: {help}");
     }
-    assert_eq!(Given::of(&line("observe", &["--sharpness", "3s"])).text(&MADE_UP).unwrap(), "3s");
+    assert_eq!(ResolvedSettings::from_command_line(&line("observe", &["--sharpness", "3s"])).text(&MADE_UP).unwrap(), "3s");
 }
 
 #[test]
-fn it_is_a_key_and_a_variable_and_judged_wherever_it_is_said() {
+fn made_up_setting_is_a_key_and_a_variable() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     let file = "name = \"a\"\nsharpness = \"4s\"\n";
-    assert_eq!(judged(&[], None, "name = \"a\"").0, None);
-    assert_eq!(judged(&[], None, file).0, seconds(4));
-    assert_eq!(judged(&[], Some("5s"), file).0, seconds(5));
-    assert_eq!(judged(&["--sharpness", "6s"], Some("5s"), file).0, seconds(6));
+    assert_eq!(resolve_value(&[], None, "name = \"a\"").0, None);
+    assert_eq!(resolve_value(&[], None, file).0, seconds(4));
+    assert_eq!(resolve_value(&[], Some("5s"), file).0, seconds(5));
+    assert_eq!(resolve_value(&["--sharpness", "6s"], Some("5s"), file).0, seconds(6));
 
     let wrong = "\"11s\" is not between 1s and 10s; choose how sharp it should be";
     for (arguments, variable, file, source) in [
@@ -87,27 +87,27 @@ fn it_is_a_key_and_a_variable_and_judged_wherever_it_is_said() {
         (&[], Some("11s"), file, "TENURE_SHARPNESS"),
         (&[], None, "sharpness = \"11s\"", "t.toml:1:13: sharpness = \"11s\""),
     ] {
-        assert_eq!(judged(arguments, variable, file).1, [format!("{source}: {wrong}")]);
+        assert_eq!(resolve_value(arguments, variable, file).1, [format!("{source}: {wrong}")]);
     }
-    let (_, told) = judged(&["--sharpness", "very"], None, file);
-    assert!(told[0].contains("\"very\" is not a duration"), "{told:?}");
+    let (_, complaints) = resolve_value(&["--sharpness", "very"], None, file);
+    assert!(complaints[0].contains("\"very\" is not a duration"), "{complaints:?}");
 }
 
 #[test]
-fn mistakes_are_told_what_is_meant() {
+fn misspellings_get_a_suggestion() {
     let complaint = variables::complaint("TENURE_SHARPNES", &variables::known(&table()), &table());
     assert_eq!(complaint.unwrap().advice, "did you mean TENURE_SHARPNESS?");
     for (file, words) in [
         ("sharpnes = \"1s\"", "did you mean sharpness?"),
         ("sharpness = 1", "as in sharpness = \"15s\""),
     ] {
-        let complaints = parse::parse(&Source::of(file), &table()).complaints;
+        let complaints = parse::parse(&SettingsFile::from_text(file), &table()).complaints;
         assert!(complaints[0].advice.contains(words), "{complaints:?}");
     }
 }
 
 #[test]
-fn it_is_in_the_pages_and_completed() {
+fn made_up_setting_is_in_pages_and_completions() {
     let program = program(&table());
     let man = manual::page(program.find_subcommand("run").unwrap());
     assert!(man.contains("sharpness") && man.contains("How sharp it is; 1s to 10s"), "{man}");

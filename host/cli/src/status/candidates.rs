@@ -1,7 +1,7 @@
 //! The list of candidates beside an election's blob.
 
 use crate::complaint::printable;
-use crate::terminal::aligned;
+use crate::terminal::align_columns;
 use crate::times::ago;
 use tenure_base::duration::format_duration;
 use tenure_core::{Listed, Timestamp};
@@ -20,7 +20,7 @@ pub(super) fn table(listed: &[Listed], now: Timestamp) -> String {
             address.as_deref().map_or_else(none, printable),
         ]
     });
-    aligned([title].into_iter().chain(rows))
+    align_columns([title].into_iter().chain(rows))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What changed between two looks at an election.
 
-use crate::text::{Layout, arranged};
-use crate::times::{again, in_zone, last_success, time_of_day, took, whole, zone_of};
+use crate::text::{Layout, format_line};
+use crate::times::{attempt_clause, in_zone, last_success_clause, time_of_day, turn_duration, whole_seconds, described_zone};
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use tenure::status::Outlook;
+use tenure::status::TurnSummary;
 use tenure_core::{Outcome, Problem, Snapshot, Timestamp, Turns, Zone};
 
 /// The columns of a change's name.
@@ -34,12 +34,12 @@ pub(super) enum Change {
         slot: String,
         outcome: &'static str,
         #[serde(flatten)]
-        outlook: Outlook,
+        outlook: TurnSummary,
     },
     /// When the next turn comes, where none is over yet.
     NextTurn {
         #[serde(flatten)]
-        outlook: Outlook,
+        outlook: TurnSummary,
     },
     /// A turn for a trigger was claimed, or its end is on record.
     Triggered {
@@ -47,7 +47,7 @@ pub(super) enum Change {
         attempt: u32,
         outcome: Option<&'static str>,
         #[serde(flatten)]
-        outlook: Option<Outlook>,
+        outlook: Option<TurnSummary>,
     },
     /// The election cannot be read, or no candidate can lead.
     Problem { class: &'static str, detail: String },
@@ -57,21 +57,21 @@ pub(super) enum Change {
 
 /// Remembers what was seen last.
 #[derive(Default)]
-pub(super) struct Watcher {
+pub(super) struct ChangeDetector {
     last: Option<Snapshot>,
     problem: Option<Problem>,
 }
 
-impl Watcher {
+impl ChangeDetector {
     /// The time zone of the schedule on record; UTC where there is none.
     pub(super) fn zone(&self) -> Zone {
-        zone_of(self.last.as_ref().and_then(|last| last.turns.schedule.as_deref()))
+        described_zone(self.last.as_ref().and_then(|last| last.turns.schedule.as_deref()))
     }
 
     /// What is new in a look; of the first one everything is.
-    pub(super) fn see(&mut self, seen: Result<Snapshot, Problem>) -> Vec<Change> {
+    pub(super) fn update(&mut self, result: Result<Snapshot, Problem>) -> Vec<Change> {
         let mut changes = Vec::new();
-        let (snapshot, problem) = match seen {
+        let (snapshot, problem) = match result {
             Ok(snapshot) => {
                 let problem = snapshot.problem.clone();
                 (Some(snapshot), problem)
@@ -93,17 +93,17 @@ impl Watcher {
         if last.map(|last| last.lease) != Some(snapshot.lease) {
             changes.push(Change::Lease { state: snapshot.lease.name() });
         }
-        let (before, now) = (last.and_then(Snapshot::leader), snapshot.leader());
-        match now {
-            Some(now) if before.map(|before| before.term) != Some(now.term) => {
+        let (previous, current) = (last.and_then(Snapshot::leader), snapshot.leader());
+        match current {
+            Some(leader) if previous.map(|former| former.term) != Some(leader.term) => {
                 changes.push(Change::Leader {
-                    name: now.name.clone(),
-                    term: now.term,
-                    since: now.since.to_rfc3339(),
-                    address: now.address.clone(),
+                    name: leader.name.clone(),
+                    term: leader.term,
+                    since: leader.since.to_rfc3339(),
+                    address: leader.address.clone(),
                 });
             }
-            None if first || before.is_some() => {
+            None if first || previous.is_some() => {
                 let last = snapshot.incumbent.as_ref().map(|last| last.name.clone());
                 changes.push(Change::Nobody { last });
             }
@@ -115,20 +115,20 @@ impl Watcher {
     }
 }
 
-fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
+fn turns(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
-    let outlook = Outlook::at(now.asked_at, &now.turns);
-    let (last, now) = (last.map(|last| &last.turns), &now.turns);
+    let outlook = TurnSummary::new(current.answered_at, &current.turns);
+    let (last, now) = (previous.map(|last| &last.turns), &current.turns);
     // Two attempts at a slot may end alike, and are told apart by when they did; so do turns for a trigger.
-    let ends = |turns: &Turns| (turns.last_success, turns.last_failure);
+    let end_times = |turns: &Turns| (turns.last_success, turns.last_failure);
     let another_end = last.is_none_or(|last| {
         last.finished != now.finished
-            || (last.triggered == now.triggered && ends(last) != ends(now))
+            || (last.triggered == now.triggered && end_times(last) != end_times(now))
     });
     // Of an attempt that failed, only the failure is left once the next one is claimed.
     let failed = now.last_failure.filter(|failure| {
-        let again = now.last_slot.as_ref().is_some_and(|claimed| claimed.slot == failure.slot);
-        again && last.is_some_and(|last| last.last_failure != now.last_failure)
+        let is_retried = now.last_slot.as_ref().is_some_and(|claimed| claimed.slot == failure.slot);
+        is_retried && last.is_some_and(|last| last.last_failure != now.last_failure)
     });
     let finished = now.finished.as_ref().map(|finished| (finished.slot, finished.outcome));
     // What ended first was claimed before.
@@ -167,36 +167,36 @@ fn turns(last: Option<&Snapshot>, now: &Snapshot) -> Vec<Change> {
 }
 
 /// What is told beside the end of the turn of this slot, where no other one ended after it.
-fn newest(outlook: &Outlook, slot: Timestamp) -> Option<Outlook> {
+fn newest(outlook: &TurnSummary, slot: Timestamp) -> Option<TurnSummary> {
     let slot = slot.to_rfc3339();
     outlook.last_turn.as_ref().is_some_and(|last| last.slot == slot).then(|| outlook.clone())
 }
 
 /// How a turn ended, how long it took, and what comes next.
-fn ended(outcome: &str, slot: Option<&str>, outlook: &Outlook, zone: Zone) -> String {
+fn describe_end(outcome: &str, slot: Option<&str>, outlook: &TurnSummary, zone: Zone) -> String {
     let last = outlook.last_turn.as_ref();
-    let ran = last.filter(|last| slot.is_none_or(|slot| last.slot == slot));
-    let ran = ran.and_then(|last| last.took_ms);
-    let ran = ran.map(|ms| format!(" after {}", took(ms))).unwrap_or_default();
+    let last_turn = last.filter(|last| slot.is_none_or(|slot| last.slot == slot));
+    let took_ms = last_turn.and_then(|last| last.took_ms);
+    let duration = took_ms.map(|ms| format!(" after {}", turn_duration(ms))).unwrap_or_default();
     let success = match outcome {
         "succeeded" => String::new(),
-        _ => last_success(outlook, zone),
+        _ => last_success_clause(outlook, zone),
     };
     let next = next_turn(outlook).map(|next| format!("; {next}")).unwrap_or_default();
-    format!("{outcome}{ran}{success}{next}")
+    format!("{outcome}{duration}{success}{next}")
 }
 
 impl Change {
     /// For people.
     pub(super) fn line(&self, now: DateTime<Utc>, layout: Layout<'_>) -> String {
-        let (style, name, text) = self.words(layout.zone);
-        arranged(&time_of_day(now, layout.zone), (style, name, NAME), &text, layout)
+        let (style, name, text) = self.describe(layout.zone);
+        format_line(&time_of_day(now, layout.zone), (style, name, NAME), &text, layout)
     }
 
-    fn words(&self, zone: Zone) -> (Style, &'static str, String) {
+    fn describe(&self, zone: Zone) -> (Style, &'static str, String) {
         let (plain, green) = (Style::new(), AnsiColor::Green.on_default().bold());
         let (yellow, red) = (AnsiColor::Yellow.on_default(), AnsiColor::Red.on_default());
-        let as_it_went = |outcome: &str| if outcome == "succeeded" { plain } else { yellow };
+        let outcome_style = |outcome: &str| if outcome == "succeeded" { plain } else { yellow };
         match self {
             Self::Leader { name, term, since, address } => {
                 let address = address.as_ref().map(|at| format!(", at {at}")).unwrap_or_default();
@@ -209,22 +209,22 @@ impl Change {
             }
             Self::Lease { state } => (plain, "lease", (*state).to_owned()),
             Self::SlotClaimed { slot, attempt } => {
-                (plain, "slot", format!("{} claimed{}", in_zone(slot, zone), again(*attempt)))
+                (plain, "slot", format!("{} claimed{}", in_zone(slot, zone), attempt_clause(*attempt)))
             }
             Self::SlotFinished { slot, outcome, outlook } => {
-                let how = ended(outcome, Some(slot), outlook, zone);
-                (as_it_went(outcome), "slot", format!("{} {how}", in_zone(slot, zone)))
+                let ending = describe_end(outcome, Some(slot), outlook, zone);
+                (outcome_style(outcome), "slot", format!("{} {ending}", in_zone(slot, zone)))
             }
             Self::NextTurn { outlook } => (plain, "slot", next_turn(outlook).unwrap_or_default()),
             Self::Triggered { id, attempt, outcome, outlook } => {
-                let (style, how) = match outcome {
+                let (style, ending) = match outcome {
                     None => (plain, "claimed".to_owned()),
                     Some(outcome) => {
                         let outlook = outlook.clone().unwrap_or_default();
-                        (as_it_went(outcome), ended(outcome, None, &outlook, zone))
+                        (outcome_style(outcome), describe_end(outcome, None, &outlook, zone))
                     }
                 };
-                (style, "trigger", format!("{id}{}: {how}", again(*attempt)))
+                (style, "trigger", format!("{id}{}: {ending}", attempt_clause(*attempt)))
             }
             Self::Problem { class, detail } => (red, "problem", format!("{class}: {detail}")),
             Self::ProblemOver => (green, "problem", "resolved".to_owned()),
@@ -233,11 +233,11 @@ impl Change {
 }
 
 /// When the next turn comes, in the time zone of its schedule.
-fn next_turn(outlook: &Outlook) -> Option<String> {
+fn next_turn(outlook: &TurnSummary) -> Option<String> {
     let next = outlook.next_turn.as_ref()?;
     let wait = match next.in_ms {
         0 => "now".to_owned(),
-        ms => format!("in {}", whole(ms.next_multiple_of(1_000))),
+        ms => format!("in {}", whole_seconds(ms.next_multiple_of(1_000))),
     };
     Some(format!("next turn {} ({wait})", next.local))
 }
@@ -253,7 +253,7 @@ mod tests {
     const LAYOUT: Layout<'_> =
         Layout { election: None, zone: Zone::UTC, colour: false, width: None };
 
-    fn look(lease: LeaseState, leader: Option<(&str, u64)>) -> Snapshot {
+    fn snapshot(lease: LeaseState, leader: Option<(&str, u64)>) -> Snapshot {
         idle(lease, leader.map(|(name, term)| incumbent(name, term, 5)))
     }
 
@@ -268,46 +268,46 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_tells_all_and_the_same_again_nothing() {
-        let mut watcher = Watcher::default();
-        let held = look(LeaseState::Leased, Some(("ada", 7)));
-        let first = lines(&watcher.see(Ok(held.clone())));
+    fn first_read_reports_all_and_no_change_reports_nothing() {
+        let mut watcher = ChangeDetector::default();
+        let leased = snapshot(LeaseState::Leased, Some(("ada", 7)));
+        let first = lines(&watcher.update(Ok(leased.clone())));
         assert_eq!(
             first,
             ["lease     leased", "leader    ada, term 7, since 1970-01-01T00:00:05Z"]
         );
-        let mut later = Snapshot { asked_at: at(70), ..held };
+        let mut later = Snapshot { answered_at: at(70), ..leased };
         later.turns.next = Some(NextTurn { slot: at(1), at: at(1) });
-        assert_eq!(watcher.see(Ok(later)), []);
-        let mut watcher = Watcher::default();
-        let nothing = lines(&watcher.see(Ok(look(LeaseState::Absent, None))));
+        assert_eq!(watcher.update(Ok(later)), []);
+        let mut watcher = ChangeDetector::default();
+        let nothing = lines(&watcher.update(Ok(snapshot(LeaseState::Absent, None))));
         assert_eq!(nothing, ["lease     absent", "leader    nobody"]);
     }
 
     #[test]
-    fn who_leads_is_told_when_it_is_another() {
-        let mut watcher = Watcher::default();
-        watcher.see(Ok(look(LeaseState::Leased, Some(("ada", 7)))));
-        let expired = lines(&watcher.see(Ok(look(LeaseState::Expired, Some(("ada", 7))))));
+    fn leader_change_is_reported() {
+        let mut watcher = ChangeDetector::default();
+        watcher.update(Ok(snapshot(LeaseState::Leased, Some(("ada", 7)))));
+        let expired = lines(&watcher.update(Ok(snapshot(LeaseState::Expired, Some(("ada", 7))))));
         assert_eq!(expired, ["lease     expired", "leader    nobody; the last one was ada"]);
-        let ben = watcher.see(Ok(look(LeaseState::Leased, Some(("ben", 9)))));
+        let ben = watcher.update(Ok(snapshot(LeaseState::Leased, Some(("ben", 9)))));
         assert!(matches!(&ben[..], [Change::Lease { .. }, Change::Leader { term: 9, .. }]));
         // The same name, another incarnation.
-        let again = watcher.see(Ok(look(LeaseState::Leased, Some(("ben", 10)))));
+        let again = watcher.update(Ok(snapshot(LeaseState::Leased, Some(("ben", 10)))));
         assert!(matches!(&again[..], [Change::Leader { term: 10, .. }]), "{again:?}");
     }
 
     #[test]
-    fn turns_are_told_in_the_order_in_which_they_went() {
-        let mut watcher = Watcher::default();
-        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
-        watcher.see(Ok(now.clone()));
+    fn turns_are_reported_in_order() {
+        let mut watcher = ChangeDetector::default();
+        let mut now = snapshot(LeaseState::Leased, Some(("ada", 7)));
+        watcher.update(Ok(now.clone()));
         now.turns.last_slot = Some(LastSlot { slot: at(60), attempt: 1 });
-        let claimed = lines(&watcher.see(Ok(now.clone())));
+        let claimed = lines(&watcher.update(Ok(now.clone())));
         assert_eq!(claimed, ["slot      1970-01-01T00:01:00Z claimed"]);
         now.turns.finished = Some(Finished { slot: at(60), outcome: Outcome::Failed });
         now.turns.last_slot = Some(LastSlot { slot: at(65), attempt: 2 });
-        let next = lines(&watcher.see(Ok(now.clone())));
+        let next = lines(&watcher.update(Ok(now.clone())));
         assert_eq!(
             next,
             [
@@ -319,7 +319,7 @@ mod tests {
         now.turns.last_slot = Some(LastSlot { slot: at(70), attempt: 1 });
         now.turns.triggered =
             Some(Triggered { id: "v1".to_owned(), slot: at(70), attempt: 1, outcome: None });
-        let both = lines(&watcher.see(Ok(now)));
+        let both = lines(&watcher.update(Ok(now)));
         assert_eq!(
             both,
             [
@@ -331,75 +331,75 @@ mod tests {
     }
 
     #[test]
-    fn the_attempt_that_failed_is_told_before_the_next_one() {
-        let mut watcher = Watcher::default();
-        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
+    fn failed_attempt_is_reported_before_the_next() {
+        let mut watcher = ChangeDetector::default();
+        let mut now = snapshot(LeaseState::Leased, Some(("ada", 7)));
         let slot = at(60);
         now.turns.last_slot = Some(LastSlot { slot, attempt: 1 });
-        watcher.see(Ok(now.clone()));
+        watcher.update(Ok(now.clone()));
         let end = end(Outcome::Failed, 61, None);
         now.turns.last_failure = Some(Ended { slot, triggered: false, end });
         now.turns.last_slot = Some(LastSlot { slot, attempt: 2 });
-        let both = lines(&watcher.see(Ok(now.clone())));
+        let both = lines(&watcher.update(Ok(now.clone())));
         assert!(both[0].starts_with("slot      1970-01-01T00:01:00Z failed"), "{both:?}");
         assert_eq!(both[1..], ["slot      1970-01-01T00:01:00Z claimed, attempt 2"]);
-        assert!(watcher.see(Ok(now)).is_empty());
+        assert!(watcher.update(Ok(now)).is_empty());
     }
 
     #[test]
-    fn an_end_is_told_with_how_long_it_took_and_what_comes_next() {
-        let mut watcher = Watcher::default();
-        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
+    fn turn_end_is_reported_with_duration_and_next_turn() {
+        let mut watcher = ChangeDetector::default();
+        let mut now = snapshot(LeaseState::Leased, Some(("ada", 7)));
         now.turns.next = Some(NextTurn { slot: at(120), at: at(120) });
-        let first = lines(&watcher.see(Ok(now.clone())));
+        let first = lines(&watcher.update(Ok(now.clone())));
         assert_eq!(first[2], "slot      next turn 1970-01-01T00:02:00Z (in 55s)");
-        let ended = |slot: u64, outcome, took: u64| {
+        let ended_turn = |slot: u64, outcome, took: u64| {
             let end = end(outcome, slot + took, Some(took * 1_000));
             Ended { slot: at(slot), triggered: false, end }
         };
-        now.turns.last_success = Some(ended(30, Outcome::Succeeded, 1));
+        now.turns.last_success = Some(ended_turn(30, Outcome::Succeeded, 1));
         now.turns.last_slot = Some(LastSlot { slot: at(60), attempt: 1 });
         now.turns.finished = Some(Finished { slot: at(60), outcome: Outcome::Failed });
-        now.turns.last_failure = Some(ended(60, Outcome::Failed, 2));
+        now.turns.last_failure = Some(ended_turn(60, Outcome::Failed, 2));
         let failed = "slot      1970-01-01T00:01:00Z failed after 2.0 s; last success \
                       1970-01-01T00:00:31Z; next turn 1970-01-01T00:02:00Z (in 55s)";
-        assert_eq!(lines(&watcher.see(Ok(now.clone())))[1], failed);
-        now.turns.last_failure = Some(ended(60, Outcome::Failed, 3));
-        assert_eq!(watcher.see(Ok(now)).len(), 1, "another attempt that failed is news");
+        assert_eq!(lines(&watcher.update(Ok(now.clone())))[1], failed);
+        now.turns.last_failure = Some(ended_turn(60, Outcome::Failed, 3));
+        assert_eq!(watcher.update(Ok(now)).len(), 1, "another attempt that failed is news");
     }
 
     #[test]
-    fn a_turn_outside_the_schedule_is_told_as_fully_as_a_slot() {
-        let mut watcher = Watcher::default();
-        let mut now = look(LeaseState::Leased, Some(("ada", 7)));
+    fn triggered_turn_is_reported_like_a_slot() {
+        let mut watcher = ChangeDetector::default();
+        let mut now = snapshot(LeaseState::Leased, Some(("ada", 7)));
         now.turns.next = Some(NextTurn { slot: at(120), at: at(120) });
-        watcher.see(Ok(now.clone()));
-        let asked = |outcome, attempt| {
+        watcher.update(Ok(now.clone()));
+        let triggered = |outcome, attempt| {
             Some(Triggered { id: "rerun".to_owned(), slot: at(60), attempt, outcome })
         };
-        now.turns.triggered = asked(None, 1);
-        assert_eq!(lines(&watcher.see(Ok(now.clone()))), ["trigger   rerun: claimed"]);
-        now.turns.triggered = asked(Some(Outcome::Failed), 2);
+        now.turns.triggered = triggered(None, 1);
+        assert_eq!(lines(&watcher.update(Ok(now.clone()))), ["trigger   rerun: claimed"]);
+        now.turns.triggered = triggered(Some(Outcome::Failed), 2);
         now.turns.last_failure = Some(Ended {
             slot: at(60),
             triggered: true,
             end: end(Outcome::Failed, 62, Some(2_000)),
         });
         let failed = "trigger   rerun, attempt 2: failed after 2.0 s; next turn 1970-01-01T00:02:00Z (in 55s)";
-        let told = watcher.see(Ok(now.clone()));
-        assert_eq!(lines(&told), [failed]);
-        let json = serde_json::to_value(&told[0]).unwrap();
+        let changes = watcher.update(Ok(now.clone()));
+        assert_eq!(lines(&changes), [failed]);
+        let json = serde_json::to_value(&changes[0]).unwrap();
         assert_eq!((&json["event"], &json["outcome"]), (&"triggered".into(), &"failed".into()));
         assert_eq!(json["last_turn"]["triggered"], true, "{json}");
         // A look that comes late sees the end of another turn, which says nothing of this one.
-        now.turns.triggered = asked(Some(Outcome::Succeeded), 3);
+        now.turns.triggered = triggered(Some(Outcome::Succeeded), 3);
         now.turns.last_success = Some(Ended {
             slot: at(61),
             triggered: false,
             end: end(Outcome::Succeeded, 64, Some(3_000)),
         });
-        let told = lines(&watcher.see(Ok(now)));
-        assert_eq!(told, ["trigger   rerun, attempt 3: succeeded"]);
+        let changes = lines(&watcher.update(Ok(now)));
+        assert_eq!(changes, ["trigger   rerun, attempt 3: succeeded"]);
     }
 
     #[test]
@@ -407,13 +407,13 @@ mod tests {
         let problem = |detail: &str| {
             Err(Problem { class: ProblemClass::Unreachable, detail: detail.to_owned() })
         };
-        let mut watcher = Watcher::default();
-        let held = look(LeaseState::Leased, Some(("ada", 7)));
-        watcher.see(Ok(held.clone()));
-        assert_eq!(lines(&watcher.see(problem("no answer"))), ["problem   unreachable: no answer"]);
-        assert_eq!(watcher.see(problem("no answer")), []);
-        assert_eq!(watcher.see(problem("no name")).len(), 1, "another one is news");
-        assert_eq!(watcher.see(Ok(held)), [Change::ProblemOver], "and nothing else is");
+        let mut watcher = ChangeDetector::default();
+        let leased = snapshot(LeaseState::Leased, Some(("ada", 7)));
+        watcher.update(Ok(leased.clone()));
+        assert_eq!(lines(&watcher.update(problem("no answer"))), ["problem   unreachable: no answer"]);
+        assert_eq!(watcher.update(problem("no answer")), []);
+        assert_eq!(watcher.update(problem("no name")).len(), 1, "another one is news");
+        assert_eq!(watcher.update(Ok(leased)), [Change::ProblemOver], "and nothing else is");
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //! settings and its clock does not fit the election.
 
 use super::row;
-use crate::times::zone_of;
+use crate::times::described_zone;
 use serde::Serialize;
 use tenure::status::{ClockDifference, local_time};
 use tenure_core::{LeaseState, ProblemClass, Snapshot, Timestamp};
 
 /// What is known of a candidate on this machine: the settings that are in the environment here.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(super) struct LocalConfig {
     pub name: Option<String>,
     /// In words, as the record has it.
     pub schedule: Option<String>,
@@ -27,36 +27,36 @@ pub(super) struct Remark {
 /// 1970) says of this machine.
 pub(super) fn remarks(
     snapshot: &Snapshot,
-    own: &Own,
+    local: &LocalConfig,
     (before, after): (Timestamp, Timestamp),
 ) -> Vec<Remark> {
     let mut remarks = Vec::new();
-    let mut say = |class, detail| remarks.push(Remark { class, detail });
-    say("role", role(snapshot, own));
-    if let Some(told) = slot_ahead(snapshot) {
-        say("schedule", told);
+    let mut add = |class, detail| remarks.push(Remark { class, detail });
+    add("role", role(snapshot, local));
+    if let Some(problem) = slot_ahead(snapshot) {
+        add("schedule", problem);
     }
-    if let (Some(theirs), Some(ours)) = (&snapshot.turns.schedule, &own.schedule)
-        && theirs != ours
+    if let (Some(recorded), Some(configured)) = (&snapshot.turns.schedule, &local.schedule)
+        && recorded != configured
     {
-        say(
+        add(
             "schedule",
             format!(
-                "the leader ran \"{theirs}\", the settings here say \"{ours}\"; give every job its \
+                "the leader ran \"{recorded}\", the settings here say \"{configured}\"; give every job its \
                  own election, unless its schedule is just being changed"
             ),
         );
     }
-    if let Some(difference) = ClockDifference::new(snapshot.asked_at, before, after) {
-        say("clock", difference.to_string());
+    if let Some(difference) = ClockDifference::new(snapshot.answered_at, before, after) {
+        add("clock", difference.to_string());
     }
     remarks
 }
 
 /// What a claimed slot that lies in the future means.
 fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
-    let zone = zone_of(snapshot.turns.schedule.as_deref());
-    let slot = local_time(snapshot.asked_at.plus(snapshot.ahead?), zone);
+    let zone = described_zone(snapshot.turns.schedule.as_deref());
+    let slot = local_time(snapshot.answered_at.plus(snapshot.ahead?), zone);
     Some(format!(
         "the last claimed slot, {slot}, lies in the future, and no turn runs until then; if that is a \
          mistake, run: tenure reset-slot"
@@ -72,19 +72,19 @@ pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
 }
 
 /// What a candidate with these settings is, and what keeps it from leading.
-fn role(snapshot: &Snapshot, own: &Own) -> String {
+fn role(snapshot: &Snapshot, local: &LocalConfig) -> String {
     const LOGS: &str = "the logs of the candidates say why; tenure check tests it from here";
-    let me = own.name.as_deref();
+    let local_name = local.name.as_deref();
     if let Some(problem) = &snapshot.problem {
         return meaning(problem.class).to_owned();
     }
     match (snapshot.leader(), snapshot.lease) {
-        (Some(leader), _) if me == Some(&leader.name) => {
+        (Some(leader), _) if local_name == Some(&leader.name) => {
             format!("{} leads; that is the candidate with this machine's settings", leader.name)
         }
         (Some(leader), _) => format!(
             "as far as can be seen from here, {} can take over when {} is gone",
-            me.unwrap_or("a candidate on this machine"),
+            local_name.unwrap_or("a candidate on this machine"),
             leader.name
         ),
         (None, LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking) => {
@@ -152,21 +152,21 @@ mod tests {
             last_slot: Some(LastSlot { slot: NOW.minus(SECOND), attempt: 1 }),
             ..idle(lease, None).turns
         };
-        Snapshot { turns, asked_at: NOW, ..idle(lease, Some(incumbent("ben", 7, 0))) }
+        Snapshot { turns, answered_at: NOW, ..idle(lease, Some(incumbent("ben", 7, 0))) }
     }
 
-    fn said(snapshot: &Snapshot, own: &Own) -> Vec<Remark> {
-        remarks(snapshot, own, (NOW, NOW))
+    fn local_remarks(snapshot: &Snapshot, local: &LocalConfig) -> Vec<Remark> {
+        remarks(snapshot, local, (NOW, NOW))
     }
 
     #[test]
-    fn why_it_does_not_lead_is_told_in_each_state() {
-        let ada = Own { name: Some("ada".to_owned()), schedule: None };
-        let ben = Own { name: Some("ben".to_owned()), schedule: None };
-        for (lease, own, words) in [
+    fn role_explains_why_there_is_no_leader() {
+        let ada = LocalConfig { name: Some("ada".to_owned()), schedule: None };
+        let ben = LocalConfig { name: Some("ben".to_owned()), schedule: None };
+        for (lease, local, words) in [
             (
                 LeaseState::Leased,
-                &Own::default(),
+                &LocalConfig::default(),
                 "a candidate on this machine can take over when ben is gone",
             ),
             (
@@ -184,23 +184,23 @@ mod tests {
             (LeaseState::Broken, &ada, "somebody broke the lease"),
             (LeaseState::Absent, &ada, "none can create the blob"),
         ] {
-            let said = said(&snapshot(lease), own);
-            assert_eq!((said.len(), said[0].class), (1, "role"), "{said:?}");
-            assert!(said[0].detail.contains(words), "{lease:?}: {said:?}");
+            let found = local_remarks(&snapshot(lease), local);
+            assert_eq!((found.len(), found[0].class), (1, "role"), "{found:?}");
+            assert!(found[0].detail.contains(words), "{lease:?}: {found:?}");
         }
     }
 
     #[test]
-    fn settings_that_do_not_fit_are_told() {
-        let own = |schedule: &str| Own { name: None, schedule: Some(schedule.to_owned()) };
-        assert_eq!(said(&snapshot(LeaseState::Leased), &own("every 5s")).len(), 1);
-        let other = said(&snapshot(LeaseState::Leased), &own("every 1h"));
+    fn settings_that_differ_are_reported() {
+        let local = |schedule: &str| LocalConfig { name: None, schedule: Some(schedule.to_owned()) };
+        assert_eq!(local_remarks(&snapshot(LeaseState::Leased), &local("every 5s")).len(), 1);
+        let other = local_remarks(&snapshot(LeaseState::Leased), &local("every 1h"));
         assert_eq!((other.len(), other[1].class), (2, "schedule"));
         for words in ["every 5s", "every 1h"] {
             assert!(other[1].detail.contains(words), "{other:?}");
         }
         let ahead = Snapshot { ahead: Some(60 * SECOND), ..snapshot(LeaseState::Leased) };
-        let ahead = said(&ahead, &Own::default());
+        let ahead = local_remarks(&ahead, &LocalConfig::default());
         assert!(ahead[1].detail.contains("tenure reset-slot"), "{ahead:?}");
         assert_eq!(rows(&ahead, None).lines().filter(|line| line.starts_with("here")).count(), 1);
     }

@@ -1,8 +1,8 @@
 //! The former leaders of an election, as the record on its blob keeps them.
 
 use crate::complaint::printable;
-use crate::terminal::aligned;
-use crate::times::{span, zone_of};
+use crate::terminal::align_columns;
+use crate::times::{elapsed, described_zone};
 use std::fmt::Write as _;
 use tenure::status::local_time;
 use tenure_core::Snapshot;
@@ -13,12 +13,12 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
         return "Nobody has led yet.\n".to_owned();
     }
     let mut rows = vec![["term", "since", "until the next", "leader"].map(str::to_owned)];
-    let (mut next, zone) = (None, zone_of(snapshot.turns.schedule.as_deref()));
+    let (mut next, zone) = (None, described_zone(snapshot.turns.schedule.as_deref()));
     for leader in snapshot.incumbent.iter().chain(&snapshot.history) {
         let until = match next {
-            Some(next) => span(leader.since, next),
+            Some(next) => elapsed(leader.since, next),
             None if snapshot.leader().is_some() => {
-                format!("leads, {}", span(leader.since, snapshot.asked_at))
+                format!("leads, {}", elapsed(leader.since, snapshot.answered_at))
             }
             None => "no longer leads".to_owned(),
         };
@@ -28,7 +28,7 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
         next = Some(leader.since);
     }
     let shown = rows.len() as u64 - 1;
-    let mut text = aligned(rows);
+    let mut text = align_columns(rows);
     if let Some(more) = snapshot.changes.checked_sub(shown).filter(|more| *more > 0) {
         let _ = writeln!(text, "and {more} earlier ones, which the record no longer holds");
     }
@@ -51,7 +51,7 @@ mod tests {
             None => (None, Vec::new()),
         };
         let asked_at = at(100);
-        Snapshot { history: earlier, changes, asked_at, ..idle(lease, newest) }
+        Snapshot { history: earlier, changes, answered_at: asked_at, ..idle(lease, newest) }
     }
 
     #[test]

@@ -16,21 +16,21 @@ use super::output::{CommandResult, UNUSABLE, print};
 use super::ranges::ranges;
 use super::settings::CommandLine;
 use super::settings::table::{HISTORY, WATCH};
-use super::terminal::{broken, columns};
-use super::times::{again, ago, ahead, now, took, whole, zone_of};
+use super::terminal::{wrap_words, columns};
+use super::times::{attempt_clause, ago, until, now, turn_duration, whole_seconds, described_zone};
 use futures_util::{StreamExt as _, stream};
-use here::{Own, Remark};
+use here::{LocalConfig, Remark};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
-use subjects::{AT_ONCE, Subject, Subjects};
-use tenure::status::{EndedTurn, Outlook, Replacement, local_time};
+use subjects::{MAX_CONCURRENT, Subject, Subjects};
+use tenure::status::{EndedTurn, TurnSummary, TakeoverTime, local_time};
 use tenure_clock::BootClock;
 use tenure_core::{
     Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
     Triggered, Turns, Zone, milliseconds,
 };
-use tenure_server::format::{candidate_as_json, schedule_words_and_text};
+use tenure_server::format::{candidate_as_json, describe_schedule_with_source};
 
 /// Nobody leads, or a share is not held by the member that should hold it.
 const NOT_AS_PLANNED: u8 = 1;
@@ -39,11 +39,11 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
     if line.has(&WATCH) {
         return watch::watch(line).await;
     }
-    let Subjects { each, all_of_a_file, json, .. } = Subjects::of(line, &BootClock::new())?;
+    let Subjects { subjects: each, is_whole_file: all_of_a_file, json, .. } = Subjects::from_command_line(line, &BootClock::new())?;
     // The table of several elections does not list their candidates.
     let with_candidates = json || each.len() == 1;
     let views = each.into_iter().map(|subject| View::read(subject, with_candidates));
-    let views: Vec<_> = stream::iter(views).buffered(AT_ONCE).collect().await;
+    let views: Vec<_> = stream::iter(views).buffered(MAX_CONCURRENT).collect().await;
     let objects = || views.iter().map(object);
     print(&match views.as_slice() {
         _ if json && all_of_a_file => {
@@ -66,7 +66,7 @@ struct View {
     configuration: Configuration,
     snapshot: Result<Snapshot, Problem>,
     /// This machine's time of day before and after it was read.
-    within: (Timestamp, Timestamp),
+    read_between: (Timestamp, Timestamp),
     candidates: Result<Vec<Listed>, Problem>,
     /// None if the work is not split.
     shares: Option<Result<Shares, Problem>>,
@@ -75,10 +75,10 @@ struct View {
 impl View {
     async fn read(subject: Subject, with_candidates: bool) -> Self {
         let before = now();
-        let snapshot = subject.reached.inspect().await;
-        let within = (before, now());
+        let snapshot = subject.handle.inspect().await;
+        let read_between = (before, now());
         let candidates = match with_candidates && snapshot.is_ok() {
-            true => subject.reached.candidates().await,
+            true => subject.handle.candidates().await,
             false => Ok(Vec::new()),
         };
         let incumbent = snapshot.as_ref().ok().and_then(|snapshot| snapshot.incumbent.as_ref());
@@ -87,7 +87,7 @@ impl View {
             _ => None,
         };
         let Subject { election, configuration, .. } = subject;
-        Self { election, configuration, snapshot, within, candidates, shares }
+        Self { election, configuration, snapshot, read_between, candidates, shares }
     }
 
     fn exit_code(&self) -> u8 {
@@ -105,21 +105,21 @@ impl View {
     /// Returns what there is to say about this machine, and about what could not be read.
     fn remarks(&self, snapshot: &Snapshot) -> Vec<Remark> {
         let options = &self.configuration.settings.options;
-        let own = Own { name: options.name.clone(), schedule: options.schedule() };
-        let mut remarks = here::remarks(snapshot, &own, self.within);
-        let mut unread = |class, what: String, Problem { class: why, detail }: &Problem| {
-            let detail = format!("{what} could not be read ({}): {detail}", why.name());
+        let local = LocalConfig { name: options.name.clone(), schedule: options.schedule() };
+        let mut remarks = here::remarks(snapshot, &local, self.read_between);
+        let mut add_unread = |class, subject: String, Problem { class: why, detail }: &Problem| {
+            let detail = format!("{subject} could not be read ({}): {detail}", why.name());
             remarks.push(Remark { class, detail });
         };
         if let Err(problem) = &self.candidates {
-            unread("candidates", "the list of candidates".to_owned(), problem);
+            add_unread("candidates", "the list of candidates".to_owned(), problem);
         }
         match &self.shares {
-            Some(Err(problem)) => unread("shares", "the plan of the shares".to_owned(), problem),
+            Some(Err(problem)) => add_unread("shares", "the plan of the shares".to_owned(), problem),
             Some(Ok(shares)) => {
                 if let Some((numbers, problem)) = shares.unread() {
-                    let what = format!("the records of shares {}", ranges(&numbers));
-                    unread("shares", what, problem);
+                    let subject = format!("the records of shares {}", ranges(&numbers));
+                    add_unread("shares", subject, problem);
                 }
             }
             None => {}
@@ -128,8 +128,8 @@ impl View {
     }
 
     /// Returns how soon the leader is replaced.
-    fn replacement(&self, snapshot: &Snapshot) -> Option<Replacement> {
-        replacement(snapshot, self.configuration.settings.replacement()?)
+    fn replacement(&self, snapshot: &Snapshot) -> Option<TakeoverTime> {
+        replacement(snapshot, self.configuration.settings.takeover_time()?)
     }
 }
 
@@ -138,11 +138,11 @@ fn object(view: &View) -> Value {
     let View { election, candidates, shares, .. } = view;
     let snapshot = match &view.snapshot {
         Ok(snapshot) => snapshot,
-        Err(problem) => return unseen(election, problem),
+        Err(problem) => return unread_object(election, problem),
     };
     let mut object = as_json(election, snapshot);
     object["failover"] = json!(view.replacement(snapshot).map(|replacement| json!({
-        "machine_ms": milliseconds(replacement.machine()),
+        "machine_ms": milliseconds(replacement.after_machine_failure()),
         "promise_ms": replacement.promise.map(milliseconds),
         "detail": replacement.to_string(),
     })));
@@ -158,9 +158,9 @@ fn object(view: &View) -> Value {
 }
 
 /// The same of one that could not be read.
-fn unseen(election: &str, problem: &Problem) -> Value {
-    let here = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
-    json!({ "election": election, "problem": self::problem(problem), "here": here })
+fn unread_object(election: &str, problem: &Problem) -> Value {
+    let remarks = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
+    json!({ "election": election, "problem": self::problem(problem), "here": remarks })
 }
 
 fn problem(problem: &Problem) -> Value {
@@ -173,9 +173,9 @@ fn one_as_text(view: &View, with_history: bool) -> String {
     let Ok(snapshot) = &view.snapshot else { return String::new() };
     let width = columns(std::io::stdout());
     let replacement = view.replacement(snapshot);
-    let replaced = replacement.map(|replacement| row("failover", &replacement.to_string(), width));
+    let replacement_row = replacement.map(|replacement| row("failover", &replacement.to_string(), width));
     let mut text = as_text(&view.election, snapshot, width);
-    text += &replaced.unwrap_or_default();
+    text += &replacement_row.unwrap_or_default();
     text += &here::rows(&view.remarks(snapshot), width);
     let mut sections = Vec::new();
     if with_history {
@@ -196,12 +196,12 @@ fn one_as_text(view: &View, with_history: bool) -> String {
 
 /// How soon somebody else leads when the leader dies: by the record, and where that says nothing by the settings
 /// here. A supervisor leaves no trace on record: that of `tenure run` is taken for granted.
-fn replacement(snapshot: &Snapshot, by_settings: Replacement) -> Option<Replacement> {
+fn replacement(snapshot: &Snapshot, by_settings: TakeoverTime) -> Option<TakeoverTime> {
     let leader = snapshot.leader()?;
-    Some(Replacement {
+    Some(TakeoverTime {
         promise: snapshot.promise,
-        supervised: true,
-        watched: leader.address.is_some(),
+        is_supervised: true,
+        is_watched: leader.address.is_some(),
         ..by_settings
     })
 }
@@ -238,7 +238,7 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     let missed =
         |missed: &MissedSlots| json!({ "slot": missed.slot.to_rfc3339(), "count": missed.count });
     let turns = &snapshot.turns;
-    let outlook = Outlook::at(snapshot.asked_at, turns);
+    let outlook = TurnSummary::new(snapshot.answered_at, turns);
     json!({
         "election": election,
         "lease": snapshot.lease.name(),
@@ -256,14 +256,14 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
         "changes": snapshot.changes,
         "history": snapshot.history.iter().map(incumbent).collect::<Vec<_>>(),
         "problem": snapshot.problem.as_ref().map(problem),
-        "asked_at": snapshot.asked_at.to_rfc3339(),
+        "asked_at": snapshot.answered_at.to_rfc3339(),
     })
 }
 
 /// One of the rows for people, on a terminal of some width.
 fn row(name: &str, value: &str, width: Option<usize>) -> String {
     // Names and addresses are what somebody wrote on the blob.
-    format!("{name:<12} {}\n", broken(&printable(value), 13, width))
+    format!("{name:<12} {}\n", wrap_words(&printable(value), 13, width))
 }
 
 fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String {
@@ -275,8 +275,8 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         (Some(leader), _) => {
             row("leader", leader.name.clone());
             row("term", leader.term.to_string());
-            let ago = ago(leader.since, snapshot.asked_at);
-            let zone = zone_of(snapshot.turns.schedule.as_deref());
+            let ago = ago(leader.since, snapshot.answered_at);
+            let zone = described_zone(snapshot.turns.schedule.as_deref());
             row("since", format!("{} ({ago})", local_time(leader.since, zone)));
             if let Some(address) = &leader.address {
                 row("address", address.clone());
@@ -290,14 +290,14 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
     if let Some(problem) = &snapshot.problem {
         row("problem", problem.to_string());
     }
-    if let Some(before) = snapshot.history.first() {
+    if let Some(previous) = snapshot.history.first() {
         let changes = match snapshot.changes {
             1 => "1 change".to_owned(),
             changes => format!("{changes} changes"),
         };
         row(
             "before",
-            format!("{}, term {} ({changes}: tenure status --history)", before.name, before.term),
+            format!("{}, term {} ({changes}: tenure status --history)", previous.name, previous.term),
         );
     }
     turn_rows(snapshot, &mut row);
@@ -307,50 +307,50 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
 /// Did it succeed, and when does it run next.
 fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     let turns = &snapshot.turns;
-    let Outlook { last_turn, last_success, last_failure, next_turn } =
-        Outlook::at(snapshot.asked_at, turns);
-    let zone = zone_of(turns.schedule.as_deref());
+    let TurnSummary { last_turn, last_success, last_failure, next_turn } =
+        TurnSummary::new(snapshot.answered_at, turns);
+    let zone = described_zone(turns.schedule.as_deref());
     if let Some(schedule) = &turns.schedule {
-        row("schedule", schedule_words_and_text(schedule));
+        row("schedule", describe_schedule_with_source(schedule));
     }
     match &last_turn {
-        Some(last) => row("last turn", ended(last)),
+        Some(last) => row("last turn", describe_end(last)),
         None if turns.schedule.is_some() => row("last turn", "none is over yet".to_owned()),
         None => {}
     }
     let other = |turn: &&EndedTurn| last_turn.as_ref().is_none_or(|last| last.ended != turn.ended);
     for (name, turn) in [("last success", &last_success), ("last failure", &last_failure)] {
         if let Some(turn) = turn.as_ref().filter(other) {
-            row(name, ended(turn));
+            row(name, describe_end(turn));
         }
     }
     if let Some(MissedSlots { slot, count }) = &turns.missed {
         let slots = if *count == 1 { "1 slot".to_owned() } else { format!("{count} slots") };
-        let before = when(*slot, snapshot.asked_at, zone);
+        let before = describe_instant(*slot, snapshot.answered_at, zone);
         row("missed", format!("{slots} had no turn, before {before}"));
     }
     if let Some(claimed) = turns.last_slot.as_ref().filter(|claimed| !is_over(claimed, turns)) {
-        let what = unfinished(claimed.slot, snapshot);
-        let when = when(claimed.slot, snapshot.asked_at, zone);
-        row("claimed", format!("{when}{}: {what}", again(claimed.attempt)));
+        let state = unfinished_state(claimed.slot, snapshot);
+        let time = describe_instant(claimed.slot, snapshot.answered_at, zone);
+        row("claimed", format!("{time}{}: {state}", attempt_clause(claimed.attempt)));
     }
     if let Some(Triggered { id, slot, attempt, outcome }) = &turns.triggered {
-        let (attempt, asked) = (again(*attempt), when(*slot, snapshot.asked_at, zone));
-        let outcome = outcome.map_or_else(|| unfinished(*slot, snapshot), Outcome::name);
-        row("triggered", format!("{id}, asked for at {asked}{attempt}, {outcome}"));
+        let (attempt, requested_at) = (attempt_clause(*attempt), describe_instant(*slot, snapshot.answered_at, zone));
+        let outcome = outcome.map_or_else(|| unfinished_state(*slot, snapshot), Outcome::name);
+        row("triggered", format!("{id}, asked for at {requested_at}{attempt}, {outcome}"));
     }
     if let Some(next) = next_turn {
         let wait = match (next.in_ms, snapshot.leader()) {
             (0, Some(_)) => "now".to_owned(),
             (0, None) => "as soon as somebody leads".to_owned(),
-            (wait, _) => format!("in {}", whole(wait.next_multiple_of(1_000))),
+            (wait, _) => format!("in {}", whole_seconds(wait.next_multiple_of(1_000))),
         };
         row("next turn", format!("{} ({wait})", next.local));
     }
 }
 
 /// What is known of a turn without an outcome on record.
-fn unfinished(slot: Timestamp, snapshot: &Snapshot) -> &'static str {
+fn unfinished_state(slot: Timestamp, snapshot: &Snapshot) -> &'static str {
     match snapshot.leader() {
         None => "no outcome was recorded, and the leader that ran it is gone",
         // A slot that was due before this leader began may be its own to run.
@@ -367,20 +367,20 @@ fn is_over(claimed: &LastSlot, turns: &Turns) -> bool {
 }
 
 /// The end of a turn, as a sentence whose subject is the turn.
-fn ended(turn: &EndedTurn) -> String {
+fn describe_end(turn: &EndedTurn) -> String {
     let EndedTurn { local, triggered, outcome, ago_ms, took_ms, candidate, reason, .. } = turn;
-    let ago = ago_ms.map(|ms| format!(" {} ago", whole(ms))).unwrap_or_default();
-    let took = took_ms.map(|ms| format!(", after {}", took(ms))).unwrap_or_default();
-    let what = if *triggered { "triggered at" } else { "the slot" };
+    let ago = ago_ms.map(|ms| format!(" {} ago", whole_seconds(ms))).unwrap_or_default();
+    let took = took_ms.map(|ms| format!(", after {}", turn_duration(ms))).unwrap_or_default();
+    let origin = if *triggered { "triggered at" } else { "the slot" };
     let on = candidate.as_ref().map(|name| format!(", on {name}")).unwrap_or_default();
     let why = reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
-    format!("{outcome}{ago}{took}{on}: {what} {local}{why}")
+    format!("{outcome}{ago}{took}{on}: {origin} {local}{why}")
 }
 
 /// An instant, and how long ago it was or will be in whole seconds.
-fn when(then: Timestamp, now: Timestamp, zone: Zone) -> String {
-    let distance = ahead(then, now).unwrap_or_else(|| ago(then, now));
-    format!("{} ({distance})", local_time(then, zone))
+fn describe_instant(instant: Timestamp, now: Timestamp, zone: Zone) -> String {
+    let distance = until(instant, now).unwrap_or_else(|| ago(instant, now));
+    format!("{} ({distance})", local_time(instant, zone))
 }
 
 #[cfg(test)]

@@ -3,32 +3,32 @@
 use super::{View, history};
 use crate::complaint::printable;
 use crate::output::eprint;
-use crate::terminal::aligned;
-use crate::times::{ago, whole};
-use tenure::status::{Fares, Outlook};
+use crate::terminal::align_columns;
+use crate::times::{ago, whole_seconds};
+use tenure::status::{ElectionHealth, TurnSummary};
 use tenure_core::Snapshot;
 
-fn fares(view: &View) -> Fares {
+fn election_health(view: &View) -> ElectionHealth {
     view.snapshot
         .as_ref()
-        .map_or(Fares::NotSeen, |snapshot| outlook(snapshot).fares(snapshot.leader().is_some()))
+        .map_or(ElectionHealth::NotSeen, |snapshot| outlook(snapshot).health(snapshot.leader().is_some()))
 }
 
-fn outlook(snapshot: &Snapshot) -> Outlook {
-    Outlook::at(snapshot.asked_at, &snapshot.turns)
+fn outlook(snapshot: &Snapshot) -> TurnSummary {
+    TurnSummary::new(snapshot.answered_at, &snapshot.turns)
 }
 
 /// Returns the elections in the order in which they are shown.
 fn sorted(views: &[View]) -> Vec<&View> {
     let mut views: Vec<_> = views.iter().collect();
-    views.sort_by_key(|view| fares(view));
+    views.sort_by_key(|view| election_health(view));
     views
 }
 
 /// Returns a row for each election.
 pub(super) fn table(views: &[View]) -> String {
     let title = ["election", "leader", "since", "last turn", "next turn"].map(str::to_owned);
-    aligned([title].into_iter().chain(sorted(views).into_iter().map(row)))
+    align_columns([title].into_iter().chain(sorted(views).into_iter().map(row)))
 }
 
 /// Returns a section with the leaders of each election that could be read.
@@ -49,7 +49,7 @@ fn row(view: &View) -> [String; 5] {
             return [election, problem.class.name().to_owned(), none(), none(), none()];
         }
     };
-    let now = snapshot.asked_at;
+    let now = snapshot.answered_at;
     let leader = snapshot.leader();
     let since = leader.map_or_else(none, |leader| ago(leader.since, now));
     let leader = match (&snapshot.problem, leader) {
@@ -57,14 +57,14 @@ fn row(view: &View) -> [String; 5] {
         (None, Some(leader)) => printable(&leader.name),
         (None, None) => "nobody".to_owned(),
     };
-    let Outlook { last_turn, next_turn, .. } = outlook(snapshot);
+    let TurnSummary { last_turn, next_turn, .. } = outlook(snapshot);
     let last = last_turn.map_or_else(none, |last| match last.ago_ms {
-        Some(span) => format!("{}, {} ago", last.outcome, whole(span)),
+        Some(span) => format!("{}, {} ago", last.outcome, whole_seconds(span)),
         None => last.outcome.to_owned(),
     });
     let next = next_turn.map_or_else(none, |next| match next.in_ms {
         0 => "now".to_owned(),
-        wait => format!("in {}", whole(wait)),
+        wait => format!("in {}", whole_seconds(wait)),
     });
     [election, leader, since, last, next]
 }

@@ -11,20 +11,20 @@ use tenure::engine::{CandidateSettings, Election};
 use tenure_clock::BootClock;
 
 /// The number of elections that are read at the same time.
-pub(super) const AT_ONCE: usize = 16;
+pub(super) const MAX_CONCURRENT: usize = 16;
 
 /// An election with settings in which there is nothing wrong.
 pub(super) struct Subject {
     pub election: String,
     pub configuration: Configuration,
-    pub reached: Arc<Election>,
+    pub handle: Arc<Election>,
 }
 
 /// The elections that are meant.
 pub(super) struct Subjects {
-    pub each: Vec<Subject>,
+    pub subjects: Vec<Subject>,
     /// True if they are all that a file has, so that they are shown as a list.
-    pub all_of_a_file: bool,
+    pub is_whole_file: bool,
     pub json: bool,
     /// The value of `--interval`.
     pub interval: Option<Duration>,
@@ -36,21 +36,21 @@ impl Subjects {
     /// # Errors
     ///
     /// The exit code, once it was written why nothing can be read.
-    pub(super) fn of(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
+    pub(super) fn from_command_line(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
         let json = line.has(&JSON);
-        let mut elections = Elections::of(line);
+        let mut elections = Elections::from_command_line(line);
         let shared = Election::new(CandidateSettings::default(), clock);
-        let (mut each, mut interval) = (Vec::new(), None);
-        for given in std::mem::take(&mut elections.given) {
-            let mut configuration = Configuration::of_look(given);
-            let reached = Arc::new(configuration.reach(&shared).0);
+        let (mut subjects, mut interval) = (Vec::new(), None);
+        for resolved in std::mem::take(&mut elections.resolved) {
+            let mut configuration = Configuration::for_status(resolved);
+            let handle = Arc::new(configuration.resolve_election(&shared).0);
             interval = configuration.duration(&INTERVAL);
             elections.complain(std::mem::take(&mut configuration.complaints));
-            each.push(Subject { election: configuration.election(), configuration, reached });
+            subjects.push(Subject { election: configuration.election(), configuration, handle });
         }
         if !elections.complaints.is_empty() {
             return Err(complain(&elections.complaints, json));
         }
-        Ok(Self { each, all_of_a_file: elections.all_of_a_file, json, interval })
+        Ok(Self { subjects, is_whole_file: elections.is_whole_file, json, interval })
     }
 }

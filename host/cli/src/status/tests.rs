@@ -40,7 +40,7 @@ pub(super) fn idle(lease: LeaseState, incumbent: Option<Incumbent>) -> Snapshot 
         successor: None,
         promise: None,
         problem: None,
-        asked_at: at(65),
+        answered_at: at(65),
     }
 }
 
@@ -69,7 +69,7 @@ fn snapshot(lease: LeaseState) -> Snapshot {
 }
 
 #[test]
-fn a_leader_is_one_who_holds_the_lease() {
+fn leader_is_the_holder_of_the_lease() {
     for (state, leads) in [
         (LeaseState::Leased, true),
         (LeaseState::Breaking, true),
@@ -117,18 +117,18 @@ fn text_for_people() {
 }
 
 #[test]
-fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
-    let by_settings = Replacement {
+fn replacement_time_is_shown_while_there_is_a_leader() {
+    let by_settings = TakeoverTime {
         promise: Some(Duration::from_millis(700)),
         lease: Duration::from_secs(20),
         poll: Duration::from_secs(4),
-        supervised: false,
-        watched: true,
+        is_supervised: false,
+        is_watched: true,
     };
-    let told =
-        |snapshot: &Snapshot| replacement(snapshot, by_settings).map(|told| told.to_string());
+    let replacement_text =
+        |snapshot: &Snapshot| replacement(snapshot, by_settings).map(|value| value.to_string());
     let mut snapshot = snapshot(LeaseState::Leased);
-    let by_lease = told(&snapshot).unwrap();
+    let by_lease = replacement_text(&snapshot).unwrap();
     assert!(
         by_lease.contains("when its lease expires, within about 26s (--failover 3s shortens that)"),
         "{by_lease}"
@@ -139,27 +139,27 @@ fn how_soon_the_leader_is_replaced_is_told_while_there_is_one() {
     );
     snapshot.promise = Some(Duration::from_millis(2_100));
     snapshot.incumbent.as_mut().unwrap().address = Some("http://a".to_owned());
-    let promised = told(&snapshot).unwrap();
+    let promised = replacement_text(&snapshot).unwrap();
     assert_eq!(
         promised,
         "a machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once"
     );
     snapshot.lease = LeaseState::Expired;
-    assert_eq!(told(&snapshot), None);
+    assert_eq!(replacement_text(&snapshot), None);
 }
 
 #[test]
-fn what_lies_in_the_future_is_not_past() {
+fn future_slot_is_not_past() {
     let slot = LastSlot { slot: at(265), attempt: 2 };
     let turns = Turns { last_slot: Some(slot), ..turns() };
     let ahead = Snapshot { turns, ..snapshot(LeaseState::Leased) };
-    let told = as_text("c/b", &ahead, None);
+    let text = as_text("c/b", &ahead, None);
     let row = "claimed      1970-01-01T00:04:25Z (in 3m 20s), attempt 2: it is running";
-    assert!(told.contains(row), "{told}");
+    assert!(text.contains(row), "{text}");
 }
 
 #[test]
-fn each_instant_of_a_turn_is_told_in_the_zone_of_the_schedule() {
+fn turn_times_are_in_the_zone_of_the_schedule() {
     let triggered = Triggered {
         id: "rerun".to_owned(),
         slot: at(40),
@@ -171,32 +171,32 @@ fn each_instant_of_a_turn_is_told_in_the_zone_of_the_schedule() {
         triggered: Some(triggered),
         ..turns()
     };
-    let told = as_text("c/b", &Snapshot { turns, ..snapshot(LeaseState::Leased) }, None);
+    let text = as_text("c/b", &Snapshot { turns, ..snapshot(LeaseState::Leased) }, None);
     for (row, instant) in [
         ("since ", "1970-01-01T01:00:05+01:00[Europe/Berlin] (1m ago)"),
         ("claimed ", "1970-01-01T01:01:00+01:00[Europe/Berlin] (5s ago): "),
         ("triggered ", "rerun, asked for at 1970-01-01T01:00:40+01:00[Europe/Berlin] (25s ago), "),
     ] {
-        let found = told.lines().find(|line| line.starts_with(row)).unwrap();
+        let found = text.lines().find(|line| line.starts_with(row)).unwrap();
         assert!(found.contains(instant), "{found}");
     }
 }
 
 #[test]
 fn whether_the_last_turn_succeeded_is_one_row() {
-    let told = |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
+    let text_of = |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
     let finished = Some(Finished { slot: at(60), outcome: Outcome::Succeeded });
     let end = end(Outcome::Succeeded, 61, None);
     let success = Ended { slot: at(60), triggered: false, end };
     let good = Turns { finished, last_success: Some(success), ..turns() };
-    let text = told(LeaseState::Leased, good);
+    let text = text_of(LeaseState::Leased, good);
     assert!(
         text.contains("last turn    succeeded 4s ago: the slot 1970-01-01T00:01:00Z\n"),
         "{text}"
     );
     assert!(text.contains("last failure failed 7s ago"), "{text}");
     assert!(!text.contains("claimed") && !text.contains("last success"), "{text}");
-    let text = told(
+    let text = text_of(
         LeaseState::Expired,
         Turns { next: Some(NextTurn { slot: at(1), at: at(1) }), ..turns() },
     );
@@ -212,7 +212,7 @@ fn whether_the_last_turn_succeeded_is_one_row() {
         last_failure: None,
         ..turns()
     };
-    let text = told(LeaseState::Leased, new);
+    let text = text_of(LeaseState::Leased, new);
     assert!(text.contains("last turn    none is over yet\n"), "{text}");
 }
 

@@ -1,14 +1,14 @@
 //! `tenure status --watch`: reads elections again and again, and writes what changed.
 
-use super::change::{Change, Watcher};
+use super::change::{Change, ChangeDetector};
 use super::subjects::Subjects;
 use crate::complaint::Complaint;
-use crate::log::{Whose, json};
-use crate::output::{CommandResult, complain, fail, unwritten};
+use crate::log::{LogContext, json};
+use crate::output::{CommandResult, complain, fail, report_write_error};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_INTERVAL, FOR_EACH_FILE};
 use crate::signals::Signals;
-use crate::terminal::{colour_wanted, columns};
+use crate::terminal::{wants_colour, columns};
 use crate::text::Layout;
 
 use chrono::Utc;
@@ -28,7 +28,7 @@ const SPREAD: Duration = Duration::from_millis(20);
 pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let mut signals = Signals::new().map_err(fail)?;
     let clock = BootClock::new();
-    let Subjects { each, json, interval, .. } = Subjects::of(line, &clock)?;
+    let Subjects { subjects: each, json, interval, .. } = Subjects::from_command_line(line, &clock)?;
     if each.is_empty() {
         // Which would never change.
         let problem = "the list has no names, so there is no election to watch";
@@ -38,15 +38,15 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let interval = interval.unwrap_or(DEFAULT_INTERVAL);
     let width = each.iter().map(|subject| subject.election.chars().count()).max().unwrap_or(0);
     let width = (each.len() > 1).then_some(width);
-    let colour = io::stdout().is_terminal() && colour_wanted();
+    let colour = io::stdout().is_terminal() && wants_colour();
     let mut watchers = JoinSet::new();
     for (number, subject) in each.into_iter().enumerate() {
-        let whose = Whose { election: subject.election, candidate: String::new() };
-        let page = Page { whose, width, json, colour };
+        let context = LogContext { election: subject.election, candidate: String::new() };
+        let writer = ChangeWriter { context, width, json, colour };
         // Not all of them in the same moment.
-        let begin = clock.now() + SPREAD * u32::try_from(number).unwrap_or(u32::MAX);
-        let begin = begin.min(clock.now() + interval);
-        watchers.spawn(look_on(subject.reached, clock.clone(), begin, interval, page));
+        let start_at = clock.now() + SPREAD * u32::try_from(number).unwrap_or(u32::MAX);
+        let start_at = start_at.min(clock.now() + interval);
+        watchers.spawn(watch_election(subject.handle, clock.clone(), start_at, interval, writer));
     }
     select! {
         // The reader has seen enough.
@@ -57,20 +57,20 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
 }
 
 /// Until nobody reads any more, or nothing can be written.
-async fn look_on(
+async fn watch_election(
     election: Arc<Election>,
     clock: BootClock,
-    begin: Duration,
+    start_at: Duration,
     interval: Duration,
-    page: Page,
+    writer: ChangeWriter,
 ) {
-    let mut watcher = Watcher::default();
-    clock.sleep_until(begin).await;
+    let mut detector = ChangeDetector::default();
+    clock.sleep_until(start_at).await;
     loop {
         let began = clock.now();
-        for change in watcher.see(election.inspect().await) {
-            if let Err(error) = page.write(&change, watcher.zone()) {
-                unwritten(&error);
+        for change in detector.update(election.inspect().await) {
+            if let Err(error) = writer.write(&change, detector.zone()) {
+                report_write_error(&error);
                 return;
             }
         }
@@ -79,22 +79,22 @@ async fn look_on(
 }
 
 /// Where changes are written to.
-struct Page {
+struct ChangeWriter {
     /// The election alone.
-    whose: Whose,
+    context: LogContext,
     /// Of several elections: how much room the longest name takes.
     width: Option<usize>,
     json: bool,
     colour: bool,
 }
 
-impl Page {
+impl ChangeWriter {
     fn write(&self, change: &Change, zone: Zone) -> io::Result<()> {
         let now = Utc::now();
         let line = match self.json {
-            true => json(now, None, &self.whose, change).unwrap_or_default(),
+            true => json(now, None, &self.context, change).unwrap_or_default(),
             false => {
-                let election = self.width.map(|width| (self.whose.election.as_str(), width));
+                let election = self.width.map(|width| (self.context.election.as_str(), width));
                 let width = columns(io::stdout());
                 change.line(now, Layout { election, zone, colour: self.colour, width })
             }

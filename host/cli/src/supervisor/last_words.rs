@@ -1,19 +1,19 @@
 //! What a supervisor tells of a runner that has died, and of its last wills: a line for each election, and one for all
 //! shares of one election.
 
-use crate::log::Whose;
+use crate::log::LogContext;
 use crate::ranges::ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_shares::Share;
-use tenure_supervisor::Subject;
+use tenure_supervisor::WillSubject;
 
 /// What became of a will.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum WillOutcome {
     /// The lease was released, or the sign is gone.
     Done,
     /// The service knows another holder, or none; or another sign.
-    NotThat,
+    Superseded,
     /// The service would not do it, with this status.
     Refused(u16),
     /// No answer was one, for this reason.
@@ -25,66 +25,66 @@ pub(super) enum Fate {
 }
 
 /// How a runner ended, and what became of what it left.
-pub(super) struct LastWords {
+pub(super) struct WillReport {
     /// Who ended, and how.
     pub subject: String,
     /// The end of all its work was seen.
-    pub gone: bool,
+    pub is_work_over: bool,
     /// What it left, each with the term where it is the release of a lease.
-    pub terms: BTreeMap<Subject, Option<u64>>,
+    pub terms: BTreeMap<WillSubject, Option<u64>>,
     /// Those that were sent in time.
-    pub fates: BTreeMap<Subject, Fate>,
+    pub outcomes: BTreeMap<WillSubject, WillOutcome>,
 }
 
-impl LastWords {
+impl WillReport {
     /// All lines, each with whose it is. The runner was there for shares of these elections.
-    pub(super) fn all<'a>(
+    pub(super) fn lines<'a>(
         &self,
-        candidates: &'a BTreeMap<usize, Whose>,
+        candidates: &'a BTreeMap<usize, LogContext>,
         split: &BTreeSet<String>,
-    ) -> Vec<(&'a Whose, String)> {
+    ) -> Vec<(&'a LogContext, String)> {
         let share = |election: &str| {
             split.iter().find_map(|coordinating| {
                 let suffix = election.strip_prefix(coordinating.as_str())?.strip_prefix('.')?;
-                Some((coordinating.clone(), Share::of_suffix(suffix)?))
+                Some((coordinating.clone(), Share::from_suffix(suffix)?))
             })
         };
         let mut shares: BTreeMap<String, Vec<(Share, usize)>> = BTreeMap::new();
         let mut lines = Vec::new();
-        for (of, whose) in candidates {
-            match share(&whose.election) {
+        for (number, context) in candidates {
+            match share(&context.election) {
                 Some((coordinating, share)) => {
-                    shares.entry(coordinating).or_default().push((share, *of))
+                    shares.entry(coordinating).or_default().push((share, *number))
                 }
-                None => lines.push((*of, whose)),
+                None => lines.push((*number, context)),
             }
         }
-        let told = |(of, whose): (usize, &'a Whose)| {
-            let told = match split.contains(&whose.election) {
+        let to_line = |(number, context): (usize, &'a LogContext)| {
+            let text = match split.contains(&context.election) {
                 true => {
-                    let mut shares = shares.remove(&whose.election).unwrap_or_default();
+                    let mut shares = shares.remove(&context.election).unwrap_or_default();
                     shares.sort_unstable();
-                    self.of_member(&whose.election, of, &shares)
+                    self.describe_member(&context.election, number, &shares)
                 }
-                false => self.of_election(of),
+                false => self.describe_election(number),
             };
-            (whose, format!("{}; {told}", self.subject))
+            (context, format!("{}; {text}", self.subject))
         };
-        lines.into_iter().map(told).collect()
+        lines.into_iter().map(to_line).collect()
     }
 
     /// Of a candidate that is on its own.
-    fn of_election(&self, of: usize) -> String {
-        let of = Subject::Lease(of);
-        let Some(Some(term)) = self.terms.get(&of) else {
+    fn describe_election(&self, number: usize) -> String {
+        let key = WillSubject::Lease(number);
+        let Some(Some(term)) = self.terms.get(&key) else {
             return "it left no lease to release".to_owned();
         };
         let lease = format!("its lease (term {term})");
-        match self.fates.get(&of) {
-            Some(fate) => {
-                format!("nothing of its work runs any more, and {}", fate.of_lease(&lease, *term))
+        match self.outcomes.get(&key) {
+            Some(outcome) => {
+                format!("nothing of its work runs any more, and {}", outcome.describe_lease(&lease, *term))
             }
-            None if self.gone => format!(
+            None if self.is_work_over => format!(
                 "{lease} was not released before this process had to end; the others wait until it expires"
             ),
             None => format!(
@@ -94,72 +94,72 @@ impl LastWords {
     }
 
     /// Of a member for the shares of that election, whose coordinating candidate is `own`.
-    fn of_member(&self, coordinating: &str, own: usize, shares: &[(Share, usize)]) -> String {
-        let sign = Subject::Sign(coordinating.to_owned());
+    fn describe_member(&self, coordinating: &str, coordinator: usize, shares: &[(Share, usize)]) -> String {
+        let sign = WillSubject::Sign(coordinating.to_owned());
         let mut clauses = Vec::new();
-        if !self.gone {
+        if !self.is_work_over {
             clauses.push("some of its work could not be stopped".to_owned());
-        } else if !self.fates.is_empty() {
+        } else if !self.outcomes.is_empty() {
             clauses.push("nothing of its work runs any more".to_owned());
         }
-        let of_shares = shares.iter().map(|(share, of)| (Some(share.index), *of));
-        let mut leases: Vec<(Option<&Fate>, Vec<Option<u32>>)> = Vec::new();
-        for (share, of) in of_shares.chain([(None, own)]) {
-            let of = Subject::Lease(of);
-            if self.terms.contains_key(&of) {
-                let fate = self.fates.get(&of);
-                match leases.iter_mut().find(|(known, _)| *known == fate) {
-                    Some((_, those)) => those.push(share),
-                    None => leases.push((fate, vec![share])),
+        let share_leases = shares.iter().map(|(share, number)| (Some(share.index), *number));
+        let mut leases: Vec<(Option<&WillOutcome>, Vec<Option<u32>>)> = Vec::new();
+        for (share, number) in share_leases.chain([(None, coordinator)]) {
+            let key = WillSubject::Lease(number);
+            if self.terms.contains_key(&key) {
+                let outcome = self.outcomes.get(&key);
+                match leases.iter_mut().find(|(known, _)| *known == outcome) {
+                    Some((_, group)) => group.push(share),
+                    None => leases.push((outcome, vec![share])),
                 }
             }
         }
         if leases.is_empty() {
             clauses.push("it left no share to release".to_owned());
         }
-        clauses.extend(leases.iter().map(|(fate, those)| self.of_leases(*fate, those)));
+        clauses.extend(leases.iter().map(|(outcome, group)| self.describe_leases(*outcome, group)));
         if self.terms.contains_key(&sign) {
-            clauses.push(self.of_sign(self.fates.get(&sign)));
+            clauses.push(self.describe_sign(self.outcomes.get(&sign)));
         }
         clauses.join("; ")
     }
 
     /// Of the leases of these shares, and of the coordinating election, which is none of them.
-    fn of_leases(&self, fate: Option<&Fate>, those: &[Option<u32>]) -> String {
-        let shares = those.iter().copied().flatten().collect::<Vec<_>>();
-        let named = match shares.as_slice() {
+    fn describe_leases(&self, outcome: Option<&WillOutcome>, group: &[Option<u32>]) -> String {
+        let shares = group.iter().copied().flatten().collect::<Vec<_>>();
+        let lease_owner = match shares.as_slice() {
             [] => "the coordinating election".to_owned(),
             [share] => format!("share {share}"),
             shares => format!("shares {}", ranges(shares)),
         };
-        let of_coordination = if those.len() > shares.len() && !shares.is_empty() {
+        let coordination_suffix = if group.len() > shares.len() && !shares.is_empty() {
             " and the coordinating election"
         } else {
             ""
         };
-        let (leases, were) = if those.len() == 1 { ("lease", "was") } else { ("leases", "were") };
-        let leases = format!("the {leases} of {named}{of_coordination}");
-        let not = format!("{leases} {were} not released");
-        match fate {
-            Some(Fate::Done) => format!("{leases} {were} released"),
-            Some(Fate::NotThat) => format!("{leases} {were} no longer held"),
-            Some(fate) => format!("{not}{}", fate.why_not()),
-            None => format!("{not}{}", self.why_unsent()),
+        let (leases, verb) = if group.len() == 1 { ("lease", "was") } else { ("leases", "were") };
+        let leases = format!("the {leases} of {lease_owner}{coordination_suffix}");
+        let not_released = format!("{leases} {verb} not released");
+        match outcome {
+            Some(WillOutcome::Done) => format!("{leases} {verb} released"),
+            Some(WillOutcome::Superseded) => format!("{leases} {verb} no longer held"),
+            Some(outcome) => format!("{not_released}{}", outcome.failure_reason()),
+            None => format!("{not_released}{}", self.unsent_reason()),
         }
     }
 
-    fn of_sign(&self, fate: Option<&Fate>) -> String {
-        let why = match fate {
-            Some(Fate::Done) => {
+    fn describe_sign(&self, outcome: Option<&WillOutcome>) -> String {
+        let why = match outcome {
+            Some(WillOutcome::Done) => {
                 return "its sign of life was deleted, so the others take over its shares at once"
                     .to_owned();
             }
-            Some(Fate::NotThat) => {
+            Some(WillOutcome::Superseded) => {
                 ": its last write was never answered, or another process has the same name"
                     .to_owned()
             }
-            Some(fate) => fate.why_not(),
-            None => self.why_unsent().to_owned(),
+            Some(outcome) => outcome.failure_reason(),
+            None => self.unsent_reason().to_owned(),
         };
         format!(
             "its sign of life was not deleted{why}; the others take over its shares once it has been silent for too \
@@ -168,17 +168,17 @@ impl LastWords {
     }
 
     /// Why nothing was sent.
-    fn why_unsent(&self) -> &'static str {
-        if self.gone { " before this process had to end" } else { "" }
+    fn unsent_reason(&self) -> &'static str {
+        if self.is_work_over { " before this process had to end" } else { "" }
     }
 }
 
-impl Fate {
+impl WillOutcome {
     /// Of the lease of that term.
-    fn of_lease(&self, lease: &str, term: u64) -> String {
+    fn describe_lease(&self, lease: &str, term: u64) -> String {
         match self {
             Self::Done => format!("{lease} was released, so another candidate can lead"),
-            Self::NotThat => format!("{lease} was no longer held"),
+            Self::Superseded => format!("{lease} was no longer held"),
             Self::Refused(status) => format!(
                 "the service refused to release {lease} with status {status}; the others wait until it expires"
             ),
@@ -196,9 +196,9 @@ impl Fate {
     }
 
     /// Why a lease was not released, or a sign not deleted.
-    fn why_not(&self) -> String {
+    fn failure_reason(&self) -> String {
         match self {
-            Self::Done | Self::NotThat => String::new(),
+            Self::Done | Self::Superseded => String::new(),
             Self::Refused(status) => format!(": the service refused with status {status}"),
             Self::Unanswered(why) => format!(" in time: {why}"),
             Self::Expired => {
@@ -218,91 +218,91 @@ mod tests {
     /// A runner that had a coordinating candidate, candidates for shares 0 to 3 and 9 of ten, and one for another
     /// election.
     struct Scene {
-        candidates: BTreeMap<usize, Whose>,
-        words: LastWords,
+        candidates: BTreeMap<usize, LogContext>,
+        report: WillReport,
     }
 
-    fn scene(fates: &[(Subject, Fate)], unsent: &[Subject]) -> Scene {
+    fn scene(outcomes: &[(WillSubject, WillOutcome)], unsent: &[WillSubject]) -> Scene {
         let suffixes = ["", ".share.1.0-of-10", ".share.1.1-of-10", ".share.1.2-of-10"];
-        let own = suffixes.into_iter().chain([".share.1.3-of-10", ".share.1.9-of-10"]);
-        let elections = own.map(|suffix| format!("{ALL}{suffix}")).chain(["jobs/else".into()]);
-        let whose = |election| Whose { election, candidate: "ada".to_owned() };
-        let term = |of: &Subject| (of.clone(), matches!(of, Subject::Lease(_)).then_some(7));
-        let terms = fates.iter().map(|(of, _)| of).chain(unsent).map(term).collect();
-        let fates = fates.iter().cloned().collect();
+        let member_suffixes = suffixes.into_iter().chain([".share.1.3-of-10", ".share.1.9-of-10"]);
+        let elections = member_suffixes.map(|suffix| format!("{ALL}{suffix}")).chain(["jobs/else".into()]);
+        let context = |election| LogContext { election, candidate: "ada".to_owned() };
+        let term = |key: &WillSubject| (key.clone(), matches!(key, WillSubject::Lease(_)).then_some(7));
+        let terms = outcomes.iter().map(|(key, _)| key).chain(unsent).map(term).collect();
+        let outcomes = outcomes.iter().cloned().collect();
         let subject = "the process was killed".to_owned();
         Scene {
-            candidates: elections.map(whose).enumerate().collect(),
-            words: LastWords { subject, gone: true, terms, fates },
+            candidates: elections.map(context).enumerate().collect(),
+            report: WillReport { subject, is_work_over: true, terms, outcomes },
         }
     }
 
     impl Scene {
-        fn told(&self) -> Vec<(&str, String)> {
+        fn lines(&self) -> Vec<(&str, String)> {
             let split = BTreeSet::from([ALL.to_owned()]);
-            let all = self.words.all(&self.candidates, &split);
-            let told = |text: String| text.replace("the process was killed; ", "");
-            all.into_iter().map(|(whose, text)| (whose.election.as_str(), told(text))).collect()
+            let all = self.report.lines(&self.candidates, &split);
+            let strip_subject = |text: String| text.replace("the process was killed; ", "");
+            all.into_iter().map(|(context, text)| (context.election.as_str(), strip_subject(text))).collect()
         }
     }
 
-    fn sign() -> Subject {
-        Subject::Sign(ALL.to_owned())
+    fn sign() -> WillSubject {
+        WillSubject::Sign(ALL.to_owned())
     }
 
-    const LEASE: fn(usize) -> Subject = Subject::Lease;
+    const LEASE: fn(usize) -> WillSubject = WillSubject::Lease;
 
     #[test]
     fn all_shares_of_an_election_have_one_line() {
-        let done = |of| (of, Fate::Done);
+        let done = |key| (key, WillOutcome::Done);
         let scene =
             scene(&[sign(), LEASE(1), LEASE(2), LEASE(3), LEASE(5), LEASE(6)].map(done), &[]);
         let expected = "nothing of its work runs any more; the leases of shares 0–2, 9 were released; its sign of \
                         life was deleted, so the others take over its shares at once";
         let other = "nothing of its work runs any more, and its lease (term 7) was released, so another candidate \
                      can lead";
-        assert_eq!(scene.told(), [(ALL, expected.into()), ("jobs/else", other.into())]);
+        assert_eq!(scene.lines(), [(ALL, expected.into()), ("jobs/else", other.into())]);
     }
 
     #[test]
-    fn what_went_wrong_is_told_apart_from_what_was_done() {
-        let fates = [
-            (LEASE(0), Fate::Done),
-            (LEASE(1), Fate::Refused(403)),
-            (LEASE(2), Fate::Refused(403)),
-            (LEASE(4), Fate::Done),
-            (sign(), Fate::NotThat),
+    fn failures_are_separate_from_successes() {
+        let outcomes = [
+            (LEASE(0), WillOutcome::Done),
+            (LEASE(1), WillOutcome::Refused(403)),
+            (LEASE(2), WillOutcome::Refused(403)),
+            (LEASE(4), WillOutcome::Done),
+            (sign(), WillOutcome::Superseded),
         ];
-        let scene = scene(&fates, &[]);
+        let scene = scene(&outcomes, &[]);
         let expected = "nothing of its work runs any more; the leases of shares 0–1 were not released: the service \
                         refused with status 403; the leases of share 3 and the coordinating election were released; its sign of \
                         life was not deleted: its last write was never answered, or another process has the same \
                         name; the others take over its shares once it has been silent for too long";
-        let told = scene.told();
-        assert_eq!(told[0], (ALL, expected.into()));
-        assert_eq!(told[1], ("jobs/else", "it left no lease to release".into()));
+        let lines = scene.lines();
+        assert_eq!(lines[0], (ALL, expected.into()));
+        assert_eq!(lines[1], ("jobs/else", "it left no lease to release".into()));
     }
 
     #[test]
-    fn nothing_is_told_of_a_sign_that_was_taken_back() {
-        assert_eq!(scene(&[], &[]).told()[0], (ALL, "it left no share to release".into()));
+    fn withdrawn_sign_is_not_reported() {
+        assert_eq!(scene(&[], &[]).lines()[0], (ALL, "it left no share to release".into()));
     }
 
     #[test]
-    fn why_nothing_was_sent_is_told() {
+    fn reason_for_unsent_wills_is_reported() {
         let mut scene = scene(&[], &[LEASE(0), LEASE(5), sign()]);
-        let rest = "; the others take over its shares once it has been silent for too long";
+        let suffix = "; the others take over its shares once it has been silent for too long";
         let hurried = "before this process had to end";
         let expected = format!(
             "the leases of share 9 and the coordinating election were not released {hurried}; its sign of life was not deleted \
-             {hurried}{rest}"
+             {hurried}{suffix}"
         );
-        assert_eq!(scene.told()[0], (ALL, expected));
-        scene.words.gone = false;
+        assert_eq!(scene.lines()[0], (ALL, expected));
+        scene.report.is_work_over = false;
         let expected = format!(
             "some of its work could not be stopped; the leases of share 9 and the coordinating election were not released; its sign \
-             of life was not deleted{rest}"
+             of life was not deleted{suffix}"
         );
-        assert_eq!(scene.told()[0], (ALL, expected));
+        assert_eq!(scene.lines()[0], (ALL, expected));
     }
 }

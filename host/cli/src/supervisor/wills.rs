@@ -1,7 +1,7 @@
 //! The last wills that a runner left with its supervisor, and what becomes of them when it is dead.
 
-use super::last_words::{Fate, LastWords};
-use crate::log::{Log, Style, Whose};
+use super::last_words::{WillOutcome, WillReport};
+use crate::log::{Log, Style, LogContext};
 use crate::output::eprint;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,8 +9,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::engine::{Clients, to_http};
-use tenure::{Authorities, Class, Event};
-use tenure_supervisor::{Ended, RunnerEnd, Subject, Will, signal_name};
+use tenure::{RootCertificates, ProblemKind, Event};
+use tenure_supervisor::{ProcessEnd, RunnerEnd, WillSubject, LastWill, signal_name};
 use tokio::select;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -25,41 +25,41 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// So many requests of wills are under way at a time.
-const AT_A_TIME: usize = 32;
+const MAX_CONCURRENT: usize = 32;
 
 /// Sends the wills of a runner that ended so, until `hurry` completes, and tells of it. Nothing is sent unless the end of all
 /// its work was seen.
-pub(super) async fn settle(end: RunnerEnd, hurry: impl Future<Output = ()>) {
-    let RunnerEnd { ended, is_work_over, begun, candidates, split, wills, .. } = end;
-    let how = match ended {
-        Ended::Exit(code) => format!("ended with exit code {code}"),
-        Ended::Signal(number) => format!("was killed by {}", signal_name(number)),
+pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = ()>) {
+    let RunnerEnd { ended, is_work_over, begin_message: begun, candidates, split_elections: split, wills, .. } = end;
+    let ending = match ended {
+        ProcessEnd::Exit(code) => format!("ended with exit code {code}"),
+        ProcessEnd::Signal(number) => format!("was killed by {}", signal_name(number)),
     };
-    let killed = matches!(ended, Ended::Signal(_));
+    let killed = matches!(ended, ProcessEnd::Signal(_));
     if wills.is_empty() && !killed {
         // It has said itself why it ended.
         return;
     }
-    let subject = format!("the process that ran the election {how}");
+    let subject = format!("the process that ran the election {ending}");
     let style = begun.and_then(|begun| serde_json::from_str(&begun).ok());
     let Some((format, output)) = style.filter(|_| !candidates.is_empty()) else {
         eprint(format_args!("tenure: {subject}\n"));
         return;
     };
-    let whose = |(number, candidate): (usize, tenure_supervisor::Candidate)| {
-        (number, Whose { election: candidate.election, candidate: candidate.name })
+    let with_context = |(number, candidate): (usize, tenure_supervisor::Candidate)| {
+        (number, LogContext { election: candidate.election, candidate: candidate.name })
     };
-    let candidates: BTreeMap<_, _> = candidates.into_iter().map(whose).collect();
-    let terms = wills.iter().map(|(of, will)| (of.clone(), will.term)).collect();
-    let fates = if is_work_over { send_all(wills, hurry).await } else { BTreeMap::new() };
+    let candidates: BTreeMap<_, _> = candidates.into_iter().map(with_context).collect();
+    let terms = wills.iter().map(|(key, will)| (key.clone(), will.term)).collect();
+    let outcomes = if is_work_over { send_all(wills, hurry).await } else { BTreeMap::new() };
     let style = Style { format, level: Level::INFO, output };
     let Ok((log, written)) = Log::start(style) else { return };
-    let last_words = LastWords { subject, gone: is_work_over, terms, fates };
-    let told = last_words.all(&candidates, &split);
+    let report = WillReport { subject, is_work_over, terms, outcomes };
+    let lines = report.lines(&candidates, &split);
     // All of them first: one line is as wide as another.
-    let logs: Vec<_> = told.into_iter().map(|(whose, told)| (log.of(whose), told)).collect();
+    let logs: Vec<_> = lines.into_iter().map(|(context, text)| (log.for_candidate(context), text)).collect();
     for (log, detail) in logs {
-        log.event(&Event::Problem { class: Class::Process, detail });
+        log.event(&Event::Problem { class: ProblemKind::Process, detail });
     }
     drop(log);
     written.wait();
@@ -67,46 +67,46 @@ pub(super) async fn settle(end: RunnerEnd, hurry: impl Future<Output = ()>) {
 
 /// What became of each will when all were answered, or `hurry` completed.
 async fn send_all(
-    wills: BTreeMap<Subject, Will>,
+    wills: BTreeMap<WillSubject, LastWill>,
     hurry: impl Future<Output = ()>,
-) -> BTreeMap<Subject, Fate> {
-    let (mut fates, mut sending) = (BTreeMap::new(), JoinSet::new());
-    let places = Arc::new(Semaphore::new(AT_A_TIME));
+) -> BTreeMap<WillSubject, WillOutcome> {
+    let (mut outcomes, mut sending) = (BTreeMap::new(), JoinSet::new());
+    let places = Arc::new(Semaphore::new(MAX_CONCURRENT));
     // They may be thousands, and whom the platform trusts is read from files.
     let mut clients: BTreeMap<_, Result<_, String>> = BTreeMap::new();
-    for (of, will) in wills {
+    for (key, will) in wills {
         let known = clients.entry(will.ca_file.clone());
         let clients = known.or_insert_with_key(|file| {
-            authorities(file.as_ref()).map(|known| Arc::new(Clients::for_component(known)))
+            authorities(file.as_ref()).map(|known| Arc::new(Clients::with_env_proxies(known)))
         });
         let (clients, places) = (clients.clone(), places.clone());
         sending.spawn(async move {
-            let fate = match clients {
+            let outcome = match clients {
                 Ok(clients) => send_will(&will, &clients, &places).await,
-                Err(why) => Fate::Unsent(why),
+                Err(why) => WillOutcome::Unsent(why),
             };
-            (of, fate)
+            (key, outcome)
         });
     }
     let all = async {
         while let Some(sent) = sending.join_next().await {
-            fates.extend(sent.ok());
+            outcomes.extend(sent.ok());
         }
     };
     select! {
         () = all => {}
         () = hurry => {}
     }
-    fates
+    outcomes
 }
 
 /// Sends a will, again and again until it is answered or of no use any more. A try takes one of the `places`, and a pause
 /// none: an account that does not answer leaves them to the others.
-async fn send_will(will: &Will, clients: &Arc<Clients>, places: &Semaphore) -> Fate {
-    let Will { term, request, .. } = will;
-    let what = if term.is_some() { "release lease" } else { "delete blob" };
+async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) -> WillOutcome {
+    let LastWill { term, request, .. } = will;
+    let operation = if term.is_some() { "release lease" } else { "delete blob" };
     let Ok(request) = to_http(request) else {
-        return Fate::Unsent("it is no request".to_owned());
+        return WillOutcome::Unsent("it is no request".to_owned());
     };
     let origin = match (request.uri().scheme(), request.uri().authority()) {
         (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
@@ -116,31 +116,31 @@ async fn send_will(will: &Will, clients: &Arc<Clients>, places: &Semaphore) -> F
     loop {
         // Never closed.
         let place = places.acquire().await;
-        let left = will.left();
-        if left.is_zero() {
-            return unanswered.map_or(Fate::Expired, Fate::Unanswered);
+        let remaining = will.remaining();
+        if remaining.is_zero() {
+            return unanswered.map_or(WillOutcome::Expired, WillOutcome::Unanswered);
         }
-        unanswered = match clients.send(request.clone(), TRY.min(left)).await {
+        unanswered = match clients.send(request.clone(), TRY.min(remaining)).await {
             Ok(answer) => match answer.status().as_u16() {
-                200 | 202 => return Fate::Done,
-                404 if term.is_none() => return Fate::Done,
+                200 | 202 => return WillOutcome::Done,
+                404 if term.is_none() => return WillOutcome::Done,
                 // It was released before, or has run out and is another's; or the sign is a newer one.
-                404 | 409 | 412 => return Fate::NotThat,
-                status @ (400..=407 | 410..=428 | 430..=499) => return Fate::Refused(status),
+                404 | 409 | 412 => return WillOutcome::Superseded,
+                status @ (400..=407 | 410..=428 | 430..=499) => return WillOutcome::Refused(status),
                 status => Some(format!("the service answered with status {status}")),
             },
-            Err(failure) => Some(failure.problem(what, &origin).detail),
+            Err(failure) => Some(failure.to_problem(operation, &origin).detail),
         };
         drop(place);
-        sleep(pause.min(left)).await;
+        sleep(pause.min(remaining)).await;
         pause = LONGEST_PAUSE.min(2 * pause);
     }
 }
 
 /// Whom to trust beside those whom the platform trusts.
-fn authorities(ca_file: Option<&OsString>) -> Result<Authorities, String> {
-    let Some(file) = ca_file else { return Ok(Authorities::default()) };
+fn authorities(ca_file: Option<&OsString>) -> Result<RootCertificates, String> {
+    let Some(file) = ca_file else { return Ok(RootCertificates::default()) };
     let read = fs::read(file).map_err(|error| error.to_string());
-    let read = read.and_then(|pem| Authorities::from_pem(&pem).map_err(|e| e.to_string()));
+    let read = read.and_then(|pem| RootCertificates::from_pem(&pem).map_err(|e| e.to_string()));
     read.map_err(|why| format!("the file of --ca-file is no longer usable: {why}"))
 }

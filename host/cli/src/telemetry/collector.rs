@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure::engine::Clients;
-use tenure::{Authorities, Class, Event};
-use tenure_core::causes;
+use tenure::{RootCertificates, ProblemKind, Event};
+use tenure_core::error_chain;
 use tokio::runtime::Handle;
 
 /// The longest that a request may take, unless a variable says otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest answer that is read, in bytes.
-const ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// The one protocol that is spoken here.
 const PROTOCOL: &str = "http/protobuf";
@@ -54,23 +54,23 @@ impl Signal {
     }
 
     fn is_wanted_by(self, variable: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
-        let own = self.name().to_ascii_uppercase();
-        let of_otlp = |what: &str| {
+        let upper_name = self.name().to_ascii_uppercase();
+        let otlp_variable = |suffix: &str| {
             let names =
-                [format!("OTEL_EXPORTER_OTLP_{own}_{what}"), format!("OTEL_EXPORTER_OTLP_{what}")];
+                [format!("OTEL_EXPORTER_OTLP_{upper_name}_{suffix}"), format!("OTEL_EXPORTER_OTLP_{suffix}")];
             names.into_iter().find_map(|name| variable(&name).map(|value| (name, value)))
         };
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return Ok(false);
         }
-        let exporter = format!("OTEL_{own}_EXPORTER");
+        let exporter = format!("OTEL_{upper_name}_EXPORTER");
         let wanted = match variable(&exporter)
             .map(|value| value.trim().to_ascii_lowercase())
             .as_deref()
         {
             Some("none") => false,
             Some("otlp") => true,
-            None => of_otlp("ENDPOINT").is_some(),
+            None => otlp_variable("ENDPOINT").is_some(),
             Some(_) => {
                 return Err(format!(
                     "{} are not sent: {exporter} names an unknown exporter: set it to otlp or none",
@@ -78,7 +78,7 @@ impl Signal {
                 ));
             }
         };
-        match of_otlp("PROTOCOL") {
+        match otlp_variable("PROTOCOL") {
             Some((name, other)) if wanted && other.trim() != PROTOCOL => Err(format!(
                 "{} are not sent: {name} names an unsupported protocol: set it to {PROTOCOL}, and the endpoint to its \
                  port, usually 4318",
@@ -89,7 +89,7 @@ impl Signal {
     }
 
     /// What is told where its exporter cannot be made. Not why: the error shows the endpoint, which may hold a secret.
-    pub(super) fn unsent(self) -> String {
+    pub(super) fn exporter_error(self) -> String {
         format!(
             "{} are not sent: the endpoint is no URL, or another variable of the exporter is wrong. Write \
              OTEL_EXPORTER_OTLP_ENDPOINT like http://localhost:4318, OTEL_EXPORTER_OTLP_HEADERS like name=value and \
@@ -102,7 +102,7 @@ impl Signal {
 /// Where signals are sent to. When it is dropped, failures are told no more.
 pub(super) struct Collector {
     clients: Clients,
-    patience: Duration,
+    timeout: Duration,
     runtime: Handle,
     log: Log,
 }
@@ -112,7 +112,7 @@ pub(super) struct Client {
     signal: Signal,
     collector: Weak<Collector>,
     /// The last request came to nothing.
-    fails: Arc<AtomicBool>,
+    is_failing: Arc<AtomicBool>,
 }
 
 impl Collector {
@@ -121,24 +121,24 @@ impl Collector {
     /// The certificates cannot be read.
     pub(super) fn new(log: Log) -> Result<Arc<Self>, String> {
         let authorities = match variable("OTEL_EXPORTER_OTLP_CERTIFICATE") {
-            None => Authorities::default(),
+            None => RootCertificates::default(),
             Some(file) => std::fs::read(&file)
                 .map_err(|error| error.to_string())
-                .and_then(|pem| Authorities::from_pem(&pem).map_err(|error| error.to_string()))
+                .and_then(|pem| RootCertificates::from_pem(&pem).map_err(|error| error.to_string()))
                 .map_err(|why| format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {file} {why}"))?,
         };
-        let patience = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|ms| ms.trim().parse().ok());
-        let patience = patience.filter(|ms| *ms > 0);
+        let timeout = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|ms| ms.trim().parse().ok());
+        let timeout = timeout.filter(|ms| *ms > 0);
         Ok(Arc::new(Self {
-            clients: Clients::direct(authorities),
-            patience: patience.map_or(PATIENCE, Duration::from_millis),
+            clients: Clients::without_proxies(authorities),
+            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
             runtime: Handle::current(),
             log,
         }))
     }
 
     pub(super) fn client(self: &Arc<Self>, signal: Signal) -> Client {
-        Client { signal, collector: Arc::downgrade(self), fails: Arc::default() }
+        Client { signal, collector: Arc::downgrade(self), is_failing: Arc::default() }
     }
 
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
@@ -148,16 +148,16 @@ impl Collector {
         let mut request = reqwest::Request::new(head.method, url);
         *request.headers_mut() = head.headers;
         *request.body_mut() = Some(body.into());
-        *request.timeout_mut() = Some(self.patience);
+        *request.timeout_mut() = Some(self.timeout);
         // The URL may hold a secret.
-        let told = |error: reqwest::Error| causes(&error.without_url());
-        let mut answer = client.execute(request).await.map_err(told)?;
+        let describe = |error: reqwest::Error| error_chain(&error.without_url());
+        let mut answer = client.execute(request).await.map_err(describe)?;
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = answer.status();
         *response.headers_mut() = answer.headers().clone();
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(told)? {
-            if body.len() + chunk.len() > ANSWER {
+        while let Some(chunk) = answer.chunk().await.map_err(describe)? {
+            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
                 return Err("the answer is too long".to_owned());
             }
             body.extend_from_slice(&chunk);
@@ -167,16 +167,16 @@ impl Collector {
     }
 
     /// Tells when requests of a signal begin to come to nothing, and when they are taken again.
-    fn judge(&self, signal: Signal, fails: &AtomicBool, answer: &Result<Response<Bytes>, String>) {
+    fn log_transition(&self, signal: Signal, is_failing: &AtomicBool, answer: &Result<Response<Bytes>, String>) {
         let why = match answer {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("it answers {}", response.status())),
             Err(why) => Some(why.clone()),
         };
-        let (failed, signal) = (fails.swap(why.is_some(), Ordering::Relaxed), signal.name());
+        let (failed, signal) = (is_failing.swap(why.is_some(), Ordering::Relaxed), signal.name());
         match why {
             Some(why) if !failed => self.log.event(&Event::Problem {
-                class: Class::Telemetry,
+                class: ProblemKind::Telemetry,
                 detail: format!(
                     "the OpenTelemetry collector does not accept {signal}: {why}; check OTEL_EXPORTER_OTLP_ENDPOINT. The \
                      election does not depend on it"
@@ -194,10 +194,10 @@ impl Collector {
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let collector = self.collector.upgrade().ok_or("the program ends")?;
-        let (runtime, signal, fails) = (collector.runtime.clone(), self.signal, self.fails.clone());
+        let (runtime, signal, is_failing) = (collector.runtime.clone(), self.signal, self.is_failing.clone());
         let sent = runtime.spawn(async move {
             let answer = collector.send(request).await;
-            collector.judge(signal, &fails, &answer);
+            collector.log_transition(signal, &is_failing, &answer);
             answer
         });
         Ok(sent.await??)
@@ -214,9 +214,9 @@ impl fmt::Debug for Client {
 mod tests {
     use super::*;
 
-    fn wanted(given: &[(&str, &str)]) -> [Result<bool, String>; 2] {
+    fn requested(variables: &[(&str, &str)]) -> [Result<bool, String>; 2] {
         let variable = |name: &str| {
-            let found = given.iter().find(|(known, _)| *known == name);
+            let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
         [Signal::Traces, Signal::Metrics].map(|signal| signal.is_wanted_by(variable))
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn nothing_is_sent_unless_a_variable_asks_for_it() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
-        for (given, expected) in [
+        for (variables, expected) in [
             (&[][..], [false, false]),
             (&[endpoint], [true, true]),
             (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a")], [true, false]),
@@ -235,21 +235,21 @@ mod tests {
             (&[endpoint, ("OTEL_SDK_DISABLED", "true")], [false, false]),
             (&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")], [true, true]),
         ] {
-            assert_eq!(wanted(given), expected.map(Ok), "{given:?}");
+            assert_eq!(requested(variables), expected.map(Ok), "{variables:?}");
         }
     }
 
     #[test]
-    fn what_is_not_known_here_is_told() {
+    fn unsupported_variables_are_reported() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317");
-        let [traces, metrics] = wanted(&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
+        let [traces, metrics] = requested(&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
         assert!(traces.unwrap_err().contains("set it to http/protobuf"));
         assert!(metrics.is_err());
-        let own = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc");
-        let [traces, metrics] = wanted(&[endpoint, own]);
-        assert!(traces.unwrap_err().contains(own.0));
+        let traces_protocol = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc");
+        let [traces, metrics] = requested(&[endpoint, traces_protocol]);
+        assert!(traces.unwrap_err().contains(traces_protocol.0));
         assert_eq!(metrics, Ok(true));
-        let [traces, metrics] = wanted(&[endpoint, ("OTEL_TRACES_EXPORTER", "zipkin")]);
+        let [traces, metrics] = requested(&[endpoint, ("OTEL_TRACES_EXPORTER", "zipkin")]);
         assert!(traces.unwrap_err().contains("OTEL_TRACES_EXPORTER names an unknown exporter"));
         assert_eq!(metrics, Ok(true));
     }

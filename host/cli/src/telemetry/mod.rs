@@ -5,7 +5,7 @@
 
 mod collector;
 
-use super::log::{Log, Whose};
+use super::log::{Log, LogContext};
 use collector::{Collector, Signal};
 use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter, MeterProvider as _};
 use opentelemetry::trace::{Span as _, SpanKind, Status, Tracer as _, TracerProvider as _};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::engine::TraceParent;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::{Class, Event, Lease};
+use tenure::{ProblemKind, Event, Lease};
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Report, Turn};
 use tenure_server::Roster;
@@ -39,7 +39,7 @@ pub(super) struct Telemetry {
 
 /// What sees one candidate, for the collector.
 #[derive(Clone)]
-pub(super) struct Witness {
+pub(super) struct CandidateTelemetry {
     tracer: Option<SdkTracer>,
     times: Option<Arc<Times>>,
     /// The turn that runs; its span, where there are traces.
@@ -59,11 +59,11 @@ impl Telemetry {
     /// There may be so many elections at a time as `places` says.
     pub(super) fn start(roster: &Roster, places: usize, clock: &BootClock, log: &Log) -> Self {
         let mut this = Self::default();
-        let told =
-            |why: String| log.event(&Event::Problem { class: Class::Telemetry, detail: why });
+        let log_problem =
+            |why: String| log.event(&Event::Problem { class: ProblemKind::Telemetry, detail: why });
         let wanted = [Signal::Traces, Signal::Metrics].map(|signal| {
             // What is asked for in a way that is not known here is left out.
-            signal.is_wanted().map_err(told).unwrap_or_default()
+            signal.is_wanted().map_err(log_problem).unwrap_or_default()
         });
         if wanted == [false, false] {
             return this;
@@ -71,7 +71,7 @@ impl Telemetry {
         let collector = match Collector::new(log.clone()) {
             Ok(collector) => collector,
             Err(why) => {
-                told(why);
+                log_problem(why);
                 return this;
             }
         };
@@ -83,7 +83,7 @@ impl Telemetry {
                     let provider = SdkTracerProvider::builder().with_resource(resource.clone());
                     this.traces = Some(provider.with_batch_exporter(exporter).build());
                 }
-                Err(_) => told(Signal::Traces.unsent()),
+                Err(_) => log_problem(Signal::Traces.exporter_error()),
             }
         }
         if metrics {
@@ -93,12 +93,12 @@ impl Telemetry {
                     let provider = SdkMeterProvider::builder().with_resource(resource);
                     let elections = roster.count().max(places.min(MOST_EXPECTED));
                     let provider =
-                        provider.with_view(move |instrument| room(instrument, elections));
+                        provider.with_view(move |instrument| cardinality_view(instrument, elections));
                     let provider = provider.with_periodic_exporter(exporter).build();
                     observe(&meter(&provider), roster, clock);
                     this.metrics = Some(provider);
                 }
-                Err(_) => told(Signal::Metrics.unsent()),
+                Err(_) => log_problem(Signal::Metrics.exporter_error()),
             }
         }
         this.collector = Some(collector);
@@ -106,7 +106,7 @@ impl Telemetry {
     }
 
     /// What sees this candidate.
-    pub(super) fn witness(&self, Whose { election, candidate }: &Whose) -> Witness {
+    pub(super) fn for_candidate(&self, LogContext { election, candidate }: &LogContext) -> CandidateTelemetry {
         let times = self.metrics.as_ref().map(|provider| {
             let meter = meter(provider);
             let histogram = |name: &'static str, bounds: Vec<f64>| {
@@ -117,7 +117,7 @@ impl Telemetry {
                 renewals: histogram("tenure_renewal_seconds", renewal_bounds().collect()),
             })
         });
-        Witness {
+        CandidateTelemetry {
             tracer: self.traces.as_ref().map(|provider| provider.tracer("tenure")),
             times,
             running: Arc::default(),
@@ -129,7 +129,7 @@ impl Telemetry {
     }
 
     /// Sends what is left, if the collector takes it within `patience`.
-    pub(super) async fn end(&self, patience: Duration) {
+    pub(super) async fn shut_down(&self, patience: Duration) {
         let (traces, metrics) = (self.traces.clone(), self.metrics.clone());
         // At a time: where one is not taken, the other may be. Whatever comes of it: nothing can be done about it any more.
         let traces = spawn_blocking(move || {
@@ -155,15 +155,15 @@ const MOST_EXPECTED: usize = 10_000;
 
 /// The SDK keeps 2,000 series of an instrument, and puts all others into one. Here is room for so many elections, and as
 /// many to come. None: the SDK's own limit does.
-fn room(instrument: &Instrument, elections: usize) -> Option<Stream> {
-    let of_one = match instrument.name() {
+fn cardinality_view(instrument: &Instrument, elections: usize) -> Option<Stream> {
+    let series_per_election = match instrument.name() {
         // By verb and result, by class, by outcome.
         "tenure_requests" => 16,
         "tenure_problems" => 12,
         "tenure_turns" => 5,
         _ => 1,
     };
-    let limit = elections.saturating_mul(2 * of_one);
+    let limit = elections.saturating_mul(2 * series_per_election);
     Some(limit).filter(|limit| *limit > 2_000)?;
     Stream::builder().with_cardinality_limit(limit).build().ok()
 }
@@ -203,24 +203,24 @@ fn observe(meter: &Meter, roster: &Roster, clock: &BootClock) {
 #[allow(clippy::cast_precision_loss, reason = "counts and terms are far below 2^52")]
 fn number(value: &Value) -> Option<f64> {
     match value {
-        Value::Whole(value) => Some(*value as f64),
-        Value::Real(value) => Some(*value),
-        Value::Times(_) => None,
+        Value::Integer(value) => Some(*value as f64),
+        Value::Float(value) => Some(*value),
+        Value::Histogram(_) => None,
     }
 }
 
 /// Who sends it, of all that send the same. What the variables say of it goes first.
 fn resource() -> Resource {
-    let given = collector::variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
-    let own = own_attributes(&given, collector::variable("OTEL_SERVICE_NAME").is_some());
-    Resource::builder().with_attributes(own).build()
+    let attributes_text = collector::variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    let attributes = default_attributes(&attributes_text, collector::variable("OTEL_SERVICE_NAME").is_some());
+    Resource::builder().with_attributes(attributes).build()
 }
 
 /// What the variables leave open: `given` are the attributes that they name.
-fn own_attributes(given: &str, is_named: bool) -> Vec<KeyValue> {
+fn default_attributes(attributes_text: &str, is_named: bool) -> Vec<KeyValue> {
     let names =
-        given.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());
-    let given: Vec<_> = names.chain(is_named.then_some("service.name")).collect();
+        attributes_text.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());
+    let given_names: Vec<_> = names.chain(is_named.then_some("service.name")).collect();
     // Replicas have the same variables, and figures of their own.
     let instance = RandomIdGenerator::default().new_trace_id().to_string();
     let all = [
@@ -228,31 +228,31 @@ fn own_attributes(given: &str, is_named: bool) -> Vec<KeyValue> {
         ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
         ("service.instance.id", instance),
     ];
-    let open = all.into_iter().filter(|(name, _)| !given.contains(name));
-    open.map(|(name, value)| KeyValue::new(name, value)).collect()
+    let missing = all.into_iter().filter(|(name, _)| !given_names.contains(name));
+    missing.map(|(name, value)| KeyValue::new(name, value)).collect()
 }
 
-impl Witness {
+impl CandidateTelemetry {
     /// Takes note of a step.
-    pub(super) fn stepped(&self, report: &Report) {
+    pub(super) fn on_report(&self, report: &Report) {
         let Some(times) = &self.times else { return };
-        for took in report.exchanges.iter().filter_map(renewal) {
-            times.renewals.record(took.as_secs_f64(), &self.labels);
+        for elapsed in report.exchanges.iter().filter_map(renewal) {
+            times.renewals.record(elapsed.as_secs_f64(), &self.labels);
         }
     }
 
     /// Takes note of an event.
-    pub(super) fn happened(&self, event: &Event) {
+    pub(super) fn on_event(&self, event: &Event) {
         match event {
-            Event::TurnStarted { turn } => *self.running() = Some(self.begin(turn)),
+            Event::TurnStarted { turn } => *self.running() = Some(self.start_span(turn)),
             Event::TurnEnded { turn, end, elapsed, .. } => {
-                let ran = self.running().take();
-                if let Some(times) = self.times.as_ref().filter(|_| ran.is_some()) {
+                let running_span = self.running().take();
+                if let Some(times) = self.times.as_ref().filter(|_| running_span.is_some()) {
                     times.turns.record(elapsed.as_secs_f64(), &self.labels);
                 }
                 // One that was claimed and did not begin has a span too.
-                if let Some(span) = ran.unwrap_or_else(|| self.begin(turn)) {
-                    finish(span, end);
+                if let Some(span) = running_span.unwrap_or_else(|| self.start_span(turn)) {
+                    end_span(span, end);
                 }
             }
             _ => {}
@@ -260,9 +260,9 @@ impl Witness {
     }
 
     /// `handler`, whose turns run in the spans that were begun for them.
-    pub(super) fn around(&self, handler: Box<dyn Handler>) -> Box<dyn Handler> {
+    pub(super) fn wrap(&self, handler: Box<dyn Handler>) -> Box<dyn Handler> {
         match self.tracer {
-            Some(_) => Box::new(Traced { handler, witness: self.clone() }),
+            Some(_) => Box::new(Traced { handler, telemetry: self.clone() }),
             None => handler,
         }
     }
@@ -271,7 +271,7 @@ impl Witness {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, turn: &Turn) -> Option<Span> {
+    fn start_span(&self, turn: &Turn) -> Option<Span> {
         let tracer = self.tracer.as_ref()?;
         let attribute = |name: &'static str, value: String| KeyValue::new(name, value);
         let [_, candidate] = &self.labels;
@@ -289,7 +289,7 @@ impl Witness {
     }
 }
 
-fn finish(mut span: Span, end: &TurnEnd) {
+fn end_span(mut span: Span, end: &TurnEnd) {
     span.set_attribute(KeyValue::new("tenure.outcome", end.to_string()));
     span.set_status(match end {
         TurnEnd::Succeeded => Status::Ok,
@@ -301,12 +301,12 @@ fn finish(mut span: Span, end: &TurnEnd) {
 /// A handler whose turns are traced.
 struct Traced {
     handler: Box<dyn Handler>,
-    witness: Witness,
+    telemetry: CandidateTelemetry,
 }
 
 impl Handler for Traced {
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
-        let parent = self.witness.running().iter().flatten().next().map(|span| {
+        let parent = self.telemetry.running().iter().flatten().next().map(|span| {
             let context = span.span_context();
             TraceParent {
                 trace: u128::from_be_bytes(context.trace_id().to_bytes()),
@@ -341,24 +341,24 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn own(given: &str, is_named: bool) -> BTreeMap<String, String> {
-        let own = own_attributes(given, is_named);
-        own.into_iter().map(|pair| (pair.key.to_string(), pair.value.to_string())).collect()
+    fn attributes_of(text: &str, is_named: bool) -> BTreeMap<String, String> {
+        let attributes = default_attributes(text, is_named);
+        attributes.into_iter().map(|pair| (pair.key.to_string(), pair.value.to_string())).collect()
     }
 
     #[test]
     fn replicas_with_the_same_variables_differ() {
-        let (ada, ben) = (own("", false), own("", false));
+        let (ada, ben) = (attributes_of("", false), attributes_of("", false));
         assert_eq!(ada["service.name"], "tenure");
         assert_eq!(ada["service.version"], env!("CARGO_PKG_VERSION"));
         assert_ne!(ada["service.instance.id"], ben["service.instance.id"]);
     }
 
     #[test]
-    fn what_the_variables_say_of_the_service_stays() {
-        let given = "deployment.environment.name=live, service.version=7,service.instance.id=pod-1";
-        assert_eq!(own(given, true), BTreeMap::new());
-        let named = own("service.name=reports", false);
+    fn attributes_from_variables_are_kept() {
+        let text = "deployment.environment.name=live, service.version=7,service.instance.id=pod-1";
+        assert_eq!(attributes_of(text, true), BTreeMap::new());
+        let named = attributes_of("service.name=reports", false);
         assert_eq!(named.keys().collect::<Vec<_>>(), ["service.instance.id", "service.version"]);
     }
 }

@@ -1,6 +1,6 @@
 use super::script::started;
 use crate::page::{Control, app};
-use crate::story::Shared;
+use crate::story::SharedStory;
 use axum::Router;
 use axum::body::Body;
 use axum::http::HeaderMap;
@@ -14,7 +14,7 @@ const TOKEN: &str = "0123456789abcdef";
 
 fn control() -> Control {
     let (address, token) = (ADDRESS.parse().unwrap(), TOKEN.to_owned());
-    Control { address, token, story: Shared::new(started()) }
+    Control { address, token, story: SharedStory::new(started()) }
 }
 
 fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
@@ -36,7 +36,7 @@ fn only_the_page_itself_with_its_token_is_admitted() {
         ("authorization", "Bearer 0123456789abcdef"),
     ];
     let control = control();
-    let admitted = |entries: &[(&'static str, &str)]| control.admits(&headers(entries)).is_ok();
+    let admitted = |entries: &[(&'static str, &str)]| control.authorize(&headers(entries)).is_ok();
     assert!(admitted(&good));
     for (place, (name, value)) in good.iter().enumerate() {
         let mut without = good.to_vec();
@@ -89,16 +89,16 @@ async fn a_click_does_something_and_is_answered() {
     let (_changes, changed) = watch::channel(());
     let (control, path) = (control(), "/candidates/ben/partition");
     let story = control.story.clone();
-    let cut_off = || story.with(|story, _| story.lanes[1].is(Kind::CutOff));
+    let cut_off = || story.with(|story, _| story.lanes[1].is_in(Kind::CutOff));
     let mut app = app(control, changed);
     let (status, body) = post(&mut app, path, "wrong").await;
     assert_eq!((status, cut_off()), (403, false));
     assert!(body.starts_with("{\"error\":"), "{body}");
     assert_eq!(post(&mut app, "/candidates/dora/partition", TOKEN).await.0, 404);
-    for nothing in ["hug", "stop", "heal"] {
-        let refused = post(&mut app, &format!("/candidates/ben/{nothing}"), TOKEN).await;
-        let why = "{\"error\":\"that is not possible at the moment\"}\n".to_owned();
-        assert_eq!(refused, (409, why), "{nothing}");
+    for action in ["hug", "stop", "heal"] {
+        let refused = post(&mut app, &format!("/candidates/ben/{action}"), TOKEN).await;
+        let body = "{\"error\":\"that is not possible at the moment\"}\n".to_owned();
+        assert_eq!(refused, (409, body), "{action}");
     }
     let done = post(&mut app, path, TOKEN).await;
     assert_eq!(done, (200, "{\"done\":\"partition\"}\n".to_owned()));

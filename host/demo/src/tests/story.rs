@@ -1,25 +1,25 @@
 use super::script::{ms, started};
-use crate::act::Act;
+use crate::act::Action;
 use crate::story::Event;
 use crate::summary;
 
 #[test]
 fn a_takeover_is_measured_from_the_kill() {
     let mut story = started();
-    story.begins(2_000, 0, 1000);
-    story.act(ms(2_300), 0, Act::KillMachine);
+    story.start_turn(2_000, 0, 1000);
+    story.apply(ms(2_300), 0, Action::KillMachine);
     assert_eq!((story.leader(), story.holder(ms(2_300))), (None, None));
-    assert_eq!(story.terms[0].waits_until(story.promise()), Some(ms(4_400)));
-    story.dies(2_310, 0);
+    assert_eq!(story.terms[0].blocks_until(story.promise()), Some(ms(4_400)));
+    story.die(2_310, 0);
     assert_eq!((story.lost(), &*story.turns[0].outcome), (0, "cut-off"));
     assert_eq!(story.terms[0].ended, Some((ms(2_300), "its machine died".to_owned())));
 
-    story.elects(4_600, 1, 1015);
+    story.elect(4_600, 1, 1015);
     assert_eq!(story.leader(), Some(1));
-    let takeover = (Act::KillMachine, ms(2_300));
+    let takeover = (Action::KillMachine, ms(2_300));
     assert_eq!((story.takeovers(), story.takeover(1)), (vec![takeover], Some(takeover)));
     assert_eq!(
-        story.said(),
+        story.last_note(),
         "ben takes over 2.3 s after the leader's machine died, with a higher term: 1015."
     );
 }
@@ -27,119 +27,119 @@ fn a_takeover_is_measured_from_the_kill() {
 #[test]
 fn no_candidate_waits_for_a_process_whose_supervisor_lives() {
     let mut story = started();
-    story.begins(2_000, 0, 1000);
-    story.act(ms(2_300), 0, Act::KillProcess);
+    story.start_turn(2_000, 0, 1000);
+    story.apply(ms(2_300), 0, Action::KillProcess);
     let died = "The process of anna dies in the middle of a turn (SIGKILL). Its supervisor sees that, and releases \
                 the lease.";
-    assert_eq!(story.said(), died);
-    assert_eq!(story.terms[0].waits_until(story.promise()), None);
+    assert_eq!(story.last_note(), died);
+    assert_eq!(story.terms[0].blocks_until(story.promise()), None);
     let (class, detail) = ("process".to_owned(), "the lease was released".to_owned());
-    story.tells(2_330, 0, Event::Problem { class, detail });
+    story.log_event(2_330, 0, Event::Problem { class, detail });
     assert_eq!(story.problems(), 0, "it was asked for");
-    story.elects(2_383, 1, 1003);
-    assert!(story.said().contains("83 ms after the leader's process died"), "{}", story.said());
+    story.elect(2_383, 1, 1003);
+    assert!(story.last_note().contains("83 ms after the leader's process died"), "{}", story.last_note());
 }
 
 #[test]
 fn a_leader_that_was_asked_leaves_in_good_order() {
     let mut story = started();
-    story.runs(2_000, 0, 1000);
-    story.act(ms(3_000), 0, Act::Stop);
-    story.stands_down(3_010, 0, 1000, "left");
-    story.dies(3_020, 0);
-    story.elects(4_000, 2, 1004);
+    story.run_turn(2_000, 0, 1000);
+    story.apply(ms(3_000), 0, Action::Stop);
+    story.stand_down(3_010, 0, 1000, "left");
+    story.die(3_020, 0);
+    story.elect(4_000, 2, 1004);
     assert_eq!((story.lost(), story.problems()), (0, 0));
     assert_eq!(story.terms[0].ended, Some((ms(3_010), "stopped".to_owned())));
-    assert_eq!(story.takeovers(), [(Act::Stop, ms(1_000))]);
+    assert_eq!(story.takeovers(), [(Action::Stop, ms(1_000))]);
 }
 
 #[test]
-fn what_was_not_asked_for_is_a_problem() {
+fn unrequested_events_are_problems() {
     let mut story = started();
-    story.dies(1_000, 1);
-    assert_eq!(story.said(), "ben has ended unasked: exit status: 1.");
+    story.die(1_000, 1);
+    assert_eq!(story.last_note(), "ben has ended unasked: exit status: 1.");
     assert_eq!(story.lost(), 1);
     story.problem(ms(1_000), "cleo says: a\u{1b}[2J\r\nb".to_owned());
-    assert_eq!(story.said(), "cleo says: a [2J  b");
+    assert_eq!(story.last_note(), "cleo says: a [2J  b");
     let (class, detail) = ("refused".to_owned(), "the key is wrong".to_owned());
-    story.tells(1_000, 2, Event::Problem { class, detail });
-    assert_eq!(story.said(), "cleo: refused: the key is wrong");
-    story.begins(2_000, 0, 1000);
-    story.ends(2_100, 0, 1000, 2_000, "failed");
-    assert_eq!(story.said(), "anna: the turn of 2000-01-01T00:00:02Z failed");
-    story.stands_down(3_000, 0, 1000, "lease-lost");
-    assert_eq!(story.said(), "anna no longer leads, though unasked: lease lost.");
+    story.log_event(1_000, 2, Event::Problem { class, detail });
+    assert_eq!(story.last_note(), "cleo: refused: the key is wrong");
+    story.start_turn(2_000, 0, 1000);
+    story.end_turn(2_100, 0, 1000, 2_000, "failed");
+    assert_eq!(story.last_note(), "anna: the turn of 2000-01-01T00:00:02Z failed");
+    story.stand_down(3_000, 0, 1000, "lease-lost");
+    assert_eq!(story.last_note(), "anna no longer leads, though unasked: lease lost.");
     assert_eq!((story.leader(), story.problems()), (None, 5));
 }
 
 #[test]
 fn a_frozen_leader_leads_as_long_as_its_time_lasts() {
     let mut story = started();
-    story.act(ms(2_000), 0, Act::Freeze);
+    story.apply(ms(2_000), 0, Action::Freeze);
     assert_eq!((story.holder(ms(3_600)), story.holder(ms(3_800))), (Some(0), None));
-    story.elects(4_300, 1, 1004);
-    assert!(story.said().contains("2.3 s after the leader was frozen"), "{}", story.said());
-    story.act(ms(6_000), 0, Act::Thaw);
-    story.stands_down(6_010, 0, 1000, "validity-ended");
-    assert_eq!(story.said(), "anna no longer leads: its validity has ended.");
+    story.elect(4_300, 1, 1004);
+    assert!(story.last_note().contains("2.3 s after the leader was frozen"), "{}", story.last_note());
+    story.apply(ms(6_000), 0, Action::Thaw);
+    story.stand_down(6_010, 0, 1000, "validity-ended");
+    assert_eq!(story.last_note(), "anna no longer leads: its validity has ended.");
     assert_eq!(story.problems(), 0);
     // One that is thawed in time goes on.
     let mut story = started();
-    story.act(ms(2_000), 0, Act::Freeze);
-    story.act(ms(3_000), 0, Act::Thaw);
-    story.renews(4_000, 0, 1000);
-    story.elects(60_000, 1, 1060);
+    story.apply(ms(2_000), 0, Action::Freeze);
+    story.apply(ms(3_000), 0, Action::Thaw);
+    story.renew(4_000, 0, 1000);
+    story.elect(60_000, 1, 1060);
     assert!(story.takeovers().is_empty(), "the freeze was over");
 }
 
 #[test]
 fn a_leader_that_is_hindered_twice_gives_no_beat_before_it_is_free() {
     let mut story = started();
-    story.act(ms(2_000), 0, Act::Freeze);
-    story.act(ms(2_100), 0, Act::Partition);
-    story.act(ms(2_200), 0, Act::Thaw);
+    story.apply(ms(2_000), 0, Action::Freeze);
+    story.apply(ms(2_100), 0, Action::Partition);
+    story.apply(ms(2_200), 0, Action::Thaw);
     assert_eq!(story.holder(ms(3_700)), None, "it is cut off");
-    story.act(ms(3_800), 0, Act::Heal);
+    story.apply(ms(3_800), 0, Action::Heal);
     assert_eq!(story.holder(ms(3_800)), None, "its time was over");
-    story.elects(4_300, 2, 1016);
+    story.elect(4_300, 2, 1016);
     assert_eq!(story.problems(), 0);
 }
 
 #[test]
 fn a_leader_that_resigns_goes_on_as_a_follower() {
     let mut story = started();
-    story.act(ms(2_000), 0, Act::Resign);
-    story.stands_down(2_100, 0, 1000, "resigned");
-    assert_eq!(story.said(), "anna has given the lease back.");
+    story.apply(ms(2_000), 0, Action::Resign);
+    story.stand_down(2_100, 0, 1000, "resigned");
+    assert_eq!(story.last_note(), "anna has given the lease back.");
     assert_eq!((story.holder(ms(2_100)), story.problems()), (None, 0));
-    story.elects(2_152, 1, 1003);
-    assert!(story.said().contains("52 ms after the leader resigned"), "{}", story.said());
+    story.elect(2_152, 1, 1003);
+    assert!(story.last_note().contains("52 ms after the leader resigned"), "{}", story.last_note());
 
-    story.act(ms(4_000), 1, Act::Resign);
+    story.apply(ms(4_000), 1, Action::Resign);
     story.problem(ms(4_100), "ben does not resign: 404".to_owned());
-    assert_eq!(story.said(), "ben does not resign: 404");
-    story.stands_down(9_000, 1, 1003, "lease-lost");
+    assert_eq!(story.last_note(), "ben does not resign: 404");
+    story.stand_down(9_000, 1, 1003, "lease-lost");
     assert_eq!(story.problems(), 2);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_is_possible_depends_on_what_is() {
+fn possible_actions_depend_on_the_state() {
     let mut story = started();
-    let names = |story: &crate::story::Story, who, now| {
-        let acts = story.possible(who, ms(now)).into_iter();
-        acts.map(Act::name).collect::<Vec<_>>().join(" ")
+    let names = |story: &crate::story::Story, index, now| {
+        let acts = story.possible_actions(index, ms(now)).into_iter();
+        acts.map(Action::name).collect::<Vec<_>>().join(" ")
     };
     let follower = "kill-machine kill-process freeze partition";
     assert_eq!(names(&story, 0, 1_000), format!("{follower} resign"));
     assert_eq!(names(&story, 1, 1_000), follower);
-    story.act(ms(1_000), 0, Act::Freeze);
+    story.apply(ms(1_000), 0, Action::Freeze);
     assert_eq!(names(&story, 0, 1_000), "kill-machine thaw partition");
-    story.act(ms(1_100), 0, Act::Partition);
+    story.apply(ms(1_100), 0, Action::Partition);
     assert_eq!(names(&story, 0, 1_100), "kill-machine thaw heal");
-    story.act(ms(1_200), 0, Act::KillMachine);
+    story.apply(ms(1_200), 0, Action::KillMachine);
     assert_eq!(names(&story, 0, 1_200), "heal", "its end is not seen yet");
-    story.dies(1_210, 0);
+    story.die(1_210, 0);
     assert_eq!(names(&story, 0, 1_300), "start heal");
 }
 
@@ -149,13 +149,13 @@ fn a_long_demo_does_not_grow() {
     for number in 1..1_000 {
         let at = number * 10_000;
         let term = 1_000 + number;
-        story.elects(at, 0, term);
-        story.runs(at + 2_000, 0, term);
-        story.act(ms(at + 4_000), 1, Act::Freeze);
-        story.act(ms(at + 5_000), 1, Act::Thaw);
-        story.stands_down(at + 6_000, 0, term, "lease-lost");
+        story.elect(at, 0, term);
+        story.run_turn(at + 2_000, 0, term);
+        story.apply(ms(at + 4_000), 1, Action::Freeze);
+        story.apply(ms(at + 5_000), 1, Action::Thaw);
+        story.stand_down(at + 6_000, 0, term, "lease-lost");
     }
-    assert_eq!((story.began, story.succeeded), (999, 999), "all are counted");
+    assert_eq!((story.turns_started, story.turns_succeeded), (999, 999), "all are counted");
     assert_eq!((story.notes.len(), story.terms.len(), story.turns.len()), (200, 200, 200));
     assert!(story.lanes.iter().all(|lane| lane.spans.len() < 20));
 }
@@ -163,14 +163,14 @@ fn a_long_demo_does_not_grow() {
 #[test]
 fn a_table_for_a_narrow_terminal() {
     let mut story = started();
-    story.begins(2_000, 0, 1000);
-    story.act(ms(2_300), 0, Act::KillMachine);
-    story.dies(2_310, 0);
-    story.elects(4_600, 1, 1015);
-    story.runs(6_000, 1, 1015);
-    story.act(ms(7_000), 1, Act::KillProcess);
-    story.dies(7_040, 1);
-    story.elects(7_061, 2, 1016);
+    story.start_turn(2_000, 0, 1000);
+    story.apply(ms(2_300), 0, Action::KillMachine);
+    story.die(2_310, 0);
+    story.elect(4_600, 1, 1015);
+    story.run_turn(6_000, 1, 1015);
+    story.apply(ms(7_000), 1, Action::KillProcess);
+    story.die(7_040, 1);
+    story.elect(7_061, 2, 1016);
     let table = summary::table(&story);
     let lines = [
         "",

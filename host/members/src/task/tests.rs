@@ -22,39 +22,39 @@ fn turn() -> Turn {
 }
 
 #[test]
-fn a_turn_that_waited_has_the_time_that_is_left() {
+fn a_turn_that_waited_has_the_remaining_time() {
     let clock = BootClock::new();
-    let lease = |left| Lease::new(1, clock.reading(), clock.now() + Duration::from_secs(left));
-    let turn = after(Duration::from_secs(3), turn(), &lease(20));
+    let lease = |seconds| Lease::new(1, clock.handle(), clock.now() + Duration::from_secs(seconds));
+    let turn = with_time_passed(Duration::from_secs(3), turn(), &lease(20));
     assert!(
         (Duration::from_secs(19)..=Duration::from_secs(20)).contains(&turn.valid_for),
         "{turn:?}"
     );
     assert_eq!(turn.time_limit, Some(Duration::from_secs(2)));
-    let turn = after(Duration::from_secs(3), Turn { time_limit: None, ..turn }, &lease(0));
+    let turn = with_time_passed(Duration::from_secs(3), Turn { time_limit: None, ..turn }, &lease(0));
     assert_eq!((turn.valid_for, turn.time_limit), (Duration::ZERO, None));
-    let turn = after(Duration::from_secs(9), super::tests::turn(), &lease(1));
+    let turn = with_time_passed(Duration::from_secs(9), super::tests::turn(), &lease(1));
     assert_eq!(turn.time_limit, Some(Duration::ZERO));
 }
 
 /// Its work does not begin, and that is reported once.
 #[tokio::test]
-async fn a_share_that_cannot_read_of_a_coordinator_waits_and_says_why() {
+async fn a_share_without_a_known_coordinator_waits_and_reports_why() {
     let clock = BootClock::new();
-    let nobody = "AccountName=tenure;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/tenure";
+    let unreachable_account = "AccountName=tenure;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/tenure";
     let settings = Variables::new()
         .with("TENURE_ELECTION", "jobs/orders")
         .with("TENURE_NAME", "ada")
-        .with("AZURE_STORAGE_CONNECTION_STRING", nobody);
+        .with("AZURE_STORAGE_CONNECTION_STRING", unreachable_account);
     let election = Election::new(settings, &clock);
     election.check().unwrap();
     let events = Arc::new(Mutex::new(Vec::new()));
     let reported = events.clone();
     let work = handler::from_fn(|_, _| async { panic!("it works") });
-    let share = OfShare::new(Part { index: 0, count: 2 }, work, Arc::new(election))
+    let share = ShareHandler::new(Part { index: 0, count: 2 }, work, Arc::new(election))
         .on_event(move |event| reported.lock().unwrap().push(event));
-    let lease = Lease::new(1, clock.reading(), Duration::MAX);
-    let ended = timeout(READ_AGAIN * 7 / 2, share.on_tick(turn(), lease)).await;
+    let lease = Lease::new(1, clock.handle(), Duration::MAX);
+    let ended = timeout(REREAD_INTERVAL * 7 / 2, share.on_tick(turn(), lease)).await;
     assert!(ended.is_err(), "{ended:?}");
     let events = events.lock().unwrap();
     let [Event::Problem { detail, .. }] = &events[..] else { panic!("{events:?}") };

@@ -18,10 +18,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long a peer may take the rest of an answer, also when there is no room for others.
-const TAKING: Duration = Duration::from_secs(1);
+const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// What a connection is used for, known to itself and to whoever may close it.
-pub(super) struct Use {
+pub(super) struct Usage {
     state: Mutex<State>,
     closed: Notify,
 }
@@ -35,56 +35,56 @@ enum State {
     /// A request is being answered. `until`: when the answer must be taken; an answer without end has
     /// no such time. `made`: since when all of it is made, and not yet all of it handed over.
     Busy {
-        until: Option<Instant>,
-        made: Option<Instant>,
+        deadline: Option<Instant>,
+        completed_at: Option<Instant>,
     },
     Closed,
 }
 
 /// Why a connection may be closed for another one, and since when. The smallest one closes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Spare {
+pub(super) enum Evictable {
     Idle(Instant),
     /// Its peer does not take the rest of an answer.
-    Untaken(Instant),
+    Stalled(Instant),
 }
 
 impl State {
-    fn spare(self) -> Option<Spare> {
+    fn evictable(self) -> Option<Evictable> {
         match self {
-            State::Idle { since } => Some(Spare::Idle(since)),
-            State::Busy { made: Some(made), .. } if made.elapsed() > TAKING => {
-                Some(Spare::Untaken(made))
+            State::Idle { since } => Some(Evictable::Idle(since)),
+            State::Busy { completed_at: Some(completed_at), .. } if completed_at.elapsed() > DRAIN_GRACE => {
+                Some(Evictable::Stalled(completed_at))
             }
             _ => None,
         }
     }
 }
 
-impl Default for Use {
+impl Default for Usage {
     fn default() -> Self {
         Self { state: Mutex::new(State::Idle { since: Instant::now() }), closed: Notify::new() }
     }
 }
 
-impl Use {
+impl Usage {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn spare(&self) -> Option<Spare> {
-        self.state().spare()
+    pub(super) fn evictable(&self) -> Option<Evictable> {
+        self.state().evictable()
     }
 
     /// Closes it, unless it is in use by now.
-    pub(super) fn close_if_spare(&self) -> bool {
+    pub(super) fn close_if_evictable(&self) -> bool {
         let mut state = self.state();
-        let is_spare = state.spare().is_some();
-        if is_spare {
+        let is_evictable = state.evictable().is_some();
+        if is_evictable {
             *state = State::Closed;
             self.closed.notify_one();
         }
-        is_spare
+        is_evictable
     }
 
     /// Completes when it is to close.
@@ -93,25 +93,25 @@ impl Use {
     }
 
     /// A request has arrived. Whether it may be answered.
-    fn begin(&self, until: Instant) -> bool {
+    fn begin_request(&self, deadline: Instant) -> bool {
         let mut state = self.state();
         let is_open = !matches!(*state, State::Closed);
         if is_open {
-            *state = State::Busy { until: Some(until), made: None };
+            *state = State::Busy { deadline: Some(deadline), completed_at: None };
         }
         is_open
     }
 
     /// Its answer has no end.
-    fn goes_on(&self) {
-        if let State::Busy { until, .. } = &mut *self.state() {
+    fn clear_deadline(&self) {
+        if let State::Busy { deadline: until, .. } = &mut *self.state() {
             *until = None;
         }
     }
 
     /// Its answer is made.
-    fn made(&self) {
-        if let State::Busy { made, .. } = &mut *self.state() {
+    fn mark_completed(&self) {
+        if let State::Busy { completed_at: made, .. } = &mut *self.state() {
             *made = Some(Instant::now());
         }
     }
@@ -119,24 +119,24 @@ impl Use {
     /// All that was written is handed over.
     fn flushed(&self) {
         let mut state = self.state();
-        if matches!(*state, State::Busy { made: Some(_), .. }) {
+        if matches!(*state, State::Busy { completed_at: Some(_), .. }) {
             *state = State::Idle { since: Instant::now() };
         }
     }
 
-    fn until(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         match *self.state() {
-            State::Busy { until, .. } => until,
+            State::Busy { deadline: until, .. } => until,
             _ => None,
         }
     }
 }
 
 /// Answers the requests of one connection.
-pub(super) fn answering(
+pub(super) fn connection_service(
     app: Router,
-    patience: Duration,
-    usage: Arc<Use>,
+    timeout: Duration,
+    usage: Arc<Usage>,
 ) -> impl Service<
     Request<Incoming>,
     Response = Response<Body>,
@@ -145,7 +145,7 @@ pub(super) fn answering(
 > {
     let app = TowerToHyperService::new(app);
     service_fn(move |request| {
-        let (usage, is_open) = (usage.clone(), usage.begin(Instant::now() + patience));
+        let (usage, is_open) = (usage.clone(), usage.begin_request(Instant::now() + timeout));
         let answer = is_open.then(|| app.call(request));
         async move {
             let Some(answer) = answer else { return Err(io::ErrorKind::ConnectionAborted.into()) };
@@ -155,39 +155,39 @@ pub(super) fn answering(
             };
             let kind = answer.headers().get(header::CONTENT_TYPE);
             if kind.is_some_and(|kind| kind == "text/event-stream") {
-                usage.goes_on();
+                usage.clear_deadline();
             }
-            let making = Making(usage);
-            let kept = move |error| {
-                let _making = &making;
+            let guard = CompletionGuard(usage);
+            let with_guard = move |error| {
+                let _guard = &guard;
                 error
             };
-            Ok(answer.map(|body| Body::new(body.map_err(kept))))
+            Ok(answer.map(|body| Body::new(body.map_err(with_guard))))
         }
     })
 }
 
 /// Kept with the body of an answer, whose end tells that the answer is made.
-struct Making(Arc<Use>);
+struct CompletionGuard(Arc<Usage>);
 
-impl Drop for Making {
+impl Drop for CompletionGuard {
     fn drop(&mut self) {
-        self.0.made();
+        self.0.mark_completed();
     }
 }
 
 /// A connection that fails when who connected takes nothing for too long, or an answer too slowly.
 pub(super) struct Connection {
     stream: TcpStream,
-    patience: Duration,
-    usage: Arc<Use>,
+    timeout: Duration,
+    usage: Arc<Usage>,
     /// Until when it may take something, while there is something.
-    stalled: Option<Pin<Box<Sleep>>>,
+    write_timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, patience: Duration, usage: Arc<Use>) -> Self {
-        Self { stream, patience, usage, stalled: None }
+    pub(super) fn new(stream: TcpStream, timeout: Duration, usage: Arc<Usage>) -> Self {
+        Self { stream, timeout, usage, write_timer: None }
     }
 }
 
@@ -209,14 +209,14 @@ impl AsyncWrite for Connection {
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if let Poll::Ready(written) = Pin::new(&mut this.stream).poll_write(cx, bytes) {
-            this.stalled = None;
+            this.write_timer = None;
             return Poll::Ready(written);
         }
-        let stalled = this.stalled.get_or_insert_with(|| {
-            let patience = Instant::now() + this.patience;
-            Box::pin(sleep_until(this.usage.until().map_or(patience, |until| until.min(patience))))
+        let timer = this.write_timer.get_or_insert_with(|| {
+            let write_deadline = Instant::now() + this.timeout;
+            Box::pin(sleep_until(this.usage.deadline().map_or(write_deadline, |deadline| deadline.min(write_deadline))))
         });
-        ready!(stalled.as_mut().poll(cx));
+        ready!(timer.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 

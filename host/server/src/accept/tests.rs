@@ -15,15 +15,15 @@ use tokio::time::timeout;
 const SOON: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
 const LIMITS: Limits =
-    Limits { connections: 4, of_peer: 4, patience: Duration::from_millis(500), life: HOUR };
+    Limits { connections: 4, per_peer: 4, request_timeout: Duration::from_millis(500), max_age: HOUR };
 
 /// Nothing ends by itself.
-const PATIENT: Limits = Limits { patience: HOUR, ..LIMITS };
+const PATIENT: Limits = Limits { request_timeout: HOUR, ..LIMITS };
 
-const ONCE: &str = "GET / HTTP/1.0\r\n\r\n";
-const KEPT: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+const SINGLE_REQUEST: &str = "GET / HTTP/1.0\r\n\r\n";
+const KEEP_ALIVE_REQUEST: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-async fn served(app: Router, limits: Limits) -> (SocketAddr, JoinSet<()>) {
+async fn start_server(app: Router, limits: Limits) -> (SocketAddr, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut serving = JoinSet::new();
@@ -31,27 +31,27 @@ async fn served(app: Router, limits: Limits) -> (SocketAddr, JoinSet<()>) {
     (address, serving)
 }
 
-fn here() -> Router {
+fn test_app() -> Router {
     Router::new().route("/", get(|| async { "here" }))
 }
 
 /// A connection on which this was sent.
-async fn sent(address: SocketAddr, bytes: &str) -> TcpStream {
-    sent_from("127.0.0.1", address, bytes).await
+async fn connect_and_send(address: SocketAddr, bytes: &str) -> TcpStream {
+    connect_and_send_from("127.0.0.1", address, bytes).await
 }
 
-async fn sent_from(own: &str, address: SocketAddr, bytes: &str) -> TcpStream {
+async fn connect_and_send_from(source: &str, address: SocketAddr, bytes: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(SocketAddr::new(own.parse().unwrap(), 0)).unwrap();
+    socket.bind(SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
     let mut stream = socket.connect(address).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
     stream
 }
 
 /// Waits for an answer that holds this.
-async fn answered(stream: &mut TcpStream, words: &str) {
+async fn expect_response(stream: &mut TcpStream, expected: &str) {
     let mut text = String::new();
-    while !text.contains(words) {
+    while !text.contains(expected) {
         let mut bytes = [0; 512];
         let read = timeout(SOON, stream.read(&mut bytes)).await.expect("an answer").unwrap();
         assert!(read > 0, "closed after {text:?}");
@@ -60,9 +60,9 @@ async fn answered(stream: &mut TcpStream, words: &str) {
 }
 
 /// Waits until the other side has closed it.
-async fn closed(stream: &mut TcpStream) {
-    let mut rest = Vec::new();
-    let ended = timeout(SOON, stream.read_to_end(&mut rest)).await;
+async fn expect_closed(stream: &mut TcpStream) {
+    let mut remaining = Vec::new();
+    let ended = timeout(SOON, stream.read_to_end(&mut remaining)).await;
     // Bytes that were not read make it a reset.
     drop(ended.expect("it is closed"));
 }
@@ -72,93 +72,93 @@ fn is_open(stream: &TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn connections_that_ask_nothing_do_not_keep_out_who_asks() {
-    let (address, _serving) = served(here(), PATIENT).await;
+async fn idle_connections_do_not_block_new_clients() {
+    let (address, _serving) = start_server(test_app(), PATIENT).await;
     let mut silent = Vec::new();
-    for bytes in ["", "GET / HT", "", KEPT] {
-        let mut stream = sent(address, bytes).await;
-        if bytes == KEPT {
-            answered(&mut stream, "here").await;
+    for bytes in ["", "GET / HT", "", KEEP_ALIVE_REQUEST] {
+        let mut stream = connect_and_send(address, bytes).await;
+        if bytes == KEEP_ALIVE_REQUEST {
+            expect_response(&mut stream, "here").await;
         }
         silent.push(stream);
     }
     for round in 0..3 {
-        let mut asks = sent(address, ONCE).await;
-        answered(&mut asks, "here").await;
-        closed(&mut asks).await;
+        let mut client = connect_and_send(address, SINGLE_REQUEST).await;
+        expect_response(&mut client, "here").await;
+        expect_closed(&mut client).await;
         if round == 0 {
             // The others have been idle for less long.
-            closed(&mut silent[0]).await;
+            expect_closed(&mut silent[0]).await;
             assert!(silent[1..].iter().all(is_open));
         }
-        silent.push(sent(address, "").await);
+        silent.push(connect_and_send(address, "").await);
     }
 }
 
 #[tokio::test]
 async fn requests_that_do_not_arrive_are_bounded_in_time() {
-    let (address, _serving) = served(here(), LIMITS).await;
-    for bytes in ["", "GET / HT", KEPT] {
-        closed(&mut sent(address, bytes).await).await;
+    let (address, _serving) = start_server(test_app(), LIMITS).await;
+    for bytes in ["", "GET / HT", KEEP_ALIVE_REQUEST] {
+        expect_closed(&mut connect_and_send(address, bytes).await).await;
     }
 }
 
 #[tokio::test]
-async fn an_answer_under_way_is_not_cut_for_another_peer() {
+async fn a_response_in_progress_is_not_cut_for_another_peer() {
     let (entered, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
-    let (told, wait) = (entered.clone(), go_on.clone());
+    let (notify, wait) = (entered.clone(), go_on.clone());
     let slow = move || {
-        let (told, wait) = (told.clone(), wait.clone());
+        let (notify, wait) = (notify.clone(), wait.clone());
         async move {
-            told.notify_one();
+            notify.notify_one();
             drop(wait.acquire().await);
             "late"
         }
     };
-    let (address, _serving) = served(here().route("/slow", get(slow)), PATIENT).await;
+    let (address, _serving) = start_server(test_app().route("/slow", get(slow)), PATIENT).await;
     let mut busy = Vec::new();
     for _ in 0..PATIENT.connections {
-        busy.push(sent(address, "GET /slow HTTP/1.0\r\n\r\n").await);
+        busy.push(connect_and_send(address, "GET /slow HTTP/1.0\r\n\r\n").await);
         timeout(SOON, entered.notified()).await.unwrap();
     }
-    closed(&mut sent(address, ONCE).await).await;
+    expect_closed(&mut connect_and_send(address, SINGLE_REQUEST).await).await;
     go_on.add_permits(PATIENT.connections);
     for stream in &mut busy {
-        answered(stream, "late").await;
+        expect_response(stream, "late").await;
     }
-    answered(&mut sent(address, ONCE).await, "here").await;
+    expect_response(&mut connect_and_send(address, SINGLE_REQUEST).await, "here").await;
 }
 
 #[tokio::test]
-async fn answers_that_nobody_takes_do_not_keep_out_who_asks() {
+async fn unread_responses_do_not_block_new_clients() {
     // More than the buffers of a connection take.
     const SIZE: usize = 32 * 1024 * 1024;
     static MUCH: [u8; SIZE] = [0; SIZE];
-    let app = here().route("/much", get(|| async { Bytes::from_static(&MUCH) }));
-    let (address, _serving) = served(app, PATIENT).await;
+    let app = test_app().route("/much", get(|| async { Bytes::from_static(&MUCH) }));
+    let (address, _serving) = start_server(app, PATIENT).await;
     let mut waiting = Vec::new();
     for _ in 0..PATIENT.connections {
-        let mut stream = sent(address, "GET /much HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut stream = connect_and_send(address, "GET /much HTTP/1.1\r\nhost: x\r\n\r\n").await;
         // The answer is made, and has begun.
-        answered(&mut stream, "200 OK").await;
+        expect_response(&mut stream, "200 OK").await;
         waiting.push(stream);
     }
-    let is_let_in = async {
+    let admitted = async {
         loop {
-            let mut asks = sent(address, ONCE).await;
+            let mut client = connect_and_send(address, SINGLE_REQUEST).await;
             let mut text = String::new();
             // Turned away before.
-            if asks.read_to_string(&mut text).await.is_ok() && text.ends_with("here") {
+            if client.read_to_string(&mut text).await.is_ok() && text.ends_with("here") {
                 return;
             }
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(SOON, is_let_in).await.expect("one makes room");
+    timeout(SOON, admitted).await.expect("one makes room");
     // The others have waited for less long.
-    let mut rest = vec![0; SIZE - 1024];
+    let mut remaining = vec![0; SIZE - 1024];
     for (number, stream) in waiting.iter_mut().enumerate() {
-        let read = timeout(SOON, stream.read_exact(&mut rest)).await.expect("it ends");
+        let read = timeout(SOON, stream.read_exact(&mut remaining)).await.expect("it ends");
         assert_eq!(read.is_ok(), number > 0, "{number}");
     }
 }
@@ -166,30 +166,30 @@ async fn answers_that_nobody_takes_do_not_keep_out_who_asks() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn one_peer_takes_no_more_than_its_share() {
-    let limits = Limits { of_peer: 2, ..PATIENT };
-    let (address, _serving) = served(here(), limits).await;
-    let mut other = sent_from("127.0.0.2", address, KEPT).await;
-    answered(&mut other, "here").await;
+    let limits = Limits { per_peer: 2, ..PATIENT };
+    let (address, _serving) = start_server(test_app(), limits).await;
+    let mut other = connect_and_send_from("127.0.0.2", address, KEEP_ALIVE_REQUEST).await;
+    expect_response(&mut other, "here").await;
     let mut greedy = Vec::new();
     for _ in 0..5 {
-        greedy.push(sent(address, "").await);
+        greedy.push(connect_and_send(address, "").await);
     }
     for stream in &mut greedy[..3] {
-        closed(stream).await;
+        expect_closed(stream).await;
     }
     assert!(greedy[3..].iter().all(is_open) && is_open(&other));
-    other.write_all(KEPT.as_bytes()).await.unwrap();
-    answered(&mut other, "here").await;
+    other.write_all(KEEP_ALIVE_REQUEST.as_bytes()).await.unwrap();
+    expect_response(&mut other, "here").await;
 }
 
 #[tokio::test]
 async fn an_old_connection_ends_with_its_answer() {
-    let limits = Limits { life: Duration::from_millis(50), ..PATIENT };
-    let (address, _serving) = served(here(), limits).await;
-    let mut used = sent(address, KEPT).await;
-    answered(&mut used, "here").await;
-    for mut stream in [used, sent(address, "").await] {
-        closed(&mut stream).await;
+    let limits = Limits { max_age: Duration::from_millis(50), ..PATIENT };
+    let (address, _serving) = start_server(test_app(), limits).await;
+    let mut used = connect_and_send(address, KEEP_ALIVE_REQUEST).await;
+    expect_response(&mut used, "here").await;
+    for mut stream in [used, connect_and_send(address, "").await] {
+        expect_closed(&mut stream).await;
     }
 }
 
@@ -202,9 +202,9 @@ fn endless(kind: &'static str) -> (Router, Arc<Notify>) {
         }
     }
     let ended = Arc::new(Notify::new());
-    let told = ended.clone();
+    let on_end = ended.clone();
     let much = move || {
-        let guard = Guard(told.clone());
+        let guard = Guard(on_end.clone());
         async move {
             let body = Body::from_stream(repeat_with(move || {
                 let _guard = &guard;
@@ -217,18 +217,18 @@ fn endless(kind: &'static str) -> (Router, Arc<Notify>) {
 }
 
 #[tokio::test]
-async fn who_takes_nothing_is_not_waited_for() {
+async fn a_peer_that_reads_nothing_is_disconnected() {
     let (app, ended) = endless("text/event-stream");
-    let (address, _serving) = served(app, LIMITS).await;
-    let _stream = sent(address, KEPT).await;
+    let (address, _serving) = start_server(app, LIMITS).await;
+    let _stream = connect_and_send(address, KEEP_ALIVE_REQUEST).await;
     timeout(SOON, ended.notified()).await.expect("it is given up");
 }
 
 #[tokio::test]
-async fn who_takes_an_answer_slowly_is_not_waited_for() {
+async fn a_peer_that_reads_slowly_is_disconnected() {
     let (app, ended) = endless("application/json");
-    let (address, _serving) = served(app, LIMITS).await;
-    let mut stream = sent(address, KEPT).await;
+    let (address, _serving) = start_server(app, LIMITS).await;
+    let mut stream = connect_and_send(address, KEEP_ALIVE_REQUEST).await;
     let reading = async {
         // Something is taken all the time.
         while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
@@ -238,17 +238,17 @@ async fn who_takes_an_answer_slowly_is_not_waited_for() {
 
 #[test]
 fn a_network_of_version_6_is_one_peer() {
-    let of = |text: &str| peer(text.parse().unwrap());
-    assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-    assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-    assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
-    assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    let peer_of = |text: &str| peer(text.parse().unwrap());
+    assert_eq!(peer_of("2001:db8::1"), peer_of("2001:db8::ffff:1"));
+    assert_ne!(peer_of("2001:db8::1"), peer_of("2001:db8:0:1::1"));
+    assert_eq!(peer_of("::ffff:10.0.0.1"), peer_of("10.0.0.1"));
+    assert_ne!(peer_of("10.0.0.1"), peer_of("10.0.0.2"));
 }
 
 #[test]
-fn who_ends_a_connection_before_it_is_accepted_holds_up_nobody() {
-    assert!(is_of_one(&ErrorKind::ConnectionAborted.into()));
+fn a_connection_that_ends_before_accept_delays_no_other() {
+    assert!(is_connection_error(&ErrorKind::ConnectionAborted.into()));
     // No descriptor is free.
     #[cfg(unix)]
-    assert!(!is_of_one(&io::Error::from_raw_os_error(24)));
+    assert!(!is_connection_error(&io::Error::from_raw_os_error(24)));
 }

@@ -10,9 +10,9 @@ use tenure_core::Report;
 
 /// A clock that is set by hand, and wakes whoever sleeps.
 #[derive(Clone)]
-struct ByHand(Arc<Mutex<Duration>>);
+struct ManualClock(Arc<Mutex<Duration>>);
 
-impl Clock for ByHand {
+impl Clock for ManualClock {
     fn now(&self) -> Duration {
         *self.0.lock().unwrap()
     }
@@ -28,86 +28,86 @@ impl Clock for ByHand {
 }
 
 struct Scene {
-    clock: ByHand,
+    clock: ManualClock,
     board: Arc<Board>,
-    application: Application<ByHand>,
+    application: Application<ManualClock>,
 }
 
 impl Scene {
     /// A leader for 12 seconds.
     fn leading() -> Self {
-        let clock = ByHand(Arc::new(Mutex::new(NOW)));
+        let clock = ManualClock(Arc::new(Mutex::new(NOW)));
         let board = Arc::new(a_board());
         let application = Application::new(board.clone(), clock.clone());
-        board.stepped(&report(leading(), &[Done]), NOW, NOW);
+        board.on_step(&report(leading(), &[Done]), NOW, NOW);
         Self { clock, board, application }
     }
 
-    fn at(&self, since: Duration) {
-        *self.clock.0.lock().unwrap() = NOW + since;
+    fn set_elapsed(&self, elapsed: Duration) {
+        *self.clock.0.lock().unwrap() = NOW + elapsed;
     }
 
     /// Whether the application that asks now may act.
-    fn says_yes(&self) -> bool {
-        matches!(self.board.told_role(self.clock.now()), Role::Leading { .. })
+    fn may_act(&self) -> bool {
+        matches!(self.board.allowed_role(self.clock.now()), Role::Leading { .. })
     }
 
     fn turn(&self) -> BoxFuture<'_, TurnEnd> {
-        let deadline = Lease::new(1, self.clock.reading(), NOW + seconds(12));
+        let deadline = Lease::new(1, self.clock.handle(), NOW + seconds(12));
         self.application.on_tick(turn(), deadline)
     }
 
-    fn winds_down(&self, winds_down: bool) {
+    fn set_winding_down(&self, winds_down: bool) {
         let now = self.clock.now();
         let report = Report { wind_down: winds_down, ..report(leading(), &[Done]) };
-        self.board.stepped(&report, now, now);
+        self.board.on_step(&report, now, now);
     }
 }
 
 #[test]
 fn it_may_act_while_its_turn_is_under_way_and_no_longer_than_the_leadership() {
     let scene = Scene::leading();
-    assert!(!scene.says_yes(), "the turn has not begun");
+    assert!(!scene.may_act(), "the turn has not begun");
     let mut turn = scene.turn();
-    assert!(turn.as_mut().now_or_never().is_none() && scene.says_yes());
-    scene.at(seconds(11));
-    assert!(scene.says_yes());
-    scene.at(seconds(12));
-    assert!(!scene.says_yes(), "nobody renewed it");
-    scene.at(seconds(11));
+    assert!(turn.as_mut().now_or_never().is_none() && scene.may_act());
+    scene.set_elapsed(seconds(11));
+    assert!(scene.may_act());
+    scene.set_elapsed(seconds(12));
+    assert!(!scene.may_act(), "nobody renewed it");
+    scene.set_elapsed(seconds(11));
     drop(turn);
-    assert!(!scene.says_yes(), "it was stopped");
+    assert!(!scene.may_act(), "it was stopped");
 }
 
 /// The runner is told to leave.
 fn leave(board: &Board) {
-    board.happened(&Event::Leaving { grace: Duration::ZERO }, NOW);
+    board.on_event(&Event::Leaving { grace: Duration::ZERO }, NOW);
 }
 
 #[test]
-fn a_leadership_is_given_up_when_all_that_was_told_has_run_out() {
+fn a_leadership_is_given_up_when_every_allowance_has_expired() {
     for leaves in [false, true] {
         let scene = Scene::leading();
         let mut turn = scene.turn();
-        assert!(turn.as_mut().now_or_never().is_none() && scene.says_yes());
-        scene.at(seconds(3));
+        assert!(turn.as_mut().now_or_never().is_none() && scene.may_act());
+        scene.set_elapsed(seconds(3));
         match leaves {
             true => leave(&scene.board),
-            false => scene.winds_down(true),
+            false => scene.set_winding_down(true),
         }
-        assert!(!scene.says_yes(), "it is told at once");
+        assert!(!scene.may_act(), "it is told at once");
         // The lease is renewed meanwhile, which is not told.
-        scene.at(seconds(11));
-        scene.winds_down(!leaves);
-        assert!(!scene.says_yes());
+        scene.set_elapsed(seconds(11));
+        scene.set_winding_down(!leaves);
+        assert!(!scene.may_act());
         assert!(turn.as_mut().now_or_never().is_none(), "it may act for one second more");
-        scene.at(seconds(12));
+        scene.set_elapsed(seconds(12));
         assert_eq!(turn.as_mut().now_or_never(), Some(TurnEnd::Succeeded));
     }
 }
 
 #[test]
-fn what_nobody_asked_for_is_given_up_at_once() {
+fn an_unused_leadership_is_given_up_at_once() {
     let scene = Scene::leading();
     let mut turn = scene.turn();
     assert!(turn.as_mut().now_or_never().is_none());
@@ -116,24 +116,24 @@ fn what_nobody_asked_for_is_given_up_at_once() {
 }
 
 #[test]
-fn a_leadership_that_goes_on_after_all_is_told_again() {
+fn a_leadership_that_continues_after_all_is_reported_again() {
     let scene = Scene::leading();
     let mut turn = scene.turn();
-    assert!(turn.as_mut().now_or_never().is_none() && scene.says_yes());
-    scene.winds_down(true);
-    assert!(turn.as_mut().now_or_never().is_none() && !scene.says_yes());
-    scene.at(seconds(1));
-    scene.winds_down(false);
-    assert!(turn.as_mut().now_or_never().is_none() && scene.says_yes());
-    scene.at(seconds(12));
+    assert!(turn.as_mut().now_or_never().is_none() && scene.may_act());
+    scene.set_winding_down(true);
+    assert!(turn.as_mut().now_or_never().is_none() && !scene.may_act());
+    scene.set_elapsed(seconds(1));
+    scene.set_winding_down(false);
+    assert!(turn.as_mut().now_or_never().is_none() && scene.may_act());
+    scene.set_elapsed(seconds(12));
     assert!(turn.as_mut().now_or_never().is_none(), "until then it was told before");
 }
 
 #[test]
-fn work_of_this_process_is_told_of_as_it_is() {
+fn work_of_this_process_is_reported_unchanged() {
     let board = a_board();
-    board.stepped(&report(leading(), &[Done]), NOW, NOW);
+    board.on_step(&report(leading(), &[Done]), NOW, NOW);
     leave(&board);
-    assert!(matches!(board.told_role(NOW), Role::Leading { term: 7, .. }));
-    assert_eq!(board.told_role(NOW + seconds(12)), Role::Undecided);
+    assert!(matches!(board.allowed_role(NOW), Role::Leading { term: 7, .. }));
+    assert_eq!(board.allowed_role(NOW + seconds(12)), Role::Undecided);
 }

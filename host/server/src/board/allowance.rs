@@ -10,16 +10,16 @@ pub(crate) struct Allowance {
     /// The term in which it may act: the one whose turn is under way.
     pub term: Option<u64>,
     /// The leadership is about to be given up.
-    pub winds_down: bool,
+    pub winding_down: bool,
     /// The process is about to end.
-    pub leaves: bool,
+    pub leaving: bool,
     /// The latest instant up to which it was told that it may act.
-    pub until: Duration,
+    pub expires_at: Duration,
 }
 
 impl Allowance {
     pub fn may_act(&self, term: u64) -> bool {
-        self.term == Some(term) && !self.winds_down && !self.leaves
+        self.term == Some(term) && !self.winding_down && !self.leaving
     }
 }
 
@@ -31,22 +31,22 @@ impl Board {
 
     /// Takes the term in which the application may act.
     pub(crate) fn set_term(&self, term: Option<u64>) {
-        if let Some(told) = &mut self.state().application {
-            told.term = term;
+        if let Some(allowance) = &mut self.state().application {
+            allowance.term = term;
         }
-        self.has_changed();
+        self.notify_changed();
     }
 
     /// The role as whoever acts by it is told: see [`Board::role`]. What an application is told is kept.
-    pub(crate) fn told_role(&self, now: Duration) -> Role {
+    pub(crate) fn allowed_role(&self, now: Duration) -> Role {
         let mut state = self.state();
         let State { role, application, .. } = &mut *state;
         match (role, application) {
             (Role::Leading { until, .. }, _) if now >= *until => Role::Undecided,
-            (Role::Leading { term, .. }, Some(told)) if !told.may_act(*term) => Role::Undecided,
-            (role, told) => {
-                if let (Role::Leading { until, .. }, Some(told)) = (&*role, told) {
-                    told.until = told.until.max(*until);
+            (Role::Leading { term, .. }, Some(allowance)) if !allowance.may_act(*term) => Role::Undecided,
+            (role, allowance) => {
+                if let (Role::Leading { until, .. }, Some(allowance)) = (&*role, allowance) {
+                    allowance.expires_at = allowance.expires_at.max(*until);
                 }
                 role.clone()
             }

@@ -9,10 +9,10 @@ use tenure_core::ProblemClass;
 use tokio::sync::watch;
 
 /// A loop that was not heard of for so long stands still: longer than the longest step.
-const STILL: Duration = Duration::from_secs(150);
+const STALL_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// So many requests in a row that came to nothing: the first may have met a connection that had died.
-pub(super) const FAILURES: u32 = 2;
+pub(super) const MAX_FAILURES: u32 = 2;
 
 /// A problem of a candidate.
 #[derive(Clone, Debug, Serialize)]
@@ -30,7 +30,7 @@ impl Problem {
 }
 
 /// Whether a candidate with such a problem cannot win while it lasts.
-pub(super) fn keeps_out(class: ProblemClass) -> bool {
+pub(super) fn prevents_leading(class: ProblemClass) -> bool {
     match class {
         ProblemClass::Configuration
         | ProblemClass::UnusableBlob
@@ -56,20 +56,20 @@ pub(crate) enum Readiness {
 
 impl Board {
     /// Whether the loop runs, has come to its end, or is not to begin yet.
-    pub(crate) fn runs(&self, now: Duration) -> bool {
+    pub(crate) fn is_running(&self, now: Duration) -> bool {
         let state = self.state();
-        state.waits || state.role == Role::Left || now.saturating_sub(state.heard) < STILL
+        state.start_delayed || state.role == Role::Left || now.saturating_sub(state.last_active) < STALL_TIMEOUT
     }
 
     /// Makes probes wait for [`begins`](Self::begins): components may have to be compiled first.
-    pub fn waits(&self) {
-        self.state().waits = true;
+    pub fn delay_start(&self) {
+        self.state().start_delayed = true;
     }
 
     /// Tells that the loop of the candidate begins now.
-    pub fn begins(&self, now: Duration) {
+    pub fn start(&self, now: Duration) {
         let mut state = self.state();
-        (state.waits, state.heard) = (false, now);
+        (state.start_delayed, state.last_active) = (false, now);
     }
 
     /// Whether it has just begun: nothing was asked yet, or nothing came of it.
@@ -80,23 +80,23 @@ impl Board {
 
     /// Whether it could lead: the storage account answers, and lets it.
     pub(crate) fn readiness(&self, now: Duration) -> Readiness {
-        if !self.runs(now) {
+        if !self.is_running(now) {
             return Readiness::NotReady("the loop is stalled".to_owned());
         }
         let state = self.state();
         if state.role == Role::Left {
             return Readiness::NotReady("it has left the election".to_owned());
         }
-        let answers = state.answered && state.failures < FAILURES;
-        if answers && state.blocked.is_none() {
+        let is_answering = state.answered && state.failures < MAX_FAILURES;
+        if is_answering && state.blocked.is_none() {
             return Readiness::Ready;
         }
-        let why = match state.problem.as_ref().filter(|_| !answers).or(state.blocked.as_ref()) {
+        let reason = match state.problem.as_ref().filter(|_| !is_answering).or(state.blocked.as_ref()) {
             Some(Problem { class, detail }) => format!("{class}: {detail}"),
             None if state.answered => "the storage account does not answer".to_owned(),
             None => "the storage account has not answered yet".to_owned(),
         };
-        Readiness::NotReady(why)
+        Readiness::NotReady(reason)
     }
 
     /// Shows the process as not ready until `ready` is true: see [`Runner::when_ready`](tenure::engine::Runner::when_ready).
@@ -105,7 +105,7 @@ impl Board {
     }
 
     /// Returns whether it could lead and its process can work, and why not.
-    pub(crate) fn takes_part(&self, now: Duration) -> Readiness {
+    pub(crate) fn participation(&self, now: Duration) -> Readiness {
         if self.state().ready.as_ref().is_some_and(|ready| !*ready.borrow()) {
             return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());
         }

@@ -33,26 +33,26 @@ fn a_time_is_in_its_bucket_and_in_all_above() {
     let board = board();
     for took in [2_000_000, 2_000_001, 60_000_000_000].map(Duration::from_nanos) {
         let (what, result) = (RequestKind::RenewLease, ExchangeResult::Done);
-        board.metrics.exchange(&Exchange { what, result, took });
+        board.metrics.on_exchange(&Exchange { what, result, took });
     }
     let text = text_of(TEXT, board);
-    let of = |end: &str| {
+    let samples_of = |end: &str| {
         let beginning = format!("tenure_renewal_seconds_{end}{{");
         let lines = text.lines().filter(move |line| line.starts_with(&beginning));
         lines.map(|line| line.rsplit_once("candidate=\"ada\\\\\\n\"").unwrap().1)
     };
-    let buckets = of("bucket").map(|rest| rest.split_once("le=\"").unwrap().1);
+    let buckets = samples_of("bucket").map(|rest| rest.split_once("le=\"").unwrap().1);
     let buckets = buckets.collect::<Vec<_>>();
     assert_eq!(buckets.len(), renewal_bounds().count() + 1);
     assert_eq!(buckets[..3], ["0.001\"} 0", "0.002\"} 1", "0.004\"} 2"]);
     assert_eq!(buckets[14..], ["16.384\"} 2", "+Inf\"} 3"]);
-    assert_eq!(of("sum").collect::<Vec<_>>(), ["} 60.004000001"]);
-    assert_eq!(of("count").collect::<Vec<_>>(), ["} 3"]);
+    assert_eq!(samples_of("sum").collect::<Vec<_>>(), ["} 60.004000001"]);
+    assert_eq!(samples_of("count").collect::<Vec<_>>(), ["} 3"]);
 }
 
 /// The same count under another name, or one instant for another, would be seen here.
 #[test]
-fn each_figure_has_the_value_of_its_name() {
+fn each_metric_has_the_value_of_its_name() {
     let board = board().with_expiry(|| DateTime::from_timestamp(4, 500_000_000));
     let ended = |second: u64, outcome| {
         let end = End { outcome, at: Timestamp(second * 1_000_000_000), took: None };
@@ -99,19 +99,19 @@ fn each_figure_has_the_value_of_its_name() {
 }
 
 #[test]
-fn an_observer_does_not_say_that_nobody_leads() {
+fn an_observer_omits_leadership_metrics() {
     let of_candidate = ["is_leader", "ready", "term", "valid_for_seconds"];
-    let shows = |text: &str, name| text.contains(&format!("\ntenure_{name}{{"));
-    let (candidate, observer) = (text_of(TEXT, board()), text_of(TEXT, board().of_observer()));
+    let contains_metric = |text: &str, name| text.contains(&format!("\ntenure_{name}{{"));
+    let (candidate, observer) = (text_of(TEXT, board()), text_of(TEXT, board().for_observer()));
     for name in of_candidate {
-        assert_eq!((shows(&candidate, name), shows(&observer, name)), (true, false), "{name}");
+        assert_eq!((contains_metric(&candidate, name), contains_metric(&observer, name)), (true, false), "{name}");
     }
-    assert!(shows(&observer, "elections_won_total"), "{observer}");
+    assert!(contains_metric(&observer, "elections_won_total"), "{observer}");
 }
 
 /// The table that people read has each metric, and no other.
 #[test]
-fn the_figures_are_those_of_the_documentation() {
+fn the_documentation_lists_every_metric() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let page = std::fs::read_to_string(page).unwrap();
     let documented = page.lines().filter_map(|line| {
@@ -119,8 +119,8 @@ fn the_figures_are_those_of_the_documentation() {
         let known = name.starts_with("tenure_") || name.starts_with("process_");
         known.then(|| (name.to_owned(), rest.split(' ').next().unwrap().to_owned()))
     });
-    let (mut text, sample) = (String::new(), [Sample::of(Value::Whole(0))]);
-    Metric::all().for_each(|metric| write(&mut text, false, metric, &sample));
+    let (mut text, sample) = (String::new(), [Sample::unlabelled(Value::Integer(0))]);
+    Metric::all().for_each(|metric| write_metric(&mut text, false, metric, &sample));
     let shown = text.lines().filter_map(|line| {
         let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
         Some((name.to_owned(), kind.to_owned()))
@@ -129,15 +129,15 @@ fn the_figures_are_those_of_the_documentation() {
 }
 
 #[test]
-fn open_metrics_is_for_who_asks_for_it() {
-    let asked = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5";
+fn open_metrics_is_sent_on_request() {
+    let accept_header = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5";
     for (accept, kind, ends) in [
-        (asked, OPEN_METRICS, true),
+        (accept_header, OPEN_METRICS, true),
         ("*/*", TEXT, false),
         ("text/plain", TEXT, false),
         ("", TEXT, false),
     ] {
-        let (told, text) = exposition(accept, &[], Duration::ZERO);
-        assert_eq!((told, text.ends_with("\n# EOF\n")), (kind, ends), "{accept}");
+        let (content_type, text) = exposition(accept, &[], Duration::ZERO);
+        assert_eq!((content_type, text.ends_with("\n# EOF\n")), (kind, ends), "{accept}");
     }
 }

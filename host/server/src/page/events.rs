@@ -14,21 +14,21 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 /// Between two views at least.
-const SPACING: Duration = Duration::from_millis(250);
+const MIN_SPACING: Duration = Duration::from_millis(250);
 
 /// Between two views at most. The page takes three times this for a lost connection.
-pub(super) const BEAT: Duration = Duration::from_secs(4);
+pub(super) const MAX_SPACING: Duration = Duration::from_secs(4);
 
 /// After so long a viewer gives its place back, and the browser asks for it anew: one that reads
 /// nothing is not told from others before the system's buffers are full.
-pub(super) const LIFE: Duration = Duration::from_secs(60 * 60);
+pub(super) const STREAM_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// After so long the browser connects again.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// Views for one viewer, who gives its place back when it goes.
-pub(super) fn stream(source: Source, place: OwnedSemaphorePermit) -> Response {
-    let viewer = Viewer { source, began: Instant::now(), shown: None, _place: place };
+pub(super) fn stream(source: Source, permit: OwnedSemaphorePermit) -> Response {
+    let viewer = Viewer { source, started_at: Instant::now(), last_sent: None, _permit: permit };
     let events = unfold(viewer, |mut viewer| async {
         let event = viewer.next().await?;
         Some((Ok::<_, Infallible>(event), viewer))
@@ -38,29 +38,29 @@ pub(super) fn stream(source: Source, place: OwnedSemaphorePermit) -> Response {
 
 struct Viewer {
     source: Source,
-    began: Instant,
+    started_at: Instant,
     /// When it was last shown something.
-    shown: Option<Instant>,
-    _place: OwnedSemaphorePermit,
+    last_sent: Option<Instant>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Viewer {
     async fn next(&mut self) -> Option<Event> {
-        if self.began.elapsed() >= LIFE {
+        if self.started_at.elapsed() >= STREAM_LIFETIME {
             return None;
         }
         let mut event = Event::default();
-        if let Some(shown) = self.shown {
-            sleep_until(shown + SPACING).await;
+        if let Some(last_sent) = self.last_sent {
+            sleep_until(last_sent + MIN_SPACING).await;
             tokio::select! {
                 changed = self.source.changed.changed() => changed.ok()?,
-                () = sleep_until(shown + BEAT) => {}
+                () = sleep_until(last_sent + MAX_SPACING) => {}
             }
         } else {
             event = event.retry(RETRY);
         }
         self.source.changed.mark_unchanged();
-        self.shown = Some(Instant::now());
+        self.last_sent = Some(Instant::now());
         serde_json::to_string(&self.source.view()).ok().map(|view| event.data(view))
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use tokio::sync::{Semaphore, watch};
 
     /// The election that is told in the next event, which begins in this way.
-    async fn told(response: &mut Response, start: &str) -> String {
+    async fn next_election(response: &mut Response, start: &str) -> String {
         let frame = response.body_mut().frame().await.unwrap().unwrap();
         let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
         let data = text.strip_prefix(start).unwrap_or_else(|| panic!("{text}"));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_newest_view_is_told_at_once_then_on_changes_and_now_and_then() {
+    async fn the_newest_view_is_sent_at_once_on_changes_and_periodically() {
         let (election, changed) = watch::channel(String::from("a"));
         let change = watch::Sender::new(());
         let source = Source::new(
@@ -91,30 +91,30 @@ mod tests {
             move || View { election: changed.borrow().clone(), ..View::default() },
             change.subscribe(),
         );
-        let places = Arc::new(Semaphore::new(1));
-        let place = places.clone().try_acquire_owned().unwrap();
-        let mut response = stream(source, place);
+        let permits = Arc::new(Semaphore::new(1));
+        let permit = permits.clone().try_acquire_owned().unwrap();
+        let mut response = stream(source, permit);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
 
-        let began = Instant::now();
-        assert_eq!(told(&mut response, "retry: 1000\ndata: ").await, "a");
-        assert_eq!(began.elapsed(), Duration::ZERO);
+        let started_at = Instant::now();
+        assert_eq!(next_election(&mut response, "retry: 1000\ndata: ").await, "a");
+        assert_eq!(started_at.elapsed(), Duration::ZERO);
         // A slow reader is told the newest only.
         for name in ["b", "c"] {
             election.send_replace(name.to_owned());
             change.send_replace(());
         }
-        assert_eq!(told(&mut response, "data: ").await, "c");
-        assert!((SPACING..2 * SPACING).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert_eq!(next_election(&mut response, "data: ").await, "c");
+        assert!((MIN_SPACING..2 * MIN_SPACING).contains(&started_at.elapsed()), "{:?}", started_at.elapsed());
         // Nothing changes.
         let silent = Instant::now();
-        assert_eq!(told(&mut response, "data: ").await, "c");
-        assert!((BEAT..BEAT + SPACING).contains(&silent.elapsed()), "{:?}", silent.elapsed());
+        assert_eq!(next_election(&mut response, "data: ").await, "c");
+        assert!((MAX_SPACING..MAX_SPACING + MIN_SPACING).contains(&silent.elapsed()), "{:?}", silent.elapsed());
 
-        assert_eq!(places.available_permits(), 0);
+        assert_eq!(permits.available_permits(), 0);
         // Nobody has the place for good.
         while response.body_mut().frame().await.is_some() {}
-        assert!((LIFE..LIFE + BEAT).contains(&began.elapsed()), "{:?}", began.elapsed());
-        assert_eq!(places.available_permits(), 1);
+        assert!((STREAM_LIFETIME..STREAM_LIFETIME + MAX_SPACING).contains(&started_at.elapsed()), "{:?}", started_at.elapsed());
+        assert_eq!(permits.available_permits(), 1);
     }
 }

@@ -11,8 +11,8 @@ mod rate;
 mod tests;
 pub mod view;
 
-pub use super::answers::answer;
-use super::answers::{has, refuse, shown, unknown, value};
+pub use super::answers::json_response;
+use super::answers::{has_query_key, unavailable, uncached_response, unknown_election, query_value};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -45,10 +45,10 @@ const OVERVIEW_SCRIPT: &str = concat!(include_str!("base.js"), include_str!("ove
 
 /// What is different from one election to another: the query of links, and the way back to the overview.
 const QUERY: &str = "<!-- QUERY -->";
-const BACK: &str = "<!-- BACK -->";
+const BACK_LINK: &str = "<!-- BACK -->";
 
 /// What stands for itself in the value of a query.
-const PLAIN: &AsciiSet =
+const QUERY_SAFE: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The page of an election, but for what is different.
@@ -112,44 +112,44 @@ impl Source {
 type Sources = Arc<dyn Fn() -> Vec<Source> + Send + Sync>;
 
 #[derive(Clone)]
-struct Face {
+struct PageState {
     sources: Sources,
     overview: Arc<Overview>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// Serves `/` and `/events` for the elections that `sources` returns.
 ///
 /// `?election=` selects one of several. Without it, `/` is an overview of them, which reads `/events?overview`.
 pub fn router(sources: impl Fn() -> Vec<Source> + Send + Sync + 'static) -> Router {
-    let (sources, places): (Sources, _) = (Arc::new(sources), Arc::new(Semaphore::new(VIEWERS)));
+    let (sources, permits): (Sources, _) = (Arc::new(sources), Arc::new(Semaphore::new(VIEWERS)));
     let overview = Arc::new(Overview::new(sources.clone()));
-    Router::new().route("/", get(page)).route("/events", get(events)).with_state(Face {
+    Router::new().route("/", get(page)).route("/events", get(events)).with_state(PageState {
         sources,
         overview,
-        places,
+        permits,
     })
 }
 
 /// The election that the query names, or else the first.
-fn chosen<'s>(sources: &'s [Source], uri: &Uri) -> Option<&'s Source> {
-    let named = value(uri, "election");
+fn selected<'s>(sources: &'s [Source], uri: &Uri) -> Option<&'s Source> {
+    let named = query_value(uri, "election");
     sources.iter().find(|source| named.as_ref().is_none_or(|named| **named == *source.election))
 }
 
 /// The page of one election, and how it says what is different in it.
-fn page_of(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static str) {
+fn render_page(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static str) {
     let several = sources.len() > 1;
-    match chosen(sources, uri) {
-        Some(Source { election, .. }) if !several || has(uri, "election") => {
+    match selected(sources, uri) {
+        Some(Source { election, .. }) if !several || has_query_key(uri, "election") => {
             // The only one goes without saying, to the other paths too.
             let query = if several { query(election) } else { String::new() };
-            let back = if several { back(sources.len()) } else { String::new() };
-            let text = PAGE.text.replace(QUERY, &query).replace(BACK, &back);
+            let back = if several { back_link(sources.len()) } else { String::new() };
+            let text = PAGE.text.replace(QUERY, &query).replace(BACK_LINK, &back);
             (StatusCode::OK, text, &PAGE.policy)
         }
         // It shows those that are here.
-        None if has(uri, "election") => {
+        None if has_query_key(uri, "election") => {
             (StatusCode::NOT_FOUND, OVERVIEW.text.clone(), &OVERVIEW.policy)
         }
         _ => (StatusCode::OK, OVERVIEW.text.clone(), &OVERVIEW.policy),
@@ -158,17 +158,17 @@ fn page_of(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static str) 
 
 /// What chooses an election, behind a path.
 fn query(election: &str) -> String {
-    format!("?election={}", utf8_percent_encode(election, PLAIN))
+    format!("?election={}", utf8_percent_encode(election, QUERY_SAFE))
 }
 
 /// The way to the overview.
-fn back(elections: usize) -> String {
+fn back_link(elections: usize) -> String {
     format!("<nav aria-label=\"Elections\"><a href=\"/\">All {elections} elections</a></nav>")
 }
 
-async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let (status, text, policy) = page_of(&(face.sources)(), &uri);
-    let mut response = shown("text/html; charset=utf-8", text);
+async fn page(State(state): State<PageState>, uri: Uri) -> Response<Body> {
+    let (status, text, policy) = render_page(&(state.sources)(), &uri);
+    let mut response = uncached_response("text/html; charset=utf-8", text);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     if let Ok(policy) = HeaderValue::from_str(policy) {
@@ -180,19 +180,19 @@ async fn page(State(face): State<Face>, uri: Uri) -> Response<Body> {
     response
 }
 
-async fn events(State(face): State<Face>, uri: Uri) -> Response<Body> {
-    let sources = (face.sources)();
-    let source = match chosen(&sources, &uri) {
+async fn events(State(state): State<PageState>, uri: Uri) -> Response<Body> {
+    let sources = (state.sources)();
+    let source = match selected(&sources, &uri) {
         Some(source) => Some(source.clone()),
         // There may be some later.
-        None if sources.is_empty() && has(&uri, "overview") => None,
+        None if sources.is_empty() && has_query_key(&uri, "overview") => None,
         None => {
-            return unknown(&sources.iter().map(|source| &*source.election).collect::<Vec<_>>());
+            return unknown_election(&sources.iter().map(|source| &*source.election).collect::<Vec<_>>());
         }
     };
-    match (face.places.try_acquire_owned(), source) {
-        (Ok(place), Some(source)) if !has(&uri, "overview") => events::stream(source, place),
-        (Ok(place), _) => overview::stream(face.overview, place),
-        (Err(_), _) => refuse(&format!("{VIEWERS} viewers are watching, which is the limit")),
+    match (state.permits.try_acquire_owned(), source) {
+        (Ok(permit), Some(source)) if !has_query_key(&uri, "overview") => events::stream(source, permit),
+        (Ok(permit), _) => overview::stream(state.overview, permit),
+        (Err(_), _) => unavailable(&format!("{VIEWERS} viewers are watching, which is the limit")),
     }
 }

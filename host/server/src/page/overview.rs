@@ -13,13 +13,13 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::status::Fares;
+use tenure::status::ElectionHealth;
 use tenure_core::Timestamp;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 /// Lines are looked at so often, however many viewers there are.
-const FRESH: Duration = Duration::from_secs(1);
+const ROW_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// One election.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,7 +27,7 @@ pub(crate) struct Row {
     /// `container/blob`.
     pub election: String,
     /// By which lines are sorted.
-    pub fares: Fares,
+    pub fares: ElectionHealth,
     /// What this candidate is, in one word.
     pub role: &'static str,
     /// It does not know who leads.
@@ -54,7 +54,7 @@ pub(crate) struct Row {
 
 /// What is sent.
 #[derive(Serialize)]
-struct Told<'r> {
+struct RowsUpdate<'r> {
     /// The time of this process, in milliseconds since 1970.
     now: u64,
     /// How many elections there are.
@@ -65,13 +65,13 @@ struct Told<'r> {
     gone: Vec<&'r str>,
 }
 
-impl<'r> Told<'r> {
+impl<'r> RowsUpdate<'r> {
     /// The lines that are new or have changed since `before`.
-    fn of(rows: &'r [Row], before: &'r [Row]) -> Self {
+    fn new(rows: &'r [Row], previous: &'r [Row]) -> Self {
         let by_name = |rows: &'r [Row]| rows.iter().map(|row| (&*row.election, row)).collect();
-        let (old, new): (HashMap<_, _>, HashMap<_, _>) = (by_name(before), by_name(rows));
+        let (old, new): (HashMap<_, _>, HashMap<_, _>) = (by_name(previous), by_name(rows));
         let changed = rows.iter().filter(|row| old.get(&*row.election) != Some(row));
-        let gone = before.iter().map(|row| &*row.election).filter(|name| !new.contains_key(name));
+        let gone = previous.iter().map(|row| &*row.election).filter(|name| !new.contains_key(name));
         let (rows, gone) = (changed.collect(), gone.collect());
         Self {
             now: Timestamp::from_date(Utc::now()).0 / 1_000_000,
@@ -81,11 +81,11 @@ impl<'r> Told<'r> {
         }
     }
 
-    fn is_news(&self) -> bool {
+    fn has_changes(&self) -> bool {
         !self.rows.is_empty() || !self.gone.is_empty()
     }
 
-    fn put(&self, event: Event) -> Option<Event> {
+    fn to_event(&self, event: Event) -> Option<Event> {
         serde_json::to_string(self).ok().map(|text| event.data(text))
     }
 }
@@ -104,7 +104,7 @@ impl Overview {
     fn rows(&self) -> Arc<Vec<Row>> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         match &*newest {
-            Some((made, rows)) if made.elapsed() < FRESH => rows.clone(),
+            Some((made_at, rows)) if made_at.elapsed() < ROW_MAX_AGE => rows.clone(),
             _ => {
                 let rows = (self.sources)().iter().map(|source| (source.row)()).collect();
                 let rows = Arc::new(rows);
@@ -116,8 +116,8 @@ impl Overview {
 }
 
 /// Lines for one viewer, who gives its place back when it goes.
-pub(super) fn stream(overview: Arc<Overview>, place: OwnedSemaphorePermit) -> Response {
-    let viewer = Viewer { overview, began: Instant::now(), shown: None, _place: place };
+pub(super) fn stream(overview: Arc<Overview>, permit: OwnedSemaphorePermit) -> Response {
+    let viewer = Viewer { overview, started_at: Instant::now(), last_sent: None, _permit: permit };
     let events = unfold(viewer, |mut viewer| async {
         let event = viewer.next().await?;
         Some((Ok::<_, Infallible>(event), viewer))
@@ -127,34 +127,34 @@ pub(super) fn stream(overview: Arc<Overview>, place: OwnedSemaphorePermit) -> Re
 
 struct Viewer {
     overview: Arc<Overview>,
-    began: Instant,
+    started_at: Instant,
     /// When it was last shown something, and the lines as they are there.
-    shown: Option<(Instant, Arc<Vec<Row>>)>,
-    _place: OwnedSemaphorePermit,
+    last_sent: Option<(Instant, Arc<Vec<Row>>)>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Viewer {
     async fn next(&mut self) -> Option<Event> {
-        let Some((shown, before)) = self.shown.take() else {
+        let Some((sent_at, before)) = self.last_sent.take() else {
             let rows = self.overview.rows();
             let first = Event::default().retry(super::events::RETRY);
-            let event = Told::of(&rows, &[]).put(first)?;
-            self.shown = Some((Instant::now(), rows));
+            let event = RowsUpdate::new(&rows, &[]).to_event(first)?;
+            self.last_sent = Some((Instant::now(), rows));
             return Some(event);
         };
-        let mut looked = shown;
+        let mut checked_at = sent_at;
         loop {
-            if self.began.elapsed() >= super::events::LIFE {
+            if self.started_at.elapsed() >= super::events::STREAM_LIFETIME {
                 return None;
             }
-            looked += FRESH;
-            sleep_until(looked).await;
+            checked_at += ROW_MAX_AGE;
+            sleep_until(checked_at).await;
             let rows = self.overview.rows();
-            let told = Told::of(&rows, &before);
+            let update = RowsUpdate::new(&rows, &before);
             // Also where nothing changed, so that the page knows of its connection.
-            if told.is_news() || shown.elapsed() >= super::events::BEAT {
-                let event = told.put(Event::default())?;
-                self.shown = Some((Instant::now(), rows));
+            if update.has_changes() || sent_at.elapsed() >= super::events::MAX_SPACING {
+                let event = update.to_event(Event::default())?;
+                self.last_sent = Some((Instant::now(), rows));
                 return Some(event);
             }
         }
@@ -171,7 +171,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use tokio::sync::{Semaphore, watch};
 
-    async fn told(response: &mut Response) -> Value {
+    async fn next_event(response: &mut Response) -> Value {
         let frame = response.body_mut().frame().await.unwrap().unwrap();
         let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
         let (_, data) = text.split_once("data: ").unwrap();
@@ -180,16 +180,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_lines_come_first_and_then_those_that_changed() {
-        let (term, made) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
+        let (term, rows_made) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
         let source = |number: usize| {
-            let (term, made) = (term.clone(), made.clone());
+            let (term, rows_made) = (term.clone(), rows_made.clone());
             let election = format!("jobs/{number}");
             let changed = watch::Sender::new(()).subscribe();
             let source = Source::new(&*election, View::default, changed);
             let row = {
                 let election = election.clone();
                 move || {
-                    made.fetch_add(1, Ordering::Relaxed);
+                    rows_made.fetch_add(1, Ordering::Relaxed);
                     let term = (number == 7).then(|| term.load(Ordering::Relaxed));
                     Row { election: election.clone(), term, ..Row::default() }
                 }
@@ -197,45 +197,45 @@ mod tests {
             source.with_row(row)
         };
         let sources = Arc::new(Mutex::new((0..300).map(source).collect::<Vec<_>>()));
-        let shown = sources.clone();
-        let overview = Arc::new(Overview::new(Arc::new(move || shown.lock().unwrap().clone())));
-        let places = Arc::new(Semaphore::new(2));
-        let viewer = || stream(overview.clone(), places.clone().try_acquire_owned().unwrap());
-        let (mut one, mut other) = (viewer(), viewer());
-        for viewer in [&mut one, &mut other] {
-            let first = told(viewer).await;
+        let current_sources = sources.clone();
+        let overview = Arc::new(Overview::new(Arc::new(move || current_sources.lock().unwrap().clone())));
+        let permits = Arc::new(Semaphore::new(2));
+        let viewer = || stream(overview.clone(), permits.clone().try_acquire_owned().unwrap());
+        let (mut first_viewer, mut second_viewer) = (viewer(), viewer());
+        for viewer in [&mut first_viewer, &mut second_viewer] {
+            let first = next_event(viewer).await;
             assert_eq!(first["elections"], 300);
             assert_eq!(first["rows"].as_array().unwrap().len(), 300);
         }
-        assert_eq!(made.load(Ordering::Relaxed), 300, "once for all who look");
+        assert_eq!(rows_made.load(Ordering::Relaxed), 300, "once for all who look");
 
         term.store(2, Ordering::Relaxed);
-        for viewer in [&mut one, &mut other] {
-            let next = told(viewer).await;
+        for viewer in [&mut first_viewer, &mut second_viewer] {
+            let next = next_event(viewer).await;
             let rows = next["rows"].as_array().unwrap();
             assert_eq!((rows.len(), &rows[0]["term"]), (1, &Value::from(2)));
         }
-        let gone = sources.lock().unwrap().remove(9);
-        for viewer in [&mut one, &mut other] {
-            let next = told(viewer).await;
+        let removed = sources.lock().unwrap().remove(9);
+        for viewer in [&mut first_viewer, &mut second_viewer] {
+            let next = next_event(viewer).await;
             assert_eq!((&next["elections"], &next["gone"]), (&299.into(), &json!(["jobs/9"])));
             assert_eq!(next["rows"], json!([]));
         }
-        sources.lock().unwrap().insert(20, gone);
-        for viewer in [&mut one, &mut other] {
-            let next = told(viewer).await;
+        sources.lock().unwrap().insert(20, removed);
+        for viewer in [&mut first_viewer, &mut second_viewer] {
+            let next = next_event(viewer).await;
             assert_eq!((&next["elections"], next.get("gone")), (&300.into(), None));
             assert_eq!(next["rows"][0]["election"], "jobs/9");
         }
         // Nothing changes.
         let silent = Instant::now();
-        let beat = told(&mut one).await;
+        let beat = next_event(&mut first_viewer).await;
         assert_eq!(beat["rows"], Value::Array(Vec::new()));
-        let beat = super::super::events::BEAT;
-        assert!((beat..beat + FRESH).contains(&silent.elapsed()), "{:?}", silent.elapsed());
+        let beat = super::super::events::MAX_SPACING;
+        assert!((beat..beat + ROW_MAX_AGE).contains(&silent.elapsed()), "{:?}", silent.elapsed());
         // Nobody has the place for good.
-        drop(other);
-        while one.body_mut().frame().await.is_some() {}
-        assert_eq!(places.available_permits(), 2);
+        drop(second_viewer);
+        while first_viewer.body_mut().frame().await.is_some() {}
+        assert_eq!(permits.available_permits(), 2);
     }
 }

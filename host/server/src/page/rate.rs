@@ -6,7 +6,7 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The maximum number of requests that are counted in a minute.
-const MOST: usize = 600;
+const MAX_REQUESTS: usize = 600;
 
 /// Counts the requests of the last minute, up to 600.
 #[derive(Debug, Default)]
@@ -18,8 +18,8 @@ impl Rate {
         while self.0.front().is_some_and(|at| now.saturating_sub(*at) >= MINUTE) {
             self.0.pop_front();
         }
-        for _ in 0..requests.min(MOST) {
-            if self.0.len() == MOST {
+        for _ in 0..requests.min(MAX_REQUESTS) {
+            if self.0.len() == MAX_REQUESTS {
                 self.0.pop_front();
             }
             self.0.push_back(now);
@@ -49,6 +49,6 @@ mod tests {
         for _ in 0..3 {
             rate.add(s(90), usize::MAX);
         }
-        assert_eq!((rate.per_minute(s(90)), rate.0.len()), (MOST, MOST));
+        assert_eq!((rate.per_minute(s(90)), rate.0.len()), (MAX_REQUESTS, MAX_REQUESTS));
     }
 }

@@ -106,15 +106,15 @@ async fn of_several_elections_the_page_is_an_overview_and_each_leads_back_to_it(
         assert!(policy.contains(&format!("script-src 'sha256-{hash}';")), "{policy}");
     }
     let named = "a/%3Cscript%3Ealert%281%29%3C/script%3E%22%26%253C%23%3F%3D%2B";
-    for own in [named, "b/2"] {
-        let page = text(get(&mut app, &format!("/?election={own}")).await).await;
+    for election in [named, "b/2"] {
+        let page = text(get(&mut app, &format!("/?election={election}")).await).await;
         assert!(!is_overview(&page) && page.contains("<a href=\"/\">All 2 elections</a>"));
-        assert_eq!(page.matches("<script").count(), 1, "{own}: its own");
-        assert!(page.contains(&format!("href=\"/leader?election={own}")), "{own}");
+        assert_eq!(page.matches("<script").count(), 1, "{election}: its own");
+        assert!(page.contains(&format!("href=\"/leader?election={election}")), "{election}");
     }
-    let mut only = router(|| vec![source("a/b")]);
+    let mut single = router(|| vec![source("a/b")]);
     for path in ["/", "/?election=a/b"] {
-        assert!(!is_overview(&text(get(&mut only, path).await).await), "{path}");
+        assert!(!is_overview(&text(get(&mut single, path).await).await), "{path}");
     }
     let mut none = router(Vec::new);
     for (path, status) in [("/", 200), ("/?election=a/b", 404), ("/events?overview", 200)] {

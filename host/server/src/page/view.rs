@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use std::time::Duration;
-use tenure::status::{Outlook, Replacement};
+use tenure::status::{TurnSummary, TakeoverTime};
 use tenure_core::milliseconds;
 
 /// The shortest time that the page shows.
@@ -52,7 +52,7 @@ pub struct View {
     /// The newest turn.
     pub last_turn: Option<LastTurn>,
     /// The results of turns and the next turn, by the record.
-    pub outlook: Outlook,
+    pub outlook: TurnSummary,
     /// The changes of leadership, the newest first.
     pub changes: Vec<Note>,
     /// The problems, the newest first.
@@ -215,7 +215,7 @@ impl Note {
 
 impl Span {
     /// Returns a span as seen at `now`, unless it ended before the window.
-    pub fn seen(
+    pub fn visible(
         window: Duration,
         now: Duration,
         kind: Kind,
@@ -252,9 +252,9 @@ pub(crate) fn window(oldest: Duration) -> Duration {
 }
 
 /// Returns the text with a capital letter and a period.
-pub fn sentence(told: &Replacement) -> String {
-    let told = told.to_string();
-    let mut letters = told.chars();
+pub fn sentence(replacement: &TakeoverTime) -> String {
+    let text = replacement.to_string();
+    let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).chain(['.']).collect()
 }
@@ -276,17 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_by_age_as_far_as_they_are_in_sight() {
-        let seen = |from, to: Option<u64>| {
-            let span = Span::seen(WINDOW, s(1_000), Kind::Leads, Some(7), s(from), to.map(s))?;
+    fn visible_spans_carry_their_ages() {
+        let visible = |from, to: Option<u64>| {
+            let span = Span::visible(WINDOW, s(1_000), Kind::Leads, Some(7), s(from), to.map(s))?;
             Some((span.from_ms, span.to_ms))
         };
-        assert_eq!(seen(990, None), Some((10_000, None)));
-        assert_eq!(seen(990, Some(998)), Some((10_000, Some(2_000))));
+        assert_eq!(visible(990, None), Some((10_000, None)));
+        assert_eq!(visible(990, Some(998)), Some((10_000, Some(2_000))));
         // An end that lies ahead has not come yet.
-        assert_eq!(seen(990, Some(1_001)), Some((10_000, None)));
-        assert_eq!(seen(1, Some(900)), Some((130_000, Some(100_000))));
-        assert_eq!(seen(1, Some(879)), None);
+        assert_eq!(visible(990, Some(1_001)), Some((10_000, None)));
+        assert_eq!(visible(1, Some(900)), Some((130_000, Some(100_000))));
+        assert_eq!(visible(1, Some(879)), None);
     }
 
     #[test]

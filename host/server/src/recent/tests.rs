@@ -30,32 +30,32 @@ fn turn(slot: Timestamp, missed: u32) -> Turn {
 }
 
 /// Day of the month and outcome.
-fn told(recent: &RecentTurns, now: Timestamp, turns: &Turns) -> Vec<(String, String)> {
+fn days_and_outcomes(recent: &RecentTurns, now: Timestamp, turns: &Turns) -> Vec<(String, String)> {
     let day = |turn: PastTurn| (turn.local[8..10].to_owned(), turn.outcome);
-    recent.shown(now, Some(turns)).into_iter().map(day).collect()
+    recent.last_turns(now, Some(turns)).into_iter().map(day).collect()
 }
 
 fn outcomes(recent: &RecentTurns, now: Timestamp, turns: &Turns) -> String {
-    told(recent, now, turns).into_iter().map(|(_, outcome)| outcome + " ").collect()
+    days_and_outcomes(recent, now, turns).into_iter().map(|(_, outcome)| outcome + " ").collect()
 }
 
 #[test]
-fn after_a_restart_the_record_tells_of_two_turns_and_the_others_are_unknown() {
+fn after_a_restart_two_turns_are_known_from_the_record() {
     let (mut recent, turns) = (RecentTurns::default(), nightly());
     recent.on_record(&turns);
-    let shown = told(&recent, SLOT.plus(3_600 * SECOND), &turns);
+    let shown = days_and_outcomes(&recent, SLOT.plus(3_600 * SECOND), &turns);
     let days: Vec<_> = shown.iter().map(|(day, _)| day.as_str()).collect();
     assert_eq!(days, ["11", "12", "13", "14", "15", "16", "17", "18", "19", "20"]);
     let known: Vec<_> = shown.iter().filter(|(_, outcome)| outcome != "unknown").collect();
     let expected = [("18", "succeeded"), ("20", "failed")];
     assert_eq!(known, expected.map(|(day, o)| (day.to_owned(), o.to_owned())).each_ref());
-    let last = recent.shown(SLOT.plus(3_600 * SECOND), Some(&turns)).pop().unwrap();
+    let last = recent.last_turns(SLOT.plus(3_600 * SECOND), Some(&turns)).pop().unwrap();
     assert_eq!(last.local, "2026-11-20T02:00:00+01:00[Europe/Berlin]");
     assert_eq!((last.took_ms, last.age_ms), (Some(60_000), 3_600_000));
 }
 
 #[test]
-fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it() {
+fn a_running_turn_is_shown_as_running_until_it_ends() {
     let mut recent = RecentTurns::default();
     let every = |finished| Turns {
         schedule: Some("every 1d".to_owned()),
@@ -71,7 +71,7 @@ fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it
     let finished = |outcome| Some(Finished { slot: SLOT, outcome });
     recent.started(&turn(SLOT, 0));
     recent.on_record(&every(finished(Outcome::Failed)));
-    let last = |recent: &RecentTurns| recent.shown(SLOT, None).pop().unwrap().outcome;
+    let last = |recent: &RecentTurns| recent.last_turns(SLOT, None).pop().unwrap().outcome;
     assert_eq!(last(&recent), "running");
     recent.ended(&turn(SLOT, 0), &TurnEnd::TimedOut, Duration::from_secs(3));
     assert_eq!(last(&recent), "timed-out");
@@ -80,7 +80,7 @@ fn a_turn_that_runs_is_told_as_such_until_it_ends_whatever_the_record_says_of_it
 }
 
 #[test]
-fn slots_that_the_leader_says_it_missed_are_missed_and_others_are_not() {
+fn slots_that_the_leader_missed_are_shown_as_missed() {
     let (mut recent, turns) = (RecentTurns::default(), nightly());
     recent.on_record(&turns);
     let now = SLOT.plus(4 * DAY);
@@ -103,13 +103,13 @@ fn a_slot_that_waits_for_its_turn_is_no_past_one_and_a_claimed_one_is() {
 }
 
 #[test]
-fn without_a_schedule_there_are_the_turns_that_are_known_and_not_too_many() {
+fn without_a_schedule_the_newest_known_turns_are_shown() {
     let mut recent = RecentTurns::default();
-    assert_eq!(recent.shown(SLOT, None), []);
+    assert_eq!(recent.last_turns(SLOT, None), []);
     for day in 0..20 {
         recent.ended(&turn(SLOT.plus(day * DAY), 0), &TurnEnd::Succeeded, Duration::ZERO);
     }
-    let shown = recent.shown(SLOT.plus(20 * DAY), None);
+    let shown = recent.last_turns(SLOT.plus(20 * DAY), None);
     assert_eq!((shown.len(), recent.known.len()), (TURNS, TURNS));
     assert_eq!(shown[0].slot, "2026-11-30T01:00:00Z", "in UTC");
 }

@@ -4,8 +4,8 @@ use super::super::tests::NOW;
 use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
 use tenure::handler::TurnEnd;
-use tenure::status::Replacement;
-use tenure::{Class, Event, Reason};
+use tenure::status::TakeoverTime;
+use tenure::{ProblemKind, Event, StandDownReason};
 use tenure_clock::BootClock;
 use tenure_core::ExchangeResult::{Declined, Done, Unavailable};
 use tenure_core::{
@@ -16,36 +16,36 @@ use tenure_core::{
 #[test]
 fn a_leader_with_a_turn_that_failed() {
     let board = board();
-    board.stepped(&report(leading(), &[Done, Done]), NOW, NOW);
-    board.happened(&Event::Elected { term: 7, valid_for: seconds(12), next_turn: None }, NOW);
+    board.on_step(&report(leading(), &[Done, Done]), NOW, NOW);
+    board.on_event(&Event::Elected { term: 7, valid_for: seconds(12), next_turn: None }, NOW);
     let turn = turn();
     let slot = turn.slot;
     let started = Event::TurnStarted { turn: turn.clone() };
-    board.happened(&started, NOW + seconds(1));
+    board.on_event(&started, NOW + seconds(1));
     assert_eq!(view(&board, NOW + seconds(1)).last_turn.unwrap().outcome, "running");
     let end = TurnEnd::Failed("no paper".to_owned());
     let before = Box::default();
-    let ended = Event::TurnEnded { turn, end, elapsed: seconds(1), before };
-    board.happened(&ended, NOW + seconds(2));
+    let ended = Event::TurnEnded { turn, end, elapsed: seconds(1), other_turns: before };
+    board.on_event(&ended, NOW + seconds(2));
 
-    let seen = view(&board, NOW + seconds(3));
-    let leader = seen.leader.unwrap();
+    let page_view = view(&board, NOW + seconds(3));
+    let leader = page_view.leader.unwrap();
     assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("ada", 7, 3_000));
     assert_eq!(leader.validity.unwrap(), Validity { left_ms: 9_000, whole_ms: 12_000 });
-    let last = seen.last_turn.unwrap();
+    let last = page_view.last_turn.unwrap();
     assert_eq!((last.outcome.as_str(), last.took_ms), ("failed", Some(1_000)));
-    assert_eq!(seen.lanes[0].requests_per_minute, Some(2));
-    assert_eq!(seen.lanes[0].turns[0].outcome, "failed");
-    assert_eq!(seen.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);
+    assert_eq!(page_view.lanes[0].requests_per_minute, Some(2));
+    assert_eq!(page_view.lanes[0].turns[0].outcome, "failed");
+    assert_eq!(page_view.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);
     let problem = "The turn of 2000-01-01T00:00:00Z failed: no paper";
-    assert_eq!(seen.problems, [Note::new(seconds(1), problem)]);
+    assert_eq!(page_view.problems, [Note::new(seconds(1), problem)]);
     // A renewal makes the bar whole again, by the same measure.
-    board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
+    board.on_step(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
     let validity = view(&board, NOW + seconds(4)).leader.unwrap().validity.unwrap();
     assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
     // Without one, nobody leads.
-    let seen = view(&board, NOW + seconds(16));
-    assert_eq!((seen.leader, seen.unseen), (None, false));
+    let page_view = view(&board, NOW + seconds(16));
+    assert_eq!((page_view.leader, page_view.unseen), (None, false));
     // Another candidate ran its slot again.
     let (outcome, took) = (Outcome::Succeeded, None);
     let end = End { outcome, at: slot.plus(seconds(5)), took };
@@ -55,12 +55,12 @@ fn a_leader_with_a_turn_that_failed() {
     let ends = Turns { last_success: Some(end), last_failure: None, ..nightly() };
     let again = Turns { last_slot, finished, ..ends };
     let again = Report { turns: Some(again), ..report(following(None), &[Done]) };
-    board.stepped(&again, NOW + seconds(16), NOW + seconds(16));
+    board.on_step(&again, NOW + seconds(16), NOW + seconds(16));
     let last = view(&board, NOW + seconds(16)).last_turn.unwrap();
     assert_eq!((last.slot, last.outcome), (slot.to_rfc3339(), "succeeded".to_owned()));
     // Another candidate ran a newer turn, and the record tells of it.
     let newer = Report { turns: Some(nightly()), ..report(following(None), &[Done]) };
-    board.stepped(&newer, NOW + seconds(16), NOW + seconds(16));
+    board.on_step(&newer, NOW + seconds(16), NOW + seconds(16));
     let last = view(&board, NOW + seconds(17)).last_turn.unwrap();
     let slot = nightly().last_slot.unwrap().slot.to_rfc3339();
     assert_eq!((last.slot, last.candidate, last.took_ms), (slot, None, None));
@@ -69,86 +69,86 @@ fn a_leader_with_a_turn_that_failed() {
 }
 
 #[test]
-fn who_leads_is_not_known_before_the_account_was_asked() {
+fn the_leader_is_unknown_before_the_first_response() {
     let board = board();
     assert!(view(&board, NOW).unseen);
-    board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
+    board.on_step(&report(Role::Undecided, &[Done]), NOW, NOW);
     assert!(!view(&board, NOW).unseen, "nobody leads");
-    board.stepped(&report(Role::Following(None), &[Declined]), NOW, NOW);
+    board.on_step(&report(Role::Following(None), &[Declined]), NOW, NOW);
     assert!(view(&board, NOW).unseen, "it has no record yet");
 }
 
 #[test]
-fn a_follower_without_an_account_does_not_know_who_leads() {
+fn leader_becomes_unknown_while_account_is_unavailable() {
     let board = board();
-    board.stepped(&report(following(None), &[Done]), NOW, NOW);
+    board.on_step(&report(following(None), &[Done]), NOW, NOW);
     assert_eq!(view(&board, NOW).leader.unwrap().name, "<script>");
-    board.stepped(&report(following(None), &[Unavailable]), NOW + seconds(4), NOW + seconds(4));
+    board.on_step(&report(following(None), &[Unavailable]), NOW + seconds(4), NOW + seconds(4));
     assert!(view(&board, NOW + seconds(4)).leader.is_some(), "one answer may be lost");
-    board.stepped(&report(following(None), &[Unavailable]), NOW + seconds(8), NOW + seconds(8));
-    let seen = view(&board, NOW + seconds(20));
-    assert_eq!((seen.leader, seen.unseen, seen.lanes[0].state), (None, true, "undecided"));
-    assert_eq!((seen.lanes[1].state, seen.lanes[1].spans[0].to_ms), ("led", Some(12_000)));
+    board.on_step(&report(following(None), &[Unavailable]), NOW + seconds(8), NOW + seconds(8));
+    let page_view = view(&board, NOW + seconds(20));
+    assert_eq!((page_view.leader, page_view.unseen, page_view.lanes[0].state), (None, true, "undecided"));
+    assert_eq!((page_view.lanes[1].state, page_view.lanes[1].spans[0].to_ms), ("led", Some(12_000)));
     let row = row(&board, NOW + seconds(20));
     assert_eq!((row.leader, row.unseen, row.role), (None, true, "undecided"));
-    board.stepped(&report(following(None), &[Done]), NOW + seconds(30), NOW + seconds(30));
+    board.on_step(&report(following(None), &[Done]), NOW + seconds(30), NOW + seconds(30));
     assert_eq!(view(&board, NOW + seconds(31)).leader.unwrap().seen_ms, 1_000);
 }
 
 #[test]
-fn a_follower_tells_of_the_leader_that_it_sees_and_of_those_before() {
+fn a_follower_shows_the_present_leader_and_earlier_ones() {
     let board = board();
-    board.stepped(&report(leading(), &[Done]), NOW, NOW);
-    let reason = Reason::Election(EndingReason::LeaseLost);
-    board.happened(&Event::StoodDown { term: 7, reason }, NOW + seconds(2));
-    board.stepped(&report(following(None), &[Declined]), NOW + seconds(3), NOW + seconds(3));
-    let seen = view(&board, NOW + seconds(5));
-    let leader = seen.leader.unwrap();
+    board.on_step(&report(leading(), &[Done]), NOW, NOW);
+    let reason = StandDownReason::Election(EndingReason::LeaseLost);
+    board.on_event(&Event::StoodDown { term: 7, reason }, NOW + seconds(2));
+    board.on_step(&report(following(None), &[Declined]), NOW + seconds(3), NOW + seconds(3));
+    let page_view = view(&board, NOW + seconds(5));
+    let leader = page_view.leader.unwrap();
     assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("<script>", 6, 2_000));
     assert_eq!(leader.validity, None, "only the leader knows");
-    let lanes: Vec<_> = seen.lanes.iter().map(|lane| (lane.name.as_str(), lane.state)).collect();
+    let lanes: Vec<_> = page_view.lanes.iter().map(|lane| (lane.name.as_str(), lane.state)).collect();
     assert_eq!(lanes, [("ada", "follows"), ("<script>", "leads")]);
-    let own: Vec<_> = seen.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
-    assert_eq!(own, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
-    assert_eq!(seen.changes[0].text, "ada no longer leads: the lease was lost.");
+    let own_spans: Vec<_> = page_view.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
+    assert_eq!(own_spans, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
+    assert_eq!(page_view.changes[0].text, "ada no longer leads: the lease was lost.");
 
-    board.stepped(&report(Role::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
-    let seen = view(&board, NOW + seconds(7));
-    assert_eq!((seen.leader, seen.lanes[1].state), (None, "led"));
+    board.on_step(&report(Role::Undecided, &[]), NOW + seconds(6), NOW + seconds(6));
+    let page_view = view(&board, NOW + seconds(7));
+    assert_eq!((page_view.leader, page_view.lanes[1].state), (None, "led"));
     assert!(view(&board, NOW + WINDOW + seconds(7)).lanes.len() == 1, "out of sight");
 }
 
 #[test]
-fn how_soon_a_leader_is_replaced_is_told_by_the_record_or_else_by_the_settings() {
-    let by_settings = Replacement {
+fn the_replacement_time_comes_from_the_record_or_the_settings() {
+    let by_settings = TakeoverTime {
         promise: None,
         lease: seconds(15),
         poll: seconds(4),
-        supervised: true,
-        watched: true,
+        is_supervised: true,
+        is_watched: true,
     };
     let board = board().with_replacement(by_settings);
-    let told = |at| view(&board, NOW + at).replacement.unwrap();
-    assert!(told(seconds(0)).starts_with("A machine that dies is replaced when its lease expires"));
+    let replacement = |at| view(&board, NOW + at).replacement.unwrap();
+    assert!(replacement(seconds(0)).starts_with("A machine that dies is replaced when its lease expires"));
     let promises = |role| {
         let promise = Some(Duration::from_millis(2_100));
-        board.stepped(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);
+        board.on_step(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);
     };
     promises(leading());
     let at_once = "A machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once.";
-    assert_eq!(told(seconds(1)), at_once);
+    assert_eq!(replacement(seconds(1)), at_once);
     // It gave no address.
     promises(following(None));
     assert!(
-        told(seconds(1)).ends_with("its supervisor lives, within 500ms."),
+        replacement(seconds(1)).ends_with("its supervisor lives, within 500ms."),
         "{}",
-        told(seconds(1))
+        replacement(seconds(1))
     );
     promises(following(Some("http://10.0.0.4")));
-    assert_eq!(told(seconds(1)), at_once);
+    assert_eq!(replacement(seconds(1)), at_once);
     // A leader that promises nothing, whatever is set here.
-    board.stepped(&report(leading(), &[Done]), NOW, NOW);
-    assert!(told(seconds(1)).contains("within about 21s"), "{}", told(seconds(1)));
+    board.on_step(&report(leading(), &[Done]), NOW, NOW);
+    assert!(replacement(seconds(1)).contains("within about 21s"), "{}", replacement(seconds(1)));
 }
 
 /// The record of an election whose slots come every day; the last turn failed.
@@ -175,12 +175,12 @@ fn nightly() -> Turns {
 }
 
 #[test]
-fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
+fn lanes_show_the_last_ten_turns_and_the_recorded_leader() {
     let board = board();
-    board.stepped(&report(following(None), &[Declined]), NOW, NOW);
-    let seen = view(&board, NOW + seconds(5));
-    assert_eq!((seen.window_ms, seen.began_ms), (120_000, Some(5_000)));
-    assert_eq!((seen.schedule, seen.turns.len()), (None, 0));
+    board.on_step(&report(following(None), &[Declined]), NOW, NOW);
+    let page_view = view(&board, NOW + seconds(5));
+    assert_eq!((page_view.window_ms, page_view.began_ms), (120_000, Some(5_000)));
+    assert_eq!((page_view.schedule, page_view.turns.len()), (None, 0));
 
     // A schedule, and no turn yet.
     let new = Turns {
@@ -190,9 +190,9 @@ fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
         last_failure: None,
         ..nightly()
     };
-    board.stepped(&Report { turns: Some(new), ..report(following(None), &[Declined]) }, NOW, NOW);
-    let seen = view(&board, NOW + seconds(5));
-    assert_eq!((seen.window_ms, seen.turns.len()), (12 * 86_400_000, 0));
+    board.on_step(&Report { turns: Some(new), ..report(following(None), &[Declined]) }, NOW, NOW);
+    let page_view = view(&board, NOW + seconds(5));
+    assert_eq!((page_view.window_ms, page_view.turns.len()), (12 * 86_400_000, 0));
 
     let role = Role::Following(Some(Incumbent {
         name: "ben".to_owned(),
@@ -201,19 +201,19 @@ fn the_lanes_show_the_last_ten_turns_and_what_the_record_knows_of_the_leader() {
         address: None,
         coordinates: false,
     }));
-    board.stepped(&Report { turns: Some(nightly()), ..report(role, &[Declined]) }, NOW, NOW);
-    let seen = view(&board, NOW + seconds(5));
-    assert_eq!(seen.window_ms, 12 * 86_400_000);
-    assert_eq!(seen.schedule.as_deref(), Some("every day at 00:00 UTC"));
-    let outcomes: Vec<_> = seen.turns.iter().map(|turn| turn.outcome.as_str()).collect();
+    board.on_step(&Report { turns: Some(nightly()), ..report(role, &[Declined]) }, NOW, NOW);
+    let page_view = view(&board, NOW + seconds(5));
+    assert_eq!(page_view.window_ms, 12 * 86_400_000);
+    assert_eq!(page_view.schedule.as_deref(), Some("every day at 00:00 UTC"));
+    let outcomes: Vec<_> = page_view.turns.iter().map(|turn| turn.outcome.as_str()).collect();
     assert_eq!(outcomes, ["succeeded", "failed"]);
-    let ben = &seen.lanes[1];
+    let ben = &page_view.lanes[1];
     assert_eq!((ben.name.as_str(), ben.spans[0].from_ms / 3_600_000), ("ben", 30));
     // What went wrong last night is still told in the morning.
-    board.happened(&Event::Problem { class: Class::Log, detail: "slow".to_owned() }, NOW);
+    board.on_event(&Event::Problem { class: ProblemKind::Log, detail: "slow".to_owned() }, NOW);
     assert_eq!(view(&board, NOW + seconds(20 * 3_600)).problems.len(), 2, "and it stands still");
     // Of the one before only as much as was seen.
-    assert_eq!((seen.lanes[2].state, seen.lanes[2].spans[0].from_ms), ("led", 5_000));
+    assert_eq!((page_view.lanes[2].state, page_view.lanes[2].spans[0].from_ms), ("led", 5_000));
 }
 
 #[test]
@@ -222,11 +222,11 @@ fn commands_name_the_known_candidates_but_the_leader() {
     let successors = |at| view(&board, NOW + seconds(at)).commands.unwrap().successors;
     assert_eq!(successors(0), ["ada"]);
     for name in ["cleo", "ada", "ben", "cleo"] {
-        board.happened(&Event::Following { leader: Some(name.to_owned()), term: None }, NOW);
+        board.on_event(&Event::Following { leader: Some(name.to_owned()), term: None }, NOW);
     }
-    board.stepped(&report(leading(), &[Done]), NOW, NOW);
+    board.on_step(&report(leading(), &[Done]), NOW, NOW);
     assert_eq!(successors(1), ["ben", "cleo"]);
-    board.stepped(&report(following(None), &[Done]), NOW, NOW);
+    board.on_step(&report(following(None), &[Done]), NOW, NOW);
     assert_eq!(successors(1), ["ada", "ben", "cleo"]);
     // Those that never led are known by the list.
     let listed = |name: &str| Listed {
@@ -242,12 +242,12 @@ fn commands_name_the_known_candidates_but_the_leader() {
     };
     let list = vec![listed("dora"), listed("ada"), gone, listed("ben")];
     let list = Report { candidates: Some(list), ..report(following(None), &[Done]) };
-    board.stepped(&list, NOW, NOW);
+    board.on_step(&list, NOW, NOW);
     assert_eq!(successors(1), ["ada", "ben", "dora", "cleo"]);
     // Half an hour later the list is too old.
     assert_eq!(successors(31 * 60), ["ada", "ben", "cleo"]);
     // A step without news of the list changes nothing.
-    board.stepped(&report(following(None), &[Done]), NOW, NOW);
+    board.on_step(&report(following(None), &[Done]), NOW, NOW);
     assert_eq!(successors(1).len(), 4);
 }
 
@@ -260,20 +260,20 @@ fn an_application_has_no_turns_to_trigger() {
 }
 
 #[test]
-fn a_line_of_the_overview_tells_how_an_election_fares() {
+fn an_overview_row_shows_the_health_of_an_election() {
     let board = board();
     let line = |at| row(&board, NOW + seconds(at));
     let new = line(0);
-    assert_eq!((new.fares, new.role, new.leader), (Fares::NotSeen, "undecided", None));
+    assert_eq!((new.fares, new.role, new.leader), (ElectionHealth::NotSeen, "undecided", None));
     assert_eq!(new.problem.as_deref(), Some("the storage account has not answered yet"));
 
-    board.stepped(&report(Role::Undecided, &[Done]), NOW, NOW);
-    assert_eq!((line(0).fares, line(0).problem), (Fares::NobodyLeads, None));
-    board.stepped(&report(following(None), &[Declined]), NOW, NOW);
-    assert_eq!(line(0).fares, Fares::Well);
-    board.stepped(&Report { turns: Some(nightly()), ..report(leading(), &[Done]) }, NOW, NOW);
+    board.on_step(&report(Role::Undecided, &[Done]), NOW, NOW);
+    assert_eq!((line(0).fares, line(0).problem), (ElectionHealth::NobodyLeads, None));
+    board.on_step(&report(following(None), &[Declined]), NOW, NOW);
+    assert_eq!(line(0).fares, ElectionHealth::Well);
+    board.on_step(&Report { turns: Some(nightly()), ..report(leading(), &[Done]) }, NOW, NOW);
     let failed = line(1);
-    assert_eq!((failed.fares, failed.role, failed.term), (Fares::LastTurnFailed, "leads", Some(7)));
+    assert_eq!((failed.fares, failed.role, failed.term), (ElectionHealth::LastTurnFailed, "leads", Some(7)));
     assert_eq!(
         (failed.leader.as_deref(), failed.outcome.as_deref()),
         (Some("ada"), Some("failed"))
@@ -281,12 +281,12 @@ fn a_line_of_the_overview_tells_how_an_election_fares() {
     let slot = nightly().next.unwrap().slot.0 / 1_000_000;
     assert_eq!((failed.next_at, failed.ended_at), (Some(slot), Some(slot - 86_400_000 + 7)));
     // A renewal, and time that goes by, are no news.
-    board.stepped(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
+    board.on_step(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
     assert_eq!(line(5), failed);
     // Its time is over.
-    assert_eq!(line(17).fares, Fares::NobodyLeads);
+    assert_eq!(line(17).fares, ElectionHealth::NobodyLeads);
     assert_eq!(line(17).role, "undecided");
-    assert_eq!(line(900).fares, Fares::NotSeen, "the loop stands still");
+    assert_eq!(line(900).fares, ElectionHealth::NotSeen, "the loop stands still");
 }
 
 #[test]
@@ -294,10 +294,10 @@ fn a_view_stays_small_whatever_happens() {
     let board = Board::new("jobs/report", &"n".repeat(10_000), NOW);
     for number in 0..1_000 {
         let now = NOW + Duration::from_millis(number);
-        board.happened(&Event::TurnStarted { turn: turn() }, now);
+        board.on_event(&Event::TurnStarted { turn: turn() }, now);
         let detail = "d".repeat(10_000);
-        board.happened(&Event::Problem { class: Class::Log, detail }, now);
-        board.happened(&Event::Following { leader: Some("x".repeat(9_000)), term: None }, now);
+        board.on_event(&Event::Problem { class: ProblemKind::Log, detail }, now);
+        board.on_event(&Event::Following { leader: Some("x".repeat(9_000)), term: None }, now);
     }
     let text = serde_json::to_string(&view(&board, NOW + seconds(1))).unwrap();
     assert!(text.len() < 30_000, "{}", text.len());

@@ -7,7 +7,7 @@ async fn a_page_that_has_its_name_resolved_to_the_listener_reads_nothing() {
     let clock = BootClock::new();
     let board = Arc::new(Board::new("jobs/report", "ada", clock.now()));
     let role = following(Some("http://10.0.0.9:8080"));
-    board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
+    board.on_step(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
     let listener = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let hosts = Hosts::default();
     let roster = Roster::new(&clock);
@@ -44,14 +44,14 @@ async fn any_client_may_hint_at_an_order_and_only_a_leader_looks() {
     let server = serve(board.clone(), &clock).await;
     let hinted =
         async || tokio::time::timeout(Duration::ZERO, board.hints().notified()).await.is_ok();
-    let (status, _, told) = get(&server, "POST /hint").await;
-    assert!(status == 409 && told.contains("does not lead"), "{status} {told}");
+    let (status, _, body) = get(&server, "POST /hint").await;
+    assert!(status == 409 && body.contains("does not lead"), "{status} {body}");
     let role = following(Some("http://10.0.0.9:8080"));
-    board.stepped(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
-    let (status, _, told) = get(&server, "POST /hint").await;
-    assert!(status == 409 && told.contains("http://10.0.0.9:8080"), "{status} {told}");
+    board.on_step(&report(role, &[ExchangeResult::Done]), clock.now(), clock.now());
+    let (status, _, body) = get(&server, "POST /hint").await;
+    assert!(status == 409 && body.contains("http://10.0.0.9:8080"), "{status} {body}");
     assert!(!hinted().await);
-    board.stepped(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
+    board.on_step(&report(leading(), &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "POST /hint").await.0, 202);
     assert!(hinted().await);
 }

@@ -6,64 +6,64 @@
 //! A candidate that cannot watch is told of once, and polls as before.
 
 use super::super::board::Board;
-use super::super::role::Followed;
-use super::stream::SILENCE;
-use super::{News, VERSION};
+use super::super::role::FollowedLeader;
+use super::stream::KEEP_ALIVE_INTERVAL;
+use super::{StatusUpdate, VERSION};
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::Url;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure::Authorities;
+use tenure::RootCertificates;
 use tenure::engine::Clients;
-use tenure_core::causes;
+use tenure_core::error_chain;
 use tokio::select;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 /// So many leaders are watched at a time, where a process has many elections, and so many at one address, whose places are
 /// for others too. The others are polled.
-const PLACES: usize = 32;
-const PLACES_AT_ONE: usize = 12;
+const MAX_WATCHED: usize = 32;
+const MAX_WATCHED_PER_ADDRESS: usize = 12;
 
 /// The longest until a stream begins.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A candidate that was silent for so long is gone.
-const LOST: Duration = Duration::from_secs(3 * SILENCE.as_secs());
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(3 * KEEP_ALIVE_INTERVAL.as_secs());
 
 /// Before it is asked again; doubling each time, up to the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+const MAX_PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// A stream that lasted for so long was well.
-const WELL: Duration = Duration::from_secs(30);
+const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 
 /// So many bytes may come at once, and so many in each second after that. A candidate sends some hundred at
 /// each renewal, or beat: up to six in a second.
-const MOST_BYTES: u64 = 64 * 1024;
-const BYTES_A_SECOND: u64 = 16 * 1024;
+const BURST_BYTES: u64 = 64 * 1024;
+const BYTES_PER_SECOND: u64 = 16 * 1024;
 
 /// No candidate's line is longer.
-const LONGEST_LINE: usize = 16 * 1024;
+const MAX_LINE: usize = 16 * 1024;
 
 /// Of no candidate's stream are so many changes told.
-const MOST_CHANGES: u32 = 16;
+const MAX_CHANGES: u32 = 16;
 
 /// So many addresses are remembered that could not be watched.
-const REMEMBERED: usize = 64;
+const MAX_REPORTED: usize = 64;
 
 /// Watches the leaders of a process's candidates, so that followers notice a change before their next poll.
 pub struct Watcher {
     clients: Clients,
-    places: Semaphore,
+    permits: Semaphore,
     /// Those of each address.
-    of: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    by_address: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 /// How a stream ended.
-enum End {
+enum StreamEnd {
     /// There was none, or none of a candidate's; why.
     Refused(String),
     /// Too many others watch there.
@@ -71,53 +71,53 @@ enum End {
     /// It broke off.
     Lost,
     /// The other side ended it in good order.
-    Over,
+    Ended,
 }
 
 impl Watcher {
     /// Creates a watcher that trusts `authorities` in addition to those of the platform.
     #[must_use]
-    pub fn new(authorities: Authorities) -> Self {
-        let clients = Clients::direct(authorities);
-        Self { clients, places: Semaphore::new(PLACES), of: Mutex::default() }
+    pub fn new(authorities: RootCertificates) -> Self {
+        let clients = Clients::without_proxies(authorities);
+        Self { clients, permits: Semaphore::new(MAX_WATCHED), by_address: Mutex::default() }
     }
 
     /// The places of an address.
-    fn places_of(&self, address: &str) -> Arc<Semaphore> {
-        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+    fn permits_for(&self, address: &str) -> Arc<Semaphore> {
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody has, or waits for, one of these.
-        of.retain(|_, places| Arc::strong_count(places) > 1);
-        let places = of.entry(address.to_owned());
-        places.or_insert_with(|| Arc::new(Semaphore::new(PLACES_AT_ONE))).clone()
+        by_address.retain(|_, permits| Arc::strong_count(permits) > 1);
+        let entry = by_address.entry(address.to_owned());
+        entry.or_insert_with(|| Arc::new(Semaphore::new(MAX_WATCHED_PER_ADDRESS))).clone()
     }
 
     /// Watches the leader that the candidate of `board` follows, and notifies `hints` of changes. Calls `tell` once for
     /// each address that cannot be watched. Runs until it is dropped.
-    pub async fn run(&self, board: Arc<Board>, hints: Arc<Notify>, tell: impl Fn(String)) {
+    pub async fn run(&self, board: Arc<Board>, hints: Arc<Notify>, warn: impl Fn(String)) {
         let mut changed = board.changes();
-        let mut told = BTreeSet::new();
+        let mut warned = BTreeSet::new();
         loop {
             changed.mark_unchanged();
-            let Some(leader) = board.followed() else {
+            let Some(leader) = board.followed_leader() else {
                 if changed.changed().await.is_err() {
                     return;
                 }
                 continue;
             };
-            let once = |why: String| {
-                if told.len() == REMEMBERED {
-                    told.clear();
+            let warn_once = |reason: String| {
+                if warned.len() == MAX_REPORTED {
+                    warned.clear();
                 }
-                if told.insert(leader.address.clone()) {
-                    let Followed { name, address, .. } = &leader;
-                    tell(format!(
-                        "cannot watch {name} at {address}: {why}. This candidate polls instead, so a handover may \
+                if warned.insert(leader.address.clone()) {
+                    let FollowedLeader { name, address, .. } = &leader;
+                    warn(format!(
+                        "cannot watch {name} at {address}: {reason}. This candidate polls instead, so a handover may \
                          take one poll longer. Check the leader's --address and the network between them"
                     ));
                 }
             };
             select! {
-                () = self.watch(&leader, &board, &hints, once) => {}
+                () = self.watch(&leader, &board, &hints, warn_once) => {}
                 () = replaced(&leader, &board, &mut changed) => {}
             }
         }
@@ -126,85 +126,85 @@ impl Watcher {
     /// Watches one leader, again and again.
     async fn watch(
         &self,
-        leader: &Followed,
+        leader: &FollowedLeader,
         board: &Board,
         hints: &Notify,
-        mut tell: impl FnMut(String),
+        mut warn: impl FnMut(String),
     ) {
-        let Some(at) = listener(&leader.address) else {
+        let Some(base_url) = parse_listener(&leader.address) else {
             // It is for people, who can read it.
             return std::future::pending().await;
         };
-        let url = endpoint(&at, "watch", Some(&board.election));
+        let url = endpoint(&base_url, "watch", Some(&board.election));
         let (mut pause, mut watched) = (FIRST_PAUSE, false);
-        let there = self.places_of(&leader.address);
+        let address_permits = self.permits_for(&leader.address);
         loop {
             // Never closed.
-            let Ok(at_that) = there.acquire().await else { return };
-            let Ok(place) = self.places.acquire().await else { return };
-            let began = Instant::now();
+            let Ok(address_permit) = address_permits.acquire().await else { return };
+            let Ok(permit) = self.permits.acquire().await else { return };
+            let started_at = Instant::now();
             match self.listen(url.clone(), leader, board, hints).await {
-                Ok(End::Refused(why)) | Err(why) if !watched => tell(why),
-                Ok(End::Refused(_) | End::Full) | Err(_) => {}
-                Ok(End::Lost) => {
+                Ok(StreamEnd::Refused(why)) | Err(why) if !watched => warn(why),
+                Ok(StreamEnd::Refused(_) | StreamEnd::Full) | Err(_) => {}
+                Ok(StreamEnd::Lost) => {
                     watched = true;
                     hints.notify_one();
                 }
-                Ok(End::Over) => watched = true,
+                Ok(StreamEnd::Ended) => watched = true,
             }
-            drop((place, at_that));
-            if began.elapsed() >= WELL {
+            drop((permit, address_permit));
+            if started_at.elapsed() >= HEALTHY_AFTER {
                 pause = FIRST_PAUSE;
             }
             sleep(pause).await;
-            pause = (2 * pause).min(LONGEST_PAUSE);
+            pause = (2 * pause).min(MAX_PAUSE);
         }
     }
 
     async fn listen(
         &self,
         url: Url,
-        leader: &Followed,
+        leader: &FollowedLeader,
         board: &Board,
         hints: &Notify,
-    ) -> Result<End, String> {
+    ) -> Result<StreamEnd, String> {
         let client = self.clients.get(&url)?;
         let request = client.get(url).header(ACCEPT, "text/event-stream").send();
-        let asked = timeout(PATIENCE, request).await;
-        let asked = asked.map_err(|_| format!("no answer within {PATIENCE:?}"))?;
-        let mut response = asked.map_err(|error| causes(&error.without_url()))?;
+        let result = timeout(RESPONSE_TIMEOUT, request).await;
+        let result = result.map_err(|_| format!("no answer within {RESPONSE_TIMEOUT:?}"))?;
+        let mut response = result.map_err(|error| error_chain(&error.without_url()))?;
         let kind = response.headers().get(CONTENT_TYPE);
-        let is = |known: &[u8]| kind.is_some_and(|kind| kind.as_bytes().starts_with(known));
+        let has_type = |known: &[u8]| kind.is_some_and(|kind| kind.as_bytes().starts_with(known));
         // A proxy without anybody behind it answers with the same status.
-        if response.status() == StatusCode::SERVICE_UNAVAILABLE && is(b"application/json") {
-            return Ok(End::Full);
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE && has_type(b"application/json") {
+            return Ok(StreamEnd::Full);
         }
-        if response.status() != StatusCode::OK || !is(b"text/event-stream") {
+        if response.status() != StatusCode::OK || !has_type(b"text/event-stream") {
             let status = response.status().as_u16();
-            return Ok(End::Refused(format!("HTTP {status} instead of an event stream")));
+            return Ok(StreamEnd::Refused(format!("HTTP {status} instead of an event stream")));
         }
         let mut reader = Reader::new(leader, board);
-        let began = Instant::now();
+        let started_at = Instant::now();
         loop {
-            match timeout(LOST, response.chunk()).await {
-                Ok(Ok(Some(bytes))) => match reader.read(&bytes, began.elapsed()) {
+            match timeout(SILENCE_TIMEOUT, response.chunk()).await {
+                Ok(Ok(Some(bytes))) => match reader.read(&bytes, started_at.elapsed()) {
                     Ok(true) => hints.notify_one(),
                     Ok(false) => {}
-                    Err(why) => return Ok(End::Refused(why.to_owned())),
+                    Err(reason) => return Ok(StreamEnd::Refused(reason.to_owned())),
                 },
                 _ if !reader.has_read => {
-                    return Ok(End::Refused("the stream was silent".to_owned()));
+                    return Ok(StreamEnd::Refused("the stream was silent".to_owned()));
                 }
-                Ok(Ok(None)) => return Ok(End::Over),
-                Ok(Err(_)) | Err(_) => return Ok(End::Lost),
+                Ok(Ok(None)) => return Ok(StreamEnd::Ended),
+                Ok(Err(_)) | Err(_) => return Ok(StreamEnd::Lost),
             }
         }
     }
 }
 
 /// Completes when the candidate does not follow that leader any more.
-async fn replaced(leader: &Followed, board: &Board, changed: &mut watch::Receiver<()>) {
-    while board.followed().as_ref() == Some(leader) {
+async fn replaced(leader: &FollowedLeader, board: &Board, changed: &mut watch::Receiver<()>) {
+    while board.followed_leader().as_ref() == Some(leader) {
         if changed.changed().await.is_err() {
             return std::future::pending().await;
         }
@@ -213,7 +213,7 @@ async fn replaced(leader: &Followed, board: &Board, changed: &mut watch::Receive
 
 /// What matters to a follower in the news of its leader.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Sign {
+struct Signal {
     /// It leads under the term that is known.
     leads: bool,
     /// It hands over to this follower.
@@ -223,22 +223,22 @@ struct Sign {
 }
 
 /// Nothing has changed.
-const QUIET: Sign = Sign { leads: true, hands_over: false, released: false };
+const UNCHANGED: Signal = Signal { leads: true, hands_over: false, released: false };
 
 /// Reads one stream, whoever wrote it.
 struct Reader<'a> {
-    leader: &'a Followed,
+    leader: &'a FollowedLeader,
     election: &'a str,
     own_name: &'a str,
     line: Vec<u8>,
     bytes: u64,
     changes: u32,
-    last: Sign,
+    last_signal: Signal,
     has_read: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn new(leader: &'a Followed, board: &'a Board) -> Self {
+    fn new(leader: &'a FollowedLeader, board: &'a Board) -> Self {
         Self {
             leader,
             election: &board.election,
@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
             line: Vec::new(),
             bytes: 0,
             changes: 0,
-            last: QUIET,
+            last_signal: UNCHANGED,
             has_read: false,
         }
     }
@@ -255,56 +255,56 @@ impl<'a> Reader<'a> {
     /// writes that.
     fn read(&mut self, bytes: &[u8], elapsed: Duration) -> Result<bool, &'static str> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
-        if self.bytes > MOST_BYTES + BYTES_A_SECOND * elapsed.as_secs() {
+        if self.bytes > BURST_BYTES + BYTES_PER_SECOND * elapsed.as_secs() {
             return Err("the stream is longer than a candidate sends");
         }
-        let mut news = false;
+        let mut should_poll = false;
         for byte in bytes {
             match byte {
                 b'\n' => {
                     let line = std::mem::take(&mut self.line);
-                    news |= self.take(&line)?;
+                    should_poll |= self.read_line(&line)?;
                 }
-                _ if self.line.len() == LONGEST_LINE => {
+                _ if self.line.len() == MAX_LINE => {
                     return Err("a line is longer than a candidate sends");
                 }
                 byte => self.line.push(*byte),
             }
         }
-        Ok(news)
+        Ok(should_poll)
     }
 
     /// Takes a line: comments, empty lines and all fields but `data` tell nothing.
-    fn take(&mut self, line: &[u8]) -> Result<bool, &'static str> {
+    fn read_line(&mut self, line: &[u8]) -> Result<bool, &'static str> {
         let Some(data) = line.strip_prefix(b"data:") else { return Ok(false) };
-        let news: News = serde_json::from_slice(data)
+        let update: StatusUpdate = serde_json::from_slice(data)
             .map_err(|_| "the stream does not come from a candidate")?;
-        if news.version != VERSION {
+        if update.version != VERSION {
             return Err("the stream has another version");
         }
-        if news.candidate != self.leader.name || news.election != self.election {
+        if update.candidate != self.leader.name || update.election != self.election {
             return Err("another candidate answers there");
         }
         self.has_read = true;
         let term = self.leader.term;
-        let sign = Sign {
-            leads: news.leading && news.leader.is_some_and(|leader| leader.term == term),
-            hands_over: news.handing_over_to.is_some_and(|to| to == self.own_name),
-            released: news.ended.is_some_and(|ended| ended.term == term && ended.released),
+        let signal = Signal {
+            leads: update.leading && update.leader.is_some_and(|leader| leader.term == term),
+            hands_over: update.handing_over_to.is_some_and(|to| to == self.own_name),
+            released: update.ended.is_some_and(|ended| ended.term == term && ended.released),
         };
-        let changed = sign != std::mem::replace(&mut self.last, sign);
+        let changed = signal != std::mem::replace(&mut self.last_signal, signal);
         self.changes += u32::from(changed);
-        if self.changes > MOST_CHANGES {
+        if self.changes > MAX_CHANGES {
             return Err("the stream has more changes than a candidate sends");
         }
-        Ok(changed && sign != QUIET)
+        Ok(changed && signal != UNCHANGED)
     }
 }
 
 /// Returns true if a follower accepts these bytes as the stream of its leader `ada`. For fuzzing.
 #[must_use]
 pub fn accepts_stream(bytes: &[u8]) -> bool {
-    let leader = Followed { name: "ada".into(), term: 7, address: String::new() };
+    let leader = FollowedLeader { name: "ada".into(), term: 7, address: String::new() };
     let mut reader = Reader {
         leader: &leader,
         election: "leases/leader",
@@ -312,7 +312,7 @@ pub fn accepts_stream(bytes: &[u8]) -> bool {
         line: Vec::new(),
         bytes: 0,
         changes: 0,
-        last: QUIET,
+        last_signal: UNCHANGED,
         has_read: false,
     };
     reader.read(bytes, Duration::ZERO).is_ok()
@@ -320,7 +320,7 @@ pub fn accepts_stream(bytes: &[u8]) -> bool {
 
 /// Parses the address of a listener. None: it is not an HTTP URL without credentials.
 #[must_use]
-pub fn listener(text: &str) -> Option<Url> {
+pub fn parse_listener(text: &str) -> Option<Url> {
     let mut url = Url::parse(text.trim()).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.has_host()
     })?;
@@ -334,8 +334,8 @@ pub fn listener(text: &str) -> Option<Url> {
 
 /// Returns the URL of `path` at a listener, for an election.
 #[must_use]
-pub fn endpoint(at: &Url, path: &str, election: Option<&str>) -> Url {
-    let mut url = at.clone();
+pub fn endpoint(base_url: &Url, path: &str, election: Option<&str>) -> Url {
+    let mut url = base_url.clone();
     let base = url.path().trim_end_matches('/').to_owned();
     url.set_path(&format!("{base}/{path}"));
     if let Some(election) = election {

@@ -26,16 +26,16 @@
 pub(super) mod client;
 mod stream;
 
-pub use client::{accepts_stream, endpoint, listener};
+pub use client::{accepts_stream, endpoint, parse_listener};
 pub(super) use stream::router;
 
 use super::board::Board;
-use super::role::{Ended, Leader, Role};
+use super::role::{EndedLeadership, Leader, Role};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
-use tenure::status::Outlook;
-use tenure_clock::Reading;
+use tenure::status::TurnSummary;
+use tenure_clock::ClockHandle;
 use tenure_core::milliseconds;
 
 /// The version of [`News`].
@@ -43,7 +43,7 @@ const VERSION: u32 = 1;
 
 /// All that is told in one event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct News {
+pub(super) struct StatusUpdate {
     version: u32,
     election: String,
     candidate: String,
@@ -53,60 +53,60 @@ pub(super) struct News {
     /// An earlier version does not tell it.
     valid_until: Option<String>,
     handing_over_to: Option<String>,
-    ended: Option<Ended>,
+    ended: Option<EndedLeadership>,
     /// For whoever else watches: no follower acts by it, and an earlier version does not tell it.
     #[serde(skip)]
-    outlook: Outlook,
+    outlook: TurnSummary,
 }
 
 /// News as they are sent.
 #[derive(Serialize)]
-pub(super) struct Sent<'n> {
+pub(super) struct StatusUpdateWithOutlook<'n> {
     #[serde(flatten)]
-    news: &'n News,
+    news: &'n StatusUpdate,
     #[serde(flatten)]
-    outlook: &'n Outlook,
+    outlook: &'n TurnSummary,
 }
 
 /// An instant, for whoever is told how long a leader may act.
 #[derive(Clone, Copy)]
-struct Instant {
-    day: SystemTime,
+struct ClockReading {
+    wall_time: SystemTime,
     now: Duration,
 }
 
-impl Instant {
+impl ClockReading {
     /// The time of day is read first: a process that is held up in between tells an end that is too early.
-    fn of(clock: &Reading) -> Self {
-        let day = SystemTime::now();
-        Self { day, now: clock.now() }
+    fn read(clock: &ClockHandle) -> Self {
+        let wall_time = SystemTime::now();
+        Self { wall_time, now: clock.now() }
     }
 
     /// How long it is until then, in milliseconds, and when that is by the time of day.
-    fn until(self, until: Duration) -> (u64, String) {
-        let left = until.saturating_sub(self.now);
-        let end = DateTime::<Utc>::from(self.day + left);
-        (milliseconds(left), end.to_rfc3339_opts(SecondsFormat::Millis, true))
+    fn remaining(self, deadline: Duration) -> (u64, String) {
+        let remaining = deadline.saturating_sub(self.now);
+        let end = DateTime::<Utc>::from(self.wall_time + remaining);
+        (milliseconds(remaining), end.to_rfc3339_opts(SecondsFormat::Millis, true))
     }
 }
 
-impl News {
+impl StatusUpdate {
     /// Returns the news with the outlook, to be sent.
-    pub(super) fn sent(&self) -> Sent<'_> {
-        Sent { news: self, outlook: &self.outlook }
+    pub(super) fn with_outlook(&self) -> StatusUpdateWithOutlook<'_> {
+        StatusUpdateWithOutlook { news: self, outlook: &self.outlook }
     }
 
     /// What is true now, and up to when a leader may act.
-    pub(super) fn of(board: &Board, clock: &Reading) -> (Self, Option<Duration>) {
-        let instant = Instant::of(clock);
-        let role = board.told_role(instant.now);
+    pub(super) fn snapshot(board: &Board, clock: &ClockHandle) -> (Self, Option<Duration>) {
+        let reading = ClockReading::read(clock);
+        let role = board.allowed_role(reading.now);
         let until = match role {
             Role::Leading { until, .. } => Some(until),
             _ => None,
         };
-        let (valid_for_ms, valid_until) = until.map(|until| instant.until(until)).unzip();
+        let (valid_for_ms, valid_until) = until.map(|until| reading.remaining(until)).unzip();
         let state = board.state();
-        let news = Self {
+        let update = Self {
             version: VERSION,
             election: board.election.clone(),
             candidate: board.candidate.clone(),
@@ -118,6 +118,6 @@ impl News {
             ended: state.ended.clone(),
             outlook: state.outlook(),
         };
-        (news, until)
+        (update, until)
     }
 }

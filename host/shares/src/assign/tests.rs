@@ -2,7 +2,7 @@ use super::{Worker, assign};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const ONE: Worker = Worker { weight: 1, most: None };
+const ONE: Worker = Worker { weight: 1, max_shares: None };
 
 /// How many shares each one has.
 fn counts(plan: &[Option<usize>], members: usize) -> Vec<usize> {
@@ -14,9 +14,9 @@ fn moves(before: &[Option<usize>], after: &[Option<usize>]) -> usize {
 }
 
 #[test]
-fn nobody_holds_anything_where_nobody_is() {
+fn without_members_no_share_is_assigned() {
     assert_eq!(assign(&[None, None], &[]), [None, None]);
-    assert_eq!(assign(&[None], &[Worker { weight: 0, most: None }]), [None]);
+    assert_eq!(assign(&[None], &[Worker { weight: 0, max_shares: None }]), [None]);
     assert_eq!(assign(&[], &[ONE]), []);
 }
 
@@ -37,7 +37,7 @@ fn three_share_32_and_a_fourth_takes_8() {
 }
 
 #[test]
-fn who_is_gone_leaves_its_shares_alone() {
+fn only_shares_of_a_gone_member_move() {
     let four = assign(&[None; 32], &[ONE; 4]);
     let gone = four.iter().map(|share| share.filter(|member| *member != 3)).collect::<Vec<_>>();
     let three = assign(&gone, &[ONE; 3]);
@@ -46,32 +46,32 @@ fn who_is_gone_leaves_its_shares_alone() {
 }
 
 #[test]
-fn who_is_stronger_holds_more() {
+fn a_heavier_member_holds_more() {
     let members = [Worker { weight: 3, ..ONE }, ONE];
     assert_eq!(counts(&assign(&[None; 8], &members), 2), [6, 2]);
 }
 
 #[test]
-fn who_holds_more_than_its_part_which_is_a_whole_number_gives_the_rest_away() {
-    let weighs = |weight| Worker { weight, ..ONE };
-    let members = [weighs(2), weighs(3), weighs(1), weighs(3)];
+fn a_member_above_its_whole_part_gives_the_surplus_away() {
+    let worker_of = |weight| Worker { weight, ..ONE };
+    let members = [worker_of(2), worker_of(3), worker_of(1), worker_of(3)];
     let before = (0..24).map(|share| Some(if share < 9 { 1 } else { 3 })).collect::<Vec<_>>();
     assert_eq!(counts(&assign(&before, &members), 4)[1..=3], [8, 3, 8]);
 }
 
 #[test]
-fn who_may_hold_two_holds_two_and_the_others_the_rest() {
-    let members = [Worker { most: Some(2), ..ONE }, ONE, ONE];
+fn a_limited_member_holds_its_limit_and_the_others_the_remainder() {
+    let members = [Worker { max_shares: Some(2), ..ONE }, ONE, ONE];
     assert_eq!(counts(&assign(&[None; 12], &members), 3), [2, 5, 5]);
-    let all = [Worker { most: Some(2), ..ONE }; 3];
+    let all = [Worker { max_shares: Some(2), ..ONE }; 3];
     let plan = assign(&[None; 12], &all);
     assert_eq!(counts(&plan, 3), [2, 2, 2]);
     assert_eq!(plan.iter().filter(|share| share.is_none()).count(), 6);
 }
 
 fn member() -> impl Strategy<Value = Worker> {
-    let most = prop_oneof![3 => Just(None), 1 => (0_u32..12).prop_map(Some)];
-    (0_u32..4, most).prop_map(|(weight, most)| Worker { weight, most })
+    let max_shares = prop_oneof![3 => Just(None), 1 => (0_u32..12).prop_map(Some)];
+    (0_u32..4, max_shares).prop_map(|(weight, most)| Worker { weight, max_shares: most })
 }
 
 fn equal() -> impl Strategy<Value = (Vec<Option<usize>>, usize)> {
@@ -116,7 +116,7 @@ proptest! {
         let has = counts(&after, members.len());
         let mut room = 0;
         for (member, has) in members.iter().zip(&has) {
-            let most = member.most.map_or(usize::MAX, |most| most as usize);
+            let most = member.max_shares.map_or(usize::MAX, |most| most as usize);
             prop_assert!(*has <= most, "{members:?} {has:?}");
             prop_assert!(member.weight > 0 || *has == 0);
             room += if member.weight > 0 { most.saturating_sub(*has).min(1) } else { 0 };
@@ -126,7 +126,7 @@ proptest! {
         // Of two that are not limited, the stronger one has no less, but for what does not divide.
         for (one, a) in members.iter().zip(&has) {
             for (other, b) in members.iter().zip(&has) {
-                if one.most.is_none() && other.most.is_none() && one.weight >= other.weight {
+                if one.max_shares.is_none() && other.max_shares.is_none() && one.weight >= other.weight {
                     prop_assert!(a + 1 >= *b, "{members:?} {has:?}");
                 }
             }

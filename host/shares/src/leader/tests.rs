@@ -1,71 +1,71 @@
-use super::{Leader, MOST_AHEAD, Trouble};
-use crate::{Answer, Ask, Listed, Pace, Plan, Share, Sign, Tag};
+use super::{Leader, MAX_TERM_LEAD, CoordinatorProblem};
+use crate::{StoreResponse, StoreRequest, ListedSign, SignTiming, Plan, Share, Sign, Tag};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A leader, and the plan as the store has it.
-struct Play {
+struct Scenario {
     leader: Leader,
     stored: Option<(Plan, u64)>,
     written: u64,
-    held: Vec<Share>,
+    held_shares: Vec<Share>,
     /// Plans are refused.
-    refuses: bool,
+    refuses_writes: bool,
     members: Vec<&'static str>,
     /// Whose sign is 17 s old.
-    silent: &'static str,
+    silent_member: &'static str,
     /// When it signed itself.
-    own: Vec<(Tag, Duration)>,
+    own_signs: Vec<(Tag, Duration)>,
     now: u64,
-    asked: Vec<Ask>,
+    sent: Vec<StoreRequest>,
 }
 
-impl Play {
-    fn of(shares: u32, members: &[&'static str]) -> Self {
+impl Scenario {
+    fn new(shares: u32, members: &[&'static str]) -> Self {
         let leader =
-            Leader::begin("anna", 7, shares, Pace::of(15 * SECOND), 30 * SECOND, Duration::ZERO);
+            Leader::new("anna", 7, shares, SignTiming::from_failover(15 * SECOND), 30 * SECOND, Duration::ZERO);
         Self {
             leader,
             stored: None,
             written: 0,
-            held: Vec::new(),
-            refuses: false,
+            held_shares: Vec::new(),
+            refuses_writes: false,
             members: members.into(),
-            silent: "",
-            own: Vec::new(),
+            silent_member: "",
+            own_signs: Vec::new(),
             now: 0,
-            asked: Vec::new(),
+            sent: Vec::new(),
         }
     }
 
-    fn answer(&mut self, ask: &Ask) -> Answer {
+    fn respond(&mut self, request: &StoreRequest) -> StoreResponse {
         let tag = self.stored.as_ref().map(|(_, tag)| Tag(tag.to_string()));
-        match ask {
-            Ask::ReadPlan(unless) if unless.is_some() && *unless == tag => Answer::SamePlan,
-            Ask::ReadPlan(_) => match self.stored.clone() {
-                Some((plan, tag)) => Answer::Plan(plan, Tag(tag.to_string())),
-                None => Answer::NoPlan,
+        match request {
+            StoreRequest::ReadPlan(unless) if unless.is_some() && *unless == tag => StoreResponse::PlanUnchanged,
+            StoreRequest::ReadPlan(_) => match self.stored.clone() {
+                Some((plan, tag)) => StoreResponse::Plan(plan, Tag(tag.to_string())),
+                None => StoreResponse::NoPlan,
             },
-            Ask::List => {
+            StoreRequest::ListSigns => {
                 let sign = |member: &&str| {
-                    let pace = Pace::of(15 * SECOND);
-                    let sign = Sign { member: (*member).to_owned(), weight: 1, most: None, pace };
-                    let age = if *member == self.silent { 17 * SECOND } else { Duration::ZERO };
-                    Listed { sign, tag: Tag(self.now.to_string()), age }
+                    let pace = SignTiming::from_failover(15 * SECOND);
+                    let sign = Sign { member: (*member).to_owned(), weight: 1, max_shares: None, timing: pace };
+                    let age = if *member == self.silent_member { 17 * SECOND } else { Duration::ZERO };
+                    ListedSign { sign, tag: Tag(self.now.to_string()), age }
                 };
-                Answer::Signs(self.members.iter().map(sign).collect())
+                StoreResponse::Signs(self.members.iter().map(sign).collect())
             }
-            Ask::WritePlan(plan, over) if *over == tag && !self.refuses => {
+            StoreRequest::WritePlan(plan, over) if *over == tag && !self.refuses_writes => {
                 self.write(plan.clone());
-                Answer::Plan(plan.clone(), Tag(self.written.to_string()))
+                StoreResponse::Plan(plan.clone(), Tag(self.written.to_string()))
             }
-            Ask::WritePlan(..) => Answer::Refused,
-            Ask::Close { shares, .. } => {
-                let free = shares.iter().filter(|share| !self.held.contains(share));
-                Answer::Closed(free.copied().collect())
+            StoreRequest::WritePlan(..) => StoreResponse::Refused,
+            StoreRequest::CloseShares { shares, .. } => {
+                let free = shares.iter().filter(|share| !self.held_shares.contains(share));
+                StoreResponse::Closed(free.copied().collect())
             }
-            _ => Answer::Done,
+            _ => StoreResponse::Done,
         }
     }
 
@@ -77,15 +77,15 @@ impl Play {
     /// A second later: the requests of a round.
     fn round(&mut self) -> usize {
         self.now += 1;
-        self.asked.clear();
+        self.sent.clear();
         let now = Duration::from_secs(self.now);
-        let mut next = self.leader.next(now);
-        while let Some(ask) = next {
-            let answer = self.answer(&ask);
-            next = self.leader.answered(&ask, answer, &self.own, now);
-            self.asked.push(ask);
+        let mut next_request = self.leader.next_request(now);
+        while let Some(request) = next_request {
+            let answer = self.respond(&request);
+            next_request = self.leader.on_response(&request, answer, &self.own_signs, now);
+            self.sent.push(request);
         }
-        self.asked.len()
+        self.sent.len()
     }
 
     fn plan(&self) -> &Plan {
@@ -94,20 +94,20 @@ impl Play {
 }
 
 #[test]
-fn it_writes_a_plan_when_members_are_there_and_then_only_looks() {
-    let mut play = Play::of(4, &["anna", "ben"]);
+fn a_plan_is_written_once_members_count_and_then_only_read() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
     assert_eq!(play.round(), 2);
     assert_eq!(play.stored, None);
     assert_eq!(play.round(), 3);
-    assert_eq!((play.plan().term, play.plan().of("ben").count()), (7, 2));
+    assert_eq!((play.plan().term, play.plan().shares_of("ben").count()), (7, 2));
     for _ in 0..100 {
-        assert_eq!(play.round(), 2, "{:?}", play.asked);
+        assert_eq!(play.round(), 2, "{:?}", play.sent);
     }
 }
 
 #[test]
-fn it_writes_nothing_over_what_it_has_not_read() {
-    let mut play = Play::of(4, &["anna", "ben"]);
+fn a_plan_changed_meanwhile_is_not_overwritten() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
     play.round();
     play.round();
     play.members.push("cleo");
@@ -115,75 +115,75 @@ fn it_writes_nothing_over_what_it_has_not_read() {
     // Another number of shares is asked for after it read the plan.
     play.now += 1;
     let now = Duration::from_secs(play.now);
-    let read = play.leader.next(now).expect("it is time");
-    let answer = play.answer(&read);
-    let list = play.leader.answered(&read, answer, &[], now).expect("it lists");
-    let answer = play.answer(&list);
-    let asked = play.plan().clone().reshare(8);
-    play.write(asked.clone());
-    let write = play.leader.answered(&list, answer, &[], now).expect("cleo counts");
-    let answer = play.answer(&write);
-    assert_eq!(play.leader.answered(&write, answer, &[], now), None);
-    assert_eq!(play.plan(), &asked);
+    let read = play.leader.next_request(now).expect("it is time");
+    let answer = play.respond(&read);
+    let list = play.leader.on_response(&read, answer, &[], now).expect("it lists");
+    let answer = play.respond(&list);
+    let reshared = play.plan().clone().reshare(8);
+    play.write(reshared.clone());
+    let write = play.leader.on_response(&list, answer, &[], now).expect("cleo counts");
+    let answer = play.respond(&write);
+    assert_eq!(play.leader.on_response(&write, answer, &[], now), None);
+    assert_eq!(play.plan(), &reshared);
 }
 
 #[test]
-fn one_that_was_silent_before_its_term_is_gone_when_it_looks_for_the_first_time() {
-    let mut play = Play::of(2, &["anna", "ben"]);
-    (play.silent, play.now) = ("ben", 60);
+fn a_member_silent_before_the_term_is_gone_at_the_first_list() {
+    let mut play = Scenario::new(2, &["anna", "ben"]);
+    (play.silent_member, play.now) = ("ben", 60);
     let members = ["anna".to_owned(), "ben".to_owned()].into();
     let plan =
-        Plan { term: 6, version: 1, members, shares: vec![Some(0), Some(1)], ..Plan::first(2) };
+        Plan { term: 6, version: 1, members, shares: vec![Some(0), Some(1)], ..Plan::unassigned(2) };
     play.write(plan.clone());
     play.round();
     assert_eq!(play.plan(), &plan, "nothing is known of its own signs");
-    play.leader = Play::of(2, &[]).leader;
-    play.own = (40..=60).map(|at| (Tag::default(), at * SECOND)).collect();
+    play.leader = Scenario::new(2, &[]).leader;
+    play.own_signs = (40..=60).map(|at| (Tag::default(), at * SECOND)).collect();
     play.round();
-    assert_eq!(play.plan().of("anna").count(), 2);
-    assert!(matches!(play.asked.last(), Some(Ask::Remove(name, _)) if name == "ben"));
+    assert_eq!(play.plan().shares_of("anna").count(), 2);
+    assert!(matches!(play.sent.last(), Some(StoreRequest::RemoveSign(name, _)) if name == "ben"));
 }
 
 #[test]
-fn those_count_whom_the_plan_names_when_it_looks_for_the_first_time() {
-    let mut play = Play::of(4, &["anna", "ben"]);
+fn members_of_the_plan_count_at_the_first_list() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
     let now = Duration::ZERO;
-    let read = play.leader.next(now).expect("it is time");
-    let list = play.leader.answered(&read, Answer::NoPlan, &[], now).expect("it lists");
-    assert_eq!(play.leader.answered(&list, Answer::Unknown, &[], now), None);
+    let read = play.leader.next_request(now).expect("it is time");
+    let list = play.leader.on_response(&read, StoreResponse::NoPlan, &[], now).expect("it lists");
+    assert_eq!(play.leader.on_response(&list, StoreResponse::Unknown, &[], now), None);
     // The leader before had written one.
     let members = ["ben".to_owned()].into();
-    let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::first(4) };
+    let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::unassigned(4) };
     play.write(plan.clone());
     play.round();
     assert_eq!(play.plan(), &plan);
 }
 
 #[test]
-fn it_goes_on_after_a_plan_of_a_higher_term_and_keeps_that_term() {
-    let mut play = Play::of(4, &["anna", "ben"]);
-    play.write(Plan { term: 1_000, version: 3, ..Plan::first(4) });
+fn a_plan_of_a_higher_term_keeps_its_term() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
+    play.write(Plan { term: 1_000, version: 3, ..Plan::unassigned(4) });
     play.round();
     play.round();
-    assert_eq!((play.plan().term, play.plan().of("ben").count()), (1_000, 2));
-    assert_eq!((play.leader.trouble(), play.leader.left()), (None, false));
+    assert_eq!((play.plan().term, play.plan().shares_of("ben").count()), (1_000, 2));
+    assert_eq!((play.leader.problem(), play.leader.has_left()), (None, false));
 }
 
 #[test]
-fn it_reports_a_term_that_no_coordinator_reaches_and_leaves_the_plan_as_it_is() {
-    let mut play = Play::of(4, &["anna", "ben"]);
-    let plan = Plan { term: 7 + MOST_AHEAD + 1, ..Plan::first(4) };
+fn an_unreachable_term_is_reported_and_the_plan_stays() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
+    let plan = Plan { term: 7 + MAX_TERM_LEAD + 1, ..Plan::unassigned(4) };
     play.write(plan.clone());
     for _ in 0..3 {
         assert_eq!(play.round(), 1);
-        assert_eq!(play.leader.trouble(), Some(Trouble::Term(plan.term)));
+        assert_eq!(play.leader.problem(), Some(CoordinatorProblem::Term(plan.term)));
     }
     assert_eq!(play.plan(), &plan);
 }
 
 /// The rounds until it says that it is to resign.
-fn rounds_until(play: &mut Play, trouble: Trouble) -> u64 {
-    while play.leader.trouble() != Some(trouble) {
+fn rounds_until(play: &mut Scenario, problem: CoordinatorProblem) -> u64 {
+    while play.leader.problem() != Some(problem) {
         play.round();
         assert!(play.now < 60, "{:?}", play.leader);
     }
@@ -191,146 +191,146 @@ fn rounds_until(play: &mut Play, trouble: Trouble) -> u64 {
 }
 
 #[test]
-fn it_resigns_when_its_signs_have_failed_for_three_periods() {
-    let mut play = Play::of(4, &["anna", "ben"]);
-    assert_eq!(rounds_until(&mut play, Trouble::Signs), 16, "none since the term began");
-    let mut play = Play::of(4, &["anna", "ben"]);
-    play.own = vec![(Tag("1".to_owned()), 5 * SECOND)];
-    assert_eq!(rounds_until(&mut play, Trouble::Signs), 21);
+fn failing_signs_are_reported_after_three_periods() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
+    assert_eq!(rounds_until(&mut play, CoordinatorProblem::Signs), 16, "none since the term began");
+    let mut play = Scenario::new(4, &["anna", "ben"]);
+    play.own_signs = vec![(Tag("1".to_owned()), 5 * SECOND)];
+    assert_eq!(rounds_until(&mut play, CoordinatorProblem::Signs), 21);
 }
 
 #[test]
-fn it_resigns_when_its_rounds_have_failed_for_three_periods() {
-    let mut play = Play::of(4, &["anna", "ben"]);
-    play.refuses = true;
-    play.own = vec![(Tag("1".to_owned()), 60 * SECOND)];
+fn failing_rounds_are_reported_after_three_periods() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
+    play.refuses_writes = true;
+    play.own_signs = vec![(Tag("1".to_owned()), 60 * SECOND)];
     // The first plan is written in the second round.
-    assert_eq!(rounds_until(&mut play, Trouble::Rounds), 18);
-    let mut play = Play::of(4, &["anna", "ben"]);
-    play.own = vec![(Tag("1".to_owned()), 60 * SECOND)];
+    assert_eq!(rounds_until(&mut play, CoordinatorProblem::Rounds), 18);
+    let mut play = Scenario::new(4, &["anna", "ben"]);
+    play.own_signs = vec![(Tag("1".to_owned()), 60 * SECOND)];
     for round in 0..60 {
         // One that got through begins the count anew.
-        play.refuses = round % 12 != 0;
+        play.refuses_writes = round % 12 != 0;
         play.members = if round % 2 == 0 { vec!["anna", "ben"] } else { vec!["anna"] };
         play.round();
-        assert_eq!(play.leader.trouble(), None, "{round}");
+        assert_eq!(play.leader.problem(), None, "{round}");
     }
 }
 
 #[test]
 fn a_new_number_of_shares_waits_until_all_of_the_old_ones_are_closed() {
-    let mut play = Play::of(4, &["anna", "ben"]);
+    let mut play = Scenario::new(4, &["anna", "ben"]);
     play.round();
     play.round();
-    let held = Share { split: 1, index: 2 };
-    play.held.push(held);
-    let asked = play.plan().clone().reshare(6);
-    play.write(asked);
+    let held_share = Share { split: 1, index: 2 };
+    play.held_shares.push(held_share);
+    let reshared = play.plan().clone().reshare(6);
+    play.write(reshared);
     for _ in 0..5 {
         play.round();
         assert_eq!(play.plan().split, 1);
     }
-    assert_eq!(play.asked.last(), Some(&Ask::Close { shares: vec![held], of: 4 }));
-    play.held.clear();
+    assert_eq!(play.sent.last(), Some(&StoreRequest::CloseShares { shares: vec![held_share], count: 4 }));
+    play.held_shares.clear();
     play.round();
     let plan = play.plan();
     assert_eq!((plan.split, plan.shares.len(), plan.next), (2, 6, None));
-    assert_eq!(plan.of("anna").count(), 3);
+    assert_eq!(plan.shares_of("anna").count(), 3);
 }
 
 #[test]
-fn the_lease_of_a_share_that_is_not_given_up_in_time_is_broken_and_again_after_as_long() {
-    let mut play = Play::of(4, &["anna", "ben"]);
-    play.own = vec![(Tag("1".to_owned()), 600 * SECOND)];
+fn an_overdue_share_lease_is_broken_and_again_after_the_same_time() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
+    play.own_signs = vec![(Tag("1".to_owned()), 600 * SECOND)];
     play.round();
     play.round();
     let [one, other] = [1, 3].map(|index| Share { split: 1, index });
-    play.held = vec![one, other];
-    let asked = play.plan().clone().reshare(6);
-    play.write(asked);
+    play.held_shares = vec![one, other];
+    let reshared = play.plan().clone().reshare(6);
+    play.write(reshared);
     let (mut broken, first) = (Vec::new(), play.now + 1);
     for _ in 0..70 {
         play.round();
-        let breaks = play.asked.iter().filter(|ask| matches!(ask, Ask::Break { .. })).cloned();
-        broken.extend(breaks.map(|ask| (play.now - first, ask)));
+        let breaks = play.sent.iter().filter(|request| matches!(request, StoreRequest::BreakLease { .. })).cloned();
+        broken.extend(breaks.map(|request| (play.now - first, request)));
     }
-    let lease = |share| Ask::Break { share, of: 4 };
+    let break_of = |share| StoreRequest::BreakLease { share, count: 4 };
     assert_eq!(
         broken,
-        [(31, lease(other)), (31, lease(one)), (62, lease(other)), (62, lease(one))]
+        [(31, break_of(other)), (31, break_of(one)), (62, break_of(other)), (62, break_of(one))]
     );
     // A split that is asked for later has its own time.
-    play.held.clear();
+    play.held_shares.clear();
     play.round();
     assert_eq!(play.plan().split, 2);
-    play.held = vec![Share { split: 2, index: 0 }];
-    let asked = play.plan().clone().reshare(3);
-    play.write(asked);
+    play.held_shares = vec![Share { split: 2, index: 0 }];
+    let reshared = play.plan().clone().reshare(3);
+    play.write(reshared);
     for _ in 0..30 {
         play.round();
-        assert!(play.asked.iter().all(|ask| !matches!(ask, Ask::Break { .. })), "{:?}", play.asked);
+        assert!(play.sent.iter().all(|request| !matches!(request, StoreRequest::BreakLease { .. })), "{:?}", play.sent);
     }
 }
 
 #[test]
-fn it_leaves_its_own_shares_to_others_before_it_is_left() {
-    let mut play = Play::of(4, &["anna", "ben"]);
+fn a_leaving_coordinator_reassigns_its_own_shares_first() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
     play.round();
     play.round();
-    assert!(!play.leader.left());
+    assert!(!play.leader.has_left());
     play.leader.leave(Duration::from_secs(play.now));
     play.members.remove(0);
     play.round();
-    assert!(play.leader.left());
-    assert_eq!(play.plan().of("ben").count(), 4);
+    assert!(play.leader.has_left());
+    assert_eq!(play.plan().shares_of("ben").count(), 4);
 }
 
 #[test]
-fn a_plan_that_was_on_its_way_is_not_the_one_without_itself() {
-    let mut play = Play::of(4, &["anna", "ben"]);
+fn a_write_in_flight_does_not_count_as_the_leaving_plan() {
+    let mut play = Scenario::new(4, &["anna", "ben"]);
     play.round();
     play.round();
     play.members.push("cleo");
     play.round();
     play.now += 1;
     let now = Duration::from_secs(play.now);
-    let mut ask = play.leader.next(now).expect("it is time");
-    while !matches!(ask, Ask::WritePlan(..)) {
-        let answer = play.answer(&ask);
-        ask = play.leader.answered(&ask, answer, &[], now).expect("cleo counts");
+    let mut request = play.leader.next_request(now).expect("it is time");
+    while !matches!(request, StoreRequest::WritePlan(..)) {
+        let answer = play.respond(&request);
+        request = play.leader.on_response(&request, answer, &[], now).expect("cleo counts");
     }
     play.leader.leave(now);
-    let answer = play.answer(&ask);
-    assert_eq!(play.leader.answered(&ask, answer, &[], now), None);
-    assert!(!play.leader.left() && play.plan().names("anna"));
+    let answer = play.respond(&request);
+    assert_eq!(play.leader.on_response(&request, answer, &[], now), None);
+    assert!(!play.leader.has_left() && play.plan().has_member("anna"));
     play.round();
-    assert!(play.leader.left() && !play.plan().names("anna"));
+    assert!(play.leader.has_left() && !play.plan().has_member("anna"));
 }
 
 /// Among many, looks are rare.
 #[test]
-fn who_leaves_during_a_round_does_not_wait_for_the_next_as_long_as_others() {
+fn leaving_during_a_round_shortens_the_next_wait() {
     let many = (0..1_000).map(|n| &*format!("m{n}").leak()).collect::<Vec<&'static str>>();
-    let mut play = Play::of(1_000, &many);
+    let mut play = Scenario::new(1_000, &many);
     play.round();
     play.now += 60;
     play.round();
-    let begun = Duration::from_secs(play.now + 60);
-    let ask = play.leader.next(begun).expect("it is time");
-    play.leader.leave(begun);
-    assert_eq!(play.leader.answered(&ask, Answer::Unknown, &[], begun), None);
-    assert_eq!(play.leader.wake(), Some(begun + SECOND));
+    let round_start = Duration::from_secs(play.now + 60);
+    let request = play.leader.next_request(round_start).expect("it is time");
+    play.leader.leave(round_start);
+    assert_eq!(play.leader.on_response(&request, StoreResponse::Unknown, &[], round_start), None);
+    assert_eq!(play.leader.wake_at(), Some(round_start + SECOND));
 }
 
 #[test]
 fn a_request_that_fails_ends_the_round() {
-    let mut play = Play::of(4, &["anna"]);
+    let mut play = Scenario::new(4, &["anna"]);
     for _ in 0..3 {
         play.now += 1;
         let now = Duration::from_secs(play.now);
-        let ask = play.leader.next(now).expect("it is time");
-        assert_eq!(ask, Ask::ReadPlan(None));
-        assert_eq!(play.leader.answered(&ask, Answer::Unknown, &[], now), None);
-        assert_eq!(play.leader.next(now), None, "not before its time");
+        let request = play.leader.next_request(now).expect("it is time");
+        assert_eq!(request, StoreRequest::ReadPlan(None));
+        assert_eq!(play.leader.on_response(&request, StoreResponse::Unknown, &[], now), None);
+        assert_eq!(play.leader.next_request(now), None, "not before its time");
     }
 }

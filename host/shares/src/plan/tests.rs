@@ -7,7 +7,7 @@ fn plan() -> Plan {
         version: 3,
         members,
         shares: vec![Some(1), None, Some(0), Some(1)],
-        ..Plan::first(0)
+        ..Plan::unassigned(0)
     }
 }
 
@@ -16,10 +16,10 @@ fn share(split: u32, index: u32) -> Share {
 }
 
 #[test]
-fn it_says_who_should_hold_what() {
+fn the_plan_maps_shares_to_members() {
     let plan = plan();
-    assert_eq!(plan.of("ben").collect::<Vec<_>>(), [share(1, 0), share(1, 3)]);
-    assert_eq!(plan.of("cleo").count(), 0);
+    assert_eq!(plan.shares_of("ben").collect::<Vec<_>>(), [share(1, 0), share(1, 3)]);
+    assert_eq!(plan.shares_of("cleo").count(), 0);
     assert_eq!(plan.holder(share(1, 2)), Some("anna"));
     assert_eq!(plan.holder(share(1, 1)), None);
     assert_eq!(plan.holder(share(2, 2)), None, "a share of another split");
@@ -27,16 +27,16 @@ fn it_says_who_should_hold_what() {
 }
 
 #[test]
-fn nobody_should_hold_anything_while_another_number_is_asked_for() {
+fn no_share_has_a_holder_while_a_reshare_is_pending() {
     let plan = plan().reshare(6);
-    assert_eq!((plan.version, plan.of("ben").count(), plan.holder(share(1, 2))), (4, 0, None));
-    let next = plan.resplit().expect("it was asked for");
+    assert_eq!((plan.version, plan.shares_of("ben").count(), plan.holder(share(1, 2))), (4, 0, None));
+    let next = plan.next_split().expect("it was asked for");
     assert_eq!((next.split, next.shares, next.next), (2, vec![None; 6], None));
-    assert_eq!(super::Plan::first(3).resplit(), None);
+    assert_eq!(super::Plan::unassigned(3).next_split(), None);
 }
 
 #[test]
-fn it_names_members_once_on_the_wire() {
+fn members_are_serialized_once() {
     let text = serde_json::to_string(&plan()).expect("JSON");
     assert_eq!(
         text,
@@ -46,35 +46,35 @@ fn it_names_members_once_on_the_wire() {
 }
 
 #[test]
-fn a_place_that_no_member_has_is_nobodys() {
+fn an_index_out_of_range_has_no_holder() {
     let plan = Plan { shares: vec![Some(9)], ..plan() };
-    assert_eq!((plan.holder(share(1, 0)), plan.of("anna").count()), (None, 0));
+    assert_eq!((plan.holder(share(1, 0)), plan.shares_of("anna").count()), (None, 0));
 }
 
 #[test]
-fn each_share_of_each_split_has_a_blob_of_its_own() {
+fn each_share_of_a_split_has_its_own_suffix() {
     assert_eq!(share(1, 3).suffix(plan().count()), "share.1.3-of-4");
 }
 
 #[test]
-fn a_share_is_known_by_the_suffix_of_its_election() {
+fn a_share_is_parsed_from_its_suffix() {
     let share = Share { split: 2, index: 31 };
     assert_eq!(share.suffix(32), "share.2.31-of-32");
-    assert_eq!(Share::of_suffix("share.2.31-of-32"), Some(share));
+    assert_eq!(Share::from_suffix("share.2.31-of-32"), Some(share));
     for other in ["plan", "share.2.31", "share.2.x-of-32", "share.2.31-of-", "share.02.31-of-32"] {
-        assert_eq!(Share::of_suffix(other), None, "{other}");
+        assert_eq!(Share::from_suffix(other), None, "{other}");
     }
 }
 
 #[test]
-fn what_no_leader_writes_is_not_sound() {
-    let with = |change: fn(&mut Plan)| {
+fn an_invalid_plan_is_rejected() {
+    let is_valid_after = |change: fn(&mut Plan)| {
         let mut plan = plan();
         change(&mut plan);
-        plan.is_sound(4)
+        plan.is_valid(4)
     };
-    assert!(with(|_| {}) && with(|plan| plan.next = Some(4)));
-    assert!(with(|plan| plan.shares = vec![None]));
+    assert!(is_valid_after(|_| {}) && is_valid_after(|plan| plan.next = Some(4)));
+    assert!(is_valid_after(|plan| plan.shares = vec![None]));
     for change in [
         |plan: &mut Plan| plan.shares.clear(),
         |plan: &mut Plan| plan.shares.push(None),
@@ -85,6 +85,6 @@ fn what_no_leader_writes_is_not_sound() {
         |plan: &mut Plan| plan.version = u64::MAX,
         |plan: &mut Plan| plan.split = u32::MAX,
     ] {
-        assert!(!with(change));
+        assert!(!is_valid_after(change));
     }
 }

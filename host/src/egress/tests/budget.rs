@@ -1,9 +1,9 @@
 //! What the host holds for a turn is bounded, however many requests it has.
 
-use super::super::turn::{AT_A_TIME, READ_AHEAD};
+use super::super::turn::{MAX_REQUESTS, READ_AHEAD};
 use super::super::{Body, Error, Limits};
 use super::lease::listen;
-use super::{Answers, Budget, Gate, Outlet, for_ever, policy, server};
+use super::{ResponseMode, Budget, Gate, Outlet, unlimited_lease, policy, server};
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -13,16 +13,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MIB: usize = 1024 * 1024;
 
-type Told = Arc<Mutex<Vec<String>>>;
+type Notices = Arc<Mutex<Vec<String>>>;
 
 /// A turn with a budget, and what keeps it open.
-fn turn(allow: impl ToString, budget: &Budget) -> (Gate, Told, impl Sized) {
-    let connections = Outlet::of_component().open(7, "jobs/one", for_ever());
-    let policy = policy(&allow.to_string(), Answers::Streamed(u64::MAX));
-    let told = Told::default();
-    let tell = told.clone();
-    let tell = Arc::new(move |text| tell.lock().unwrap().push(text));
-    (Gate::of_turn(policy, &connections, tell, budget.clone()), told, connections)
+fn turn(allow: impl ToString, budget: &Budget) -> (Gate, Notices, impl Sized) {
+    let connections = Outlet::for_component().open(7, "jobs/one", unlimited_lease());
+    let policy = policy(&allow.to_string(), ResponseMode::Streamed(u64::MAX));
+    let notices = Notices::default();
+    let sink = notices.clone();
+    let sink = Arc::new(move |text| sink.lock().unwrap().push(text));
+    (Gate::for_turn(policy, &connections, sink, budget.clone()), notices, connections)
 }
 
 fn post(url: &str, size: usize) -> http::Request<Body> {
@@ -36,20 +36,20 @@ async fn bodies_under_way_have_one_budget() {
     let listener = listen();
     let address = listener.local_addr().unwrap();
     let budget = Budget::for_requests(32 * MIB);
-    let (gate, told, _turn) = turn(address, &budget);
+    let (gate, notices, _turn) = turn(address, &budget);
     let url = format!("http://{address}/");
     let send = |_| gate.clone().send(post(&url, 7 * MIB), Limits::default());
-    let mut sent: FuturesUnordered<_> = (0..AT_A_TIME).map(send).collect();
+    let mut sent: FuturesUnordered<_> = (0..MAX_REQUESTS).map(send).collect();
     let mut refused = 0;
     while let Some(answer) = sent.next().now_or_never().flatten() {
         let unsent = matches!(answer, Err(Error::RequestTooLarge(_) | Error::Other(_)));
         assert!(unsent, "{answer:?}");
         refused += 1;
     }
-    assert_eq!(refused, AT_A_TIME - 4);
-    let told = told.lock().unwrap().clone();
-    assert_eq!(told.len(), refused);
-    assert!(told[0].contains("holds at most 42 MiB"), "{told:?}");
+    assert_eq!(refused, MAX_REQUESTS - 4);
+    let texts = notices.lock().unwrap().clone();
+    assert_eq!(texts.len(), refused);
+    assert!(texts[0].contains("holds at most 42 MiB"), "{texts:?}");
     // They are there until nobody waits for them, and their connections are closed.
     assert!(budget.charge(5 * MIB).is_none());
     drop(sent);
@@ -60,9 +60,9 @@ async fn bodies_under_way_have_one_budget() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_count_too() {
+async fn waiting_requests_count_too() {
     let budget = Budget::for_requests(MIB);
-    let (gate, told, _turn) = turn("127.0.0.1:9", &budget);
+    let (gate, notices, _turn) = turn("127.0.0.1:9", &budget);
     let long = format!("http://127.0.0.1:9/{}", "x".repeat(60_000));
     let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
     let get = || http::Request::get(&long).body(empty()).unwrap();
@@ -71,7 +71,7 @@ async fn requests_that_wait_count_too() {
     let waiting: Vec<_> = (0..17).map(|_| send(get())).collect();
     let refused = send(get()).await;
     assert!(matches!(refused, Err(Error::Other(_))), "{refused:?}");
-    assert!(told.lock().unwrap()[0].starts_with("a request did not fit"));
+    assert!(notices.lock().unwrap()[0].starts_with("a request did not fit"));
     drop(waiting);
     let open: Vec<_> =
         (0..MIB / Budget::OPEN_BODY).map(|_| send(post("http://127.0.0.1:9/", 1))).collect();
@@ -85,13 +85,13 @@ async fn requests_that_wait_count_too() {
 async fn a_body_that_was_sent_makes_room_for_the_next_one() {
     let server = server().await;
     let budget = Budget::for_requests(8 * MIB);
-    let (gate, told, _turn) = turn(server.address, &budget);
+    let (gate, notices, _turn) = turn(server.address, &budget);
     for _ in 0..8 {
         let request = post(&format!("http://{}/echo", server.address), MIB);
         let answer = gate.clone().send(request, Limits::default()).await.unwrap();
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), MIB);
     }
-    assert_eq!(*told.lock().unwrap(), [""; 0]);
+    assert_eq!(*notices.lock().unwrap(), [""; 0]);
 }
 
 /// Answers each request with a head nearly as large as one may be, and `body`.
@@ -117,7 +117,7 @@ async fn heads_of_answers_count_until_these_are_dropped() {
     let address = large_heads("").await;
     // Room for eight of them, of which the last one needs a little more before it is there.
     let budget = Budget::for_requests(MIB + 32 * 1024);
-    let (gate, told, _turn) = turn(address, &budget);
+    let (gate, notices, _turn) = turn(address, &budget);
     let get = || gate.clone().send(post(&format!("http://{address}/"), 0), Limits::default());
     let mut answers = Vec::new();
     for _ in 0..8 {
@@ -126,18 +126,18 @@ async fn heads_of_answers_count_until_these_are_dropped() {
     // Not even sent.
     let full = get().await;
     assert!(matches!(full, Err(Error::Other(_))), "{full:?}");
-    assert!(told.lock().unwrap()[0].starts_with("the answer to a request did not fit"));
+    assert!(notices.lock().unwrap()[0].starts_with("the answer to a request did not fit"));
     answers.pop();
     get().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_large_head_beside_a_body_may_find_no_room() {
+async fn a_large_head_with_a_body_may_exceed_the_budget() {
     let address = large_heads("body").await;
     let budget = Budget::for_requests(READ_AHEAD + READ_AHEAD / 2);
-    let (gate, told, _turn) = turn(address, &budget);
+    let (gate, notices, _turn) = turn(address, &budget);
     let url = format!("http://{address}/");
     let full = gate.clone().send(post(&url, 0), Limits::default()).await;
-    assert!(matches!(full, Err(Error::HeadTooLarge)), "{full:?}");
-    assert!(told.lock().unwrap()[0].starts_with("the head of an answer did not fit"));
+    assert!(matches!(full, Err(Error::ResponseHeadTooLarge)), "{full:?}");
+    assert!(notices.lock().unwrap()[0].starts_with("the head of an answer did not fit"));
 }

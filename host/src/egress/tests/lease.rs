@@ -3,7 +3,7 @@
 
 use super::super::gate::Gate;
 use super::super::{Body, Error, Limits, Outlet};
-use super::{Answers, Budget, for_ever, policy, turn_gate};
+use super::{ResponseMode, Budget, unlimited_lease, policy, turn_gate};
 use crate::lease::Lease;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -20,9 +20,9 @@ use tokio::time::timeout;
 
 /// A clock that stands still, until the deadline is passed.
 #[derive(Clone, Default)]
-pub(super) struct Hand(Arc<AtomicBool>);
+pub(super) struct ManualClock(Arc<AtomicBool>);
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Duration {
         Duration::from_secs(if self.0.load(Ordering::SeqCst) { 11 } else { 0 })
     }
@@ -32,12 +32,12 @@ impl Clock for Hand {
     }
 }
 
-impl Hand {
-    pub(super) fn deadline(&self) -> Lease {
-        Lease::new(1, self.reading(), Duration::from_secs(11))
+impl ManualClock {
+    pub(super) fn lease(&self) -> Lease {
+        Lease::new(1, self.handle(), Duration::from_secs(11))
     }
 
-    pub(super) fn pass_the_deadline(&self) {
+    pub(super) fn expire(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
@@ -68,10 +68,10 @@ async fn head(peer: &mut TcpStream) -> String {
 }
 
 /// How many bytes still arrive, until the connection ends.
-pub(super) async fn rest(peer: &mut TcpStream) -> usize {
-    let mut all = Vec::new();
-    let _ = peer.read_to_end(&mut all).await;
-    all.len()
+pub(super) async fn count_to_end(peer: &mut TcpStream) -> usize {
+    let mut bytes = Vec::new();
+    let _ = peer.read_to_end(&mut bytes).await;
+    bytes.len()
 }
 
 async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -81,19 +81,19 @@ async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 #[tokio::test]
 async fn a_request_whose_deadline_passes_while_it_connects_is_not_sent() {
-    let (clock, listener) = (Hand::default(), listen());
-    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
+    let (clock, listener) = (ManualClock::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.lease());
     let mut sending = pin!(gate.send(request(&listener, 10), Limits::default()));
     assert!(poll_once(sending.as_mut()).await.is_pending());
-    clock.pass_the_deadline();
+    clock.expire();
     let sent = sending.await;
     assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     let (mut peer, _) = listener.accept().await.unwrap();
-    assert_eq!(rest(&mut peer).await, 0);
+    assert_eq!(count_to_end(&mut peer).await, 0);
 }
 
 /// Lets a request be answered. Its connection waits for the next one.
-async fn answered(gate: &Gate, listener: &TcpListener) -> TcpStream {
+async fn exchange(gate: &Gate, listener: &TcpListener) -> TcpStream {
     let answer = async {
         let (mut peer, _) = listener.accept().await.unwrap();
         head(&mut peer).await;
@@ -109,28 +109,28 @@ async fn answered(gate: &Gate, listener: &TcpListener) -> TcpStream {
 
 #[tokio::test]
 async fn a_request_whose_deadline_passes_in_the_queue_of_its_connection_is_not_sent() {
-    let (clock, listener) = (Hand::default(), listen());
-    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
-    let mut peer = answered(&gate, &listener).await;
+    let (clock, listener) = (ManualClock::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.lease());
+    let mut peer = exchange(&gate, &listener).await;
     let mut sending = pin!(gate.send(request(&listener, 10), Limits::default()));
     assert!(poll_once(sending.as_mut()).await.is_pending());
-    clock.pass_the_deadline();
+    clock.expire();
     let sent = sending.await;
     assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
-    assert_eq!(rest(&mut peer).await, 0);
+    assert_eq!(count_to_end(&mut peer).await, 0);
     // It did wait for that connection, not for a new one.
     assert!(poll_once(pin!(listener.accept())).await.is_pending());
 }
 
 #[tokio::test]
-async fn the_rest_of_a_body_is_not_sent_after_the_deadline() {
-    let (clock, listener) = (Hand::default(), listen());
-    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
+async fn the_remainder_of_a_body_is_not_sent_after_the_deadline() {
+    let (clock, listener) = (ManualClock::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.lease());
     let receive = async {
         let (mut peer, _) = listener.accept().await.unwrap();
         head(&mut peer).await;
-        clock.pass_the_deadline();
-        rest(&mut peer).await
+        clock.expire();
+        count_to_end(&mut peer).await
     };
     let send = gate.send(request(&listener, LARGE), Limits::default());
     let (sent, arrived) = tokio::join!(send, receive);
@@ -140,8 +140,8 @@ async fn the_rest_of_a_body_is_not_sent_after_the_deadline() {
 
 #[tokio::test]
 async fn an_answer_ends_at_the_deadline() {
-    let (clock, listener) = (Hand::default(), listen());
-    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.deadline());
+    let (clock, listener) = (ManualClock::default(), listen());
+    let (gate, _connections) = turn_gate(listener.local_addr().unwrap(), clock.lease());
     let answer = async {
         let (mut peer, _) = listener.accept().await.unwrap();
         head(&mut peer).await;
@@ -153,27 +153,27 @@ async fn an_answer_ends_at_the_deadline() {
     let mut body = sent.unwrap().into_body();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "hello");
     peer.write_all(b"world").await.unwrap();
-    clock.pass_the_deadline();
+    clock.expire();
     let late = body.frame().await;
-    assert!(matches!(late, Some(Err(Error::Ended))), "{late:?}");
+    assert!(matches!(late, Some(Err(Error::ConnectionClosed))), "{late:?}");
 }
 
 #[tokio::test]
 async fn nothing_is_sent_after_the_end_of_the_turn() {
     let listener = listen();
-    let (gate, connections) = turn_gate(listener.local_addr().unwrap(), for_ever());
+    let (gate, connections) = turn_gate(listener.local_addr().unwrap(), unlimited_lease());
     let mut uploading = pin!(gate.clone().send(request(&listener, LARGE), Default::default()));
     let (mut peer, _) = tokio::select! {
         peer = listener.accept() => peer.unwrap(),
         sent = &mut uploading => panic!("{sent:?}"),
     };
-    let begun = tokio::select! {
+    let received = tokio::select! {
         head = head(&mut peer) => head,
         sent = &mut uploading => panic!("{sent:?}"),
     };
-    assert!(begun.starts_with("POST / "), "{begun}");
+    assert!(received.starts_with("POST / "), "{received}");
     drop(connections);
-    let (sent, arrived) = tokio::join!(uploading, rest(&mut peer));
+    let (sent, arrived) = tokio::join!(uploading, count_to_end(&mut peer));
     assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     assert!(arrived < LARGE, "all of it arrived");
     // And whoever still holds a gate of the turn finds it shut.
@@ -185,31 +185,31 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
 #[tokio::test]
 async fn a_turn_is_over_when_its_connections_are_closed() {
     let listener = listen();
-    let outlet = Outlet::of_component();
+    let outlet = Outlet::for_component();
     assert!(poll_once(pin!(outlet.closed())).await.is_ready(), "there was no turn");
-    let connections = outlet.open(7, "jobs/report", for_ever());
-    let policy = policy(&listener.local_addr().unwrap().to_string(), Answers::Streamed(1000));
-    let gate = Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited());
-    let mut peer = answered(&gate, &listener).await;
+    let connections = outlet.open(7, "jobs/report", unlimited_lease());
+    let policy = policy(&listener.local_addr().unwrap().to_string(), ResponseMode::Streamed(1000));
+    let gate = Gate::for_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited());
+    let mut peer = exchange(&gate, &listener).await;
     drop((gate, connections));
     // The task that has the connection did not run yet.
     assert!(poll_once(pin!(outlet.closed())).await.is_pending());
     outlet.closed().await;
     let mut end = [0];
     assert_eq!(peer.try_read(&mut end).ok(), Some(0), "it is still open");
-    assert_eq!(rest(&mut peer).await, 0);
+    assert_eq!(count_to_end(&mut peer).await, 0);
 }
 
 #[tokio::test]
 async fn a_connection_that_waits_for_its_answer_ends_with_the_turn() {
     let listener = listen();
-    let (gate, connections) = turn_gate(listener.local_addr().unwrap(), for_ever());
+    let (gate, connections) = turn_gate(listener.local_addr().unwrap(), unlimited_lease());
     let send = gate.send(request(&listener, 0), Limits::default());
     let receive = async {
         let (mut peer, _) = listener.accept().await.unwrap();
         head(&mut peer).await;
         drop(connections);
-        rest(&mut peer).await
+        count_to_end(&mut peer).await
     };
     let both = async { tokio::join!(send, receive) };
     let (sent, more) = timeout(Duration::from_secs(90), both).await.expect("the end");

@@ -1,10 +1,10 @@
 //! Look-ups that are never answered: they cost a few threads and their own turn's places, no more.
 
-use super::super::lookup::{Directory, LOOKUPS};
-use super::super::turn::AT_A_TIME;
+use super::super::lookup::{Directory, MAX_LOOKUPS};
+use super::super::turn::MAX_REQUESTS;
 use super::super::{Error, Limits};
 use super::{
-    Answers, Budget, Connections, Gate, Outlet, component_gate, for_ever, policy, send, server,
+    ResponseMode, Budget, Connections, Gate, Outlet, component_gate, unlimited_lease, policy, send, server,
 };
 use crate::egress::{AllowList, Policy};
 use http_body_util::{BodyExt, Empty};
@@ -15,35 +15,35 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// A resolver that answers when it is told to, and at the end of the test.
-struct Silence(Arc<Resolver>);
+struct SilentResolver(Arc<Resolver>);
 
 #[derive(Default)]
 struct Resolver {
-    begun: watch::Sender<Vec<String>>,
+    started: watch::Sender<Vec<String>>,
     answers: (Mutex<bool>, Condvar),
 }
 
-impl Drop for Silence {
+impl Drop for SilentResolver {
     fn drop(&mut self) {
         self.answer();
     }
 }
 
-impl Silence {
+impl SilentResolver {
     fn new() -> Self {
         Self(Arc::default())
     }
 
-    fn begun(&self) -> Vec<String> {
-        let mut begun = self.0.begun.borrow().clone();
-        begun.sort();
-        begun
+    fn started(&self) -> Vec<String> {
+        let mut names = self.0.started.borrow().clone();
+        names.sort();
+        names
     }
 
     /// Waits until so many look-ups have begun.
-    async fn has_begun(&self, count: usize) {
-        let mut begun = self.0.begun.subscribe();
-        begun.wait_for(|begun| begun.len() >= count).await.unwrap();
+    async fn wait_for_lookups(&self, count: usize) {
+        let mut receiver = self.0.started.subscribe();
+        receiver.wait_for(|begun| begun.len() >= count).await.unwrap();
     }
 
     fn answer(&self) {
@@ -54,29 +54,29 @@ impl Silence {
 
 impl Directory for Arc<Resolver> {
     fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
-        self.begun.send_modify(|begun| begun.push(name.to_owned()));
+        self.started.send_modify(|begun| begun.push(name.to_owned()));
         let answers = self.answers.0.lock().unwrap();
         let _answers = self.answers.1.wait_while(answers, |answers| !*answers).unwrap();
         Err(io::Error::other("nobody has this name"))
     }
 
-    fn own(&self) -> io::Result<Vec<IpAddr>> {
+    fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }
 }
 
-fn outlet(silence: &Silence) -> Outlet {
-    Outlet::with_directory(crate::egress::names::Names::OfOthers, silence.0.clone())
+fn outlet(resolver: &SilentResolver) -> Outlet {
+    Outlet::with_directory(crate::egress::names::NamePolicy::RemoteOnly, resolver.0.clone())
 }
 
 fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {
-    let connections = outlet.open(7, "jobs/one", for_ever());
+    let connections = outlet.open(7, "jobs/one", unlimited_lease());
     let mut allow = AllowList::default();
     names.iter().for_each(|name| allow.allow(name).unwrap());
-    let policy = policy("unused", Answers::Streamed(1000));
+    let policy = policy("unused", ResponseMode::Streamed(1000));
     let policy = Arc::into_inner(policy).unwrap();
     (
-        Gate::of_turn(
+        Gate::for_turn(
             Arc::new(Policy { allow, ..policy }),
             &connections,
             Arc::new(|_| {}),
@@ -87,7 +87,7 @@ fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {
 }
 
 /// Asks, and gives up after a moment.
-async fn ask(gate: &Gate, name: &str) -> Error {
+async fn request_error(gate: &Gate, name: &str) -> Error {
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let request = http::Request::get(format!("http://{name}/")).body(body).unwrap();
     let first_byte = Some(Duration::from_millis(1));
@@ -96,40 +96,40 @@ async fn ask(gate: &Gate, name: &str) -> Error {
 }
 
 #[tokio::test]
-async fn who_gives_up_keeps_a_place_until_the_lookup_has_ended() {
-    let silence = Silence::new();
-    let outlet = outlet(&silence);
+async fn a_timed_out_request_keeps_its_slot_until_the_lookup_ends() {
+    let resolver = SilentResolver::new();
+    let outlet = outlet(&resolver);
     let name = "silent.test".to_owned();
     let (gate, _connections) = turn(&outlet, std::slice::from_ref(&name));
-    for _ in 0..AT_A_TIME {
-        let failed = ask(&gate, &name).await;
-        assert!(matches!(failed, Error::AnswerTimeout), "{failed:?}");
+    for _ in 0..MAX_REQUESTS {
+        let failed = request_error(&gate, &name).await;
+        assert!(matches!(failed, Error::ResponseTimeout), "{failed:?}");
     }
     for _ in 0..3 {
-        let failed = ask(&gate, &name).await;
-        assert!(matches!(failed, Error::Busy), "{failed:?}");
+        let failed = request_error(&gate, &name).await;
+        assert!(matches!(failed, Error::TooManyRequests), "{failed:?}");
     }
-    silence.has_begun(1).await;
-    assert_eq!(silence.begun(), ["silent.test"]);
-    silence.answer();
+    resolver.wait_for_lookups(1).await;
+    assert_eq!(resolver.started(), ["silent.test"]);
+    resolver.answer();
     // There is room again as soon as it has ended.
-    while matches!(ask(&gate, &name).await, Error::Busy) {}
+    while matches!(request_error(&gate, &name).await, Error::TooManyRequests) {}
 }
 
 #[tokio::test]
-async fn a_handler_has_few_lookups_at_a_time_in_all_its_turns() {
-    let silence = Silence::new();
-    let outlet = outlet(&silence);
-    let names: Vec<_> = (0..3 * LOOKUPS).map(|number| format!("silent{number}.test")).collect();
+async fn lookups_of_a_handler_are_limited_over_all_turns() {
+    let resolver = SilentResolver::new();
+    let outlet = outlet(&resolver);
+    let names: Vec<_> = (0..3 * MAX_LOOKUPS).map(|number| format!("silent{number}.test")).collect();
     for _ in 0..3 {
         let (gate, _connections) = turn(&outlet, &names);
         for name in &names {
-            let failed = ask(&gate, name).await;
-            assert!(matches!(failed, Error::AnswerTimeout), "{failed:?}");
+            let failed = request_error(&gate, name).await;
+            assert!(matches!(failed, Error::ResponseTimeout), "{failed:?}");
         }
     }
-    silence.has_begun(LOOKUPS).await;
-    assert_eq!(silence.begun(), names[..LOOKUPS]);
+    resolver.wait_for_lookups(MAX_LOOKUPS).await;
+    assert_eq!(resolver.started(), names[..MAX_LOOKUPS]);
 }
 
 #[test]
@@ -137,12 +137,12 @@ fn the_election_does_not_wait_for_lookups_of_a_handler() {
     // One thread for all that blocks: it would be taken.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().max_blocking_threads(1).build().unwrap().block_on(async {
-        let silence = Silence::new();
-        let outlet = outlet(&silence);
+        let resolver = SilentResolver::new();
+        let outlet = outlet(&resolver);
         let name = "silent.test".to_owned();
         let (gate, _connections) = turn(&outlet, std::slice::from_ref(&name));
-        ask(&gate, &name).await;
-        silence.has_begun(1).await;
+        request_error(&gate, &name).await;
+        resolver.wait_for_lookups(1).await;
         let server = server().await;
         let address = format!("localhost:{}", server.address.port());
         let (gate, url) = (component_gate(&address), format!("http://{address}/"));

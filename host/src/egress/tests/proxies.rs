@@ -1,9 +1,9 @@
 //! Requests of the election component through a proxy, to a server that only the proxy can find.
 
 use super::super::proxies::Proxies;
-use super::super::{Authorities, Clients, Error};
+use super::super::{RootCertificates, Clients, Error};
 use super::tls::{Server, server};
-use super::{Answers, Gate, policy, send};
+use super::{ResponseMode, Gate, policy, send};
 use http::StatusCode;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -15,14 +15,14 @@ async fn proxy(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let heads = Arc::<Mutex<Vec<_>>>::default();
-    let taken = heads.clone();
+    let received = heads.clone();
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
                 head.push(client.read_u8().await.unwrap());
             }
-            taken.lock().unwrap().push(String::from_utf8(head).unwrap());
+            received.lock().unwrap().push(String::from_utf8(head).unwrap());
             client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
             let mut server = TcpStream::connect(to).await.unwrap();
             tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
@@ -32,18 +32,18 @@ async fn proxy(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 }
 
 /// The gate of an election component whose environment names this proxy.
-fn through(proxy: &str, host: &str, server: &Server) -> Gate {
-    let proxies = Proxies::read(|name| (name == "HTTPS_PROXY").then(|| proxy.to_owned()));
-    let authorities = Authorities::from_pem(server.authority.as_bytes()).unwrap();
-    let policy = policy(host, Answers::Collected(1000));
-    Gate::pooled(policy, Arc::new(Clients::through(proxies, authorities)))
+fn gate_through(proxy: &str, host: &str, server: &Server) -> Gate {
+    let proxies = Proxies::from_variables(|name| (name == "HTTPS_PROXY").then(|| proxy.to_owned()));
+    let authorities = RootCertificates::from_pem(server.authority.as_bytes()).unwrap();
+    let policy = policy(host, ResponseMode::Collected(1000));
+    Gate::pooled(policy, Arc::new(Clients::with_proxies(proxies, authorities)))
 }
 
 #[tokio::test]
 async fn tls_goes_through_a_tunnel_of_the_proxy() {
     let server = server().await;
     let (proxy, heads) = proxy(server.address).await;
-    let gate = through(&format!("http://user:S3CRET@{proxy}"), "account.test", &server);
+    let gate = gate_through(&format!("http://user:S3CRET@{proxy}"), "account.test", &server);
     let answer = send(&gate, "https://account.test/", "").await.unwrap();
     assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
     let heads = heads.lock().unwrap();
@@ -58,7 +58,7 @@ async fn tls_goes_through_a_tunnel_of_the_proxy() {
 async fn loopback_has_no_proxy() {
     let server = server().await;
     let (proxy, heads) = proxy(server.address).await;
-    let gate = through(&proxy.to_string(), &server.address.to_string(), &server);
+    let gate = gate_through(&proxy.to_string(), &server.address.to_string(), &server);
     let answer = send(&gate, &format!("https://{}/", server.address), "").await.unwrap();
     assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
     assert!(heads.lock().unwrap().is_empty());
@@ -70,12 +70,12 @@ async fn a_proxy_that_cannot_be_reached_is_named_without_its_password() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let gate = through(&format!("http://user:S3CRET@{address}"), "account.test", &server);
+    let gate = gate_through(&format!("http://user:S3CRET@{address}"), "account.test", &server);
     let failed = send(&gate, "https://account.test/", "").await.unwrap_err();
     let Error::Other(text) = failed else { panic!("{failed:?}") };
     let expected = format!("through the proxy http://{address} of HTTPS_PROXY: ");
     assert!(text.starts_with(&expected) && !text.contains("S3CRET"), "{text}");
-    let gate = through("socks5://S3CRET:1", "account.test", &server);
+    let gate = gate_through("socks5://S3CRET:1", "account.test", &server);
     let failed = send(&gate, "https://account.test/", "").await.unwrap_err();
     let Error::Other(text) = failed else { panic!("{failed:?}") };
     assert!(text.starts_with("HTTPS_PROXY does not hold the address"), "{text}");

@@ -1,19 +1,19 @@
 //! Every request of a turn carries its term.
 
 use super::super::Limits;
-use super::{Answers, Budget, Gate, Outlet, for_ever, policy};
+use super::{ResponseMode, Budget, Gate, Outlet, unlimited_lease, policy};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// The head of a request, as it arrives, that was sent with these headers.
-async fn arrives(headers: &[(&'static str, &'static str)]) -> String {
+async fn received_head(headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let connections = Outlet::of_component().open(7, "jobs/ü", for_ever());
-    let gate = Gate::of_turn(
-        policy(&address.to_string(), Answers::Streamed(0)),
+    let connections = Outlet::for_component().open(7, "jobs/ü", unlimited_lease());
+    let gate = Gate::for_turn(
+        policy(&address.to_string(), ResponseMode::Streamed(0)),
         &connections,
         std::sync::Arc::new(|_| {}),
         Budget::unlimited(),
@@ -37,10 +37,10 @@ async fn arrives(headers: &[(&'static str, &'static str)]) -> String {
 }
 
 #[tokio::test]
-async fn whatever_the_guest_put_there() {
+async fn the_term_header_of_the_guest_is_replaced() {
     let forged = [("tenure-term", "99"), ("x", "y"), ("Tenure-Term", "98"), ("host", "evil")];
     for headers in [&[][..], &forged[..]] {
-        let head = arrives(headers).await;
+        let head = received_head(headers).await;
         assert_eq!(head.matches("tenure-term:").count(), 1, "{head}");
         assert!(head.contains("\r\ntenure-term: 7\r\n"), "{head}");
         assert_eq!(head.contains("\r\nx: y\r\n"), !headers.is_empty(), "{head}");
@@ -48,10 +48,10 @@ async fn whatever_the_guest_put_there() {
 }
 
 #[tokio::test]
-async fn beside_nothing_that_a_server_may_take_for_it() {
+async fn similar_header_names_are_removed() {
     let forged =
         [("tenure_term", "99"), ("Tenure_term", "98"), ("tenure.term", "97"), ("x_y", "z")];
-    let head = arrives(&forged).await;
+    let head = received_head(&forged).await;
     for value in ["99", "98", "97"] {
         assert!(!head.contains(&format!(": {value}\r\n")), "{head}");
     }
@@ -59,10 +59,10 @@ async fn beside_nothing_that_a_server_may_take_for_it() {
 }
 
 #[tokio::test]
-async fn with_the_election_whose_term_it_is() {
+async fn the_election_header_is_set() {
     for headers in [&[][..], &[("tenure-election", "jobs/other"), ("Tenure_Election", "no/other")]]
     {
-        let head = arrives(headers).await;
+        let head = received_head(headers).await;
         assert_eq!(head.matches("tenure-election:").count(), 1, "{head}");
         // The name has more than a header may have.
         assert!(head.contains("\r\ntenure-election: jobs/%C3%BC\r\n"), "{head}");
@@ -70,7 +70,7 @@ async fn with_the_election_whose_term_it_is() {
 }
 
 #[tokio::test]
-async fn and_no_proxy_is_told_to_take_it_away() {
-    let head = arrives(&[("connection", "tenure-term")]).await;
+async fn the_connection_header_is_removed() {
+    let head = received_head(&[("connection", "tenure-term")]).await;
     assert!(!head.contains("connection"), "{head}");
 }

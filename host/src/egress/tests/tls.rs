@@ -1,9 +1,9 @@
 //! The same over TLS, with a server that an authority of its own vouches for.
 
-use super::super::tls::OF_AUTHORITY;
+use super::super::tls::CA_AS_END_ENTITY;
 use super::super::turn::Connections;
-use super::super::{Authorities, Clients, Error};
-use super::{Answers, Budget, Gate, Outlet, for_ever, policy, send};
+use super::super::{RootCertificates, Clients, Error};
+use super::{ResponseMode, Budget, Gate, Outlet, unlimited_lease, policy, send};
 use http::StatusCode;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,7 +21,7 @@ pub(super) struct Server {
     /// Trusts the authority, and no other.
     client: ClientConfig,
     /// For each connection how it began, and the head of its first request.
-    seen: Arc<Mutex<Vec<(HandshakeKind, String)>>>,
+    received: Arc<Mutex<Vec<(HandshakeKind, String)>>>,
 }
 
 pub(super) async fn server() -> Server {
@@ -67,8 +67,8 @@ async fn serve(
         .with_no_client_auth();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let seen = Arc::<Mutex<Vec<_>>>::default();
-    let (acceptor, heads) = (TlsAcceptor::from(Arc::new(config)), seen.clone());
+    let received = Arc::<Mutex<Vec<_>>>::default();
+    let (acceptor, heads) = (TlsAcceptor::from(Arc::new(config)), received.clone());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
@@ -80,19 +80,19 @@ async fn serve(
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
         }
     });
-    Server { address, authority: authority.pem(), client, seen }
+    Server { address, authority: authority.pem(), client, received }
 }
 
 fn turn(outlet: &Outlet, server: &Server, term: u64) -> (Gate, Connections) {
-    let connections = outlet.open(term, "jobs/report", for_ever());
-    let policy = policy(&server.address.to_string(), Answers::Streamed(1000));
-    (Gate::of_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
+    let connections = outlet.open(term, "jobs/report", unlimited_lease());
+    let policy = policy(&server.address.to_string(), ResponseMode::Streamed(1000));
+    (Gate::for_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited()), connections)
 }
 
 #[tokio::test]
 async fn a_session_is_resumed_by_the_next_turn() {
     let server = server().await;
-    let outlet = Outlet::of_component();
+    let outlet = Outlet::for_component();
     outlet.tls.set(Arc::new(server.client.clone())).unwrap();
     let url = format!("https://{}/", server.address);
     for term in [7, 8] {
@@ -100,72 +100,72 @@ async fn a_session_is_resumed_by_the_next_turn() {
         let answer = send(&gate, &url, "").await.unwrap();
         assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
     }
-    let seen = server.seen.lock().unwrap();
-    let kinds: Vec<_> = seen.iter().map(|(kind, _)| *kind).collect();
+    let received = server.received.lock().unwrap();
+    let kinds: Vec<_> = received.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed]);
-    assert!(seen[1].1.contains("\r\ntenure-term: 8\r\n"), "{seen:?}");
+    assert!(received[1].1.contains("\r\ntenure-term: 8\r\n"), "{received:?}");
 }
 
 /// The gate of an election component that trusts `pem` beside the platform's.
 fn component(server: &Server, pem: &str) -> Gate {
-    let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
-    let policy = policy(&server.address.to_string(), Answers::Collected(1000));
-    Gate::pooled(policy, Arc::new(Clients::for_component(authorities)))
+    let authorities = RootCertificates::from_pem(pem.as_bytes()).unwrap();
+    let policy = policy(&server.address.to_string(), ResponseMode::Collected(1000));
+    Gate::pooled(policy, Arc::new(Clients::with_env_proxies(authorities)))
 }
 
 #[tokio::test]
-async fn the_component_trusts_whom_it_is_told_to_trust() {
+async fn the_component_trusts_its_configured_roots() {
     let (server, other) = (server().await, server().await);
     let both = format!("{}{}", other.authority, server.authority);
     let url = format!("https://{}/", server.address);
     let answer = send(&component(&server, &both), &url, "").await.unwrap();
     assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
-    assert_eq!(server.seen.lock().unwrap().len(), 1);
+    assert_eq!(server.received.lock().unwrap().len(), 1);
 
     let refused = send(&component(&server, &other.authority), &url, "").await.unwrap_err();
     assert!(matches!(refused, Error::Tls(_)), "{refused:?}");
-    assert_eq!(server.seen.lock().unwrap().len(), 1);
+    assert_eq!(server.received.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_trusted_by_itself_is_accepted_unless_it_is_of_an_authority() {
+async fn a_trusted_self_signed_certificate_is_accepted_unless_it_is_a_ca() {
     let single = self_signed(IsCa::ExplicitNoCa).await;
     let answer =
         send(&component(&single, &single.authority), &format!("https://{}/", single.address), "")
             .await;
     assert_eq!(answer.unwrap(), (StatusCode::OK, "ok".to_owned()));
 
-    let of_authority = self_signed(IsCa::Ca(BasicConstraints::Unconstrained)).await;
-    let url = format!("https://{}/", of_authority.address);
+    let ca_server = self_signed(IsCa::Ca(BasicConstraints::Unconstrained)).await;
+    let url = format!("https://{}/", ca_server.address);
     let refused =
-        send(&component(&of_authority, &of_authority.authority), &url, "").await.unwrap_err();
-    assert_eq!(refused, Error::Tls(OF_AUTHORITY.to_owned()));
+        send(&component(&ca_server, &ca_server.authority), &url, "").await.unwrap_err();
+    assert_eq!(refused, Error::Tls(CA_AS_END_ENTITY.to_owned()));
 }
 
 #[tokio::test]
-async fn a_turn_trusts_whom_its_outlet_is_told_to_trust() {
+async fn a_turn_trusts_the_roots_of_its_outlet() {
     let (server, other) = (server().await, server().await);
     let url = format!("https://{}/", server.address);
     let outlet = |pem: &str| {
-        let authorities = Authorities::from_pem(pem.as_bytes()).unwrap();
-        Outlet::of_component().trusting(authorities)
+        let authorities = RootCertificates::from_pem(pem.as_bytes()).unwrap();
+        Outlet::for_component().with_root_certificates(authorities)
     };
     let (gate, _connections) = turn(&outlet(&other.authority), &server, 7);
     let refused = send(&gate, &url, "").await.unwrap_err();
     assert!(matches!(refused, Error::Tls(_)), "{refused:?}");
-    assert!(server.seen.lock().unwrap().is_empty());
+    assert!(server.received.lock().unwrap().is_empty());
     let (gate, _connections) = turn(&outlet(&server.authority), &server, 7);
     let answer = send(&gate, &url, "").await.unwrap();
     assert_eq!(answer, (StatusCode::OK, "ok".to_owned()));
 }
 
 #[tokio::test]
-async fn who_is_not_trusted_is_told_nothing() {
+async fn an_untrusted_server_receives_nothing() {
     let server = server().await;
     // Trusts what the platform trusts.
-    let outlet = Outlet::of_component();
+    let outlet = Outlet::for_component();
     let (gate, _connections) = turn(&outlet, &server, 7);
     let refused = send(&gate, &format!("https://{}/", server.address), "").await;
     assert!(matches!(refused, Err(Error::Tls(_))), "{refused:?}");
-    assert!(server.seen.lock().unwrap().is_empty());
+    assert!(server.received.lock().unwrap().is_empty());
 }

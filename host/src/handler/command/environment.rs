@@ -11,19 +11,19 @@ use tenure_supervisor::KILL_SLACK;
 pub(super) type Variables = Vec<(OsString, OsString)>;
 
 /// What of the runner's environment a command may see, and what was set for it.
-pub(super) fn base(
-    around: impl Iterator<Item = (OsString, OsString)>,
-    given: Vec<(String, String)>,
+pub(super) fn base_variables(
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+    configured: Vec<(String, String)>,
 ) -> Variables {
-    let around = around.filter(|(name, _)| !is_withheld(name));
-    around.chain(given.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
+    let inherited = inherited.filter(|(name, _)| !is_withheld(name));
+    inherited.chain(configured.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
 }
 
 /// What a turn tells the command. `left` is how long the leadership lasts from `now` on.
-pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variables {
-    let left = chrono::Duration::from_std(left.saturating_sub(KILL_SLACK));
-    let end = left.ok().and_then(|left| now.checked_add_signed(left));
-    let end = end.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(SecondsFormat::Millis, true);
+pub(super) fn turn_variables(turn: &Turn, now: DateTime<Utc>, time_left: Duration) -> Variables {
+    let time_left = chrono::Duration::from_std(time_left.saturating_sub(KILL_SLACK));
+    let deadline = time_left.ok().and_then(|left| now.checked_add_signed(left));
+    let deadline = deadline.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut variables = vec![
         ("TENURE_ELECTION", turn.election.clone()),
         ("TENURE_IDEMPOTENCY_KEY", turn.key.clone()),
@@ -32,7 +32,7 @@ pub(super) fn of_turn(turn: &Turn, now: DateTime<Utc>, left: Duration) -> Variab
         ("TENURE_ATTEMPT", turn.attempt.to_string()),
         ("TENURE_PAST_DUE", turn.past_due.to_string()),
         ("TENURE_MISSED_SLOTS", turn.missed.to_string()),
-        ("TENURE_DEADLINE", end),
+        ("TENURE_DEADLINE", deadline),
     ];
     variables.extend(turn.trigger.clone().map(|id| ("TENURE_TRIGGER", id)));
     let share = turn.share.map(|Share { index, count }| {
@@ -52,8 +52,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_election_is_seen_unless_it_was_given() {
-        let around = pairs(&[
+    fn election_variables_are_withheld_unless_configured() {
+        let inherited = pairs(&[
             ("PATH", "/bin"),
             ("AZURE_STORAGE_KEY", "secret"),
             ("TENURE_HANDLER_SECRET", "secret"),
@@ -61,16 +61,16 @@ mod tests {
             ("WATCHDOG_USEC", "1"),
             ("AZURE_CLIENT_ID", "me"),
         ]);
-        let given = vec![("AZURE_STORAGE_KEY".to_owned(), "other".to_owned())];
-        let seen = base(around.into_iter(), given);
+        let configured = vec![("AZURE_STORAGE_KEY".to_owned(), "other".to_owned())];
+        let visible = base_variables(inherited.into_iter(), configured);
         assert_eq!(
-            seen,
+            visible,
             pairs(&[("PATH", "/bin"), ("AZURE_CLIENT_ID", "me"), ("AZURE_STORAGE_KEY", "other")])
         );
     }
 
     #[test]
-    fn a_turn_is_told_with_the_time_at_which_it_is_killed() {
+    fn the_variables_of_a_turn_include_its_kill_time() {
         let mut turn = Turn {
             election: "jobs/report".to_owned(),
             key: "acme/jobs/report/1970-01-01T00:00:01.500Z".to_owned(),
@@ -95,7 +95,7 @@ mod tests {
             ("TENURE_MISSED_SLOTS", "3"),
             ("TENURE_DEADLINE", "1970-01-01T00:00:12.500Z"),
         ]);
-        assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);
+        assert_eq!(turn_variables(&turn, now, Duration::from_secs(12)), expected);
         turn.trigger = Some("release-3".to_owned());
         turn.share = Some(Share { index: 3, count: 8 });
         expected.extend(pairs(&[
@@ -103,8 +103,8 @@ mod tests {
             ("TENURE_SHARE_INDEX", "3"),
             ("TENURE_SHARE_COUNT", "8"),
         ]));
-        assert_eq!(of_turn(&turn, now, Duration::from_secs(12)), expected);
+        assert_eq!(turn_variables(&turn, now, Duration::from_secs(12)), expected);
         // Years ahead, but no panic.
-        of_turn(&turn, now, Duration::MAX);
+        turn_variables(&turn, now, Duration::MAX);
     }
 }

@@ -23,7 +23,7 @@ mod outcome;
 mod resolve;
 mod run;
 
-pub use attached::{Attached, CommandEnd};
+pub use attached::{AttachedCommand, CommandEnd};
 pub use resolve::NotRunnable;
 
 use super::lines::{HandlerLines, LineSink, Stream};
@@ -33,7 +33,7 @@ use crate::lines::Lines;
 use crate::trace_parent::TraceParent;
 use chrono::Utc;
 use environment::Variables;
-use outcome::{Fate, turn_end};
+use outcome::{RunOutcome, turn_end};
 use run::Run;
 use std::ffi::OsString;
 use std::fmt;
@@ -58,7 +58,7 @@ pub struct CommandSettings {
     /// writes no lines, but to where this process does.
     pub output: LineSink,
     /// Whoever attaches it to this process's streams and signals, for one run.
-    pub attached: Option<Arc<Attached>>,
+    pub attached: Option<Arc<AttachedCommand>>,
     /// The connection to this process's own supervisor, if it has one. That adopts what a command leaves behind when the
     /// command's supervisor is killed.
     pub supervisor: Option<Arc<Link>>,
@@ -122,8 +122,8 @@ pub struct CommandHandler {
     stop_time: Duration,
     lines: HandlerLines,
     /// Whether something of a turn may still run.
-    runs: watch::Sender<bool>,
-    attached: Option<Arc<Attached>>,
+    is_running: watch::Sender<bool>,
+    attached: Option<Arc<AttachedCommand>>,
     /// None where nobody ends what a command leaves behind when its supervisor is killed.
     end_orphans: Option<EndOrphans>,
 }
@@ -142,16 +142,16 @@ impl CommandHandler {
         let Some((name, arguments)) = command.split_first() else {
             return Err(NotRunnable::Missing);
         };
-        let variables = environment::base(std::env::vars_os(), settings.env.clone());
+        let variables = environment::base_variables(std::env::vars_os(), settings.env.clone());
         // The last one of a name counts.
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
         let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
-        let lines = HandlerLines::new(Some(settings.output.clone()), BootClock::new().reading());
-        let runs = watch::Sender::new(false);
+        let lines = HandlerLines::new(Some(settings.output.clone()), BootClock::new().handle());
+        let is_running = watch::Sender::new(false);
         let CommandSettings { stop_time, attached, supervisor, .. } = settings;
         let end_orphans = end_orphans(supervisor, visibility());
-        Ok(Self { program, variables, stop_time, lines, runs, attached, end_orphans })
+        Ok(Self { program, variables, stop_time, lines, is_running, attached, end_orphans })
     }
 
     /// The file that is run, by its whole path.
@@ -159,9 +159,9 @@ impl CommandHandler {
         &self.program.file
     }
 
-    async fn run(&self, turn: Turn, lease: Lease) -> TurnEnd {
+    async fn run_turn(&self, turn: Turn, lease: Lease) -> TurnEnd {
         let attached = self.attached.clone();
-        let signals = match attached.as_ref().map(|attached| attached.begin()) {
+        let signals = match attached.as_ref().map(|attached| attached.start()) {
             // It was called off, or has had its run.
             Some(None) => return TurnEnd::CutOff,
             Some(signals) => signals,
@@ -169,60 +169,60 @@ impl CommandHandler {
         };
         let limit = turn.time_limit.map(|limit| shared::now() + limit);
         let mut variables = self.variables.clone();
-        variables.extend(environment::of_turn(&turn, Utc::now(), lease.remaining()));
+        variables.extend(environment::turn_variables(&turn, Utc::now(), lease.remaining()));
         let parent = TraceParent::current();
         variables.extend(parent.map(|parent| ("TRACEPARENT".into(), parent.to_string().into())));
-        let last_words = Arc::new(Mutex::new(String::new()));
-        let run = Run {
+        let last_line = Arc::new(Mutex::new(String::new()));
+        let execution = Run {
             program: self.program.clone(),
             variables,
             stop_time: self.stop_time,
             lease,
             limit,
-            lines: self.lines(&last_words),
+            lines: self.output_lines(&last_line),
             signals,
             end_orphans: self.end_orphans.clone(),
         };
         // Dropped with this future: that is the order to kill.
         let (_stop, stopped) = oneshot::channel();
-        let runs = self.runs.clone();
-        runs.send_replace(true);
-        let kept = tokio::spawn(async move {
-            let fate = run.keep(stopped).await;
+        let is_running = self.is_running.clone();
+        is_running.send_replace(true);
+        let execution_task = tokio::spawn(async move {
+            let outcome = execution.supervise(stopped).await;
             if let Some(attached) = attached {
-                attached.ended(&fate);
+                attached.on_end(&outcome);
             }
-            runs.send_replace(false);
-            fate
+            is_running.send_replace(false);
+            outcome
         });
-        let fate = kept.await.unwrap_or(Fate::Unwatched);
-        let last_words = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        turn_end(fate, &last_words)
+        let outcome = execution_task.await.unwrap_or(RunOutcome::SupervisorKilled);
+        let last_line = last_line.lock().unwrap_or_else(PoisonError::into_inner);
+        turn_end(outcome, &last_line)
     }
 
     /// Where standard output and standard error go.
-    fn lines(&self, last_words: &Arc<Mutex<String>>) -> [Lines; 2] {
+    fn output_lines(&self, last_line: &Arc<Mutex<String>>) -> [Lines; 2] {
         let lines = self.lines.turn();
-        let (error, last_words) = (lines.of(Stream::Stderr), last_words.clone());
-        let error = move |line: String| {
+        let (on_stderr, last_line) = (lines.writer(Stream::Stderr), last_line.clone());
+        let on_stderr = move |line: String| {
             if !line.trim().is_empty() {
-                last_words.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&line);
+                last_line.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&line);
             }
-            error(line);
+            on_stderr(line);
         };
-        [Lines::new(lines.of(Stream::Stdout)), Lines::new(error)]
+        [Lines::new(lines.writer(Stream::Stdout)), Lines::new(on_stderr)]
     }
 }
 
 impl Handler for CommandHandler {
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
-        Box::pin(self.run(turn, lease))
+        Box::pin(self.run_turn(turn, lease))
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // Cannot fail: the sender is here.
-            let _ = self.runs.subscribe().wait_for(|runs| !runs).await;
+            let _ = self.is_running.subscribe().wait_for(|is_running| !is_running).await;
         })
     }
 
@@ -242,16 +242,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_whose_main_supervises_nothing_runs_no_commands() {
-        let refused = CommandHandler::new(&["true".into()], CommandSettings::default());
-        assert_eq!(refused.unwrap_err(), NotRunnable::NoSupervisor);
+    fn a_program_without_supervisor_main_runs_no_commands() {
+        let handler = CommandHandler::new(&["true".into()], CommandSettings::default());
+        assert_eq!(handler.unwrap_err(), NotRunnable::NoSupervisor);
     }
 
     #[test]
-    fn orphans_are_ended_only_where_all_of_them_are_found() {
-        use Visibility::{All, ForeignProc, NoProc, Shown, Unlisted};
+    fn orphans_are_ended_only_if_all_are_visible() {
+        use Visibility::{All, ForeignProc, NoProc, ScannedOnly, Unlisted};
         let link = || Some(Arc::new(Link::default()));
-        for visibility in [Shown, ForeignProc, NoProc, Unlisted] {
+        for visibility in [ScannedOnly, ForeignProc, NoProc, Unlisted] {
             assert!(end_orphans(link(), visibility).is_none(), "{visibility:?}");
         }
         assert!(end_orphans(link(), All).is_some());

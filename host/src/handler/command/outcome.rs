@@ -1,40 +1,40 @@
 //! What the end of a command means for its turn.
 
 use super::super::TurnEnd;
-use tenure_supervisor::{Ended, Gone, signal_name};
+use tenure_supervisor::{ProcessEnd, CommandExit, signal_name};
 
 /// What became of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RunOutcome {
     /// It could not be started, for this reason.
     NotStarted(String),
     /// It ran, and nothing of it does any more.
-    Gone(Gone),
+    Finished(CommandExit),
     /// The supervisor was killed, and so was the command then.
-    Unwatched,
+    SupervisorKilled,
 }
 
 /// Returns the end of the turn. `last_words` is the last line that the command wrote to standard error.
-pub(super) fn turn_end(fate: Fate, last_words: &str) -> TurnEnd {
-    let failed = |what: String| match last_words.trim() {
-        "" => TurnEnd::Failed(what),
-        said => TurnEnd::failed(format!("{what}: {said}")),
+pub(super) fn turn_end(outcome: RunOutcome, last_line: &str) -> TurnEnd {
+    let failed = |description: String| match last_line.trim() {
+        "" => TurnEnd::Failed(description),
+        text => TurnEnd::failed(format!("{description}: {text}")),
     };
-    match fate {
-        Fate::NotStarted(problem) => {
+    match outcome {
+        RunOutcome::NotStarted(problem) => {
             TurnEnd::trapped(format!("the command could not be started: {problem}"))
         }
-        Fate::Unwatched => TurnEnd::Trapped(
+        RunOutcome::SupervisorKilled => TurnEnd::Trapped(
             "the command was killed, because the process that supervises it was killed".into(),
         ),
         // Many programs end with 0 when they are told to, however much is left to do.
-        Fate::Gone(Gone { timed_out: true, .. }) => TurnEnd::TimedOut,
-        Fate::Gone(Gone { told: true, .. } | Gone { ended: None, .. }) => TurnEnd::CutOff,
-        Fate::Gone(Gone { ended: Some(Ended::Exit(0)), .. }) => TurnEnd::Succeeded,
-        Fate::Gone(Gone { ended: Some(Ended::Exit(code)), .. }) => {
+        RunOutcome::Finished(CommandExit { timed_out: true, .. }) => TurnEnd::TimedOut,
+        RunOutcome::Finished(CommandExit { told: true, .. } | CommandExit { ended: None, .. }) => TurnEnd::CutOff,
+        RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Exit(0)), .. }) => TurnEnd::Succeeded,
+        RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Exit(code)), .. }) => {
             failed(format!("exit code {code}"))
         }
-        Fate::Gone(Gone { ended: Some(Ended::Signal(number)), .. }) => {
+        RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Signal(number)), .. }) => {
             failed(format!("killed by {}", signal_name(number)))
         }
     }
@@ -44,36 +44,36 @@ pub(super) fn turn_end(fate: Fate, last_words: &str) -> TurnEnd {
 mod tests {
     use super::*;
 
-    fn end(ended: Option<Ended>, told: bool, said: &str) -> TurnEnd {
-        turn_end(Fate::Gone(Gone { ended, told, timed_out: false }), said)
+    fn end(ended: Option<ProcessEnd>, stopped: bool, last_line: &str) -> TurnEnd {
+        turn_end(RunOutcome::Finished(CommandExit { ended, told: stopped, timed_out: false }), last_line)
     }
 
     #[test]
-    fn exit_codes_and_signals_say_how_a_turn_ended() {
+    fn exit_codes_and_signals_determine_the_turn_end() {
         let failed = |text: &str| TurnEnd::Failed(text.to_owned());
-        assert_eq!(end(Some(Ended::Exit(0)), false, "warning"), TurnEnd::Succeeded);
-        assert_eq!(end(Some(Ended::Exit(3)), false, ""), failed("exit code 3"));
-        assert_eq!(end(Some(Ended::Exit(3)), false, "no disk "), failed("exit code 3: no disk"));
-        assert_eq!(end(Some(Ended::Signal(9)), false, ""), failed("killed by SIGKILL"));
-        assert_eq!(end(Some(Ended::Signal(60)), false, "x"), failed("killed by signal 60: x"));
+        assert_eq!(end(Some(ProcessEnd::Exit(0)), false, "warning"), TurnEnd::Succeeded);
+        assert_eq!(end(Some(ProcessEnd::Exit(3)), false, ""), failed("exit code 3"));
+        assert_eq!(end(Some(ProcessEnd::Exit(3)), false, "no disk "), failed("exit code 3: no disk"));
+        assert_eq!(end(Some(ProcessEnd::Signal(9)), false, ""), failed("killed by SIGKILL"));
+        assert_eq!(end(Some(ProcessEnd::Signal(60)), false, "x"), failed("killed by signal 60: x"));
     }
 
     #[test]
-    fn a_command_whose_time_was_over_did_not_succeed() {
-        for ended in [Some(Ended::Exit(0)), Some(Ended::Signal(15)), None] {
+    fn a_stopped_command_did_not_succeed() {
+        for ended in [Some(ProcessEnd::Exit(0)), Some(ProcessEnd::Signal(15)), None] {
             assert_eq!(end(ended, true, "terminated"), TurnEnd::CutOff);
-            let gone = Gone { ended, told: true, timed_out: true };
-            assert_eq!(turn_end(Fate::Gone(gone), "terminated"), TurnEnd::TimedOut);
+            let gone = CommandExit { ended, told: true, timed_out: true };
+            assert_eq!(turn_end(RunOutcome::Finished(gone), "terminated"), TurnEnd::TimedOut);
         }
         assert_eq!(end(None, false, ""), TurnEnd::CutOff);
     }
 
     #[test]
-    fn what_could_not_be_started_says_why_but_not_endlessly() {
-        let end = |fate| turn_end(fate, "");
-        let TurnEnd::Trapped(text) = end(Fate::NotStarted("x".repeat(9_999))) else { panic!() };
+    fn a_start_failure_is_reported_with_a_bounded_reason() {
+        let end = |outcome| turn_end(outcome, "");
+        let TurnEnd::Trapped(text) = end(RunOutcome::NotStarted("x".repeat(9_999))) else { panic!() };
         assert!(text.starts_with("the command could not be started: x"), "{text}");
         assert!(text.len() < 5_000);
-        assert!(matches!(end(Fate::Unwatched), TurnEnd::Trapped(_)));
+        assert!(matches!(end(RunOutcome::SupervisorKilled), TurnEnd::Trapped(_)));
     }
 }

@@ -33,12 +33,12 @@ pub(super) fn resolve(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, 
         // The working directory is the command's too, but a path that is whole says more in a list
         // of processes.
         let file = std::path::absolute(program).map_err(|_| NotRunnable::Missing)?;
-        return judge(&file).map(|()| file);
+        return check_executable(&file).map(|()| file);
     }
     let mut problem = NotRunnable::NotOnPath;
     for folder in std::env::split_paths(path.unwrap_or_default()) {
         let file = folder.join(program);
-        match judge(&file) {
+        match check_executable(&file) {
             Ok(()) => return std::path::absolute(&file).map_err(|_| NotRunnable::Missing),
             Err(NotRunnable::NotExecutable) if file.is_file() => {
                 problem = NotRunnable::NotExecutable;
@@ -49,9 +49,9 @@ pub(super) fn resolve(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, 
     Err(problem)
 }
 
-fn judge(file: &Path) -> Result<(), NotRunnable> {
-    let Ok(found) = file.metadata() else { return Err(NotRunnable::Missing) };
-    match found.is_file() && found.permissions().mode() & 0o111 != 0 {
+fn check_executable(file: &Path) -> Result<(), NotRunnable> {
+    let Ok(metadata) = file.metadata() else { return Err(NotRunnable::Missing) };
+    match metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
         true => Ok(()),
         false => Err(NotRunnable::NotExecutable),
     }

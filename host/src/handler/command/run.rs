@@ -2,7 +2,7 @@
 
 use super::EndOrphans;
 use super::attached::next_signal;
-use super::outcome::Fate;
+use super::outcome::RunOutcome;
 use crate::lease::Lease;
 use crate::lines::Lines;
 use nix::unistd::{self, getsid};
@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _, shared};
-use tenure_supervisor::{Gone, KILL_SLACK, Order, Program, Report, children_of, line, read, start};
+use tenure_supervisor::{CommandExit, KILL_SLACK, Order, Program, Report, children_of, to_line, from_line, start};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
@@ -29,18 +29,18 @@ use tokio::time::{sleep, timeout};
 
 /// When a supervisor that was told to kill says nothing for so long, the runner kills the command itself. The turn is
 /// over when the supervisor says so, or is dead: it alone knows of what left the process group.
-const PATIENCE: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// The same before the end of the leadership, for a supervisor that stands still: half of the time
 /// that is left for killing.
-const LAST_CHANCE: Duration = Duration::from_millis(KILL_SLACK.as_millis() as u64 / 2);
+const KILL_MARGIN: Duration = Duration::from_millis(KILL_SLACK.as_millis() as u64 / 2);
 
 /// How often it is looked whether a group without a supervisor is gone. There is nothing to wait for.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long output is still read for when nothing runs any more. Only somebody who was given the
 /// stream, and is none of the command's own, holds it open for longer.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One run of a command.
 pub(super) struct Run {
@@ -63,18 +63,18 @@ pub(super) struct Run {
 }
 
 /// What is known of a run whose supervisor is alive.
-struct Kept {
+struct SupervisedCommand {
     lease: Lease,
     /// The supervisor, whose child leads the group.
     supervisor: Option<Pid>,
     /// The process group, once it is known.
     group: Option<Pid>,
     /// The end of the leadership that the supervisor knows of.
-    told: Duration,
+    sent_until: Duration,
     /// When the command is killed from here, unless the supervisor has said that nothing runs.
-    last_chance: Option<Duration>,
+    kill_at: Option<Duration>,
     /// Whether it was killed from here because its time was nearly over.
-    overdue: bool,
+    is_overdue: bool,
     /// The signals that are handed on to it.
     signals: Option<broadcast::Receiver<i32>>,
     /// Ends what left the process group when the supervisor is killed.
@@ -85,103 +85,103 @@ impl Run {
     /// Runs the command to its end; `stop` completes when it is to be killed. Returns when nothing of
     /// it runs any more. When this future is dropped, with the whole runtime, the supervisor
     /// kills the command.
-    pub(super) async fn keep(self, mut stop: oneshot::Receiver<Infallible>) -> Fate {
-        let told = self.lease.until();
+    pub(super) async fn supervise(self, mut stop: oneshot::Receiver<Infallible>) -> RunOutcome {
+        let sent_until = self.lease.valid_until();
         let lease = self.lease;
-        let (supervisor, group, last_chance) = (None, None, None);
-        let (overdue, signals, end_orphans) = (false, self.signals, self.end_orphans);
-        let attached = signals.is_some();
-        let mut kept =
-            Kept { lease, supervisor, group, told, last_chance, overdue, signals, end_orphans };
-        let given = (self.program, self.variables);
-        let started = start(&given.0, &given.1, self.stop_time, attached);
+        let (supervisor, group, kill_at) = (None, None, None);
+        let (is_overdue, signals, end_orphans) = (false, self.signals, self.end_orphans);
+        let is_attached = signals.is_some();
+        let mut supervised =
+            SupervisedCommand { lease, supervisor, group, sent_until, kill_at, is_overdue, signals, end_orphans };
+        let launch = (self.program, self.variables);
+        let started = start(&launch.0, &launch.1, self.stop_time, is_attached);
         // A command runs once its supervisor is told until when. Whatever fails before that, nothing runs.
         let started = started.and_then(|(supervisor, mut socket)| {
-            let limit = self.limit.map(|limit| line(&Order::Limit(limit))).unwrap_or_default();
-            let bounds = limit + &line(&Order::Until(on_shared_clock(&kept.lease)));
+            let limit = self.limit.map(|limit| to_line(&Order::Limit(limit))).unwrap_or_default();
+            let bounds = limit + &to_line(&Order::Until(on_shared_clock(&supervised.lease)));
             // A new socket has room for it.
             socket.write_all(bounds.as_bytes())?;
             Ok((supervisor, UnixStream::from_std(socket)?))
         });
         let (mut supervisor, socket) = match started {
             Ok(started) => started,
-            Err(error) => return Fate::NotStarted(error.to_string()),
+            Err(error) => return RunOutcome::NotStarted(error.to_string()),
         };
-        kept.supervisor =
+        supervised.supervisor =
             supervisor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let [stdout, stderr] = self.lines;
         // Whoever still reads ends with it.
         let mut output = JoinSet::new();
-        output.spawn(hand_on(supervisor.stdout.take(), stdout));
-        output.spawn(hand_on(supervisor.stderr.take(), stderr));
-        let fate = match kept.listen(socket, &mut stop).await {
-            Some(fate) => fate,
-            None => kept.end_unwatched(&mut supervisor).await,
+        output.spawn(forward_lines(supervisor.stdout.take(), stdout));
+        output.spawn(forward_lines(supervisor.stderr.take(), stderr));
+        let outcome = match supervised.listen(socket, &mut stop).await {
+            Some(outcome) => outcome,
+            None => supervised.end_without_supervisor(&mut supervisor).await,
         };
-        let _ = timeout(LAST_LINES, async { while output.join_next().await.is_some() {} }).await;
+        let _ = timeout(OUTPUT_TIMEOUT, async { while output.join_next().await.is_some() {} }).await;
         // It has said its last word, or was killed.
         let _ = supervisor.wait().await;
-        fate
+        outcome
     }
 }
 
-impl Kept {
+impl SupervisedCommand {
     /// Controls the command until the supervisor's last report. Returns none if the supervisor ends without one.
     async fn listen(
         &mut self,
         socket: UnixStream,
         stop: &mut oneshot::Receiver<Infallible>,
-    ) -> Option<Fate> {
+    ) -> Option<RunOutcome> {
         let clock = BootClock::new();
-        let (reports, mut words) = socket.into_split();
+        let (reports, mut order_writer) = socket.into_split();
         let mut reports = BufReader::new(reports).lines();
         let mut unsent = Vec::new();
-        let mut stopping = false;
+        let mut is_stopping = false;
         loop {
-            let at = self.lease.until();
-            if at != self.told && unsent.is_empty() {
-                self.told = at;
-                unsent = line(&Order::Until(on_shared_clock(&self.lease))).into_bytes();
+            let until = self.lease.valid_until();
+            if until != self.sent_until && unsent.is_empty() {
+                self.sent_until = until;
+                unsent = to_line(&Order::Until(on_shared_clock(&self.lease))).into_bytes();
             }
-            let last_chance = match stopping {
-                true => self.last_chance,
-                false => Some(clock.now() + self.lease.remaining().saturating_sub(LAST_CHANCE)),
+            let kill_at = match is_stopping {
+                true => self.kill_at,
+                false => Some(clock.now() + self.lease.remaining().saturating_sub(KILL_MARGIN)),
             };
             select! {
                 biased;
                 report = reports.next_line() => {
-                    match report.ok().flatten().and_then(|line| read(&line)) {
+                    match report.ok().flatten().and_then(|line| from_line(&line)) {
                         Some(Report::Started(group)) => self.group = Pid::from_raw(group),
                         Some(Report::NotStarted(problem)) => {
-                            return Some(Fate::NotStarted(problem));
+                            return Some(RunOutcome::NotStarted(problem));
                         }
                         Some(Report::Gone(gone)) => {
-                            let told = gone.told || self.overdue || stopping;
-                            return Some(Fate::Gone(Gone { told, ..gone }));
+                            let stopped = gone.told || self.is_overdue || is_stopping;
+                            return Some(RunOutcome::Finished(CommandExit { stopped, ..gone }));
                         }
                         None => return None,
                     }
                 }
-                _ = &mut *stop, if !stopping => {
-                    stopping = true;
-                    self.last_chance = Some(clock.now() + PATIENCE);
+                _ = &mut *stop, if !is_stopping => {
+                    is_stopping = true;
+                    self.kill_at = Some(clock.now() + RETRY_DELAY);
                     // The end of the stream is the order.
-                    let _ = words.shutdown().await;
+                    let _ = order_writer.shutdown().await;
                 }
-                () = self.lease.moved_from(at), if !stopping => {}
-                number = next_signal(&mut self.signals), if !stopping => {
-                    unsent.extend_from_slice(line(&Order::Signal(number)).as_bytes());
+                () = self.lease.changed_from(until), if !is_stopping => {}
+                number = next_signal(&mut self.signals), if !is_stopping => {
+                    unsent.extend_from_slice(to_line(&Order::Signal(number)).as_bytes());
                 }
-                () = sleep_until(&clock, last_chance) => {
+                () = sleep_until(&clock, kill_at) => {
                     // Nobody has reaped it: the number is still its own.
-                    let again = (!self.kill()).then(|| clock.now() + PATIENCE);
-                    self.overdue |= !stopping;
-                    (stopping, self.last_chance) = (true, again);
-                    let _ = words.shutdown().await;
+                    let next_kill = (!self.kill()).then(|| clock.now() + RETRY_DELAY);
+                    self.is_overdue |= !is_stopping;
+                    (is_stopping, self.kill_at) = (true, next_kill);
+                    let _ = order_writer.shutdown().await;
                 }
                 // Nobody waits for a supervisor that stands still and reads nothing: it kills at the
                 // instant that it knows of.
-                written = words.write(&unsent), if !stopping && !unsent.is_empty() => {
+                written = order_writer.write(&unsent), if !is_stopping && !unsent.is_empty() => {
                     let written = written.unwrap_or(unsent.len());
                     unsent.drain(..written);
                 }
@@ -193,12 +193,12 @@ impl Kept {
     fn kill(&self) -> bool {
         // The supervisor may stand still before it could tell which group it started, or has started
         // it, and its child before it leads a group.
-        let started = || children_of(self.supervisor?).into_iter().next();
-        let group = self.group.or_else(started);
+        let unreported = || children_of(self.supervisor?).into_iter().next();
+        let group = self.group.or_else(unreported);
         let killed = group.is_some_and(|group| {
             let group_killed = kill_process_group(group, Signal::KILL).is_ok();
             // The command may have left the group that has its number.
-            group_killed | (is_there(group) && kill_process(group, Signal::KILL).is_ok())
+            group_killed | (is_command_alive(group) && kill_process(group, Signal::KILL).is_ok())
         });
         killed || self.group.is_some()
     }
@@ -207,10 +207,10 @@ impl Kept {
     /// container, or the supervisor of `tenure run`, which also ends the processes that left the group.
     ///
     /// A supervisor that was killed between starting the command and reporting that looks like one that started nothing.
-    async fn end_unwatched(&self, supervisor: &mut Child) -> Fate {
-        let fate = match self.group {
+    async fn end_without_supervisor(&self, supervisor: &mut Child) -> RunOutcome {
+        let outcome = match self.group {
             Some(group) => self.end_group(group).await,
-            None => Fate::NotStarted("the process that supervises it ended first".into()),
+            None => RunOutcome::NotStarted("the process that supervises it ended first".into()),
         };
         // A process that dies closes its files before its children get another parent. Until it is reaped, an adopter may
         // find no orphan yet.
@@ -218,24 +218,24 @@ impl Kept {
         if let Some(end_orphans) = &self.end_orphans {
             end_orphans().await;
         }
-        fate
+        outcome
     }
 
-    async fn end_group(&self, group: Pid) -> Fate {
+    async fn end_group(&self, group: Pid) -> RunOutcome {
         loop {
             self.kill();
             while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
             let _ = waitpid(Some(group), WaitOptions::NOHANG);
-            if test_kill_process_group(group) == Err(Errno::SRCH) && !is_there(group) {
-                return Fate::Unwatched;
+            if test_kill_process_group(group) == Err(Errno::SRCH) && !is_command_alive(group) {
+                return RunOutcome::SupervisorKilled;
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
 
 /// Whether the process is there, whatever its group, and not another one that has its number by now.
-fn is_there(command: Pid) -> bool {
+fn is_command_alive(command: Pid) -> bool {
     let command = unistd::Pid::from_raw(command.as_raw_nonzero().get());
     // Zero is one from outside the container.
     getsid(Some(command)).is_ok_and(|session| Ok(session) == getsid(None))
@@ -258,7 +258,7 @@ fn on_shared_clock(lease: &Lease) -> Duration {
     }
 }
 
-async fn hand_on(stream: Option<impl AsyncRead + Unpin>, mut lines: Lines) {
+async fn forward_lines(stream: Option<impl AsyncRead + Unpin>, mut lines: Lines) {
     let Some(mut stream) = stream else { return };
     let mut bytes = vec![0; 8192];
     while let Ok(read @ 1..) = stream.read(&mut bytes).await {

@@ -4,7 +4,7 @@ use super::{Reply, leading, left, play, seconds};
 use tenure_core::Request;
 
 /// With a request that is answered at once.
-fn asking(reply: Reply) -> Reply {
+fn with_background_request(reply: Reply) -> Reply {
     let request = Request {
         method: "GET".to_owned(),
         url: "http://localhost/".to_owned(),
@@ -16,24 +16,24 @@ fn asking(reply: Reply) -> Reply {
 }
 
 #[test]
-fn an_answer_is_told_in_the_next_step() {
-    let seen = play(100, 5, [asking(leading(7).again_in(9)), leading(7).again_in(9)]);
-    assert_eq!(seen[..3], ["0 step as new", "0 elected 7", "0 step: answered false"], "{seen:?}");
+fn a_background_reply_is_passed_to_the_next_step() {
+    let lines = play(100, 5, [with_background_request(leading(7).with_again_in(9)), leading(7).with_again_in(9)]);
+    assert_eq!(lines[..3], ["0 step as new", "0 elected 7", "0 step: answered false"], "{lines:?}");
 }
 
 /// The first answer comes while a step goes on that has given it up, and asks for something else.
 #[test]
-fn an_answer_to_what_was_given_up_is_told_to_nobody() {
-    let second = asking(leading(7).takes(seconds(3)).again_in(9));
-    let seen = play(100, 8, [asking(leading(7).again_in(0)), second, leading(7).again_in(9)]);
-    let told: Vec<_> = seen.iter().filter(|line| line.contains("answered")).collect();
-    assert_eq!(told, ["3 step: answered false"], "{seen:?}");
+fn a_reply_to_a_replaced_request_is_dropped() {
+    let second = with_background_request(leading(7).with_duration(seconds(3)).with_again_in(9));
+    let lines = play(100, 8, [with_background_request(leading(7).with_again_in(0)), second, leading(7).with_again_in(9)]);
+    let replies: Vec<_> = lines.iter().filter(|line| line.contains("answered")).collect();
+    assert_eq!(replies, ["3 step: answered false"], "{lines:?}");
 }
 
 /// The release waits for a token, for example.
 #[test]
-fn one_that_leaves_hears_the_answer_too() {
-    let seen = play(100, 1, [leading(7).again_in(9), asking(leading(7).again_in(5)), left(7)]);
-    let steps: Vec<_> = seen.iter().filter(|line| line.contains("step")).collect();
-    assert_eq!(steps, ["0 step as new", "1 step: leave", "1 step: answered false"], "{seen:?}");
+fn a_leaving_candidate_receives_the_reply() {
+    let lines = play(100, 1, [leading(7).with_again_in(9), with_background_request(leading(7).with_again_in(5)), left(7)]);
+    let steps: Vec<_> = lines.iter().filter(|line| line.contains("step")).collect();
+    assert_eq!(steps, ["0 step as new", "1 step: leave", "1 step: answered false"], "{lines:?}");
 }

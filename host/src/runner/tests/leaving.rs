@@ -4,9 +4,9 @@ use super::*;
 
 #[test]
 fn leaving_stops_the_work_and_then_leaves() {
-    let seen = play(100, 2, [leading(7).run(turn(7)), left(7)]);
+    let lines = play(100, 2, [leading(7).with_turn(turn(7)), left(7)]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "2 work ends",
             "2 turn cut-off",
@@ -20,32 +20,32 @@ fn leaving_stops_the_work_and_then_leaves() {
 
 /// Nothing is set at the runner: the handler says how long.
 #[test]
-fn a_handler_may_ask_for_more_time_to_end() {
-    let replies = [leading(7).run(turn(7)).again_in(9), left(7)];
-    let seen = play_with(|runner| runner, Vec::new(), 5, 2, replies);
-    assert_eq!(seen[4..6], ["5 work ends", "5 turn succeeded"], "{seen:?}");
+fn the_grace_of_a_handler_applies_by_default() {
+    let replies = [leading(7).with_turn(turn(7)).with_again_in(9), left(7)];
+    let lines = play_with(|runner| runner, Vec::new(), 5, 2, replies);
+    assert_eq!(lines[4..6], ["5 work ends", "5 turn succeeded"], "{lines:?}");
     // What the runner is told counts more.
-    let usual = play_with_grace(1, 5, 2, [leading(7).run(turn(7)), left(7)]);
+    let usual = play_with_grace(1, 5, 2, [leading(7).with_turn(turn(7)), left(7)]);
     assert_eq!(usual[4..6], ["3 work ends", "3 turn cut-off"], "{usual:?}");
 }
 
 #[test]
-fn a_handler_is_told_what_is_left_of_its_leadership() {
-    let seen =
-        play(100, 9, [leading(7).run(turn(7)).takes(seconds(3)), lost(7, EndingReason::LeaseLost)]);
-    assert!(seen.contains(&"3 work begins, term 7, 9s left".to_owned()), "{seen:?}");
+fn a_handler_receives_the_remaining_validity() {
+    let lines =
+        play(100, 9, [leading(7).with_turn(turn(7)).with_duration(seconds(3)), lost(7, EndingReason::LeaseLost)]);
+    assert!(lines.contains(&"3 work begins, term 7, 9s left".to_owned()), "{lines:?}");
 }
 
 #[test]
-fn whoever_is_to_leave_before_it_began_contends_for_nothing() {
+fn a_candidate_that_leaves_at_once_never_contends() {
     assert_eq!(play(100, 0, []), ["0 step as new: leave", "0 stopped"]);
 }
 
 #[test]
 fn leaving_waits_for_the_step_in_flight_and_runs_no_turn_that_it_brings() {
-    let seen = play(100, 1, [leading(7).run(turn(7)).takes(seconds(3))]);
+    let lines = play(100, 1, [leading(7).with_turn(turn(7)).with_duration(seconds(3))]);
     assert_eq!(
-        seen,
+        lines,
         [
             "0 step as new",
             "3 elected 7",
@@ -57,11 +57,11 @@ fn leaving_waits_for_the_step_in_flight_and_runs_no_turn_that_it_brings() {
 }
 
 #[test]
-fn leaving_is_repeated_until_it_is_done_but_not_for_ever() {
-    let busy = || leading(7).again_in(4);
-    let seen = play(100, 1, [busy(), busy(), busy(), busy(), busy(), busy()]);
+fn leaving_is_retried_for_a_limited_time() {
+    let busy = || leading(7).with_again_in(4);
+    let lines = play(100, 1, [busy(), busy(), busy(), busy(), busy(), busy()]);
     assert_eq!(
-        seen,
+        lines,
         [
             "0 step as new",
             "0 elected 7",
@@ -75,9 +75,9 @@ fn leaving_is_repeated_until_it_is_done_but_not_for_ever() {
 }
 
 /// A handler of which something is still there at 20 s, whatever it is told.
-struct Lingers(VirtualClock);
+struct StopsSlowly(VirtualClock);
 
-impl Handler for Lingers {
+impl Handler for StopsSlowly {
     fn on_tick(&self, _turn: Turn, _lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(std::future::pending())
     }
@@ -88,22 +88,22 @@ impl Handler for Lingers {
 }
 
 #[test]
-fn a_turn_that_does_not_stop_keeps_what_the_runner_was_given_for_it() {
+fn the_guard_is_held_until_the_turn_has_stopped() {
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
-        let replies = [leading(7).run(turn(7)).again_in(9), leading(7).again_in(9)];
+        let replies = [leading(7).with_turn(turn(7)).with_again_in(9), leading(7).with_again_in(9)];
         let elector = Script { replies: Mutex::new(replies.into()), log };
-        let kept: Arc<dyn Send + Sync> = Arc::new(());
-        let left = Arc::downgrade(&kept);
-        let mut runner = Runner::new(elector, Lingers(clock.clone()), clock.clone())
+        let guard: Arc<dyn Send + Sync> = Arc::new(());
+        let weak_guard = Arc::downgrade(&guard);
+        let mut runner = Runner::new(elector, StopsSlowly(clock.clone()), clock.clone())
             .grace(Duration::ZERO)
-            .keeping(kept);
+            .hold_until_stopped(guard);
         runner.run(clock.sleep_until(seconds(2))).await;
         drop(runner);
         assert_eq!(clock.now(), seconds(12));
         clock.sleep_until(seconds(19)).await;
-        assert!(left.upgrade().is_some());
+        assert!(weak_guard.upgrade().is_some());
         clock.sleep_until(seconds(21)).await;
-        assert!(left.upgrade().is_none());
+        assert!(weak_guard.upgrade().is_none());
     });
 }

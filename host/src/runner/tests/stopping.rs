@@ -16,9 +16,9 @@ fn limited(limit: u64) -> Turn {
 #[test]
 fn a_turn_may_end_by_itself_within_the_grace() {
     for grace in [3, u64::MAX] {
-        let seen = play_with_grace(grace, 3, 2, [leading(7).run(turn(7)), left(7)]);
+        let lines = play_with_grace(grace, 3, 2, [leading(7).with_turn(turn(7)), left(7)]);
         assert_eq!(
-            seen[4..],
+            lines[4..],
             [
                 "3 work ends",
                 "3 turn succeeded",
@@ -33,9 +33,9 @@ fn a_turn_may_end_by_itself_within_the_grace() {
 
 #[test]
 fn a_turn_that_outlasts_the_grace_is_stopped_before_anything_is_released() {
-    let seen = play_with_grace(3, 100, 2, [leading(7).run(turn(7)), leading(7), left(7)]);
+    let lines = play_with_grace(3, 100, 2, [leading(7).with_turn(turn(7)), leading(7), left(7)]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "5 work ends",
@@ -49,9 +49,9 @@ fn a_turn_that_outlasts_the_grace_is_stopped_before_anything_is_released() {
 
 #[test]
 fn the_grace_does_not_outlast_the_validity() {
-    let seen = play_with_grace(60, 100, 11, [leading(7).run(turn(7)).again_in(100), left(7)]);
+    let lines = play_with_grace(60, 100, 11, [leading(7).with_turn(turn(7)).with_again_in(100), left(7)]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "12 work ends",
             "12 turn cut-off",
@@ -65,10 +65,10 @@ fn the_grace_does_not_outlast_the_validity() {
 #[test]
 fn the_lease_is_renewed_during_the_grace_and_the_grace_is_not() {
     let renewals = (0..5).map(|_| leading(7));
-    let replies = [leading(7).run(turn(7))].into_iter().chain(renewals).chain([left(7)]);
-    let seen = play_with_grace(20, 100, 2, replies);
+    let replies = [leading(7).with_turn(turn(7))].into_iter().chain(renewals).chain([left(7)]);
+    let lines = play_with_grace(20, 100, 2, replies);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "8 step",
@@ -87,9 +87,9 @@ fn the_lease_is_renewed_during_the_grace_and_the_grace_is_not() {
 #[test]
 fn a_lease_that_is_lost_during_the_grace_ends_the_turn() {
     let lost = lost(7, EndingReason::LeaseLost);
-    let seen = play_with_grace(20, 100, 2, [leading(7).run(turn(7)), lost]);
+    let lines = play_with_grace(20, 100, 2, [leading(7).with_turn(turn(7)), lost]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "4 stood down 7 lease-lost",
@@ -104,10 +104,10 @@ fn a_lease_that_is_lost_during_the_grace_ends_the_turn() {
 #[test]
 fn no_turn_begins_during_the_grace() {
     // The step in flight brings one when the last has just ended.
-    let next = leading(7).run(turn(7)).takes(seconds(2));
-    let seen = play_with_grace(20, 5, 2, [leading(7).run(turn(7)), next]);
+    let next = leading(7).with_turn(turn(7)).with_duration(seconds(2));
+    let lines = play_with_grace(20, 5, 2, [leading(7).with_turn(turn(7)), next]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "4 step",
             "5 work ends",
@@ -121,11 +121,11 @@ fn no_turn_begins_during_the_grace() {
 
 #[test]
 fn the_time_for_leaving_counts_from_the_end_of_the_turn() {
-    let busy = || leading(7).again_in(4);
-    let replies = [leading(7).run(turn(7)), busy(), busy(), busy(), busy(), busy(), busy()];
-    let seen = play_with_grace(9, 100, 1, replies);
+    let busy = || leading(7).with_again_in(4);
+    let replies = [leading(7).with_turn(turn(7)), busy(), busy(), busy(), busy(), busy(), busy()];
+    let lines = play_with_grace(9, 100, 1, replies);
     assert_eq!(
-        seen[6..],
+        lines[6..],
         [
             "10 work ends",
             "10 turn cut-off",
@@ -141,9 +141,9 @@ fn the_time_for_leaving_counts_from_the_end_of_the_turn() {
 #[test]
 fn a_turn_is_stopped_at_its_time_limit_and_its_leader_stands_down() {
     let failed = lost(7, EndingReason::WorkFailed);
-    let seen = play(100, 5, [leading(7).run(limited(3)), failed]);
+    let lines = play(100, 5, [leading(7).with_turn(limited(3)), failed]);
     assert_eq!(
-        seen[4..],
+        lines[4..],
         [
             "3 work ends",
             "3 turn timed-out",
@@ -157,26 +157,26 @@ fn a_turn_is_stopped_at_its_time_limit_and_its_leader_stands_down() {
 
 #[test]
 fn renewals_do_not_move_the_time_limit() {
-    let replies = [leading(7).run(limited(14)), leading(7), leading(7), leading(7)];
-    let seen = play(100, 15, replies);
-    assert_eq!(seen[4..7], ["4 step", "8 step", "12 step"]);
-    assert_eq!(seen[7..10], ["14 work ends", "14 turn timed-out", "14 step: timed out"]);
+    let replies = [leading(7).with_turn(limited(14)), leading(7), leading(7), leading(7)];
+    let lines = play(100, 15, replies);
+    assert_eq!(lines[4..7], ["4 step", "8 step", "12 step"]);
+    assert_eq!(lines[7..10], ["14 work ends", "14 turn timed-out", "14 step: timed out"]);
 }
 
 #[test]
 fn a_turn_whose_leadership_is_over_was_cut_off_whatever_its_time_limit() {
     for limit in [12, 13] {
-        let seen = play(100, 13, [leading(7).run(limited(limit)).again_in(100)]);
-        assert_eq!(seen[4..6], ["12 work ends", "12 turn cut-off"], "{limit}");
+        let lines = play(100, 13, [leading(7).with_turn(limited(limit)).with_again_in(100)]);
+        assert_eq!(lines[4..6], ["12 work ends", "12 turn cut-off"], "{limit}");
     }
 }
 
 #[test]
 fn the_time_limit_holds_during_the_grace_and_the_grace_within_the_time_limit() {
-    let seen = play_with_grace(9, 100, 2, [leading(7).run(limited(3))]);
-    assert_eq!(seen[4..7], ["3 work ends", "3 turn timed-out", "3 step: leave, timed out"]);
-    let seen = play_with_grace(1, 100, 1, [leading(7).run(limited(3))]);
-    assert_eq!(seen[4..7], ["2 work ends", "2 turn cut-off", "2 step: leave, cut off"]);
+    let lines = play_with_grace(9, 100, 2, [leading(7).with_turn(limited(3))]);
+    assert_eq!(lines[4..7], ["3 work ends", "3 turn timed-out", "3 step: leave, timed out"]);
+    let lines = play_with_grace(1, 100, 1, [leading(7).with_turn(limited(3))]);
+    assert_eq!(lines[4..7], ["2 work ends", "2 turn cut-off", "2 step: leave, cut off"]);
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
         (3, Ok(()), "succeeded"),
         (60, Ok(()), "succeeded"),
     ] {
-        let seen = VirtualClock::run(async |clock| {
+        let lines = VirtualClock::run(async |clock| {
             let log = Log { clock: clock.clone(), lines: Arc::default() };
-            let replies = Mutex::new([leading(7).run(limited(limit)).again_in(100)].into());
+            let replies = Mutex::new([leading(7).with_turn(limited(limit)).with_again_in(100)].into());
             let elector = Script { replies, log: log.clone() };
             let sleeper = clock.clone();
             // Its requests are refused from the deadline on.
@@ -201,56 +201,56 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
                     result.map_err(Into::into)
                 }
             });
-            let told = log.clone();
+            let event_log = log.clone();
             let mut runner =
-                Runner::new(elector, work, clock.clone()).on_event(move |event| told.event(&event));
+                Runner::new(elector, work, clock.clone()).on_event(move |event| event_log.event(&event));
             runner.run(clock.sleep_until(seconds(13))).await;
             log.read()
         });
-        assert!(seen.iter().any(|line| line.ends_with(&format!("turn {outcome}"))), "{seen:?}");
+        assert!(lines.iter().any(|line| line.ends_with(&format!("turn {outcome}"))), "{lines:?}");
     }
 }
 
 #[test]
-fn nothing_is_released_while_the_handler_cannot_be_seen_stopped() {
+fn the_lease_is_not_released_while_the_handler_blocks() {
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
         let elector = Script { replies: Mutex::default(), log: log.clone() };
-        let work = Work { lasts: seconds(100), log: log.clone() };
-        let told = log.clone();
+        let work = Work { duration: seconds(100), log: log.clone() };
+        let event_log = log.clone();
         let runner =
-            Runner::new(elector, work, clock.clone()).on_event(move |event| told.event(&event));
+            Runner::new(elector, work, clock.clone()).on_event(move |event| event_log.event(&event));
         let mut candidate = Box::new(Candidate::new(&runner));
-        candidate.stepped(Duration::ZERO, leading(7).again_in(100).report);
+        candidate.on_step_result(Duration::ZERO, leading(7).with_again_in(100).report);
         // Work in a thread, which no order reaches.
-        let (begun, begins) = mpsc::channel();
-        let (done, until_done) = mpsc::channel::<()>();
+        let (on_start, started) = mpsc::channel();
+        let (finish, finished) = mpsc::channel::<()>();
         let blocks = move || {
-            begun.send(()).unwrap();
-            let _ = until_done.recv();
+            on_start.send(()).unwrap();
+            let _ = finished.recv();
             TurnEnd::Succeeded
         };
         let running =
-            RunningTurn::of(turn(7), seconds(12), Duration::ZERO, clock.reading(), |_| {
+            RunningTurn::with_task(turn(7), seconds(12), Duration::ZERO, clock.handle(), |_| {
                 tokio::task::spawn_blocking(blocks)
             });
-        begins.recv().unwrap();
+        started.recv().unwrap();
         candidate.turn = Some(running);
         let (leave, orders) =
             (clock.sleep_until(seconds(20)), &mut tokio::sync::mpsc::channel(1).1);
         runner.drive(candidate, std::pin::pin!(leave), orders).await;
         assert_eq!(log.read(), ["0 elected 7", "17 problem work", "30 problem work", "30 stopped"]);
-        drop(done);
+        drop(finish);
     });
 }
 
 #[test]
 fn dropping_the_runner_ends_the_work() {
-    let seen = VirtualClock::run(async |clock| {
+    let lines = VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
-        let replies = Mutex::new([leading(7).run(turn(7)).again_in(100)].into());
+        let replies = Mutex::new([leading(7).with_turn(turn(7)).with_again_in(100)].into());
         let elector = Script { replies, log: log.clone() };
-        let work = Work { lasts: seconds(100), log: log.clone() };
+        let work = Work { duration: seconds(100), log: log.clone() };
         let mut runner = Runner::new(elector, work, clock.clone());
         tokio::select! {
             () = runner.run(std::future::pending()) => {}
@@ -259,7 +259,7 @@ fn dropping_the_runner_ends_the_work() {
         clock.sleep_until(seconds(3)).await;
         log.read()
     });
-    assert_eq!(seen, ["0 step as new", "0 work begins, term 7", "2 work ends"]);
+    assert_eq!(lines, ["0 step as new", "0 work begins, term 7", "2 work ends"]);
 }
 
 /// Leads, and renews in every step, a thousand times a second.
@@ -270,74 +270,74 @@ impl Elector for Arc<Renewing> {
         &self,
         _: Option<State>,
         _: Duration,
-        word: Option<Word>,
+        input: Option<Word>,
     ) -> Result<Report, ElectorError> {
         let step = self.0.fetch_add(1, Ordering::SeqCst);
-        let answer = match (step, word) {
-            (0, _) => leading(7).run(turn(7)),
+        let reply = match (step, input) {
+            (0, _) => leading(7).with_turn(turn(7)),
             (_, Some(Word::Leave(_))) => left(7),
             _ => leading(7),
         };
         let renewed = |report: &mut Report| {
             (report.renewed, report.again_in) = (true, Duration::from_millis(1));
         };
-        answer.change(renewed).report
+        reply.change(renewed).report
     }
 }
 
 #[test]
-fn the_election_goes_on_beside_a_handler_that_never_yields() {
+fn the_election_continues_while_a_handler_never_yields() {
     // One for the handler, one for the clock.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-    goes_on_beside_a_handler_that_never_yields(&runtime, |runner| runner);
+    assert_renewals_while_a_handler_never_yields(&runtime, |runner| runner);
 }
 
 #[test]
-fn one_thread_is_enough_for_the_election_where_turns_have_another() {
+fn one_thread_suffices_for_the_election_if_turns_have_their_own() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut turns = tokio::runtime::Builder::new_multi_thread();
     let turns = turns.worker_threads(1).enable_all().build().unwrap();
     let handle = turns.handle().clone();
-    goes_on_beside_a_handler_that_never_yields(&runtime, |runner| runner.turns_on(handle));
+    assert_renewals_while_a_handler_never_yields(&runtime, |runner| runner.run_turns_on(handle));
 }
 
-fn goes_on_beside_a_handler_that_never_yields(
+fn assert_renewals_while_a_handler_never_yields(
     runtime: &tokio::runtime::Runtime,
-    set: impl FnOnce(Runner<Arc<Renewing>, BootClock>) -> Runner<Arc<Renewing>, BootClock>,
+    configure: impl FnOnce(Runner<Arc<Renewing>, BootClock>) -> Runner<Arc<Renewing>, BootClock>,
 ) {
     let elector = Arc::new(Renewing(AtomicUsize::new(0)));
-    let over = Arc::new(AtomicBool::new(false));
-    let (steps, ends) = (elector.clone(), over.clone());
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let (steps, handler_ended) = (elector.clone(), has_ended.clone());
     let spins = from_fn(move |_, _| {
-        let (steps, over) = (steps.clone(), over.clone());
+        let (steps, has_ended) = (steps.clone(), has_ended.clone());
         async move {
             let before = steps.0.load(Ordering::SeqCst);
-            let began = Instant::now();
-            while steps.0.load(Ordering::SeqCst) < before + 20 && began.elapsed() < seconds(30) {
+            let started_at = Instant::now();
+            while steps.0.load(Ordering::SeqCst) < before + 20 && started_at.elapsed() < seconds(30) {
                 std::hint::spin_loop();
             }
-            over.store(true, Ordering::SeqCst);
+            has_ended.store(true, Ordering::SeqCst);
             Ok(())
         }
     });
     let log = Arc::new(Mutex::new(Vec::new()));
-    let told = log.clone();
-    let mut runner = set(Runner::new(elector, spins, BootClock::new()))
-        .on_event(move |event| told.lock().unwrap().push(event));
+    let events = log.clone();
+    let mut runner = configure(Runner::new(elector, spins, BootClock::new()))
+        .on_event(move |event| events.lock().unwrap().push(event));
     runtime.block_on(async {
         let finished = async {
-            while !ends.load(Ordering::SeqCst) {
+            while !handler_ended.load(Ordering::SeqCst) {
                 tokio::task::yield_now().await;
             }
         };
         runner.run(finished).await;
     });
     let log = log.lock().unwrap();
-    let beside = log
+    let renewals = log
         .iter()
         .skip_while(|event| !matches!(event, Event::TurnStarted { .. }))
         .take_while(|event| !matches!(event, Event::TurnEnded { .. }))
         .filter(|event| matches!(event, Event::Renewed { .. }));
-    assert!(beside.count() >= 18, "{log:?}");
+    assert!(renewals.count() >= 18, "{log:?}");
 }

@@ -10,47 +10,47 @@ use tenure_clock::Clock;
 use tenure_core::{Event as Word, Report, State};
 
 /// Begins each step after 200 s.
-struct Late {
-    waited: Mutex<Option<Duration>>,
-    takes: Duration,
+struct QueuedElector {
+    queue_time: Mutex<Option<Duration>>,
+    duration: Duration,
     log: Log,
 }
 
-impl Elector for Late {
+impl Elector for QueuedElector {
     async fn step(
         &self,
         _: Option<State>,
         elapsed: Duration,
-        word: Option<Word>,
+        input: Option<Word>,
     ) -> Result<Report, ElectorError> {
-        *self.waited.lock().unwrap() = None;
+        *self.queue_time.lock().unwrap() = None;
         self.log.add("asked");
         self.log.clock.sleep_until(elapsed + seconds(200)).await;
-        *self.waited.lock().unwrap() = Some(seconds(200));
+        *self.queue_time.lock().unwrap() = Some(seconds(200));
         self.log.add("begun");
-        self.log.clock.sleep_until(elapsed + seconds(200) + self.takes).await;
-        let leaves = matches!(word, Some(Word::Leave(_)));
-        if leaves { left(7).report } else { leading(7).report }
+        self.log.clock.sleep_until(elapsed + seconds(200) + self.duration).await;
+        let is_leave = matches!(input, Some(Word::Leave(_)));
+        if is_leave { left(7).report } else { leading(7).report }
     }
 
-    fn waited(&self) -> Option<Duration> {
-        *self.waited.lock().unwrap()
+    fn queue_time(&self) -> Option<Duration> {
+        *self.queue_time.lock().unwrap()
     }
 }
 
 /// What happens in 325 s with steps that take so long once they have begun.
-fn play(takes: u64) -> Vec<String> {
-    play_until(325, takes, u64::MAX)
+fn play(duration: u64) -> Vec<String> {
+    play_until(325, duration, u64::MAX)
 }
 
 /// The same until then, with a candidate that is told to leave at that second.
-fn play_until(end: u64, takes: u64, leave: u64) -> Vec<String> {
+fn play_until(end: u64, duration: u64, leave: u64) -> Vec<String> {
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
-        let elector = Late { waited: Mutex::default(), takes: seconds(takes), log: log.clone() };
-        let told = log.clone();
+        let elector = QueuedElector { queue_time: Mutex::default(), duration: seconds(duration), log: log.clone() };
+        let event_log = log.clone();
         let mut runner = Runner::new(elector, from_fn(|_, _| async { Ok(()) }), clock.clone())
-            .on_event(move |event| told.event(&event));
+            .on_event(move |event| event_log.event(&event));
         tokio::select! {
             () = runner.run(clock.sleep_until(seconds(leave))) => {}
             () = clock.sleep_until(seconds(end)) => {}
@@ -60,7 +60,7 @@ fn play_until(end: u64, takes: u64, leave: u64) -> Vec<String> {
 }
 
 #[test]
-fn one_of_thousands_that_leave_is_not_given_up_while_it_waits() {
+fn a_queued_leave_is_not_given_up() {
     assert_eq!(
         play_until(1000, 2, 300)[4..],
         [
@@ -77,7 +77,7 @@ fn one_of_thousands_that_leave_is_not_given_up_while_it_waits() {
 }
 
 #[test]
-fn to_wait_is_told_and_no_failure() {
+fn queue_time_is_reported_and_not_a_failure() {
     assert_eq!(
         play(119),
         ["0 asked", "120 problem overload", "200 begun", "319 elected 7", "319 asked"]
@@ -85,7 +85,7 @@ fn to_wait_is_told_and_no_failure() {
 }
 
 #[test]
-fn a_step_that_waited_has_its_whole_time_and_no_more() {
+fn queue_time_does_not_count_towards_the_step_limit() {
     assert_eq!(
         play(1000),
         ["0 asked", "120 problem overload", "200 begun", "320 problem component", "321 asked"]
@@ -93,9 +93,9 @@ fn a_step_that_waited_has_its_whole_time_and_no_more() {
 }
 
 /// Its machine sleeps in the middle of its first step, whose request goes on afterwards.
-struct Sleepy(Log);
+struct SleepingElector(Log);
 
-impl Elector for Sleepy {
+impl Elector for SleepingElector {
     async fn step(
         &self,
         _: Option<State>,
@@ -105,7 +105,7 @@ impl Elector for Sleepy {
         let Self(log) = self;
         log.add("asked");
         if elapsed == Duration::ZERO {
-            log.clock.pass(seconds(300));
+            log.clock.advance(seconds(300));
         }
         log.clock.sleep_until(log.clock.now() + seconds(3)).await;
         leading(7).report
@@ -113,27 +113,27 @@ impl Elector for Sleepy {
 }
 
 #[test]
-fn a_step_goes_on_when_its_machine_has_slept() {
-    let told = VirtualClock::run(async |clock| {
+fn a_step_survives_a_suspended_machine() {
+    let lines = VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
-        let told = log.clone();
+        let event_log = log.clone();
         let handler = from_fn(|_, _| async { Ok(()) });
-        let mut runner = Runner::new(Sleepy(log.clone()), handler, clock.clone())
-            .on_event(move |event| told.event(&event));
+        let mut runner = Runner::new(SleepingElector(log.clone()), handler, clock.clone())
+            .on_event(move |event| event_log.event(&event));
         tokio::select! {
             () = runner.run(std::future::pending()) => unreachable!(),
             () = clock.sleep_until(seconds(304)) => {}
         }
         log.read()
     });
-    assert_eq!(told, ["0 asked", "303 elected 7", "303 asked"]);
+    assert_eq!(lines, ["0 asked", "303 elected 7", "303 asked"]);
 }
 
 /// Leads, and begins its second step too late.
 #[derive(Default)]
-struct Behind(AtomicUsize);
+struct LateElector(AtomicUsize);
 
-impl Elector for Behind {
+impl Elector for LateElector {
     async fn step(
         &self,
         _: Option<State>,
@@ -144,24 +144,24 @@ impl Elector for Behind {
         leading(7).report
     }
 
-    fn late(&self) -> Option<Duration> {
+    fn lateness(&self) -> Option<Duration> {
         (self.0.load(Ordering::SeqCst) == 2).then_some(seconds(2))
     }
 }
 
 #[test]
-fn a_step_that_begins_too_late_is_told() {
-    let told = VirtualClock::run(async |clock| {
+fn a_late_step_is_reported() {
+    let lines = VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
-        let told = log.clone();
+        let event_log = log.clone();
         let mut runner =
-            Runner::new(Behind::default(), from_fn(|_, _| async { Ok(()) }), clock.clone())
-                .on_event(move |event| told.event(&event));
+            Runner::new(LateElector::default(), from_fn(|_, _| async { Ok(()) }), clock.clone())
+                .on_event(move |event| event_log.event(&event));
         tokio::select! {
             () = runner.run(std::future::pending()) => unreachable!(),
             () = clock.sleep_until(seconds(15)) => {}
         }
         log.read()
     });
-    assert_eq!(told, ["0 elected 7", "4 problem overload"]);
+    assert_eq!(lines, ["0 elected 7", "4 problem overload"]);
 }

@@ -9,12 +9,12 @@ pub(crate) enum Access {
     /// By the account's key.
     Full,
     /// By a shared access signature.
-    Sas(Permit),
+    Sas(SasGrant),
 }
 
 /// What a shared access signature permits; its signature, time and protocol are judged.
 #[derive(Clone, Debug)]
-pub(crate) struct Permit {
+pub(crate) struct SasGrant {
     /// `sp`.
     pub permissions: String,
     /// `ss` and `srt` of an account SAS. A service SAS has neither, and is for blobs alone.
@@ -33,7 +33,7 @@ impl Access {
     }
 
     /// Whether an operation is permitted that has that right in its row (REST reference: *Shared access signature error codes*).
-    pub(crate) fn permit(
+    pub(crate) fn authorize(
         &self,
         verb: Verb,
         (resource, letters): (char, &str),
@@ -63,7 +63,7 @@ impl Access {
     }
 
     /// Whether what exists may be put anew: to create (`c`) is not to overwrite.
-    pub(crate) fn permit_overwrite(&self) -> Result<(), Failure> {
+    pub(crate) fn authorize_overwrite(&self) -> Result<(), Failure> {
         match self {
             Access::Sas(permit) if !permit.permissions.contains('w') => {
                 Err(Code::UnauthorizedBlobOverwrite.into())

@@ -25,7 +25,7 @@ pub(super) fn check(
     accounts: &[Account],
 ) -> Result<Access, Failure> {
     // What is signed of a repeated header is not defined: 400.
-    if let Some((name, value)) = repeated(&request.headers) {
+    if let Some((name, value)) = first_repeated(&request.headers) {
         // Clients log what is refused.
         let is_secret = name.eq_ignore_ascii_case("authorization");
         return Err(Failure::header(name, if is_secret { "" } else { value }));
@@ -40,32 +40,32 @@ pub(super) fn check(
     }
 }
 
-fn refused(why: &str) -> Failure {
-    Failure::from(Code::AuthenticationFailed).because("AuthenticationErrorDetail", why)
+fn authentication_failed(reason: &str) -> Failure {
+    Failure::from(Code::AuthenticationFailed).with_detail("AuthenticationErrorDetail", reason)
 }
 
 /// The first header that must come once and came twice.
-fn repeated(headers: &[(String, String)]) -> Option<(&str, &str)> {
-    let single = |name: &str| {
+fn first_repeated(headers: &[(String, String)]) -> Option<(&str, &str)> {
+    let is_single = |name: &str| {
         let name = name.to_ascii_lowercase();
         name.starts_with("x-ms-")
             || matches!(name.as_str(), "authorization" | "date" | "if-match" | "if-none-match")
     };
     headers.iter().enumerate().find_map(|(index, (name, value))| {
-        let before = &headers[..index];
-        let again =
-            single(name) && before.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
-        again.then_some((name.as_str(), value.as_str()))
+        let earlier_headers = &headers[..index];
+        let is_again =
+            is_single(name) && earlier_headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
+        is_again.then_some((name.as_str(), value.as_str()))
     })
 }
 
 /// Whether a key of the account made this signature of `text`.
 fn is_signed(account: &Account, text: &str, signature: &str) -> bool {
-    account.keys().any(|key| same(key.sign(text).as_bytes(), signature.as_bytes()))
+    account.keys().any(|key| constant_time_eq(key.sign(text).as_bytes(), signature.as_bytes()))
 }
 
 /// Whether two signatures are equal, in a time that does not tell where they differ.
-fn same(one: &[u8], other: &[u8]) -> bool {
+fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     let difference = one
         .iter()
         .zip(other)
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn equal_means_equal() {
-        assert!(same(b"abc", b"abc"));
-        assert!(!same(b"abc", b"abd"));
-        assert!(!same(b"abc", b"ab"));
-        assert!(!same(b"", b"a"));
+        assert!(constant_time_eq(b"abc", b"abc"));
+        assert!(!constant_time_eq(b"abc", b"abd"));
+        assert!(!constant_time_eq(b"abc", b"ab"));
+        assert!(!constant_time_eq(b"", b"a"));
     }
 }

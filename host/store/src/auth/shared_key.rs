@@ -9,7 +9,7 @@ use super::super::address::Address;
 use super::super::code::{Code, Failure};
 use super::super::wire::{Now, Request};
 use super::access::Access;
-use super::{is_signed, refused};
+use super::{is_signed, authentication_failed};
 
 /// A request older than this is refused; the reference says nothing of dates in the future, and they pass.
 const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
@@ -26,7 +26,7 @@ pub(super) fn check(
         "SharedKey" => {}
         // Real, but not here: the service takes tokens over TLS only, and this store has no TLS; Lite signs otherwise.
         "Bearer" | "SharedKeyLite" => {
-            return Err(refused("The authentication scheme is not supported here."));
+            return Err(authentication_failed("The authentication scheme is not supported here."));
         }
         _ => return Err(Code::InvalidAuthenticationInfo.into()),
     }
@@ -34,10 +34,10 @@ pub(super) fn check(
     if name.is_empty() || signature.is_empty() {
         return Err(Code::InvalidAuthenticationInfo.into());
     }
-    young_enough(now, request)?;
+    check_age(now, request)?;
     // The account of the address must be the one that signs. A real account that does not exist has no address at all.
     let known = accounts.iter().find(|account| account.name() == name && name == address.account);
-    let account = known.ok_or_else(|| refused("The account is not known."))?;
+    let account = known.ok_or_else(|| authentication_failed("The account is not known."))?;
     let text =
         string_to_sign(&request.method, &address.path, &address.query, &request.headers, name);
     if is_signed(account, &text, signature) {
@@ -49,20 +49,20 @@ pub(super) fn check(
     } else {
         &text
     };
-    Err(refused(&format!(
+    Err(authentication_failed(&format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
          Server used following string to sign: '{shown}'."
     )))
 }
 
-fn young_enough(now: Now, request: &Request) -> Result<(), Failure> {
+fn check_age(now: Now, request: &Request) -> Result<(), Failure> {
     let text = request.header("x-ms-date").or_else(|| request.header("date"));
     // No date and a date that is none are refused alike: the age cannot be told.
     let Some(date) = text.and_then(http_date::parse) else {
-        return Err(refused("The Date header in the request is incorrect."));
+        return Err(authentication_failed("The Date header in the request is incorrect."));
     };
     if now.wall - date > MAX_AGE {
-        return Err(refused(&format!(
+        return Err(authentication_failed(&format!(
             "Request date header too old: '{}'",
             text.unwrap_or_default()
         )));
@@ -92,35 +92,35 @@ mod tests {
             .with("x-ms-client-request-id", "11111111-2222-3333-4444-555555555555")
     }
 
-    fn judged(request: &Request, accounts: &[Account], seconds: i64) -> Result<(), Code> {
+    fn check_request(request: &Request, accounts: &[Account], seconds: i64) -> Result<(), Code> {
         let signed: DateTime<Utc> = http_date::parse("Fri, 02 Jan 2026 03:04:05 GMT").unwrap();
         let now = Now { elapsed: Duration::ZERO, wall: signed + TimeDelta::seconds(seconds) };
-        super::super::check(now, request, &Address::of(request, accounts), accounts)
+        super::super::check(now, request, &Address::from_request(request, accounts), accounts)
             .map(|access| assert!(matches!(access, Access::Full)))
             .map_err(|failure| failure.code)
     }
 
     #[test]
-    fn a_request_signed_by_an_sdk_is_let_in() {
+    fn a_request_signed_by_an_sdk_is_accepted() {
         let request = create_container().with("Authorization", SIGNED.1);
-        assert_eq!(judged(&request, &[Account::emulator()], 0), Ok(()));
+        assert_eq!(check_request(&request, &[Account::emulator()], 0), Ok(()));
     }
 
     #[test]
-    fn any_other_signature_is_not() {
+    fn any_other_signature_is_refused() {
         let request = create_container().with("Authorization", &SIGNED.1.replace("X2L", "X2M"));
-        assert_eq!(judged(&request, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
+        assert_eq!(check_request(&request, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
         let other = create_container().with("x-ms-meta-a", "b").with("Authorization", SIGNED.1);
-        assert_eq!(judged(&other, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
+        assert_eq!(check_request(&other, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
     }
 
     #[test]
     fn either_of_two_keys_will_do() {
         let request = create_container().with("Authorization", SIGNED.1);
         let second = Account::new("devstoreaccount1", &["AAEC", EMULATOR_KEY]).unwrap();
-        assert_eq!(judged(&request, &[second], 0), Ok(()));
+        assert_eq!(check_request(&request, &[second], 0), Ok(()));
         let neither = Account::new("devstoreaccount1", &["AAEC", "AwQF"]).unwrap();
-        assert_eq!(judged(&request, &[neither], 0), Err(Code::AuthenticationFailed));
+        assert_eq!(check_request(&request, &[neither], 0), Err(Code::AuthenticationFailed));
     }
 
     #[test]
@@ -133,22 +133,22 @@ mod tests {
         let key = Key::from_base64("AAEC").unwrap();
         let request = request.with("Authorization", &authorization("alpha", &key, &text));
         let accounts = [Account::emulator(), alpha];
-        assert_eq!(judged(&request, &accounts, 0), Err(Code::AuthenticationFailed));
+        assert_eq!(check_request(&request, &accounts, 0), Err(Code::AuthenticationFailed));
     }
 
     #[test]
     fn fifteen_minutes_are_the_limit_backwards_and_there_is_none_forwards() {
         let request = create_container().with("Authorization", SIGNED.1);
         let accounts = [Account::emulator()];
-        assert_eq!(judged(&request, &accounts, 15 * 60), Ok(()));
-        assert_eq!(judged(&request, &accounts, 15 * 60 + 1), Err(Code::AuthenticationFailed));
-        assert_eq!(judged(&request, &accounts, -86_400), Ok(()));
+        assert_eq!(check_request(&request, &accounts, 15 * 60), Ok(()));
+        assert_eq!(check_request(&request, &accounts, 15 * 60 + 1), Err(Code::AuthenticationFailed));
+        assert_eq!(check_request(&request, &accounts, -86_400), Ok(()));
     }
 
     #[test]
     fn a_header_sent_twice_is_refused() {
         let request =
             create_container().with("X-MS-Version", "2021-12-02").with("Authorization", SIGNED.1);
-        assert_eq!(judged(&request, &[Account::emulator()], 0), Err(Code::InvalidHeaderValue));
+        assert_eq!(check_request(&request, &[Account::emulator()], 0), Err(Code::InvalidHeaderValue));
     }
 }

@@ -54,29 +54,29 @@ pub enum Scope {
 
 /// What a token says, before it is signed. Nothing is checked here: a token that must be refused can be made as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct SasParameters {
     /// What it opens.
     pub scope: Scope,
     /// Letters, `sp`; of a service SAS in the order `racwdxyltfmeopi`. An election needs `rcw`.
     pub permissions: String,
     /// From when on, `st`, in whole seconds; none: at once.
-    pub starts: Option<DateTime<Utc>>,
+    pub starts_at: Option<DateTime<Utc>>,
     /// Until when, `se`, in whole seconds.
-    pub expires: DateTime<Utc>,
+    pub expires_at: DateTime<Utc>,
     /// By which protocols, `spr`: `https` or `https,http`; none: both.
     pub protocol: Option<String>,
     /// The version, `sv`. The two forms of signing here are those of 2020-12-06 and later.
     pub version: String,
 }
 
-impl Terms {
+impl SasParameters {
     /// At once, by either protocol, in version [`SAS_VERSION`].
-    pub fn new(scope: Scope, permissions: &str, expires: DateTime<Utc>) -> Terms {
-        Terms {
+    pub fn new(scope: Scope, permissions: &str, expires: DateTime<Utc>) -> SasParameters {
+        SasParameters {
             scope,
             permissions: permissions.to_owned(),
-            starts: None,
-            expires,
+            starts_at: None,
+            expires_at: expires,
             protocol: None,
             version: SAS_VERSION.to_owned(),
         }
@@ -94,17 +94,17 @@ impl Terms {
             Scope::Blob { .. } => pairs.push(("sr", "b".to_owned())),
         }
         pairs.push(("sp", self.permissions.clone()));
-        pairs.extend(self.starts.map(|starts| ("st", time(starts))));
-        pairs.push(("se", time(self.expires)));
+        pairs.extend(self.starts_at.map(|starts| ("st", time(starts))));
+        pairs.push(("se", time(self.expires_at)));
         pairs.extend(self.protocol.clone().map(|protocol| ("spr", protocol)));
         let value = |name: &str| {
             let pair = pairs.iter().find(|(known, _)| *known == name);
             pair.map_or("", |(_, value)| value.as_str())
         };
         let text = match &self.scope {
-            Scope::Account { .. } => account_text(account, value),
-            Scope::Container(container) => service_text(account, &[container], value),
-            Scope::Blob { container, blob } => service_text(account, &[container, blob], value),
+            Scope::Account { .. } => account_string_to_sign(account, value),
+            Scope::Container(container) => service_string_to_sign(account, &[container], value),
+            Scope::Blob { container, blob } => service_string_to_sign(account, &[container, blob], value),
         };
         let signature = key.sign(&text);
         pairs.push(("sig", signature));
@@ -139,14 +139,14 @@ impl fmt::Debug for Token {
 
 /// The lines of a service SAS behind the resource: its parameters, decoded, and an empty line for each that is absent. These are
 /// the forms of version 2020-12-06 and later; before, there was no line for the encryption scope (`ses`).
-const SERVICE: [&str; 12] =
+const SERVICE_FIELDS: [&str; 12] =
     ["si", "sip", "spr", "sv", "sr", "snapshot", "ses", "rscc", "rscd", "rsce", "rscl", "rsct"];
 
 /// The lines of an account SAS behind the account.
-const ACCOUNT: [&str; 9] = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses"];
+const ACCOUNT_FIELDS: [&str; 9] = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv", "ses"];
 
 /// What is signed of a service SAS for what `resource` names: a container, or a container and a blob.
-pub(super) fn service_text<'a>(
+pub(super) fn service_string_to_sign<'a>(
     account: &str,
     resource: &[&String],
     value: impl Fn(&str) -> &'a str,
@@ -158,14 +158,14 @@ pub(super) fn service_text<'a>(
     }
     // The line `snapshot` is for tokens of snapshots alone, so a request for one does not change the text.
     let value = |name: &str| if name == "snapshot" { "" } else { value(name) };
-    let before = [value("sp"), value("st"), value("se"), &path];
-    before.into_iter().chain(SERVICE.map(value)).collect::<Vec<_>>().join("\n")
+    let signed_prefix = [value("sp"), value("st"), value("se"), &path];
+    signed_prefix.into_iter().chain(SERVICE_FIELDS.map(value)).collect::<Vec<_>>().join("\n")
 }
 
 /// What is signed of an account SAS. Here the last line ends as well.
-pub(super) fn account_text<'a>(account: &str, value: impl Fn(&str) -> &'a str) -> String {
+pub(super) fn account_string_to_sign<'a>(account: &str, value: impl Fn(&str) -> &'a str) -> String {
     let mut text = format!("{account}\n");
-    for name in ACCOUNT {
+    for name in ACCOUNT_FIELDS {
         text.push_str(value(name));
         text.push('\n');
     }

@@ -12,7 +12,7 @@ fn date(text: &str) -> DateTime<Utc> {
     http_date::parse(text).unwrap()
 }
 
-fn signature(terms: &Terms, account: &str, key: &str) -> String {
+fn signature(terms: &SasParameters, account: &str, key: &str) -> String {
     let token = terms.sign(account, &Key::from_base64(key).unwrap());
     token.query().rsplit_once("sig=").unwrap().1.to_owned()
 }
@@ -25,11 +25,11 @@ fn blob() -> Scope {
 fn a_signature_is_that_of_the_sdk() {
     let expires = date("Wed, 02 Jan 2030 03:00:00 GMT");
     let version = "2026-10-06".to_owned();
-    let of_blob = Terms {
-        starts: Some(date("Fri, 02 Jan 2026 03:00:00 GMT")),
+    let of_blob = SasParameters {
+        starts_at: Some(date("Fri, 02 Jan 2026 03:00:00 GMT")),
         protocol: Some("https".to_owned()),
         version: version.clone(),
-        ..Terms::new(blob(), "rcw", expires)
+        ..SasParameters::new(blob(), "rcw", expires)
     };
     assert_eq!(
         signature(&of_blob, ACCOUNT, KEY),
@@ -37,12 +37,12 @@ fn a_signature_is_that_of_the_sdk() {
     );
     let container = Scope::Container("leases".to_owned());
     let of_container =
-        Terms { version: version.clone(), ..Terms::new(container, "racwdl", expires) };
+        SasParameters { version: version.clone(), ..SasParameters::new(container, "racwdl", expires) };
     assert_eq!(
         signature(&of_container, ACCOUNT, KEY),
         "S8dwHKH1l5r%2BK7Dpei5Z6FKo4q7BvqglBwOTr9%2F2YYA%3D"
     );
-    let of_emulator = Terms { version, ..Terms::new(blob(), "rcwd", expires) };
+    let of_emulator = SasParameters { version, ..SasParameters::new(blob(), "rcwd", expires) };
     assert_eq!(
         signature(&of_emulator, EMULATOR_ACCOUNT, EMULATOR_KEY),
         "PndrBc0Uw%2BugpxwxCcQN918yG%2BMmixwDgVAVmJQ7Lrg%3D"
@@ -52,7 +52,7 @@ fn a_signature_is_that_of_the_sdk() {
 #[test]
 fn the_text_of_a_service_sas_has_sixteen_lines() {
     let parts = ["leases".to_owned(), "leader".to_owned()];
-    let text = service_text("examplestore", &[&parts[0], &parts[1]], |name| match name {
+    let text = service_string_to_sign("examplestore", &[&parts[0], &parts[1]], |name| match name {
         "sp" => "p",
         "st" => "t",
         "se" => "e",
@@ -83,14 +83,14 @@ fn the_text_of_an_account_sas_is_that_of_the_reference() {
         _ => "",
     };
     assert_eq!(
-        account_text("examplestore", value),
+        account_string_to_sign("examplestore", value),
         "examplestore\nrwc\nb\nco\n\n2030-01-02T03:00:00Z\n\nhttps,http\n2021-12-02\n\n"
     );
 }
 
 #[test]
-fn a_component_takes_what_is_made_here() {
-    let terms = Terms::new(blob(), "rcw", date("Wed, 02 Jan 2030 03:00:00 GMT"));
+fn component_accepts_created_sas() {
+    let terms = SasParameters::new(blob(), "rcw", date("Wed, 02 Jan 2030 03:00:00 GMT"));
     let token = terms.sign(ACCOUNT, &Key::from_base64(KEY).unwrap());
     assert!(token.query().contains("&se=2030-01-02T03%3A00%3A00Z&sig="), "{}", token.query());
     let text = token.connection_string("http://127.0.0.1:9/examplestore");
@@ -99,6 +99,6 @@ fn a_component_takes_what_is_made_here() {
 
 #[test]
 fn no_token_is_printed() {
-    let terms = Terms::new(blob(), "rcw", date("Wed, 02 Jan 2030 03:00:00 GMT"));
+    let terms = SasParameters::new(blob(), "rcw", date("Wed, 02 Jan 2030 03:00:00 GMT"));
     assert_eq!(format!("{:?}", terms.sign(ACCOUNT, &Key::from_base64(KEY).unwrap())), "Token(..)");
 }

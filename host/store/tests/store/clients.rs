@@ -1,18 +1,18 @@
 //! What clients ask beside leases: ranges, listings, checksums, and what the store refuses because it does not have it.
 
 use tenure_azure::http_date;
-use tenure_store::sas::{Scope, Terms};
+use tenure_store::sas::{Scope, SasParameters};
 use tenure_store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName, Request, Response};
 
 use super::script::signed;
-use super::send::{Direct, Send};
+use super::send::{Direct, Transport};
 
 const BOX: &str = "/devstoreaccount1/box";
 
 /// A store with one container and in it `blob`, the ten digits.
 fn store() -> Direct {
     let mut store = Direct::new();
-    assert_eq!(ask(&mut store, "PUT", &format!("{BOX}?restype=container"), &[], "").status, 201);
+    assert_eq!(send_signed(&mut store, "PUT", &format!("{BOX}?restype=container"), &[], "").status, 201);
     assert_eq!(put(&mut store, "blob", &[], "0123456789").status, 201);
     store
 }
@@ -38,7 +38,7 @@ fn request(
     request
 }
 
-fn ask(
+fn send_signed(
     store: &mut Direct,
     method: &str,
     target: &str,
@@ -51,18 +51,18 @@ fn ask(
 
 fn put(store: &mut Direct, name: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let headers = [&[("x-ms-blob-type", "BlockBlob")], headers].concat();
-    ask(store, "PUT", &format!("{BOX}/{name}"), &headers, body)
+    send_signed(store, "PUT", &format!("{BOX}/{name}"), &headers, body)
 }
 
 fn get(store: &mut Direct, headers: &[(&str, &str)]) -> Response {
-    ask(store, "GET", &format!("{BOX}/blob"), headers, "")
+    send_signed(store, "GET", &format!("{BOX}/blob"), headers, "")
 }
 
 fn text(answer: &Response) -> &str {
     std::str::from_utf8(&answer.body).unwrap()
 }
 
-fn told(answer: &Response) -> (u16, Option<&str>) {
+fn status_and_code(answer: &Response) -> (u16, Option<&str>) {
     (answer.status, answer.code())
 }
 
@@ -76,7 +76,7 @@ fn elements<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_version_of_the_future_is_taken() {
+fn every_later_version_is_accepted() {
     let mut store = store();
     for version in ["2026-06-06", "2026-10-06", "2031-01-01"] {
         let answer = get(&mut store, &[("x-ms-version", version)]);
@@ -84,7 +84,7 @@ fn every_version_of_the_future_is_taken() {
     }
     for version in ["2016-05-30", "2026-13-01", "tomorrow", "2026-6-6"] {
         let answer = get(&mut store, &[("x-ms-version", version)]);
-        assert_eq!(told(&answer), (400, Some("InvalidHeaderValue")), "{version}");
+        assert_eq!(status_and_code(&answer), (400, Some("InvalidHeaderValue")), "{version}");
     }
 }
 
@@ -105,19 +105,19 @@ fn a_range_is_a_part() {
         assert_eq!(answer.header("x-ms-blob-content-md5"), Some("eB5eJF1ptWaXm4bijSPyxw=="));
     }
     let behind = get(&mut store, &[("Range", "bytes=10-")]);
-    assert_eq!(told(&behind), (416, Some("InvalidRange")));
+    assert_eq!(status_and_code(&behind), (416, Some("InvalidRange")));
     assert_eq!(behind.header("content-range"), Some("bytes */10"));
-    assert_eq!(told(&get(&mut store, &[("Range", "bytes=-3")])), (501, Some("NotImplemented")));
+    assert_eq!(status_and_code(&get(&mut store, &[("Range", "bytes=-3")])), (501, Some("NotImplemented")));
 }
 
 #[test]
-fn what_is_not_played_is_refused_by_name() {
+fn unsupported_features_are_refused_by_name() {
     let mut store = store();
     let blob = format!("{BOX}/blob");
     let container = format!("{BOX}?restype=container");
     let kind = ("x-ms-blob-type", "BlockBlob");
     let at = |query: &str| format!("{blob}?{query}");
-    let of = |query: &str| format!("{container}&{query}");
+    let in_container = |query: &str| format!("{container}&{query}");
     let account = |query: &str| format!("/devstoreaccount1/?{query}");
     // Method, address, headers, and what the message must name.
     type Row = (&'static str, String, Vec<(&'static str, &'static str)>, &'static str);
@@ -165,21 +165,21 @@ fn what_is_not_played_is_refused_by_name() {
         ("PUT", at("comp=page"), vec![], "Put Page"),
         ("POST", account("comp=batch"), vec![], "Blob Batch"),
         ("GET", account("restype=service&comp=properties"), vec![], "Blob Service Properties"),
-        ("PUT", of("comp=lease"), vec![("x-ms-lease-action", "acquire")], "Lease Container"),
-        ("PUT", of("comp=acl"), vec![], "Container ACL"),
-        ("PUT", of("comp=metadata"), vec![], "Set Container Metadata"),
+        ("PUT", in_container("comp=lease"), vec![("x-ms-lease-action", "acquire")], "Lease Container"),
+        ("PUT", in_container("comp=acl"), vec![], "Container ACL"),
+        ("PUT", in_container("comp=metadata"), vec![], "Set Container Metadata"),
         ("DELETE", container.clone(), vec![("x-ms-lease-id", "a")], "x-ms-lease-id"),
-        ("GET", of("comp=list&include=uncommittedblobs"), vec![], "uncommittedblobs"),
-        ("GET", of("comp=list&include=metadata,snapshots"), vec![], "snapshots"),
+        ("GET", in_container("comp=list&include=uncommittedblobs"), vec![], "uncommittedblobs"),
+        ("GET", in_container("comp=list&include=metadata,snapshots"), vec![], "snapshots"),
         ("GET", account("comp=list&include=deleted"), vec![], "deleted"),
-        ("GET", of("comp=list&startfrom=b"), vec![], "startfrom"),
+        ("GET", in_container("comp=list&startfrom=b"), vec![], "startfrom"),
     ];
     for (method, target, headers, name) in rows {
-        let answer = ask(&mut store, method, &target, &headers, "");
-        let what = format!("{method} {target} {headers:?}: {} {}", answer.status, text(&answer));
-        assert_eq!(told(&answer), (501, Some("NotImplemented")), "{what}");
+        let answer = send_signed(&mut store, method, &target, &headers, "");
+        let case = format!("{method} {target} {headers:?}: {} {}", answer.status, text(&answer));
+        assert_eq!(status_and_code(&answer), (501, Some("NotImplemented")), "{case}");
         let message = elements(text(&answer), "Message")[0];
-        assert!(message.contains("does not support") && message.contains(name), "{what}");
+        assert!(message.contains("does not support") && message.contains(name), "{case}");
     }
     assert_eq!(text(&get(&mut store, &[])), "0123456789", "nothing has happened to the blob");
 }
@@ -188,14 +188,14 @@ fn what_is_not_played_is_refused_by_name() {
 fn conditions_belong_to_operations_that_have_them() {
     let mut store = store();
     let list = format!("{BOX}?restype=container&comp=list");
-    let answer = ask(&mut store, "GET", &list, &[("If-Match", "\"a\"")], "");
-    assert_eq!(told(&answer), (400, Some("ConditionHeadersNotSupported")));
+    let answer = send_signed(&mut store, "GET", &list, &[("If-Match", "\"a\"")], "");
+    assert_eq!(status_and_code(&answer), (400, Some("ConditionHeadersNotSupported")));
     let etag = get(&mut store, &[]).header("etag").unwrap().to_owned();
     let tags = format!("\"0x8D0\", {etag}");
     assert_eq!(get(&mut store, &[("If-Match", &tags)]).status, 200);
     assert_eq!(get(&mut store, &[("If-None-Match", &tags)]).status, 304);
     assert_eq!(
-        told(&get(&mut store, &[("If-None-Match", "*")])),
+        status_and_code(&get(&mut store, &[("If-None-Match", "*")])),
         (400, Some("UnsatisfiableCondition"))
     );
     // One header of two lets a read through: the blob changed since then.
@@ -203,7 +203,7 @@ fn conditions_belong_to_operations_that_have_them() {
     assert_eq!(get(&mut store, &[("If-None-Match", &etag), old]).status, 200);
     let both = [("If-Match", etag.as_str()), ("If-None-Match", "\"0x8D0\"")];
     let answer = put(&mut store, "blob", &both, "other");
-    assert_eq!(told(&answer), (400, Some("MultipleConditionHeadersNotSupported")));
+    assert_eq!(status_and_code(&answer), (400, Some("MultipleConditionHeadersNotSupported")));
 }
 
 #[test]
@@ -212,18 +212,18 @@ fn a_checksum_is_checked_and_comes_back() {
     let (right, wrong) = ("XUFAKrxLKna5cZ2REBfFkg==", "1B2M2Y8AsgTpgAmY7PhCfg==");
     for header in ["Content-MD5", "x-ms-blob-content-md5"] {
         assert_eq!(
-            told(&put(&mut store, "b", &[(header, wrong)], "hello")),
+            status_and_code(&put(&mut store, "b", &[(header, wrong)], "hello")),
             (400, Some("Md5Mismatch"))
         );
         assert_eq!(
-            told(&put(&mut store, "b", &[(header, "x")], "hello")),
+            status_and_code(&put(&mut store, "b", &[(header, "x")], "hello")),
             (400, Some("InvalidMd5"))
         );
         let answer = put(&mut store, "b", &[(header, right)], "hello");
         assert_eq!((answer.status, answer.header("content-md5")), (201, Some(right)));
     }
     assert_eq!(put(&mut store, "b", &[], "hello").status, 201);
-    let read = ask(&mut store, "GET", &format!("{BOX}/b"), &[], "");
+    let read = send_signed(&mut store, "GET", &format!("{BOX}/b"), &[], "");
     assert_eq!(
         read.header("content-md5"),
         Some(right),
@@ -241,9 +241,9 @@ fn names_of_metadata_keep_their_case() {
         "{answer:?}"
     );
     let list = format!("{BOX}?restype=container&comp=list&include=metadata");
-    let answer = ask(&mut store, "GET", &list, &[], "");
+    let answer = send_signed(&mut store, "GET", &list, &[], "");
     assert_eq!(elements(text(&answer), "Metadata"), ["<OwnerName>Ada</OwnerName>"]);
-    let only = ask(&mut store, "GET", &format!("{BOX}/blob?comp=metadata"), &[], "");
+    let only = send_signed(&mut store, "GET", &format!("{BOX}/blob?comp=metadata"), &[], "");
     assert_eq!((only.header("x-ms-meta-OwnerName"), only.body.len()), (Some("Ada"), 0));
 }
 
@@ -252,10 +252,10 @@ fn containers_are_listed_in_pages() {
     let mut store = store();
     for name in ["alpha", "beta", "bravo"] {
         let target = format!("/devstoreaccount1/{name}?restype=container");
-        assert_eq!(ask(&mut store, "PUT", &target, &[("x-ms-meta-Of", name)], "").status, 201);
+        assert_eq!(send_signed(&mut store, "PUT", &target, &[("x-ms-meta-Of", name)], "").status, 201);
     }
     let list = |store: &mut Direct, query: &str| {
-        let answer = ask(store, "GET", &format!("/devstoreaccount1/?comp=list{query}"), &[], "");
+        let answer = send_signed(store, "GET", &format!("/devstoreaccount1/?comp=list{query}"), &[], "");
         assert_eq!(answer.status, 200, "{}", text(&answer));
         assert_eq!(answer.header("content-type"), Some("application/xml"));
         text(&answer).to_owned()
@@ -291,7 +291,7 @@ fn blobs_are_listed_flat_and_by_prefix() {
     }
     let list = |store: &mut Direct, query: &str| {
         let target = format!("{BOX}?restype=container&comp=list{query}");
-        let answer = ask(store, "GET", &target, &[], "");
+        let answer = send_signed(store, "GET", &target, &[], "");
         assert_eq!(answer.status, 200, "{}", text(&answer));
         text(&answer).to_owned()
     };
@@ -324,12 +324,12 @@ fn blobs_are_listed_flat_and_by_prefix() {
         ("&include=everything", 400, "InvalidQueryParameterValue"),
     ] {
         let target = format!("{BOX}?restype=container&comp=list{query}");
-        let answer = ask(&mut store, "GET", &target, &[], "");
-        assert_eq!(told(&answer), (status, Some(code)), "{query}");
+        let answer = send_signed(&mut store, "GET", &target, &[], "");
+        assert_eq!(status_and_code(&answer), (status, Some(code)), "{query}");
     }
     let missing =
-        ask(&mut store, "GET", "/devstoreaccount1/none?restype=container&comp=list", &[], "");
-    assert_eq!(told(&missing), (404, Some("ContainerNotFound")));
+        send_signed(&mut store, "GET", "/devstoreaccount1/none?restype=container&comp=list", &[], "");
+    assert_eq!(status_and_code(&missing), (404, Some("ContainerNotFound")));
 }
 
 #[test]
@@ -337,10 +337,10 @@ fn a_listing_shows_leases() {
     let mut store = store();
     let blob = format!("{BOX}/blob");
     let acquire = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "-1")];
-    assert_eq!(ask(&mut store, "PUT", &format!("{blob}?comp=lease"), &acquire, "").status, 201);
+    assert_eq!(send_signed(&mut store, "PUT", &format!("{blob}?comp=lease"), &acquire, "").status, 201);
     // Azure's command line includes both.
     let list = format!("{BOX}?restype=container&comp=list&include=metadata%2Ccopy");
-    let xml = ask(&mut store, "GET", &list, &[], "");
+    let xml = send_signed(&mut store, "GET", &list, &[], "");
     assert_eq!(elements(text(&xml), "LeaseState"), ["leased"]);
     assert_eq!(elements(text(&xml), "LeaseDuration"), ["infinite"]);
 }
@@ -353,7 +353,7 @@ fn a_repeated_secret_does_not_come_back() {
         .with("Authorization", "Bearer c2VjcmV0MQ")
         .with("authorization", "Bearer c2VjcmV0Mg");
     let answer = store.send(&request);
-    assert_eq!(told(&answer), (400, Some("InvalidHeaderValue")));
+    assert_eq!(status_and_code(&answer), (400, Some("InvalidHeaderValue")));
     assert!(!text(&answer).contains("c2VjcmV0"), "{}", text(&answer));
 }
 
@@ -370,7 +370,7 @@ fn a_signature_that_overrides_headers_of_answers_is_refused_by_name() {
     let signature = key.sign(&signed).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
     let query = format!("sv=2021-12-02&sr=b&sp=r&se={se}&rscc=no-store&sig={signature}");
     let answer = store.send(&Request::new("GET", &format!("{BOX}/blob?{query}")));
-    assert_eq!(told(&answer), (501, Some("NotImplemented")));
+    assert_eq!(status_and_code(&answer), (501, Some("NotImplemented")));
     assert!(text(&answer).contains("the parameter rscc of Get Blob"), "{}", text(&answer));
 }
 
@@ -380,12 +380,12 @@ fn listing_needs_its_own_permission() {
     let expires = store.now().wall + chrono::TimeDelta::hours(1);
     let mut list = |scope: Scope, permissions: &str, target: &str| {
         let token = Account::emulator()
-            .sas(KeyName::Key1, &Terms::new(scope, permissions, expires))
+            .sas(KeyName::Key1, &SasParameters::new(scope, permissions, expires))
             .unwrap();
         let answer = store.send(&Request::new("GET", &format!("{target}&{}", token.query())));
         (answer.status, answer.code().map(str::to_owned))
     };
-    let of = |types: &str| Scope::Account { services: "b".to_owned(), types: types.to_owned() };
+    let account_scope = |types: &str| Scope::Account { services: "b".to_owned(), types: types.to_owned() };
     let (blobs, containers) =
         (format!("{BOX}?restype=container&comp=list"), "/devstoreaccount1/?comp=list");
     let refused = |code: &str| (403, Some(code.to_owned()));
@@ -394,8 +394,8 @@ fn listing_needs_its_own_permission() {
         list(Scope::Container("box".to_owned()), "r", &blobs),
         refused("AuthorizationPermissionMismatch")
     );
-    assert_eq!(list(of("c"), "l", &blobs), (200, None));
-    assert_eq!(list(of("o"), "l", &blobs), refused("AuthorizationResourceTypeMismatch"));
-    assert_eq!(list(of("s"), "l", containers), (200, None));
-    assert_eq!(list(of("c"), "l", containers), refused("AuthorizationResourceTypeMismatch"));
+    assert_eq!(list(account_scope("c"), "l", &blobs), (200, None));
+    assert_eq!(list(account_scope("o"), "l", &blobs), refused("AuthorizationResourceTypeMismatch"));
+    assert_eq!(list(account_scope("s"), "l", containers), (200, None));
+    assert_eq!(list(account_scope("c"), "l", containers), refused("AuthorizationResourceTypeMismatch"));
 }

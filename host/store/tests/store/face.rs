@@ -74,7 +74,7 @@ async fn of_sixteen_at_once_one_wins() {
         answers[1..].iter().all(|answer| *answer == (409, Some("LeaseAlreadyPresent".to_owned()))),
         "{answers:?}"
     );
-    assert_eq!(store.with(|service| service.log().count_of(Verb::Acquire, 409)), 15);
+    assert_eq!(store.with(|service| service.log().count_with_status(Verb::Acquire, 409)), 15);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,8 +90,8 @@ async fn heads_that_fail_have_no_body_and_the_connection_stays() {
     }
     let missing = connection.send(&sign(request("HEAD", "/devstoreaccount1/leases/missing")));
     assert_eq!((missing.status, missing.code()), (404, Some("BlobNotFound")));
-    let there = connection.send(&sign(request("HEAD", "/devstoreaccount1/leases/blob")));
-    assert_eq!((there.status, there.header("content-length")), (200, Some("0")));
+    let existing = connection.send(&sign(request("HEAD", "/devstoreaccount1/leases/blob")));
+    assert_eq!((existing.status, existing.header("content-length")), (200, Some("0")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,7 +126,7 @@ async fn strange_bytes_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_call_in_chunks_is_taken_and_a_large_body_is_not() {
+async fn a_chunked_lease_request_is_accepted_and_a_large_body_is_not() {
     let store = store_with_blob().await;
     let mut connection = Connection::open(store.address());
     let mut chunked = acquire("00000000-0000-4000-8000-000000000001");
@@ -166,7 +166,7 @@ fn a_service_outlives_its_server() {
     assert!(connection.is_closed(), "an idle connection is closed when the store stops");
     let again = runtime.block_on(Store::start(LOCALHOST, service)).unwrap();
     let lease = again.with(|service| {
-        let elapsed = super::send::start_of_time().elapsed;
+        let elapsed = super::send::start_instant().elapsed;
         service.lease(
             elapsed + std::time::Duration::from_secs(14),
             EMULATOR_ACCOUNT,
@@ -195,7 +195,7 @@ async fn stores_are_independent_and_tell_how_to_reach_them() {
         let head = signed(head.clone(), key, "alpha", "SharedKey");
         assert_eq!(Connection::open(other.address()).send(&head).code(), Some("ContainerNotFound"));
     }
-    assert_eq!(Account::parse("alpha").unwrap_err(), AccountError::Keys);
+    assert_eq!(Account::parse("alpha").unwrap_err(), AccountError::KeyCount);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,23 +224,23 @@ async fn names_of_headers_keep_their_case() {
         .with("x-ms-meta-OwnerName", "Ada");
     assert_eq!(connection.send(&sign(put)).status, 201);
     let head = connection.send(&sign(request("HEAD", "/devstoreaccount1/leases/blob")));
-    let own = ("x-ms-meta-OwnerName".to_owned(), "Ada".to_owned());
-    assert!(head.headers.contains(&own), "{:?}", head.headers);
+    let metadata = ("x-ms-meta-OwnerName".to_owned(), "Ada".to_owned());
+    assert!(head.headers.contains(&metadata), "{:?}", head.headers);
 }
 
 /// Clients write the whole body before they read: the answer must not be lost with the connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sends_too_much_is_answered_and_told_that_the_connection_ends() {
+async fn an_oversized_request_is_answered_and_the_connection_closed() {
     let store = store_with_blob().await;
-    let much = vec![b'x'; 64 * 1024 * 1024 + 1];
+    let oversized = vec![b'x'; 64 * 1024 * 1024 + 1];
     let mut announced =
         request("PUT", "/devstoreaccount1/leases/blob").with("x-ms-blob-type", "BlockBlob");
     announced.headers.retain(|(name, _)| name != "Content-Length");
     let mut chunked = announced.clone().with("Transfer-Encoding", "chunked");
     chunked.body =
-        [format!("{:x}\r\n", much.len()).as_bytes(), &much, b"\r\n0\r\n\r\n"].concat().into();
-    announced = announced.with("Content-Length", &much.len().to_string());
-    announced.body = much.into();
+        [format!("{:x}\r\n", oversized.len()).as_bytes(), &oversized, b"\r\n0\r\n\r\n"].concat().into();
+    announced = announced.with("Content-Length", &oversized.len().to_string());
+    announced.body = oversized.into();
     for request in [announced, chunked] {
         let mut connection = Connection::open(store.address());
         let answer = connection.send(&sign(request));
@@ -276,10 +276,10 @@ async fn a_head_that_does_not_end_is_given_up() {
     let store = run(LOCALHOST, Vec::new()).await.unwrap();
     let mut stream = tokio::net::TcpStream::connect(store.address()).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").await.unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).await.unwrap();
-    assert!(said.starts_with("HTTP/1.1 408 "), "{said}");
-    assert!(said.to_ascii_lowercase().contains("connection: close"), "{said}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
+    assert!(response.to_ascii_lowercase().contains("connection: close"), "{response}");
     let mut idle = tokio::net::TcpStream::connect(store.address()).await.unwrap();
     assert_eq!(idle.read(&mut [0]).await.unwrap(), 0, "nothing was asked, so nothing is answered");
 }

@@ -15,9 +15,9 @@ use tenure_azure::shared_key::{Key, authorization, decoded_query, string_to_sign
 use tenure_store::sas::SAS_VERSION;
 use tenure_store::{EMULATOR_ACCOUNT, EMULATOR_KEY, Request, Response};
 
-use super::send::Send;
+use super::send::Transport;
 
-const BEGINNINGS: [(&str, &str); 6] = [
+const PRELUDES: [(&str, &str); 6] = [
     ("@leased", "put; acquire id=A for=60"),
     ("@infinite", "put; acquire id=A for=-1"),
     ("@breaking", "put; acquire id=A for=60; break in=50"),
@@ -28,7 +28,7 @@ const BEGINNINGS: [(&str, &str); 6] = [
 
 /// A blob in a container of its own, and what is remembered between two steps.
 pub struct Scene<'a> {
-    wire: &'a mut dyn Send,
+    wire: &'a mut dyn Transport,
     container: String,
     etag: String,
     stamp: (String, String),
@@ -36,7 +36,7 @@ pub struct Scene<'a> {
 
 impl Scene<'_> {
     /// In a new container.
-    pub fn new<'a>(wire: &'a mut dyn Send, container: &str) -> Scene<'a> {
+    pub fn new<'a>(wire: &'a mut dyn Transport, container: &str) -> Scene<'a> {
         let mut scene = Scene {
             wire,
             container: container.to_owned(),
@@ -49,7 +49,7 @@ impl Scene<'_> {
 
     /// Runs a script; returns the answer to its last step, having checked what holds of every answer.
     pub fn run(&mut self, script: &str) -> Response {
-        let script = BEGINNINGS
+        let script = PRELUDES
             .iter()
             .fold(script.to_owned(), |text, (name, steps)| text.replace(name, steps));
         let steps: Vec<&str> = script.split(';').map(str::trim).collect();
@@ -79,10 +79,10 @@ impl Scene<'_> {
     }
 
     fn step(&mut self, step: &str) -> Response {
-        let mut words = step.split(' ').filter(|word| !word.is_empty());
-        let verb = words.next().unwrap();
+        let mut tokens = step.split(' ').filter(|word| !word.is_empty());
+        let verb = tokens.next().unwrap();
         let options: Vec<(&str, &str)> =
-            words.map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
+            tokens.map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
         let request = self.request(verb, &options);
         let answer = self.wire.send(&request);
         self.check(&request, &answer);
@@ -94,14 +94,14 @@ impl Scene<'_> {
     }
 
     fn request(&self, verb: &str, options: &[(&str, &str)]) -> Request {
-        let option = |wanted: &str| {
-            options.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
+        let option = |key: &str| {
+            options.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
         };
         let container = option("box")
             .map_or(self.container.clone(), |suffix| format!("{}-{suffix}", self.container));
         let mut blob =
             format!("/{EMULATOR_ACCOUNT}/{container}/{}", option("at").unwrap_or("blob"));
-        let mut of_container = format!("/{EMULATOR_ACCOUNT}/{container}?restype=container");
+        let mut container_target = format!("/{EMULATOR_ACCOUNT}/{container}?restype=container");
         let mut headers: Vec<(&str, String)> = Vec::new();
         let mut add = |name, value: &str| headers.push((name, value.to_owned()));
         let (method, comp) = match verb {
@@ -156,10 +156,10 @@ impl Scene<'_> {
             blob = format!("{blob}?{}", query.join("&"));
         }
         if let Some(token) = option("sas") {
-            of_container = format!("{of_container}&{token}");
+            container_target = format!("{container_target}&{token}");
         }
         let mut request =
-            Request::new(method, if verb.ends_with("container") { &of_container } else { &blob });
+            Request::new(method, if verb.ends_with("container") { &container_target } else { &blob });
         if method == "PUT" {
             request = request.with("Content-Length", &body.len().to_string());
         }

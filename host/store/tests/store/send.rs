@@ -9,14 +9,14 @@ use chrono::{DateTime, Utc};
 use tenure_store::{Account, Now, Request, Response, Service, Store};
 
 /// Where requests go, and the time there.
-pub trait Send {
+pub trait Transport {
     fn send(&mut self, request: &Request) -> Response;
     fn now(&self) -> Now;
     fn wait(&mut self, time: Duration);
 }
 
 /// Friday, 2 January 2026, 03:04:05.25 GMT.
-pub fn start_of_time() -> Now {
+pub fn start_instant() -> Now {
     let wall = DateTime::<Utc>::from_timestamp(1_767_323_045, 250_000_000).unwrap();
     Now { elapsed: Duration::from_secs(1000), wall }
 }
@@ -29,11 +29,11 @@ pub struct Direct {
 
 impl Direct {
     pub fn new() -> Direct {
-        Direct { service: Service::new(vec![Account::emulator()], 7), now: start_of_time() }
+        Direct { service: Service::new(vec![Account::emulator()], 7), now: start_instant() }
     }
 }
 
-impl Send for Direct {
+impl Transport for Direct {
     fn send(&mut self, request: &Request) -> Response {
         self.service.handle(self.now, request)
     }
@@ -63,18 +63,18 @@ impl Wire {
             .enable_all()
             .build()
             .unwrap();
-        let now = Arc::new(Mutex::new(start_of_time()));
-        let ours = Arc::clone(&now);
-        let clock = Arc::new(move || *ours.lock().unwrap());
+        let now = Arc::new(Mutex::new(start_instant()));
+        let clock_time = Arc::clone(&now);
+        let clock = Arc::new(move || *clock_time.lock().unwrap());
         let service = Service::new(vec![Account::emulator()], 7);
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let store = runtime.block_on(Store::start_by(clock, listen, service)).unwrap();
+        let store = runtime.block_on(Store::start_with_clock(clock, listen, service)).unwrap();
         let connection = Connection::open(store.address());
         Wire { store, runtime, connection, now }
     }
 }
 
-impl Send for Wire {
+impl Transport for Wire {
     fn send(&mut self, request: &Request) -> Response {
         self.connection.send(request)
     }

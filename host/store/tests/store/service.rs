@@ -3,7 +3,7 @@
 use tenure_store::{LeaseState, Request, Response, Verb};
 
 use super::script::{Scene, id};
-use super::send::{Direct, Send};
+use super::send::{Direct, Transport};
 
 /// Runs scripts one after the other on one blob; status and code of the last answer.
 fn outcome(script: &str) -> (u16, Option<String>) {
@@ -52,22 +52,22 @@ fn metadata_is_replaced_whole() {
 }
 
 #[test]
-fn what_changed_nothing_can_be_forgotten() {
+fn requests_without_effect_leave_the_fingerprint() {
     let after = |script, seed| {
         let mut wire = Direct::new();
         Scene::new(&mut wire, "leases").run(script);
-        wire.service.forget(seed);
+        wire.service.reset(seed);
         assert_eq!(wire.service.log().total(), 0);
         let fingerprint = wire.service.fingerprint();
         let answer = Scene::new(&mut wire, "others").run("put");
         (fingerprint, answer.header("etag").map(str::to_owned))
     };
-    let (held, etag) = after("put; acquire id=A", 1);
-    assert_eq!(after("put; acquire id=A; head; renew id=B", 1), (held, etag.clone()));
+    let (fingerprint, etag) = after("put; acquire id=A", 1);
+    assert_eq!(after("put; acquire id=A; head; renew id=B", 1), (fingerprint, etag.clone()));
     assert_ne!(after("put; acquire id=A", 2).1, etag, "another seed, other ETags");
-    assert_ne!(after("put", 1).0, held, "another lease");
-    assert_ne!(after("put; acquire id=A; wait 1; renew id=A", 1).0, held, "until another time");
-    assert_ne!(after("put; acquire id=A; meta id=A meta=1", 1).0, held, "other metadata");
+    assert_ne!(after("put", 1).0, fingerprint, "another lease");
+    assert_ne!(after("put; acquire id=A; wait 1; renew id=A", 1).0, fingerprint, "until another time");
+    assert_ne!(after("put; acquire id=A; meta id=A meta=1", 1).0, fingerprint, "other metadata");
 }
 
 #[test]
@@ -125,13 +125,13 @@ fn one_seed_gives_one_run() {
 }
 
 #[test]
-fn the_log_tells_what_was_handled() {
+fn the_log_has_every_handled_request() {
     let mut wire = Direct::new();
     Scene::new(&mut wire, "leases")
         .run("put; acquire id=A; !acquire id=B; renew id=A; wait 3; head auth=wrong-key");
     let log = wire.service.log();
     assert_eq!(
-        (log.total(), log.count(Verb::Acquire), log.count_of(Verb::Acquire, 409)),
+        (log.total(), log.count(Verb::Acquire), log.count_with_status(Verb::Acquire, 409)),
         (6, 2, 1)
     );
     let last = log.entries().next_back().unwrap();
@@ -142,7 +142,7 @@ fn the_log_tells_what_was_handled() {
 }
 
 #[test]
-fn the_log_keeps_nothing_that_is_long_and_means_nothing() {
+fn the_log_truncates_long_methods() {
     let mut wire = Direct::new();
     let long = "A".repeat(10_000);
     assert_eq!(wire.send(&Request::new(&long, &format!("/{long}/b"))).status, 401);
@@ -151,15 +151,15 @@ fn the_log_keeps_nothing_that_is_long_and_means_nothing() {
 }
 
 #[test]
-fn a_test_may_look_at_the_lease_itself() {
+fn the_service_exposes_the_lease() {
     let mut wire = Direct::new();
     Scene::new(&mut wire, "leases").run("put; acquire id=A");
     let elapsed = wire.now().elapsed;
-    let look = |elapsed, blob| wire.service.lease(elapsed, "devstoreaccount1", "leases", blob);
-    assert_eq!(look(elapsed, "blob"), Some((LeaseState::Leased, Some(id("A")))));
+    let lease_of = |elapsed, blob| wire.service.lease(elapsed, "devstoreaccount1", "leases", blob);
+    assert_eq!(lease_of(elapsed, "blob"), Some((LeaseState::Leased, Some(id("A")))));
     assert_eq!(
-        look(elapsed + std::time::Duration::from_secs(15), "blob").map(|(state, _)| state),
+        lease_of(elapsed + std::time::Duration::from_secs(15), "blob").map(|(state, _)| state),
         Some(LeaseState::Expired)
     );
-    assert_eq!(look(elapsed, "other"), None);
+    assert_eq!(lease_of(elapsed, "other"), None);
 }

@@ -1,7 +1,7 @@
 //! Plugging components together.
 
 use tenure::engine::LEADER_HANDLER;
-use tenure_core::causes;
+use tenure_core::error_chain;
 use wac_graph::types::{ItemKind, Package, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 
@@ -30,11 +30,11 @@ pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, Str
     let mut graph = CompositionGraph::new();
     let socket = register(&mut graph, "tenure:socket", socket)?;
     let handler = register(&mut graph, "tenure:handler", handler)?;
-    let work = graph.instantiate(handler);
+    let handler_instance = graph.instantiate(handler);
     // An import that is left without an argument is the platform's, with the secrets of the election.
     let environments: Vec<_> =
         imports(&graph, handler).filter(|name| is_environment(name)).cloned().collect();
-    if let Some(other) = environments.iter().find(|name| !same(name, ENVIRONMENT)) {
+    if let Some(other) = environments.iter().find(|name| !is_compatible(name, ENVIRONMENT)) {
         return Err(format!(
             "it imports {other}, which is not filtered; build it for {ENVIRONMENT}"
         ));
@@ -44,20 +44,20 @@ pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, Str
         let filter = graph.instantiate(filter);
         let filtered = alias(&mut graph, filter, ENVIRONMENT)?;
         for environment in environments {
-            argue(&mut graph, work, &environment, filtered)?;
+            set_argument(&mut graph, handler_instance, &environment, filtered)?;
         }
     }
     let elector = graph.instantiate(socket);
-    let plugged = alias(&mut graph, work, LEADER_HANDLER)?;
-    let wanted = import(&graph, socket, LEADER_HANDLER)
+    let plugged = alias(&mut graph, handler_instance, LEADER_HANDLER)?;
+    let socket_import = import(&graph, socket, LEADER_HANDLER)
         .ok_or_else(|| format!("the socket does not import {LEADER_HANDLER}"))?;
-    argue(&mut graph, elector, &wanted, plugged)?;
-    ordered(graph, elector)
+    set_argument(&mut graph, elector, &socket_import, plugged)?;
+    export_all(graph, elector)
 }
 
 /// The import of a component that has this name, in whatever version.
 fn import(graph: &CompositionGraph, package: PackageId, name: &str) -> Option<String> {
-    imports(graph, package).find(|known| same(known, name)).cloned()
+    imports(graph, package).find(|known| is_compatible(known, name)).cloned()
 }
 
 fn imports(graph: &CompositionGraph, package: PackageId) -> impl Iterator<Item = &String> {
@@ -66,37 +66,37 @@ fn imports(graph: &CompositionGraph, package: PackageId) -> impl Iterator<Item =
 
 fn alias(graph: &mut CompositionGraph, instance: NodeId, name: &str) -> Result<NodeId, String> {
     let name = export(graph, instance, name)?;
-    graph.alias_instance_export(instance, &name).map_err(|error| causes(&error))
+    graph.alias_instance_export(instance, &name).map_err(|error| error_chain(&error))
 }
 
-fn argue(
+fn set_argument(
     graph: &mut CompositionGraph,
     instance: NodeId,
     name: &str,
     argument: NodeId,
 ) -> Result<(), String> {
-    graph.set_instantiation_argument(instance, name, argument).map_err(|error| causes(&error))
+    graph.set_instantiation_argument(instance, name, argument).map_err(|error| error_chain(&error))
 }
 
 /// Whether two names are those of one interface, in versions that go together.
-pub fn same(name: &str, other: &str) -> bool {
+pub fn is_compatible(name: &str, other: &str) -> bool {
     name == other || are_semver_compatible(name, other)
 }
 
 /// The component that exports what `instance` does.
-fn ordered(mut graph: CompositionGraph, instance: NodeId) -> Result<Vec<u8>, String> {
+fn export_all(mut graph: CompositionGraph, instance: NodeId) -> Result<Vec<u8>, String> {
     for name in EXPORTS {
         let item = alias(&mut graph, instance, name)?;
-        graph.export(item, export(&graph, instance, name)?).map_err(|error| causes(&error))?;
+        graph.export(item, export(&graph, instance, name)?).map_err(|error| error_chain(&error))?;
     }
-    graph.encode(EncodeOptions::default()).map_err(|error| causes(&error))
+    graph.encode(EncodeOptions::default()).map_err(|error| error_chain(&error))
 }
 
 /// Takes a component into the graph.
 fn register(graph: &mut CompositionGraph, name: &str, bytes: &[u8]) -> Result<PackageId, String> {
     let package = Package::from_bytes(name, None, bytes.to_vec(), graph.types_mut());
     let package = package.map_err(|error| format!("{error:#}"))?;
-    graph.register_package(package).map_err(|error| causes(&error))
+    graph.register_package(package).map_err(|error| error_chain(&error))
 }
 
 /// The export of an instance that has this name, in whatever version.
@@ -105,6 +105,6 @@ fn export(graph: &CompositionGraph, instance: NodeId, name: &str) -> Result<Stri
         ItemKind::Instance(id) => &graph.types()[id].exports,
         _ => return Err("not an instance".to_owned()),
     };
-    let known = exports.keys().find(|known| same(known, name)).cloned();
+    let known = exports.keys().find(|known| is_compatible(known, name)).cloned();
     known.ok_or_else(|| format!("it does not export {name}"))
 }

@@ -33,7 +33,7 @@ pub struct Composed {
     /// What it exports, in this order.
     pub exports: Vec<String>,
     /// What the handler imports.
-    pub reaches: Vec<String>,
+    pub handler_imports: Vec<String>,
     /// The handler has an environment, which is filtered.
     pub filtered: bool,
 }
@@ -55,7 +55,7 @@ pub enum ComposeError {
     #[error("it is not a valid component: {0}")]
     Invalid(String),
     /// It is no handler.
-    #[error("it exports {}; a handler exports {LEADER_HANDLER}", listed(.0))]
+    #[error("it exports {}; a handler exports {LEADER_HANDLER}", list(.0))]
     NoHandler(Vec<String>),
     /// Its types are not those of the socket, or it cannot be plugged for another reason.
     #[error("it does not fit: {0}")]
@@ -73,14 +73,14 @@ pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
     if !handler.starts_with(b"\0asm") {
         return Err(ComposeError::NotWasm);
     }
-    let (reaches, exports) = world(handler).map_err(ComposeError::Invalid)?;
-    if !exports.iter().any(|name| graph::same(name, LEADER_HANDLER)) {
+    let (handler_imports, exports) = world(handler).map_err(ComposeError::Invalid)?;
+    if !exports.iter().any(|name| graph::is_compatible(name, LEADER_HANDLER)) {
         return Err(ComposeError::NoHandler(exports));
     }
     let bytes = graph::plug(ELECTION_COMPONENT, handler, FILTER).map_err(ComposeError::Misfit)?;
     let (_, exports) = world(&bytes).map_err(ComposeError::Misfit)?;
-    let filtered = reaches.iter().any(|name| graph::is_environment(name));
-    Ok(Composed { bytes, exports, reaches, filtered })
+    let filtered = handler_imports.iter().any(|name| graph::is_environment(name));
+    Ok(Composed { bytes, exports, handler_imports, filtered })
 }
 
 /// Imports and exports of a component, by name.
@@ -92,7 +92,7 @@ fn world(component: &[u8]) -> Result<(Vec<String>, Vec<String>), String> {
     Ok((world.imports.keys().cloned().collect(), world.exports.keys().cloned().collect()))
 }
 
-fn listed(names: &[String]) -> String {
+fn list(names: &[String]) -> String {
     match names {
         [] => "nothing".to_owned(),
         names => names.join(", "),

@@ -7,12 +7,12 @@ const COMPONENT: u8 = 4;
 
 /// The component without the names of its parts, and of the components in it. None when it is not one.
 pub fn without_names(component: &[u8]) -> Option<Vec<u8>> {
-    let mut rest = component.strip_prefix(PREAMBLE)?;
+    let mut remaining = component.strip_prefix(PREAMBLE)?;
     let mut stripped = PREAMBLE.to_vec();
-    while let [id, after @ ..] = rest {
+    while let [id, after @ ..] = remaining {
         let (size, after) = read_length(after)?;
         let (content, after) = after.split_at_checked(size)?;
-        rest = after;
+        remaining = after;
         let inner;
         let content = match *id {
             CUSTOM if read_length(content)?.1.starts_with(b"component-name") => continue,

@@ -36,7 +36,7 @@ fn load(
     allow: &str,
 ) -> Result<(ComponentHandler, Lines), String> {
     let lines = Lines::default();
-    let seen = lines.clone();
+    let written = lines.clone();
     let mut list = AllowList::default();
     if !allow.is_empty() {
         list.allow(allow).unwrap();
@@ -44,7 +44,7 @@ fn load(
     let options = Options {
         env: env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         allow: list,
-        output: Some(Arc::new(move |stream, line| seen.lock().unwrap().push((stream, line)))),
+        output: Some(Arc::new(move |stream, line| written.lock().unwrap().push((stream, line)))),
         ..Options::default()
     };
     let engine = Engine::new().unwrap();
@@ -53,7 +53,7 @@ fn load(
 }
 
 fn lease() -> Lease {
-    Lease::new(1, BootClock::new().reading(), Duration::MAX)
+    Lease::new(1, BootClock::new().handle(), Duration::MAX)
 }
 
 #[tokio::test]
@@ -108,17 +108,17 @@ async fn the_connections_of_a_turn_end_with_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_allowed_fails_the_turn_and_is_told() {
+async fn a_denied_request_fails_the_turn_and_is_logged() {
     let (handler, lines) =
         load(EXAMPLE_HANDLER, &[("REPORT_URL", "http://127.0.0.1:1/")], "").unwrap();
     let end = handler.on_tick(turn(), lease()).await;
     assert!(matches!(&end, TurnEnd::Failed(text) if text.contains("HttpRequestDenied")), "{end:?}");
     let lines = lines.lock().unwrap();
-    let told = (
+    let expected = (
         Stream::Stderr,
         "tenure: a request to http://127.0.0.1:1 is not allowed; to allow it, give --allow-host 127.0.0.1:1".to_owned(),
     );
-    assert!(lines.contains(&told), "{lines:?}");
+    assert!(lines.contains(&expected), "{lines:?}");
 }
 
 #[tokio::test]
@@ -128,16 +128,16 @@ async fn nothing_reaches_an_allowed_host_after_the_deadline() {
     let host = listener.local_addr().unwrap().to_string();
     let url = format!("http://{host}/");
     let (handler, _) = load(EXAMPLE_HANDLER, &[("REPORT_URL", &url)], &host).unwrap();
-    let over = Lease::new(1, BootClock::new().reading(), Duration::ZERO);
+    let expired = Lease::new(1, BootClock::new().handle(), Duration::ZERO);
     // Denied, or cut off by the next tick before it came to that.
-    let end = handler.on_tick(turn(), over).await;
+    let end = handler.on_tick(turn(), expired).await;
     assert!(matches!(end, TurnEnd::Failed(_) | TurnEnd::CutOff), "{end:?}");
-    let nobody = listener.accept().unwrap_err();
-    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
+    let error = listener.accept().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
-fn a_file_that_is_no_handler_is_told_from_one_that_is() {
+fn a_file_that_is_no_handler_is_rejected() {
     let problem = |binary: &[u8]| load(binary, &[], "").unwrap_err();
     assert_eq!(problem(b"#!/bin/sh"), "is not a WebAssembly component");
     assert!(problem(b"\0asm\x01\0\0\0").starts_with("is a core WebAssembly module"));

@@ -1,7 +1,7 @@
 //! Instances that are used again.
 
 use super::{Wireless, settings, store, surroundings};
-use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, RESTING};
+use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, MAX_IDLE_INSTANCES};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ fn component(settings: Variables) -> ElectionComponent {
 }
 
 /// Settings that lead nowhere; the network of the surroundings answers.
-fn of_election(name: &str) -> Variables {
+fn settings_for(name: &str) -> Variables {
     Variables::new()
         .with(variable::CONNECTION_STRING, "UseDevelopmentStorage=true")
         .with(variable::ELECTION, format!("tests/{name}"))
@@ -25,49 +25,49 @@ fn of_election(name: &str) -> Variables {
 }
 
 #[tokio::test]
-async fn an_instance_answers_again_and_again_for_whoever_asks() {
+async fn an_instance_is_reused_by_all_candidates() {
     let store = store().await;
     let first = component(settings(&store));
     let clock = BootClock::new();
     let wrong = first.for_candidate(Variables::new(), &clock);
     for _ in 0..3 {
         first.check().await.unwrap();
-        assert_eq!(first.resting(), 1);
+        assert_eq!(first.idle_instances(), 1);
         // What it was granted for one candidate is not there for the next one.
         let Err(CheckError::Settings(complaints)) = wrong.check().await else {
             panic!("it has no settings")
         };
         assert!(complaints.iter().any(|complaint| complaint.starts_with(variable::ELECTION)));
         first.step(None, clock.now(), None).await.unwrap();
-        assert_eq!(wrong.resting(), 1, "they share it");
+        assert_eq!(wrong.idle_instances(), 1, "they share it");
     }
 }
 
 #[tokio::test]
-async fn an_instance_that_trapped_or_grew_or_was_left_is_let_go_and_harms_nobody() {
+async fn an_instance_that_trapped_grew_or_was_cancelled_is_dropped() {
     let service = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
     let clock = BootClock::new();
-    let first = component(of_election("first")).in_surroundings(surroundings(service, 7));
+    let first = component(settings_for("first")).in_surroundings(surroundings(service, 7));
     let step = async |state: Option<Vec<u8>>| {
         let state = state.map(State::from);
         first.step(state.as_ref(), clock.now(), None).await
     };
     step(None).await.unwrap();
-    assert_eq!(first.resting(), 1);
+    assert_eq!(first.idle_instances(), 1);
     // More than it may have.
     step(Some(vec![0; 100 * 1024 * 1024])).await.unwrap_err();
-    assert_eq!(first.resting(), 0);
+    assert_eq!(first.idle_instances(), 0);
     step(Some(vec![0; 1024])).await.unwrap();
-    assert_eq!(first.resting(), 1);
+    assert_eq!(first.idle_instances(), 1);
     // More than is kept: no state that it knows, so that it begins anew.
     step(Some(vec![0; 8 * 1024 * 1024])).await.unwrap();
-    assert_eq!(first.resting(), 0);
+    assert_eq!(first.idle_instances(), 0);
     step(None).await.unwrap();
     // Nobody waits for its answer any more.
-    let left = first.for_candidate(of_election("left"), &clock);
+    let left = first.for_candidate(settings_for("left"), &clock);
     let left = left.in_surroundings(surroundings(Silent, 7));
     assert!(left.step(None, clock.now(), None).now_or_never().is_none());
-    assert_eq!(first.resting(), 0);
+    assert_eq!(first.idle_instances(), 0);
     step(None).await.unwrap();
 }
 
@@ -84,12 +84,12 @@ impl Network for Silent {
 }
 
 #[tokio::test]
-async fn no_more_are_kept_than_there_is_room_for() {
+async fn idle_instances_are_bounded() {
     let store = store().await;
     let first = component(settings(&store));
     first.check().await.unwrap();
     let mut steps = JoinSet::new();
-    for number in 0..3 * RESTING {
+    for number in 0..3 * MAX_IDLE_INSTANCES {
         let settings = settings(&store).with(variable::ELECTION, format!("tests/{number}"));
         let clock = BootClock::new();
         let component = first.for_candidate(settings, &clock);
@@ -99,6 +99,6 @@ async fn no_more_are_kept_than_there_is_room_for() {
         });
     }
     steps.join_all().await;
-    let kept = first.resting();
-    assert!((1..=usize::from(RESTING)).contains(&kept), "{kept}");
+    let idle = first.idle_instances();
+    assert!((1..=usize::from(MAX_IDLE_INSTANCES)).contains(&idle), "{idle}");
 }

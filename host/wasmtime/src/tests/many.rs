@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenure::engine::{Elector as _, Runner, Variables};
 use tenure::handler::{BoxFuture, from_fn};
-use tenure::{Event, Reason};
+use tenure::{Event, StandDownReason};
 use tenure_clock::{BootClock, Clock};
 use tenure_core::{EndingReason, Report, RequestKind, Role, variable};
 use tenure_store::{Account, Service};
@@ -43,7 +43,7 @@ fn wireless() -> Wireless {
     Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)))
 }
 
-fn of_election(name: &str) -> Variables {
+fn settings_for(name: &str) -> Variables {
     Variables::new()
         .with(variable::CONNECTION_STRING, "UseDevelopmentStorage=true")
         .with(variable::ELECTION, format!("tests/{name}"))
@@ -51,18 +51,18 @@ fn of_election(name: &str) -> Variables {
 }
 
 /// Begins a step in each of a hundred elections. None of them ends before `open` has places.
-async fn begin_many(
+async fn start_many(
     component: &ElectionComponent,
     open: &Arc<Semaphore>,
 ) -> JoinSet<Result<Report, ComponentError>> {
     let gated = Gated { network: wireless(), open: open.clone() };
-    let around = surroundings(gated, 7);
+    let environment = surroundings(gated, 7);
     let mut steps = JoinSet::new();
     for number in 0..MANY {
-        let settings = of_election(&number.to_string());
+        let settings = settings_for(&number.to_string());
         let clock = BootClock::new();
         let component = component.for_candidate(settings, &clock);
-        let component = component.in_surroundings(around.clone());
+        let component = component.in_surroundings(environment.clone());
         steps.spawn(async move { component.step(None, clock.now(), None).await });
     }
     settle().await;
@@ -79,9 +79,9 @@ async fn settle() {
 #[tokio::test]
 async fn calls_beyond_the_last_place_wait_for_one() {
     let open = Arc::new(Semaphore::new(0));
-    let settings = of_election("first");
+    let settings = settings_for("first");
     let first = ElectionComponent::new(&Engine::new().unwrap(), settings, &BootClock::new());
-    let mut steps = begin_many(&first.unwrap(), &open).await;
+    let mut steps = start_many(&first.unwrap(), &open).await;
     open.add_permits(MANY);
     while let Some(report) = steps.join_next().await {
         let report = report.unwrap().unwrap();
@@ -111,7 +111,7 @@ impl Clock for HandClock {
 
 /// A leader, and the report of the step after which it has nothing to do but to renew.
 async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Report) {
-    let settings = of_election("led").with(variable::LEASE, "20s").with(variable::MARGIN, "5s");
+    let settings = settings_for("led").with(variable::LEASE, "20s").with(variable::MARGIN, "5s");
     let settings = settings.with(variable::ORDERS, "never");
     let leader = ElectionComponent::new(engine, settings, clock).unwrap();
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
@@ -128,24 +128,24 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
 }
 
 #[tokio::test]
-async fn a_leader_finds_a_place_beside_those_whose_account_does_not_answer() {
+async fn a_leader_gets_a_permit_while_other_accounts_do_not_answer() {
     let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
     let (leader, report) = leader(&Engine::new().unwrap(), &clock).await;
-    let _steps = begin_many(&leader, &open).await;
+    let _steps = start_many(&leader, &open).await;
     clock.advance(report.again_in);
     let renewal = leader.step(Some(&report.state), clock.now(), None);
     let others = async {
         settle().await;
-        assert!(leader.waited().is_some(), "it waits for them");
+        assert!(leader.queue_time().is_some(), "it waits for them");
     };
     let (renewal, ()) = tokio::join!(renewal, others);
     assert!(renewal.unwrap().renewed);
 }
 
 #[tokio::test]
-async fn who_has_acquired_a_lease_does_not_wait_for_those_who_begin() {
+async fn a_candidate_with_a_lease_does_not_wait_for_new_ones() {
     let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
-    let new = ElectionComponent::new(&Engine::new().unwrap(), of_election("new"), &clock).unwrap();
+    let new = ElectionComponent::new(&Engine::new().unwrap(), settings_for("new"), &clock).unwrap();
     let new = new.in_surroundings(surroundings(wireless(), 7));
     let mut report = new.step(None, clock.now(), None).await.unwrap();
     while report.exchanges.iter().all(|exchange| exchange.what != RequestKind::AcquireLease) {
@@ -153,12 +153,12 @@ async fn who_has_acquired_a_lease_does_not_wait_for_those_who_begin() {
         report = new.step(Some(&report.state), clock.now(), None).await.unwrap();
     }
     assert_eq!(report.role, Role::Undecided);
-    let _steps = begin_many(&new, &open).await;
+    let _steps = start_many(&new, &open).await;
     clock.advance(report.again_in);
     let raises = new.step(Some(&report.state), clock.now(), None);
     let others = async {
         settle().await;
-        assert!(new.waited().is_some(), "it waits for them");
+        assert!(new.queue_time().is_some(), "it waits for them");
     };
     let (raised, ()) = tokio::join!(raises, others);
     assert!(matches!(raised.unwrap().role, Role::Leading(_)));
@@ -169,20 +169,20 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     let (open, clock) = (Arc::new(Semaphore::new(0)), HandClock::default());
     let engine = Engine::new().unwrap();
     let (leader, report) = leader(&engine, &clock).await;
-    let mut steps = begin_many(&leader, &open).await;
+    let mut steps = start_many(&leader, &open).await;
     // Other leaders have the places that are left.
     let mut leaders = Vec::new();
     let later = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
-    while let Some(place) = engine.place(later).now_or_never() {
+    while let Some(place) = engine.call_permit(later).now_or_never() {
         leaders.push(place);
     }
 
     clock.advance(report.again_in);
-    let asked = clock.now();
-    let renewal = leader.step(Some(&report.state), asked, None);
+    let requested_at = clock.now();
+    let renewal = leader.step(Some(&report.state), requested_at, None);
     let others = async {
         settle().await;
-        assert_eq!(leader.waited(), None);
+        assert_eq!(leader.queue_time(), None);
         clock.advance(Duration::from_secs(3));
         // Of the places that become free the leader has the first, before all that wait longer.
         open.add_permits(1);
@@ -191,7 +191,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     let (renewal, looked) = tokio::join!(renewal, others);
     looked.unwrap().unwrap().unwrap();
     let renewal = renewal.unwrap();
-    assert_eq!(leader.waited(), Some(Duration::from_secs(3)));
+    assert_eq!(leader.queue_time(), Some(Duration::from_secs(3)));
     let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
     // The lease less the margin from when it was sent, told from when it was asked for.
@@ -201,7 +201,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
 }
 
 #[tokio::test]
-async fn what_passes_before_a_step_is_polled_is_told_to_the_component() {
+async fn time_before_the_first_poll_counts() {
     let clock = HandClock::default();
     let (leader, report) = leader(&Engine::new().unwrap(), &clock).await;
     let frozen = Duration::from_secs(3);
@@ -216,30 +216,30 @@ async fn what_passes_before_a_step_is_polled_is_told_to_the_component() {
 }
 
 #[tokio::test]
-async fn a_leader_that_comes_too_late_holds_back_the_others_and_is_told_of_once() {
+async fn a_late_leader_holds_others_back_and_is_reported_once() {
     let (engine, clock) = (Engine::new().unwrap(), HandClock::default());
     let (leader, mut report) = leader(&engine, &clock).await;
     let late = Duration::from_secs(3);
-    for told in [Some(late), None] {
+    for expected in [Some(late), None] {
         clock.advance(report.again_in + late);
         report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
         assert!(report.renewed, "{report:?}");
-        assert_eq!(leader.late(), told);
-        assert!(engine.place(Urgency::Other).now_or_never().is_none());
+        assert_eq!(leader.lateness(), expected);
+        assert!(engine.call_permit(Urgency::Other).now_or_never().is_none());
     }
     clock.advance(report.again_in);
     leader.step(Some(&report.state), clock.now(), None).await.unwrap();
-    assert_eq!(leader.late(), None);
+    assert_eq!(leader.lateness(), None);
     // When leaders have been in time for a while.
-    drop(engine.place(Urgency::Other).await);
+    drop(engine.call_permit(Urgency::Other).await);
 }
 
 /// What became of one election.
 #[derive(Debug, Default)]
-struct Course {
+struct Progress {
     renewals: u32,
     /// What should not have happened.
-    wrong: Vec<Event>,
+    unexpected: Vec<Event>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -247,7 +247,7 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
     let store = store().await;
     let clock = BootClock::new();
     let first = ElectionComponent::new(&Engine::new().unwrap(), settings(&store), &clock).unwrap();
-    let courses = watch::Sender::new(BTreeMap::<usize, Course>::new());
+    let progress = watch::Sender::new(BTreeMap::<usize, Progress>::new());
     let leave = watch::Sender::new(false);
     let mut candidates = JoinSet::new();
     for number in 0..MANY {
@@ -259,35 +259,35 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
             .with(variable::REQUEST_TIMEOUT, "10s");
         let component = first.for_candidate(settings, &clock);
         component.check().await.unwrap();
-        let told = courses.clone();
-        let tell = move |event: Event| {
-            told.send_modify(|courses| {
-                let course = courses.entry(number).or_default();
+        let sender = progress.clone();
+        let on_event = move |event: Event| {
+            sender.send_modify(|all| {
+                let progress = all.entry(number).or_default();
                 match event {
-                    Event::Renewed { .. } => course.renewals += 1,
-                    Event::StoodDown { reason: Reason::Election(EndingReason::Left), .. } => {}
-                    Event::Problem { .. } | Event::StoodDown { .. } => course.wrong.push(event),
+                    Event::Renewed { .. } => progress.renewals += 1,
+                    Event::StoodDown { reason: StandDownReason::Election(EndingReason::Left), .. } => {}
+                    Event::Problem { .. } | Event::StoodDown { .. } => progress.unexpected.push(event),
                     _ => {}
                 }
             });
         };
         let runner = Runner::new(component, from_fn(|_, _| async { Ok(()) }), clock.clone());
-        let (mut runner, mut leaving) = (runner.on_event(tell), leave.subscribe());
+        let (mut runner, mut leaving) = (runner.on_event(on_event), leave.subscribe());
         candidates.spawn(async move {
             runner.run(async { drop(leaving.wait_for(|leave| *leave).await) }).await;
         });
     }
-    let mut told = courses.subscribe();
-    let done = |courses: &BTreeMap<usize, Course>| {
+    let mut receiver = progress.subscribe();
+    let done = |courses: &BTreeMap<usize, Progress>| {
         let led = courses.len() == MANY && courses.values().all(|course| course.renewals >= 3);
-        led || courses.values().any(|course| !course.wrong.is_empty())
+        led || courses.values().any(|course| !course.unexpected.is_empty())
     };
-    drop(told.wait_for(done).await.unwrap());
+    drop(receiver.wait_for(done).await.unwrap());
     leave.send_replace(true);
     candidates.join_all().await;
     // The wait may have ended because of one of them, before the others had come so far.
-    let courses = courses.borrow();
-    let wrong = courses.iter().filter(|(_, course)| !course.wrong.is_empty());
+    let courses = progress.borrow();
+    let wrong = courses.iter().filter(|(_, course)| !course.unexpected.is_empty());
     assert!(wrong.clone().next().is_none(), "{:?}", wrong.collect::<Vec<_>>());
     assert!(courses.values().all(|course| course.renewals >= 3), "{courses:?}");
 }

@@ -40,7 +40,7 @@ struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     failover: Vec<u32>,
     /// With this bug seeded into the core, by its name in the code
-    #[arg(long, value_parser = hunt::named)]
+    #[arg(long, value_parser = hunt::parse_mutant)]
     mutant: Option<Mutant>,
     /// Begin with the record of a former leader, not with an empty account
     #[arg(long)]

@@ -12,7 +12,7 @@ use tenure_simulation::hunt;
 ///
 /// The schedules are those of `simulate`, from seed 0 on.
 #[derive(Parser)]
-struct Flags {
+struct Arguments {
     /// The most schedules for each
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     seeds: u64,
@@ -27,20 +27,20 @@ struct Flags {
 }
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
+    let arguments = Arguments::parse();
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = flags.threads.map_or(processors, usize::from);
-    let began = Instant::now();
-    let found = hunt::hunt(flags.seeds, threads, &flags.only);
+    let threads = arguments.threads.map_or(processors, usize::from);
+    let started_at = Instant::now();
+    let results = hunt::find_mutants(arguments.seeds, threads, &arguments.only);
     println!("{:<27} {:>7}  rules that it breaks there", "seeded bug", "seeds");
-    for quarry in &found {
-        println!("{quarry}");
+    for result in &results {
+        println!("{result}");
     }
-    let unbroken = if flags.only.is_empty() { hunt::unbroken(&found) } else { Vec::new() };
+    let unbroken = if arguments.only.is_empty() { hunt::unbroken_invariants(&results) } else { Vec::new() };
     if !unbroken.is_empty() {
         println!("broken by none: {}", unbroken.join(" "));
     }
-    println!("in {:.1} s", began.elapsed().as_secs_f64());
-    let all = unbroken.is_empty() && found.iter().all(|quarry| quarry.seed.is_some());
-    ExitCode::from(u8::from(!all))
+    println!("in {:.1} s", started_at.elapsed().as_secs_f64());
+    let all_found = unbroken.is_empty() && results.iter().all(|result| result.seed.is_some());
+    ExitCode::from(u8::from(!all_found))
 }

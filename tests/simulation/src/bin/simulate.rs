@@ -15,12 +15,12 @@ use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::compare::first_difference;
 use tenure_simulation::fault::Fault;
 use tenure_simulation::plan::Rules;
-use tenure_simulation::{About, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
+use tenure_simulation::{Topic, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
 /// Candidates in virtual time, with faults chosen by seeds.
 #[derive(Parser)]
-struct Flags {
+struct Arguments {
     /// How many schedules
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     seeds: u64,
@@ -43,16 +43,16 @@ struct Flags {
 
     /// A thousand slots, one each second, over five candidates that are killed again and again:
     /// each at most once, or each at least once
-    #[arg(long, value_name = "DELIVERY", value_parser = rules)]
+    #[arg(long, value_name = "DELIVERY", value_parser = parse_rules)]
     timetable: Option<Rules>,
 
     /// The same of ten replicas that a platform calls every ten seconds, all at once, each call one
     /// whole turn
-    #[arg(long, value_name = "DELIVERY", value_parser = rules, conflicts_with_all = ["timetable", "component"])]
+    #[arg(long, value_name = "DELIVERY", value_parser = parse_rules, conflicts_with_all = ["timetable", "component"])]
     invocations: Option<Rules>,
 
     /// With this bug seeded into the core, by its name in the code
-    #[arg(long, conflicts_with = "component", value_parser = hunt::named)]
+    #[arg(long, conflicts_with = "component", value_parser = hunt::parse_mutant)]
     mutant: Option<Mutant>,
 
     /// Threads; as many as there are processors, unless said otherwise
@@ -65,53 +65,53 @@ struct Flags {
 }
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
-    if flags.compare {
-        return compare(flags.from..flags.from + flags.seeds);
+    let arguments = Arguments::parse();
+    if arguments.compare {
+        return compare(arguments.from..arguments.from + arguments.seeds);
     }
-    let fidelity = if flags.component { component() } else { Fidelity::Native };
-    let about = match (flags.timetable, flags.invocations) {
-        (Some(rules), _) => About::Timetable(rules),
-        (_, Some(rules)) => About::Invocations(rules),
-        _ => About::Faults,
+    let fidelity = if arguments.component { component() } else { Fidelity::Native };
+    let topic = match (arguments.timetable, arguments.invocations) {
+        (Some(rules), _) => Topic::Timetable(rules),
+        (_, Some(rules)) => Topic::Invocations(rules),
+        _ => Topic::Faults,
     };
-    let options = Options { fidelity, mutant: flags.mutant, about, compares: false };
-    if let Some(seed) = flags.seed {
-        return one(&tenure_simulation::run(seed, &options));
+    let options = Options { fidelity, mutant: arguments.mutant, topic, records_comparison: false };
+    if let Some(seed) = arguments.seed {
+        return report_one(&tenure_simulation::run(seed, &options));
     }
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = flags.threads.map_or(processors, usize::from);
-    let totals = campaign::run(flags.from, flags.seeds, threads, &options);
-    match flags.json {
-        true => println!("{}", json(&totals, flags.component)),
-        false => tell(&totals, flags.component, about),
+    let threads = arguments.threads.map_or(processors, usize::from);
+    let totals = campaign::run(arguments.from, arguments.seeds, threads, &options);
+    match arguments.json {
+        true => println!("{}", json(&totals, arguments.component)),
+        false => print_totals(&totals, arguments.component, topic),
     }
-    if flags.timetable.is_some() && !flags.json {
+    if arguments.timetable.is_some() && !arguments.json {
         let mut slots = Slots::default();
-        for seed in flags.from..flags.from + flags.seeds {
+        for seed in arguments.from..arguments.from + arguments.seeds {
             slots += last_run::run(seed);
         }
         let Slots { run, repeated, .. } = slots;
         println!("a timer that writes \"last run\" after the run: {run} run, {repeated} repeated");
     }
-    for seed in totals.failed.iter().take(1) {
+    for seed in totals.failed_seeds.iter().take(1) {
         let outcome = tenure_simulation::run(*seed, &options);
         eprintln!("{}", trace::trace(&outcome.history));
         for violation in &outcome.violations {
             eprintln!("{violation}");
         }
     }
-    for seed in &totals.failed {
-        let component = if flags.component { " --component" } else { "" };
+    for seed in &totals.failed_seeds {
+        let component = if arguments.component { " --component" } else { "" };
         eprintln!(
             "seed {seed} failed: cargo run -p tenure-simulation --release --bin simulate -- \
              --seed {seed}{component}"
         );
     }
-    ExitCode::from(u8::from(!totals.failed.is_empty()))
+    ExitCode::from(u8::from(!totals.failed_seeds.is_empty()))
 }
 
-fn rules(name: &str) -> Result<Rules, String> {
+fn parse_rules(name: &str) -> Result<Rules, String> {
     match name {
         "at-most-once" => Ok(Rules::default()),
         "at-least-once" => Ok(Rules::at_least_once()),
@@ -121,15 +121,15 @@ fn rules(name: &str) -> Result<Rules, String> {
 
 fn compare(seeds: Range<u64>) -> ExitCode {
     let component = component();
-    let mut different = 0;
+    let mut difference_count = 0;
     for seed in seeds.clone() {
         if let Some([native, component]) = first_difference(seed, &component) {
-            different += 1;
+            difference_count += 1;
             eprintln!("seed {seed}:\n  core:      {native}\n  component: {component}");
         }
     }
-    println!("{different} of {} schedules differ", seeds.end - seeds.start);
-    ExitCode::from(u8::from(different > 0))
+    println!("{difference_count} of {} schedules differ", seeds.end - seeds.start);
+    ExitCode::from(u8::from(difference_count > 0))
 }
 
 fn component() -> Fidelity {
@@ -139,7 +139,7 @@ fn component() -> Fidelity {
     Fidelity::Component(Arc::new(component.expect("the component that this was built with")))
 }
 
-fn one(outcome: &Outcome) -> ExitCode {
+fn report_one(outcome: &Outcome) -> ExitCode {
     print!("{}", trace::trace(&outcome.history));
     println!(
         "{:?}; {}; {} takeovers, {} turns, {} faults{}",
@@ -147,8 +147,8 @@ fn one(outcome: &Outcome) -> ExitCode {
         outcome.traits.names().join(", "),
         outcome.takeovers,
         outcome.slots.turns,
-        outcome.coverage.faults(),
-        if outcome.counts() { "" } else { "; not counted" }
+        outcome.coverage.fault_count(),
+        if outcome.is_meaningful() { "" } else { "; not counted" }
     );
     for violation in &outcome.violations {
         println!("{violation}");
@@ -156,14 +156,14 @@ fn one(outcome: &Outcome) -> ExitCode {
     ExitCode::from(u8::from(!outcome.violations.is_empty()))
 }
 
-fn tell(totals: &Totals, component: bool, about: About) {
-    let what = if component { "the component" } else { "the pure core" };
+fn print_totals(totals: &Totals, component: bool, topic: Topic) {
+    let subject = if component { "the component" } else { "the pure core" };
     let hours = totals.virtual_time as f64 / 3_600_000.0;
     println!(
-        "{} schedules of {what} in {:.1} s ({:.0} per second): {} within A1 to A4, {} without A3, \
+        "{} schedules of {subject} in {:.1} s ({:.0} per second): {} within A1 to A4, {} without A3, \
          {} not counted",
         totals.counted(),
-        totals.took.as_secs_f64(),
+        totals.elapsed.as_secs_f64(),
         totals.per_second(),
         totals.sound,
         totals.without_a3,
@@ -173,16 +173,16 @@ fn tell(totals: &Totals, component: bool, about: About) {
         "{hours:.0} h of virtual time, {} takeovers, {} turns, {} faults",
         totals.takeovers,
         totals.slots.turns,
-        totals.coverage.faults()
+        totals.coverage.fault_count()
     );
     let Slots { claimed, run, repeated, .. } = totals.slots;
     println!("{claimed} slots were claimed, {run} of them run, {repeated} more than once");
-    if about != About::Faults {
+    if topic != Topic::Faults {
         return;
     }
     println!("\n{}", totals.coverage);
     println!("* against A3: somebody shortens the lease, or loses the record");
-    for (fault, step) in totals.coverage.empty() {
+    for (fault, step) in totals.coverage.missing_pairs() {
         println!("never seen: {}, at {}", fault.name(), step.name());
     }
 }
@@ -195,7 +195,7 @@ fn json(totals: &Totals, component: bool) -> serde_json::Value {
         "within_a1_to_a4": totals.sound,
         "without_a3": totals.without_a3,
         "not_counted": totals.uncounted,
-        "seconds": totals.took.as_secs_f64(),
+        "seconds": totals.elapsed.as_secs_f64(),
         "per_second": totals.per_second(),
         "virtual_hours": totals.virtual_time as f64 / 3_600_000.0,
         "takeovers": totals.takeovers,
@@ -204,7 +204,7 @@ fn json(totals: &Totals, component: bool) -> serde_json::Value {
         "slots_run_again": totals.slots.repeated,
         "turns": totals.slots.turns,
         "faults": faults.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
-        "pairs_never_seen": totals.coverage.empty().len(),
-        "failed_seeds": totals.failed,
+        "pairs_never_seen": totals.coverage.missing_pairs().len(),
+        "failed_seeds": totals.failed_seeds,
     })
 }

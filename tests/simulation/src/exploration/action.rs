@@ -1,7 +1,7 @@
 //! What can happen next.
 
 use super::process::Process;
-use super::state::{Sent, State};
+use super::state::{RequestInFlight, State};
 use super::time::{Instant, moment};
 
 /// One thing that can happen. Numbers are places in the list of requests, or candidates.
@@ -18,7 +18,7 @@ pub enum Action {
     /// A late answer arrives.
     Deliver(usize),
     /// A process that woke up takes the answer that came although the request has timed out.
-    TakeLate(usize),
+    TakeLateReply(usize),
     /// A process that woke up takes the time-out although an answer came.
     TimeOut(usize),
     /// A process ends without a word. A disturbance.
@@ -34,7 +34,7 @@ pub enum Action {
     /// Nothing that a process sends arrives from now on. A disturbance, where leaders beat.
     CutOff(usize),
     /// It arrives again.
-    Connect(usize),
+    Reconnect(usize),
     /// A leader is told to hand over.
     HandOver(usize),
     /// Time passes until the next instant at which something is due.
@@ -50,7 +50,7 @@ impl Action {
             Self::DelayRequest(_) => "request delayed",
             Self::Duplicate(_) => "request duplicated",
             Self::Deliver(_) => "late answer arrives",
-            Self::TakeLate(_) => "answer taken after waking",
+            Self::TakeLateReply(_) => "answer taken after waking",
             Self::TimeOut(_) => "time-out taken after waking",
             Self::Crash(_) => "crash",
             Self::Restart(_) => "restart",
@@ -58,14 +58,14 @@ impl Action {
             Self::Thaw(_) => "thaw",
             Self::Leave(_) => "leave",
             Self::CutOff(_) => "cut off",
-            Self::Connect(_) => "connected again",
+            Self::Reconnect(_) => "connected again",
             Self::HandOver(_) => "told to hand over",
             Self::Wait => "time passes",
         }
     }
 
     /// Whether it counts as a disturbance.
-    pub fn disturbs(self) -> bool {
+    pub fn is_disturbance(self) -> bool {
         matches!(
             self,
             Self::DelayAnswer(_)
@@ -85,55 +85,55 @@ impl State {
     /// What touches one process alone can as well happen before anything that others do at the same
     /// instant. So it happens only there, or directly after that process did something.
     pub fn actions(&self) -> Vec<Action> {
-        if let Some(torn) = self.processes().find(|process| process.is_torn(self.now)) {
-            return vec![Action::TakeLate(torn.candidate), Action::TimeOut(torn.candidate)];
+        if let Some(ambiguous) = self.processes().find(|process| process.has_timeout_race(self.now)) {
+            return vec![Action::TakeLateReply(ambiguous.candidate), Action::TimeOut(ambiguous.candidate)];
         }
         let mut actions = Vec::new();
         let may_disturb =
-            |candidate| self.left > 0 && self.latest.is_none_or(|latest| latest == candidate);
-        for (place, request) in self.requests.iter().enumerate() {
-            actions.push(Action::Exchange(place));
-            if self.left > 0 && request.awaited {
-                actions.push(Action::DelayAnswer(place));
+            |candidate| self.disturbances_left > 0 && self.last_candidate.is_none_or(|latest| latest == candidate);
+        for (index, request) in self.requests.iter().enumerate() {
+            actions.push(Action::Exchange(index));
+            if self.disturbances_left > 0 && request.is_awaited {
+                actions.push(Action::DelayAnswer(index));
             }
-            if self.left > 0 && !request.late && !request.is_look() {
-                actions.push(Action::Duplicate(place));
+            if self.disturbances_left > 0 && !request.is_late && !request.is_read() {
+                actions.push(Action::Duplicate(index));
             }
-            if may_disturb(request.from) && !request.late {
-                actions.push(Action::DelayRequest(place));
+            if may_disturb(request.candidate) && !request.is_late {
+                actions.push(Action::DelayRequest(index));
             }
         }
-        for (number, place) in self.candidates.iter().enumerate() {
-            let first = self.latest.is_none();
-            let Some(process) = &place.process else {
-                actions.extend(first.then_some(Action::Restart(number)));
+        for (index, slot) in self.candidates.iter().enumerate() {
+            let first = self.last_candidate.is_none();
+            let Some(process) = &slot.process else {
+                actions.extend(first.then_some(Action::Restart(index)));
                 continue;
             };
-            if first && process.is_answered_late() {
-                actions.push(Action::Deliver(number));
+            if first && process.has_late_reply() {
+                actions.push(Action::Deliver(index));
             }
             if first && process.frozen {
-                actions.push(Action::Thaw(number));
+                actions.push(Action::Thaw(index));
             }
-            if first && place.cut_off {
-                actions.push(Action::Connect(number));
+            if first && slot.is_cut_off {
+                actions.push(Action::Reconnect(index));
             }
-            if may_disturb(number) && !place.cut_off && self.scope.beats() {
-                actions.push(Action::CutOff(number));
+            if may_disturb(index) && !slot.is_cut_off && self.scope.beats() {
+                actions.push(Action::CutOff(index));
             }
-            if may_disturb(number) {
-                actions.push(Action::Crash(number));
+            if may_disturb(index) {
+                actions.push(Action::Crash(index));
             }
-            if may_disturb(number) && !process.frozen {
-                actions.push(Action::Freeze(number));
+            if may_disturb(index) && !process.frozen {
+                actions.push(Action::Freeze(index));
             }
-            let stays = !process.frozen && process.leaving.is_none();
-            if may_disturb(number) && stays {
-                actions.push(Action::Leave(number));
+            let is_staying = !process.frozen && process.leaving.is_none();
+            if may_disturb(index) && is_staying {
+                actions.push(Action::Leave(index));
             }
-            let ordered = self.orders > 0 && self.latest.is_none_or(|latest| latest == number);
-            if ordered && stays && process.leads && process.flight.is_none() {
-                actions.push(Action::HandOver(number));
+            let may_order = self.orders_left > 0 && self.last_candidate.is_none_or(|latest| latest == index);
+            if may_order && is_staying && process.is_leading && process.in_flight.is_none() {
+                actions.push(Action::HandOver(index));
             }
         }
         if self.next_instant().is_some() {
@@ -144,25 +144,25 @@ impl State {
 
     /// When time may pass, the instant until which it does.
     pub(super) fn next_instant(&self) -> Option<Instant> {
-        if self.requests.iter().any(|request| !request.late) {
+        if self.requests.iter().any(|request| !request.is_late) {
             return None;
         }
         let lease = self.oracle.lease_ends().map(|at| self.scope.instant(moment(at)));
         // An answer that is late may arrive before anything is due.
-        let soon = self.awaits_late().then_some(self.now + self.scope.bounds.tick);
-        let due = self.processes().flat_map(Process::instants).chain(lease).chain(soon);
+        let next_tick = self.awaits_late_reply().then_some(self.now + self.scope.bounds.tick);
+        let due = self.processes().flat_map(Process::due_instants).chain(lease).chain(next_tick);
         due.filter(|at| (self.now + 1..=self.scope.bounds.seconds).contains(at)).min()
     }
 
     /// Whether a process waits for what is late, and has not waited long enough.
-    fn awaits_late(&self) -> bool {
-        let late = |process: &Process| {
-            let request = |sent: &Sent| sent.awaited && sent.from == process.candidate;
-            process.is_answered_late() || self.requests.iter().any(request)
+    fn awaits_late_reply(&self) -> bool {
+        let has_late_request = |process: &Process| {
+            let request = |sent: &RequestInFlight| sent.is_awaited && sent.candidate == process.candidate;
+            process.has_late_reply() || self.requests.iter().any(request)
         };
-        let waits = |process: &Process| {
-            process.flight.as_ref().is_some_and(|flight| flight.until > self.now)
+        let is_waiting = |process: &Process| {
+            process.in_flight.as_ref().is_some_and(|flight| flight.times_out_at > self.now)
         };
-        self.processes().any(|process| waits(process) && late(process))
+        self.processes().any(|process| is_waiting(process) && has_late_request(process))
     }
 }

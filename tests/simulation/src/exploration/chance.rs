@@ -5,9 +5,9 @@ use tenure_core::Chance;
 
 use super::time::Instant;
 
-const DRAWS: u64 = 1 << 5;
-const LIVES: u64 = 1 << 3;
-const CANDIDATES: u64 = 1 << 2;
+const DRAWS_PER_INSTANT: u64 = 1 << 5;
+const MAX_LIVES: u64 = 1 << 3;
+const MAX_CANDIDATES: u64 = 1 << 2;
 
 /// Numbers below 2^20 that differ and tell who drew them: in nanoseconds they hardly move a pause,
 /// and a lease id tells whose it is.
@@ -16,29 +16,29 @@ pub struct Draws<'a> {
     pub life: u8,
     pub now: Instant,
     /// How many were drawn at this instant.
-    pub drawn: &'a mut u8,
+    pub draw_count: &'a mut u8,
 }
 
 impl Chance for Draws<'_> {
     fn bits(&mut self) -> u64 {
-        let number = u64::from(*self.drawn);
-        assert!(number < DRAWS, "too many random numbers at one instant");
-        *self.drawn += 1;
+        let number = u64::from(*self.draw_count);
+        assert!(number < DRAWS_PER_INSTANT, "too many random numbers at one instant");
+        *self.draw_count += 1;
         let owner = owner(self.candidate, self.life);
-        (u64::from(self.now) * LIVES * CANDIDATES + owner) * DRAWS + number
+        (u64::from(self.now) * MAX_LIVES * MAX_CANDIDATES + owner) * DRAWS_PER_INSTANT + number
     }
 }
 
 /// Whether this life of this candidate made up the lease id.
-pub fn owns(candidate: usize, life: u8, lease: LeaseId) -> bool {
+pub fn created_lease(candidate: usize, life: u8, lease: LeaseId) -> bool {
     let lease = lease.to_string();
     let bits = u64::from_str_radix(&lease[lease.len() - 8..], 16);
-    bits.is_ok_and(|bits| bits / DRAWS % (LIVES * CANDIDATES) == owner(candidate, life))
+    bits.is_ok_and(|bits| bits / DRAWS_PER_INSTANT % (MAX_LIVES * MAX_CANDIDATES) == owner(candidate, life))
 }
 
 fn owner(candidate: usize, life: u8) -> u64 {
-    assert!(u64::from(life) < LIVES, "too many lives");
-    candidate as u64 * LIVES + u64::from(life)
+    assert!(u64::from(life) < MAX_LIVES, "too many lives");
+    candidate as u64 * MAX_LIVES + u64::from(life)
 }
 
 #[cfg(test)]
@@ -46,17 +46,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lease_ids_differ_and_tell_whose_they_are() {
+    fn lease_ids_differ_and_identify_their_candidate() {
         let mut ids = std::collections::BTreeSet::new();
         for (candidate, life, now) in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (2, 3, 47)] {
             let mut drawn = 0;
             for _ in 0..3 {
-                let mut draws = Draws { candidate, life, now, drawn: &mut drawn };
+                let mut draws = Draws { candidate, life, now, draw_count: &mut drawn };
                 let bits = (u128::from(draws.bits()) << 64) | u128::from(draws.bits());
                 let id = LeaseId::from_random(bits.to_be_bytes());
-                assert!(owns(candidate, life, id), "{id}");
-                assert!(!owns(candidate, life + 1, id), "{id}");
-                assert!(!owns(candidate + 1, life, id), "{id}");
+                assert!(created_lease(candidate, life, id), "{id}");
+                assert!(!created_lease(candidate, life + 1, id), "{id}");
+                assert!(!created_lease(candidate + 1, life, id), "{id}");
                 ids.insert(id.to_string());
             }
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::action::Action;
 use super::oracle::Violation;
 use super::process::Push;
-use super::state::{Note, Sent, State};
+use super::state::{Note, RequestInFlight, State};
 use super::step::Arrival;
 
 impl State {
@@ -13,109 +13,109 @@ impl State {
     #[must_use]
     pub fn after(&self, action: Action) -> Self {
         let mut state = self.clone();
-        state.act(action);
-        state.judge_work(state.now);
+        state.apply(action);
+        state.check_work(state.now);
         state
     }
 
     /// The invariant that was broken last.
-    pub fn broken(&self) -> Option<&Violation> {
-        self.broken.as_ref()
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
     }
 
-    fn act(&mut self, action: Action) {
-        self.left -= u8::from(action.disturbs());
-        self.orders -= u8::from(matches!(action, Action::HandOver(_)));
+    fn apply(&mut self, action: Action) {
+        self.disturbances_left -= u8::from(action.is_disturbance());
+        self.orders_left -= u8::from(matches!(action, Action::HandOver(_)));
         match action {
-            Action::Exchange(place) => {
-                let sent = self.requests.remove(place);
-                self.arrive(&sent, false, "");
+            Action::Exchange(index) => {
+                let in_flight = self.requests.remove(index);
+                self.deliver(&in_flight, false, "");
             }
-            Action::DelayAnswer(place) => {
-                let sent = self.requests.remove(place);
-                self.arrive(&sent, true, "; the answer is late");
+            Action::DelayAnswer(index) => {
+                let in_flight = self.requests.remove(index);
+                self.deliver(&in_flight, true, "; the answer is late");
             }
-            Action::DelayRequest(place) => {
-                let sent = &mut self.requests[place];
-                sent.late = true;
+            Action::DelayRequest(index) => {
+                let in_flight = &mut self.requests[index];
+                in_flight.is_late = true;
                 self.note = Note {
-                    who: sent.from,
-                    what: sent.operation.name(),
-                    and: "; the request is late",
+                    candidate: in_flight.candidate,
+                    action: in_flight.operation.name(),
+                    detail: "; the request is late",
                     ..Note::default()
                 };
-                self.sort();
+                self.sort_requests();
             }
-            Action::Duplicate(place) => {
-                let again = &mut self.requests[place];
-                let sent = again.clone();
-                (again.awaited, again.late) = (false, true);
-                self.sort();
-                self.arrive(&sent, false, "; it will arrive again");
+            Action::Duplicate(index) => {
+                let duplicate = &mut self.requests[index];
+                let in_flight = duplicate.clone();
+                (duplicate.is_awaited, duplicate.is_late) = (false, true);
+                self.sort_requests();
+                self.deliver(&in_flight, false, "; it will arrive again");
             }
-            Action::Deliver(candidate) => self.happen(candidate, action, Push::Delivered),
-            Action::TakeLate(candidate) => {
-                self.happen(candidate, action, Push::Torn { answer: true });
+            Action::Deliver(candidate) => self.apply_push(candidate, action, Push::LateReplyArrived),
+            Action::TakeLateReply(candidate) => {
+                self.apply_push(candidate, action, Push::TimeoutRace { reply_first: true });
             }
             Action::TimeOut(candidate) => {
-                self.happen(candidate, action, Push::Torn { answer: false });
+                self.apply_push(candidate, action, Push::TimeoutRace { reply_first: false });
             }
-            Action::Leave(candidate) => self.happen(candidate, action, Push::Leave),
-            Action::HandOver(candidate) => self.happen(candidate, action, Push::HandOver),
+            Action::Leave(candidate) => self.apply_push(candidate, action, Push::Leave),
+            Action::HandOver(candidate) => self.apply_push(candidate, action, Push::HandOver),
             Action::Freeze(candidate) => {
-                self.happen(candidate, action, Push::Freeze);
-                self.delay(candidate);
+                self.apply_push(candidate, action, Push::Freeze);
+                self.delay_requests(candidate);
             }
             Action::CutOff(candidate) => {
-                self.note(candidate, action);
-                self.candidates[candidate].cut_off = true;
-                self.requests.retain(|request| request.from != candidate || request.late);
+                self.set_note(candidate, action);
+                self.candidates[candidate].is_cut_off = true;
+                self.requests.retain(|request| request.candidate != candidate || request.is_late);
             }
-            Action::Connect(candidate) => {
-                self.note(candidate, action);
-                self.candidates[candidate].cut_off = false;
+            Action::Reconnect(candidate) => {
+                self.set_note(candidate, action);
+                self.candidates[candidate].is_cut_off = false;
             }
             Action::Thaw(candidate) => {
-                self.happen(candidate, action, Push::Wake);
+                self.apply_push(candidate, action, Push::Thaw);
                 // Whatever the host does not stop before anything else works now.
-                self.judge_work(self.now);
-                self.push(candidate, Push::GoOn);
+                self.check_work(self.now);
+                self.push(candidate, Push::Continue);
             }
             Action::Crash(candidate) => {
-                self.note(candidate, action);
-                self.end(candidate);
+                self.set_note(candidate, action);
+                self.end_process(candidate);
             }
             Action::Restart(candidate) => {
-                self.note(candidate, action);
+                self.set_note(candidate, action);
                 self.restart(candidate);
             }
-            Action::Wait => self.wait(),
+            Action::Wait => self.advance_time(),
         }
     }
 
-    fn note(&mut self, candidate: usize, action: Action) {
-        self.note = Note { who: candidate, what: action.kind(), ..Note::default() };
+    fn set_note(&mut self, candidate: usize, action: Action) {
+        self.note = Note { candidate, action: action.kind(), ..Note::default() };
     }
 
-    fn happen(&mut self, candidate: usize, action: Action, push: Push) {
-        self.note(candidate, action);
+    fn apply_push(&mut self, candidate: usize, action: Action, push: Push) {
+        self.set_note(candidate, action);
         self.push(candidate, push);
     }
 
-    fn arrive(&mut self, sent: &Sent, late: bool, and: &'static str) {
-        self.note = Note { who: sent.from, what: sent.operation.name(), and, ..Note::default() };
-        let reply = self.handle(sent);
-        self.latest = Some(sent.from);
+    fn deliver(&mut self, in_flight: &RequestInFlight, late: bool, detail: &'static str) {
+        self.note = Note { candidate: in_flight.candidate, action: in_flight.operation.name(), detail, ..Note::default() };
+        let reply = self.handle(in_flight);
+        self.last_candidate = Some(in_flight.candidate);
         self.note.status = Some(reply.0);
-        if sent.awaited {
-            self.push(sent.from, Push::Answer(Arrival { reply, late }));
+        if in_flight.is_awaited {
+            self.push(in_flight.candidate, Push::Answer(Arrival { reply, is_late: late }));
         }
     }
 
-    fn wait(&mut self) {
+    fn advance_time(&mut self) {
         let Some(next) = self.next_instant() else { return };
-        self.judge_work(next - 1);
-        (self.now, self.latest, self.note) = (next, None, Note::default());
+        self.check_work(next - 1);
+        (self.now, self.last_candidate, self.note) = (next, None, Note::default());
         (0..self.candidates.len()).for_each(|candidate| self.push(candidate, Push::Instant));
     }
 }
@@ -123,17 +123,17 @@ impl State {
 impl fmt::Display for State {
     /// What happened last, and whose handler runs now.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Note { who, what, and, status, .. } = self.note;
-        write!(f, "{:>3} s  {}: {what}", self.now, self.scope.name(who))?;
+        let Note { candidate, action, detail, status, .. } = self.note;
+        write!(f, "{:>3} s  {}: {action}", self.now, self.scope.name(candidate))?;
         match status {
-            Some(status) => write!(f, ", answered {status}{and}")?,
-            None => write!(f, "{and}")?,
+            Some(status) => write!(f, ", answered {status}{detail}")?,
+            None => write!(f, "{detail}")?,
         }
         for process in self.processes() {
             if let Some(turn) = process.turn {
-                let how = if process.works() { "works" } else { "is frozen in its work" };
+                let activity = if process.is_working() { "works" } else { "is frozen in its work" };
                 let (name, until) = (self.scope.name(process.candidate), turn.deadline);
-                write!(f, " [{name} {how} under term {}, until {until} s]", turn.term)?;
+                write!(f, " [{name} {activity} under term {}, until {until} s]", turn.term)?;
             }
         }
         Ok(())

@@ -3,64 +3,64 @@
 use tenure_azure::{LeaseId, Operation};
 use tenure_store::Service;
 
-use super::known::{Known, digest};
+use super::known::{Hashed, digest};
 use super::oracle::{Oracle, Violation, Work};
 use super::process::{Process, Turn};
-use super::state::{Sent, State};
+use super::state::{RequestInFlight, State};
 use super::step::Reply;
-use super::time::{Instant, at_service};
+use super::time::{Instant, service_time};
 
 impl State {
     /// The store handles a request.
-    pub(super) fn handle(&mut self, sent: &Sent) -> Reply {
-        let given = digest(&(&self.service, self.writes, &sent.request, self.now));
-        let (service, reply) = self.scope.answers.get(given, || {
+    pub(super) fn handle(&mut self, request: &RequestInFlight) -> Reply {
+        let key = digest(&(&self.service, self.write_count, &request.request, self.now));
+        let (service, reply) = self.scope.answers.get(key, || {
             let mut service = Service::clone(&self.service);
-            service.forget(self.writes + 1);
-            let answer = service.handle(at_service(self.now), &sent.request);
+            service.reset(self.write_count + 1);
+            let answer = service.handle(service_time(self.now), &request.request);
             let digest = service.fingerprint();
-            (Known::by(service, digest), Known::new((answer.status, answer.headers)))
+            (Hashed::with_digest(service, digest), Hashed::new((answer.status, answer.headers)))
         });
         self.service = service;
         if reply.0 < 300 {
-            self.accepted(sent);
+            self.on_accepted(request);
         }
         reply
     }
 
-    fn accepted(&mut self, sent: &Sent) {
+    fn on_accepted(&mut self, request: &RequestInFlight) {
         use Operation::{
             Acquire, Break, Change, CreateBlob, CreateContainer, Release, Renew, WriteMetadata,
             WriteSideBlob,
         };
-        match &*sent.operation {
-            CreateContainer | CreateBlob | WriteSideBlob { .. } => self.writes += 1,
+        match &*request.operation {
+            CreateContainer | CreateBlob | WriteSideBlob { .. } => self.write_count += 1,
             Acquire { lease, .. } | Renew { lease } => {
-                self.first.get_or_insert(sent.from);
-                let ends = self.now + self.scope.held(sent.from);
-                self.oracle.granted(*lease, sent.at, ends);
+                self.first_leader.get_or_insert(request.candidate);
+                let lease_end = self.now + self.scope.lease_duration(request.candidate);
+                self.oracle.on_lease_granted(*lease, request.sent_at, lease_end);
             }
             Break { .. } => {
-                self.note.broken = true;
-                let works = self.works();
-                let judged = self.oracle.broken(sent.from, &works);
-                self.judge(judged);
+                self.note.is_break = true;
+                let working = self.working_handlers();
+                let result = self.oracle.on_lease_broken(request.candidate, &working);
+                self.check(result);
             }
-            Release { .. } => self.oracle.ended(),
-            Change { to, .. } => {
-                self.note.handed_over = true;
-                self.oracle.changed(*to);
+            Release { .. } => self.oracle.on_lease_released(),
+            Change { proposed: to, .. } => {
+                self.note.is_handover = true;
+                self.oracle.on_lease_changed(*to);
             }
             WriteMetadata { lease, metadata, .. } => {
-                self.writes += 1;
+                self.write_count += 1;
                 let field = |name| metadata.get(name).unwrap_or_default();
                 let term = field("tenureterm").parse().unwrap_or(0);
                 let nonce = u64::from_str_radix(field("tenurenonce"), 16).unwrap_or(0);
-                let won = self.oracle.recorded(*lease, term, nonce);
-                self.note.take_over = won == Ok(true);
-                self.judge(won.map(|_| ()));
-                if self.scope.validity(sent.from).beat.is_some() {
-                    self.oracle.beaten(*lease, sent.at);
+                let won = self.oracle.on_record_written(*lease, term, nonce);
+                self.note.is_takeover = won == Ok(true);
+                self.check(won.map(|_| ()));
+                if self.scope.validity(request.candidate).beat.is_some() {
+                    self.oracle.on_beat(*lease, request.sent_at);
                 }
             }
             _ => {}
@@ -68,42 +68,42 @@ impl State {
     }
 
     /// A request goes out.
-    pub(super) fn judge_sent(&mut self, sent: &Sent, life: u8) {
-        if let Some(lease) = lease_of(&sent.operation) {
-            self.judge(Oracle::sends(sent.from, life, lease));
+    pub(super) fn check_sent(&mut self, request: &RequestInFlight, life: u8) {
+        if let Some(lease) = lease_of(&request.operation) {
+            self.check(Oracle::check_lease_owner(request.candidate, life, lease));
         }
-        let gives =
-            matches!(&*sent.operation, Operation::Release { .. } | Operation::Change { .. });
-        let turn = self.processes().find(|process| process.candidate == sent.from);
-        if let (true, Some(turn)) = (gives, turn.and_then(|process| process.turn)) {
-            self.judge(Err(Oracle::gives_back(sent.from, turn.term)));
+        let gives_lease_up =
+            matches!(&*request.operation, Operation::Release { .. } | Operation::Change { .. });
+        let process = self.processes().find(|process| process.candidate == request.candidate);
+        if let (true, Some(turn)) = (gives_lease_up, process.and_then(|process| process.turn)) {
+            self.check(Err(Oracle::release_during_turn(request.candidate, turn.term)));
         }
     }
 
     /// What a process did by itself.
-    pub(super) fn judge_process(&mut self, candidate: usize, before: Option<Turn>) {
+    pub(super) fn check_process(&mut self, candidate: usize, before: Option<Turn>) {
         let Some(process) = self.candidates[candidate].process.clone() else { return };
         if let Some(Turn { slot, .. }) = process.turn.filter(|turn| {
             before.is_none_or(|before| (before.term, before.slot) != (turn.term, turn.slot))
         }) {
-            let judged = self.oracle.runs(candidate, slot);
-            self.judge(judged);
+            let result = self.oracle.check_turn(candidate, slot);
+            self.check(result);
         }
-        if process.flight.is_none() && process.leaving.is_none() {
-            self.judge(Oracle::rests(candidate, self.now, process.next));
+        if process.in_flight.is_none() && process.leaving.is_none() {
+            self.check(Oracle::check_idle(candidate, self.now, process.next_step_at));
         }
     }
 
-    fn judge(&mut self, judged: Result<(), Violation>) {
-        if let Err(violation) = judged {
-            let counts = self.scope.only.is_none_or(|only| only == violation.invariant);
-            self.broken = self.broken.take().or(counts.then_some(violation));
+    fn check(&mut self, result: Result<(), Violation>) {
+        if let Err(violation) = result {
+            let is_selected = self.scope.only_invariant.is_none_or(|only| only == violation.invariant);
+            self.violation = self.violation.take().or(is_selected.then_some(violation));
         }
     }
 
     /// The handlers that work now.
-    fn works(&self) -> Vec<Work> {
-        let working = self.processes().filter(|process| process.works());
+    fn working_handlers(&self) -> Vec<Work> {
+        let working = self.processes().filter(|process| process.is_working());
         let work = |process: &Process| {
             process.turn.map(|turn| Work { candidate: process.candidate, term: turn.term })
         };
@@ -111,11 +111,11 @@ impl State {
     }
 
     /// Handlers have not stopped up to `now`, and work then.
-    pub(super) fn judge_work(&mut self, now: Instant) {
-        let works = self.works();
+    pub(super) fn check_work(&mut self, now: Instant) {
+        let working = self.working_handlers();
         let scope = self.scope.clone();
-        for violation in self.oracle.worked(&works, now, |work| scope.validity(work.candidate)) {
-            self.judge(Err(violation));
+        for violation in self.oracle.check_work(&working, now, |work| scope.validity(work.candidate)) {
+            self.check(Err(violation));
         }
         let turns = self.processes().filter_map(|process| process.turn);
         let terms: Vec<_> = turns.map(|turn| turn.term).collect();

@@ -15,32 +15,32 @@ pub fn digest(value: &impl Hash) -> u64 {
 }
 
 /// A value that does not change any more, and its fingerprint. Cheap to copy.
-pub struct Known<T> {
+pub struct Hashed<T> {
     value: Rc<T>,
     digest: u64,
 }
 
-impl<T> Known<T> {
+impl<T> Hashed<T> {
     /// With a fingerprint that tells all that matters about the value.
-    pub fn by(value: T, digest: u64) -> Self {
+    pub fn with_digest(value: T, digest: u64) -> Self {
         Self { value: Rc::new(value), digest }
     }
 }
 
-impl<T: Hash> Known<T> {
+impl<T: Hash> Hashed<T> {
     pub fn new(value: T) -> Self {
         let digest = digest(&value);
-        Self::by(value, digest)
+        Self::with_digest(value, digest)
     }
 }
 
-impl<T> Clone for Known<T> {
+impl<T> Clone for Hashed<T> {
     fn clone(&self) -> Self {
         Self { value: self.value.clone(), digest: self.digest }
     }
 }
 
-impl<T> Deref for Known<T> {
+impl<T> Deref for Hashed<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -48,7 +48,7 @@ impl<T> Deref for Known<T> {
     }
 }
 
-impl<T> Hash for Known<T> {
+impl<T> Hash for Hashed<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.digest.hash(state);
     }
@@ -59,11 +59,11 @@ impl<T> Hash for Known<T> {
 pub struct Memo<T>(RefCell<HashMap<u64, T>>);
 
 impl<T: Clone> Memo<T> {
-    pub fn get(&self, given: u64, compute: impl FnOnce() -> T) -> T {
-        let known = self.0.borrow().get(&given).cloned();
+    pub fn get(&self, key: u64, compute: impl FnOnce() -> T) -> T {
+        let known = self.0.borrow().get(&key).cloned();
         known.unwrap_or_else(|| {
             let result = compute();
-            self.0.borrow_mut().insert(given, result.clone());
+            self.0.borrow_mut().insert(key, result.clone());
             result
         })
     }

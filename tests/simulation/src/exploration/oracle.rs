@@ -5,11 +5,11 @@ use std::fmt;
 
 use tenure_azure::LeaseId;
 
-use super::chance::owns;
+use super::chance::created_lease;
 use super::time::Instant;
 
 /// The longest of poll and renewal, a request's time-out, and an instant.
-const REST: Instant = 4 + 3 + 2;
+const MAX_IDLE: Instant = 4 + 3 + 2;
 
 /// What must hold in every state; protocol.md §12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,12 @@ pub enum Invariant {
 pub struct Violation {
     /// The invariant.
     pub invariant: Invariant,
-    why: String,
+    reason: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is broken: {}", self.invariant, self.why)
+        write!(f, "{:?} is broken: {}", self.invariant, self.reason)
     }
 }
 
@@ -65,11 +65,11 @@ impl fmt::Display for Work {
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Oracle {
     /// The newest win.
-    won: Option<Win>,
+    last_win: Option<Win>,
     /// Of the lease that was granted last, and of those under whose term a handler runs.
     grants: Vec<Grant>,
     /// The newest slot that had a turn.
-    ran: Option<u64>,
+    last_slot: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -96,66 +96,66 @@ struct Grant {
     /// When the newest write of the record under it was sent that the store accepted, where its holder beats.
     beat: Option<Instant>,
     /// When it is over at the store, which has not accepted another one's since.
-    ends: Option<Instant>,
+    lease_end: Option<Instant>,
     /// The term that was raised under it.
     term: Option<u64>,
 }
 
 impl Grant {
     fn valid_until(&self, validity: Validity) -> Instant {
-        let by_lease = self.sent.map_or(0, |sent| sent + validity.lease);
-        let by_beat = validity.beat.map(|beat| self.beat.map_or(0, |sent| sent + beat));
-        by_lease.min(by_beat.unwrap_or(Instant::MAX))
+        let lease_end = self.sent.map_or(0, |sent| sent + validity.lease);
+        let beat_end = validity.beat.map(|beat| self.beat.map_or(0, |sent| sent + beat));
+        lease_end.min(beat_end.unwrap_or(Instant::MAX))
     }
 }
 
 impl Oracle {
     /// The store accepted an acquire or a renew that was sent at `sent`, and holds the lease until `ends`.
-    pub fn granted(&mut self, lease: LeaseId, sent: Instant, ends: Instant) {
-        self.ended();
-        let place = self.grants.iter().position(|grant| grant.lease == lease);
-        let place = place.unwrap_or_else(|| {
-            self.grants.push(Grant { lease, sent: None, beat: None, ends: None, term: None });
+    pub fn on_lease_granted(&mut self, lease: LeaseId, sent: Instant, lease_end: Instant) {
+        self.on_lease_released();
+        let index = self.grants.iter().position(|grant| grant.lease == lease);
+        let index = index.unwrap_or_else(|| {
+            self.grants.push(Grant { lease, sent: None, beat: None, lease_end: None, term: None });
             self.grants.len() - 1
         });
-        let grant = &mut self.grants[place];
+        let grant = &mut self.grants[index];
         grant.sent = grant.sent.max(Some(sent));
-        grant.ends = Some(ends);
+        grant.lease_end = Some(lease_end);
     }
 
     /// The store accepted a release.
-    pub fn ended(&mut self) {
-        self.grants.iter_mut().for_each(|grant| grant.ends = None);
+    pub fn on_lease_released(&mut self) {
+        self.grants.iter_mut().for_each(|grant| grant.lease_end = None);
     }
 
     /// The store gave the lease to another id. Nobody may act on that before it was renewed.
-    pub fn changed(&mut self, to: LeaseId) {
-        let holds = |grant: &Grant| grant.lease == to && grant.ends.is_some();
-        if self.grants.iter().any(holds) {
+    pub fn on_lease_changed(&mut self, to: LeaseId) {
+        let is_current = |grant: &Grant| grant.lease == to && grant.lease_end.is_some();
+        if self.grants.iter().any(is_current) {
             return; // The same request once more.
         }
-        let ends = self.lease_ends();
-        self.ended();
-        self.grants.push(Grant { lease: to, sent: None, beat: None, ends, term: None });
+        let lease_end = self.lease_ends();
+        self.on_lease_released();
+        self.grants.push(Grant { lease: to, sent: None, beat: None, lease_end, term: None });
     }
 
     /// The store broke the lease for a candidate, while these handlers work.
     ///
     /// # Errors
     /// I9: that of its holder is among them.
-    pub fn broken(&mut self, by: usize, works: &[Work]) -> Result<(), Violation> {
-        let held = self.grants.iter().find(|grant| grant.ends.is_some());
-        let term = held.and_then(|grant| grant.term);
-        let working = works.iter().find(|work| Some(work.term) == term);
-        self.ended();
+    pub fn on_lease_broken(&mut self, breaker: usize, at_work: &[Work]) -> Result<(), Violation> {
+        let current = self.grants.iter().find(|grant| grant.lease_end.is_some());
+        let term = current.and_then(|grant| grant.term);
+        let working = at_work.iter().find(|work| Some(work.term) == term);
+        self.on_lease_released();
         working.map_or(Ok(()), |work| {
-            let why = format!("candidate {by} breaks the lease by which {work}");
-            Err(broken(Invariant::I9, why))
+            let reason = format!("candidate {breaker} breaks the lease by which {work}");
+            Err(violation(Invariant::I9, reason))
         })
     }
 
     /// The store accepted a write under a lease whose holder beats, which was sent at `sent`.
-    pub fn beaten(&mut self, lease: LeaseId, sent: Instant) {
+    pub fn on_beat(&mut self, lease: LeaseId, sent: Instant) {
         if let Some(grant) = self.grants.iter_mut().find(|grant| grant.lease == lease) {
             grant.beat = grant.beat.max(Some(sent));
         }
@@ -165,46 +165,46 @@ impl Oracle {
     ///
     /// # Errors
     /// I2: the term was won although it does not rise.
-    pub fn recorded(&mut self, lease: LeaseId, term: u64, nonce: u64) -> Result<bool, Violation> {
+    pub fn on_record_written(&mut self, lease: LeaseId, term: u64, nonce: u64) -> Result<bool, Violation> {
         let win = Win { term, nonce };
-        if self.won.as_ref() == Some(&win) {
+        if self.last_win.as_ref() == Some(&win) {
             return Ok(false);
         }
         if let Some(grant) = self.grants.iter_mut().find(|grant| grant.lease == lease) {
             grant.term = Some(term);
         }
-        match self.won.replace(win) {
-            Some(before) if term <= before.term => {
-                let why = format!("term {term} was won after term {}", before.term);
-                Err(broken(Invariant::I2, why))
+        match self.last_win.replace(win) {
+            Some(previous) if term <= previous.term => {
+                let reason = format!("term {term} was won after term {}", previous.term);
+                Err(violation(Invariant::I2, reason))
             }
-            before => Ok(before.is_some()),
+            previous => Ok(previous.is_some()),
         }
     }
 
     /// Handlers that work at `now`. Broken is I1 by two of them, I3 by one whose validity has ended, and I9
     /// by one under whose lease nothing is on record.
-    pub fn worked(
+    pub fn check_work(
         &self,
-        works: &[Work],
+        at_work: &[Work],
         now: Instant,
         validity: impl Fn(&Work) -> Validity,
     ) -> Vec<Violation> {
         let mut violations = Vec::new();
-        if let [one, other, ..] = works {
-            let why = format!("at {now} s {one} and {other}");
-            violations.push(broken(Invariant::I1, why));
+        if let [first, second, ..] = at_work {
+            let reason = format!("at {now} s {first} and {second}");
+            violations.push(violation(Invariant::I1, reason));
         }
-        for work in works {
+        for work in at_work {
             let grant = self.grants.iter().find(|grant| grant.term == Some(work.term));
             if grant.is_none() {
-                let why = format!("at {now} s {work}, which is not on record");
-                violations.push(broken(Invariant::I9, why));
+                let reason = format!("at {now} s {work}, which is not on record");
+                violations.push(violation(Invariant::I9, reason));
             }
             let until = grant.map_or(0, |grant| grant.valid_until(validity(work)));
             if now >= until {
-                let why = format!("at {now} s {work}, whose validity ended at {until} s");
-                violations.push(broken(Invariant::I3, why));
+                let reason = format!("at {now} s {work}, whose validity ended at {until} s");
+                violations.push(violation(Invariant::I3, reason));
             }
         }
         violations
@@ -214,31 +214,31 @@ impl Oracle {
     ///
     /// # Errors
     /// I5: its slot had a turn before.
-    pub fn runs(&mut self, candidate: usize, slot: u64) -> Result<(), Violation> {
-        match self.ran.replace(slot) {
-            Some(before) if slot <= before => {
-                let why = format!("candidate {candidate} runs slot {slot} after slot {before}");
-                Err(broken(Invariant::I5, why))
+    pub fn check_turn(&mut self, candidate: usize, slot: u64) -> Result<(), Violation> {
+        match self.last_slot.replace(slot) {
+            Some(previous) if slot <= previous => {
+                let reason = format!("candidate {candidate} runs slot {slot} after slot {previous}");
+                Err(violation(Invariant::I5, reason))
             }
             _ => Ok(()),
         }
     }
 
     /// A lease is given away while a turn runs.
-    pub fn gives_back(candidate: usize, term: u64) -> Violation {
-        let why = format!("candidate {candidate} gives its lease away in a turn of term {term}");
-        broken(Invariant::I4, why)
+    pub fn release_during_turn(candidate: usize, term: u64) -> Violation {
+        let reason = format!("candidate {candidate} gives its lease away in a turn of term {term}");
+        violation(Invariant::I4, reason)
     }
 
     /// A process does nothing until `next`.
     ///
     /// # Errors
     /// I7: that is longer than any poll, and a request.
-    pub fn rests(candidate: usize, now: Instant, next: Instant) -> Result<(), Violation> {
-        match next > now + REST {
+    pub fn check_idle(candidate: usize, now: Instant, next: Instant) -> Result<(), Violation> {
+        match next > now + MAX_IDLE {
             true => {
-                let why = format!("candidate {candidate} does nothing from {now} s to {next} s");
-                Err(broken(Invariant::I7, why))
+                let reason = format!("candidate {candidate} does nothing from {now} s to {next} s");
+                Err(violation(Invariant::I7, reason))
             }
             false => Ok(()),
         }
@@ -248,10 +248,10 @@ impl Oracle {
     ///
     /// # Errors
     /// I8: the id is another's.
-    pub fn sends(candidate: usize, life: u8, lease: LeaseId) -> Result<(), Violation> {
-        match owns(candidate, life, lease) {
+    pub fn check_lease_owner(candidate: usize, life: u8, lease: LeaseId) -> Result<(), Violation> {
+        match created_lease(candidate, life, lease) {
             true => Ok(()),
-            false => Err(broken(
+            false => Err(violation(
                 Invariant::I8,
                 format!("candidate {candidate} in its life {life} sends {lease}"),
             )),
@@ -260,18 +260,18 @@ impl Oracle {
 
     /// When the lease ends at the store, if it is held.
     pub fn lease_ends(&self) -> Option<Instant> {
-        self.grants.iter().find_map(|grant| grant.ends)
+        self.grants.iter().find_map(|grant| grant.lease_end)
     }
 
     /// Forgets what cannot matter any more, given the terms of all handlers that run.
     pub fn forget(&mut self, terms: &[u64]) {
         self.grants.retain(|grant| {
-            grant.ends.is_some() || grant.term.is_some_and(|term| terms.contains(&term))
+            grant.lease_end.is_some() || grant.term.is_some_and(|term| terms.contains(&term))
         });
         self.grants.sort_by_key(|grant| (grant.sent, grant.term));
     }
 }
 
-fn broken(invariant: Invariant, why: String) -> Violation {
-    Violation { invariant, why }
+fn violation(invariant: Invariant, reason: String) -> Violation {
+    Violation { invariant, reason }
 }

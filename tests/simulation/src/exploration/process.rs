@@ -5,16 +5,16 @@
 
 use tenure_azure::Operation;
 
-use super::known::Known;
+use super::known::Hashed;
 use super::scope::{Flaw, Scope};
-use super::step::{Arrival, Flight, Word};
+use super::step::{Arrival, Flight, StepInput};
 use super::time::Instant;
 
 /// How long the host tries to leave in good order.
 const LEAVE_LIMIT: Instant = 10;
 
 /// No process makes as many moves at one instant without an answer from outside.
-const MOST_MOVES: u32 = 32;
+const MAX_MOVES: u32 = 32;
 
 /// A process that runs, or would if it were not frozen.
 #[derive(Clone, Hash)]
@@ -24,20 +24,20 @@ pub struct Process {
     pub frozen: bool,
     /// Since when.
     pub leaving: Option<Instant>,
-    pub(super) said_goodbye: bool,
-    pub state: Option<Known<Vec<u8>>>,
+    pub(super) leave_sent: bool,
+    pub state: Option<Hashed<Vec<u8>>>,
     /// When the next step is due.
-    pub(super) next: Instant,
-    pub(super) word: Option<Word>,
+    pub(super) next_step_at: Instant,
+    pub(super) pending_input: Option<StepInput>,
     /// What an operator ordered, to be told after that.
-    pub(super) order: Option<Word>,
+    pub(super) pending_order: Option<StepInput>,
     /// By its newest report.
-    pub leads: bool,
+    pub is_leading: bool,
     /// It has an order to hand over, by its newest report.
-    pub hands_over: bool,
+    pub is_handing_over: bool,
     pub turn: Option<Turn>,
-    pub flight: Option<Flight>,
-    pub(super) drawn: u8,
+    pub in_flight: Option<Flight>,
+    pub(super) draw_count: u8,
 }
 
 /// A turn that runs.
@@ -52,121 +52,121 @@ pub struct Turn {
 #[derive(Clone, Hash)]
 pub enum Push {
     /// It starts, or goes on with what is due.
-    GoOn,
+    Continue,
     /// Another instant has come.
     Instant,
     Answer(Arrival),
     /// The answer that was late is here.
-    Delivered,
+    LateReplyArrived,
     /// Of a request that has timed out, the answer is seen first, or the time-out.
-    Torn {
-        answer: bool,
+    TimeoutRace {
+        reply_first: bool,
     },
     Leave,
     /// An operator has it hand over to the other one.
     HandOver,
     Freeze,
     /// It wakes up and stops what must be stopped.
-    Wake,
+    Thaw,
 }
 
 /// What follows.
 #[derive(Clone)]
-pub enum Moved {
+pub enum Progress {
     /// It waits, for time or for somebody else.
-    Waits,
+    Waiting,
     /// It asks the store for something, and waits for the answer.
-    Asks(Operation),
+    SendRequest(Operation),
     /// It has ended.
     Ended,
 }
 
 impl Process {
-    pub fn new(candidate: usize, life: u8, now: Instant, state: Option<Known<Vec<u8>>>) -> Self {
+    pub fn new(candidate: usize, life: u8, now: Instant, state: Option<Hashed<Vec<u8>>>) -> Self {
         Self {
             candidate,
             life,
             frozen: false,
             leaving: None,
-            said_goodbye: false,
+            leave_sent: false,
             state,
-            next: now,
-            word: None,
-            order: None,
-            leads: false,
-            hands_over: false,
+            next_step_at: now,
+            pending_input: None,
+            pending_order: None,
+            is_leading: false,
+            is_handing_over: false,
             turn: None,
-            flight: None,
-            drawn: 0,
+            in_flight: None,
+            draw_count: 0,
         }
     }
 
     /// Whether its handler does anything.
-    pub fn works(&self) -> bool {
+    pub fn is_working(&self) -> bool {
         !self.frozen && self.turn.is_some()
     }
 
     /// Whether an answer is on its way.
-    pub fn is_answered_late(&self) -> bool {
-        self.answer().is_some_and(|answer| answer.late)
+    pub fn has_late_reply(&self) -> bool {
+        self.answer().is_some_and(|answer| answer.is_late)
     }
 
     fn answer(&self) -> Option<&Arrival> {
-        self.flight.as_ref()?.answer.as_ref()
+        self.in_flight.as_ref()?.answer.as_ref()
     }
 
     /// An answer came, but only after the request had timed out: which of the two the
     /// process sees first is open.
-    pub fn is_torn(&self, now: Instant) -> bool {
-        let out_of_time = self.flight.as_ref().is_some_and(|flight| flight.until <= now);
-        !self.frozen && out_of_time && self.answer().is_some_and(|answer| !answer.late)
+    pub fn has_timeout_race(&self, now: Instant) -> bool {
+        let timed_out = self.in_flight.as_ref().is_some_and(|flight| flight.times_out_at <= now);
+        !self.frozen && timed_out && self.answer().is_some_and(|answer| !answer.is_late)
     }
 
     /// When something is due, frozen or not.
-    pub fn instants(&self) -> impl Iterator<Item = Instant> {
-        let step = self.flight.as_ref().map_or(self.next, |flight| flight.until);
+    pub fn due_instants(&self) -> impl Iterator<Item = Instant> {
+        let step = self.in_flight.as_ref().map_or(self.next_step_at, |flight| flight.times_out_at);
         let leave = self.leaving.map(|since| since + LEAVE_LIMIT);
         [Some(step), leave, self.turn.map(|turn| turn.deadline)].into_iter().flatten()
     }
 
     /// Lets something happen to it; then it does all that is due and touches nobody else.
-    pub fn pushed(&mut self, scope: &Scope, now: Instant, push: Push) -> Moved {
+    pub fn on_push(&mut self, scope: &Scope, now: Instant, push: Push) -> Progress {
         match push {
-            Push::GoOn => {}
-            Push::Instant => self.drawn = 0,
+            Push::Continue => {}
+            Push::Instant => self.draw_count = 0,
             Push::Answer(answer) => {
-                if let Some(flight) = &mut self.flight {
+                if let Some(flight) = &mut self.in_flight {
                     flight.answer = Some(answer);
                 }
             }
-            Push::Delivered => {
-                if let Some(answer) = self.flight.as_mut().and_then(|f| f.answer.as_mut()) {
-                    answer.late = false;
+            Push::LateReplyArrived => {
+                if let Some(answer) = self.in_flight.as_mut().and_then(|f| f.answer.as_mut()) {
+                    answer.is_late = false;
                 }
             }
-            Push::Torn { answer } => {
-                let moved = self.answered(scope, now, answer);
-                if !matches!(moved, Moved::Waits) {
-                    return moved;
+            Push::TimeoutRace { reply_first: answer } => {
+                let progress = self.on_reply(scope, now, answer);
+                if !matches!(progress, Progress::Waiting) {
+                    return progress;
                 }
             }
             Push::Leave => {
                 self.leaving = Some(now);
                 self.stop_turn();
             }
-            Push::HandOver => self.order = Some(Word::HandOver),
+            Push::HandOver => self.pending_order = Some(StepInput::HandOver),
             Push::Freeze => self.frozen = true,
-            Push::Wake => {
+            Push::Thaw => {
                 self.frozen = false;
-                self.enforce(scope, now);
-                return Moved::Waits;
+                self.enforce_deadline(scope, now);
+                return Progress::Waiting;
             }
         }
-        self.settle(scope, now)
+        self.run_until_idle(scope, now)
     }
 
     /// Stops a turn whose time is over: the host does it before anything else.
-    pub(super) fn enforce(&mut self, scope: &Scope, now: Instant) {
+    pub(super) fn enforce_deadline(&mut self, scope: &Scope, now: Instant) {
         if scope.flaw != Some(Flaw::NoDeadline)
             && self.turn.is_some_and(|turn| turn.deadline <= now)
         {
@@ -176,30 +176,30 @@ impl Process {
 
     pub(super) fn stop_turn(&mut self) {
         if self.turn.take().is_some() {
-            self.word = Some(Word::CutOff);
+            self.pending_input = Some(StepInput::CutOff);
         }
     }
 
-    fn settle(&mut self, scope: &Scope, now: Instant) -> Moved {
-        for _ in 0..MOST_MOVES {
-            if self.frozen || self.is_torn(now) {
-                return Moved::Waits;
+    fn run_until_idle(&mut self, scope: &Scope, now: Instant) -> Progress {
+        for _ in 0..MAX_MOVES {
+            if self.frozen || self.has_timeout_race(now) {
+                return Progress::Waiting;
             }
-            self.enforce(scope, now);
+            self.enforce_deadline(scope, now);
             if self.leaving.is_some_and(|since| since + LEAVE_LIMIT <= now) {
-                return Moved::Ended;
+                return Progress::Ended;
             }
-            let moved = match (&self.flight, self.answer()) {
-                (Some(_), Some(answer)) if !answer.late => self.answered(scope, now, true),
-                (Some(flight), _) if flight.until <= now => self.answered(scope, now, false),
-                (Some(_), _) => return Moved::Waits,
-                (None, _) => match self.begin(scope, now) {
-                    None => return Moved::Waits,
-                    Some((step, history)) => self.go_on(scope, step, (now, history), now),
+            let progress = match (&self.in_flight, self.answer()) {
+                (Some(_), Some(answer)) if !answer.is_late => self.on_reply(scope, now, true),
+                (Some(flight), _) if flight.times_out_at <= now => self.on_reply(scope, now, false),
+                (Some(_), _) => return Progress::Waiting,
+                (None, _) => match self.begin_step(scope, now) {
+                    None => return Progress::Waiting,
+                    Some((step, history)) => self.drive_step(scope, step, (now, history), now),
                 },
             };
-            if !matches!(moved, Moved::Waits) {
-                return moved;
+            if !matches!(progress, Progress::Waiting) {
+                return progress;
             }
         }
         panic!("{} does not come to rest", scope.name(self.candidate));

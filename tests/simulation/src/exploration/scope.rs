@@ -7,12 +7,12 @@ use tenure_azure::{ETag, LeaseId, Operation};
 use tenure_core::{LastSlot, Record, Settings, Timestamp};
 use tenure_store::{Account, Request, Service};
 
-use super::known::{Known, Memo, digest};
+use super::known::{Hashed, Memo, digest};
 use super::oracle::{Invariant, Validity};
 use super::process::Process;
-use super::state::Sent;
+use super::state::RequestInFlight;
 use super::step::Reply;
-use super::time::{Instant, at_service, held, instant, wall};
+use super::time::{Instant, service_time, lease_duration, instant, wall_time};
 
 /// How far an exploration goes.
 #[derive(Clone, Copy, Debug)]
@@ -58,13 +58,13 @@ pub struct Scope {
     pub(super) start: Start,
     pub(super) flaw: Option<Flaw>,
     /// The only invariant that is judged; none: all are.
-    pub(super) only: Option<Invariant>,
+    pub(super) only_invariant: Option<Invariant>,
     /// Of each candidate. Steps borrow them, and are copied all the time.
     pub(super) settings: &'static [Settings],
     /// They differ in nothing but their names.
-    pub(super) alike: bool,
-    pub(super) moves: Memo<(Known<Process>, Option<Sent>, bool)>,
-    pub(super) answers: Memo<(Known<Service>, Reply)>,
+    pub(super) interchangeable: bool,
+    pub(super) moves: Memo<(Hashed<Process>, Option<RequestInFlight>, bool)>,
+    pub(super) answers: Memo<(Hashed<Service>, Reply)>,
 }
 
 impl Scope {
@@ -74,9 +74,9 @@ impl Scope {
             bounds,
             start,
             flaw: None,
-            only: None,
+            only_invariant: None,
             settings: settings(&[None; NAMES.len()][..bounds.candidates]),
-            alike: true,
+            interchangeable: true,
             moves: Memo::default(),
             answers: Memo::default(),
         }
@@ -84,25 +84,25 @@ impl Scope {
 
     /// With something wrong, and one invariant judged.
     #[must_use]
-    pub fn with(self, flaw: Flaw, only: Invariant) -> Self {
-        Self { flaw: Some(flaw), ..self.judged_by(only) }
+    pub fn with_flaw(self, flaw: Flaw, only_invariant: Invariant) -> Self {
+        Self { flaw: Some(flaw), ..self.checking_only(only_invariant) }
     }
 
     /// With one invariant judged.
     #[must_use]
-    pub fn judged_by(mut self, only: Invariant) -> Self {
-        self.only = Some(only);
+    pub fn checking_only(mut self, only_invariant: Invariant) -> Self {
+        self.only_invariant = Some(only_invariant);
         self
     }
 
     /// With candidates that beat when they lead, and replace a leader that does not any more: each within so
     /// many milliseconds. protocol.md §13.
     #[must_use]
-    pub fn with_failover(mut self, within: &[u32]) -> Self {
-        assert_eq!(within.len(), self.bounds.candidates);
-        let each: Vec<_> = within.iter().copied().map(Some).collect();
-        self.settings = settings(&each);
-        self.alike = within.iter().all(|one| *one == within[0]);
+    pub fn with_failover(mut self, failover_ms: &[u32]) -> Self {
+        assert_eq!(failover_ms.len(), self.bounds.candidates);
+        let bounds: Vec<_> = failover_ms.iter().copied().map(Some).collect();
+        self.settings = settings(&bounds);
+        self.interchangeable = failover_ms.iter().all(|failover| *failover == failover_ms[0]);
         self
     }
 
@@ -112,8 +112,8 @@ impl Scope {
     }
 
     /// How long the service holds a lease of this candidate.
-    pub(super) fn held(&self, candidate: usize) -> Instant {
-        held(self.settings[candidate].timings.lease)
+    pub(super) fn lease_duration(&self, candidate: usize) -> Instant {
+        lease_duration(self.settings[candidate].timings.lease)
     }
 
     /// How long this candidate may act, up to the instant at which its host stops it.
@@ -121,7 +121,7 @@ impl Scope {
         let timings = &self.settings[candidate].timings;
         Validity {
             lease: self.instant(timings.lease - timings.margin),
-            beat: timings.failover.map(|failover| self.instant(failover.acts())),
+            beat: timings.failover.map(|failover| self.instant(failover.validity())),
         }
     }
 
@@ -135,7 +135,7 @@ impl Scope {
     }
 
     /// The name in an order to hand over. An only candidate is ordered to hand over to one that is not there.
-    pub(super) fn other(&self, candidate: usize) -> &'static str {
+    pub(super) fn other_name(&self, candidate: usize) -> &'static str {
         self.name((candidate + 1) % self.bounds.candidates.max(2))
     }
 
@@ -145,18 +145,18 @@ impl Scope {
         candidate: usize,
         operation: &Operation,
         now: Instant,
-    ) -> Known<Request> {
+    ) -> Hashed<Request> {
         let settings = &self.settings[candidate];
         let mut operation = operation.clone();
         if self.flaw == Some(Flaw::NoCondition) {
             match &mut operation {
-                Operation::Acquire { if_match, .. } => *if_match = Some(any()),
-                Operation::WriteMetadata { if_match, .. } => *if_match = any(),
+                Operation::Acquire { if_match, .. } => *if_match = Some(any_etag()),
+                Operation::WriteMetadata { if_match, .. } => *if_match = any_etag(),
                 _ => {}
             }
         }
         let (account, election) = (&settings.account, &settings.election);
-        let sent = operation.request(account, election, wall(now), 3, account.authorization());
+        let sent = operation.request(account, election, wall_time(now), 3, account.authorization());
         let request = Request {
             method: sent.method.as_str().into(),
             target: sent.path_and_query,
@@ -164,7 +164,7 @@ impl Scope {
             ..Request::default()
         };
         let digest = digest(&(&request.method, &request.target, &request.headers));
-        Known::by(request, digest)
+        Hashed::with_digest(request, digest)
     }
 
     /// The store as candidates find it.
@@ -176,10 +176,10 @@ impl Scope {
                 Operation::CreateContainer,
                 Operation::CreateBlob,
                 Operation::Acquire { lease, seconds: 15, if_match: None },
-                Operation::WriteMetadata { lease, if_match: any(), metadata: former().write() },
+                Operation::WriteMetadata { lease, if_match: any_etag(), metadata: former_record().to_metadata() },
                 Operation::Release { lease },
             ] {
-                let answer = service.handle(at_service(0), &self.request(0, &operation, 0));
+                let answer = service.handle(service_time(0), &self.request(0, &operation, 0));
                 assert!(answer.status < 300, "{operation:?}: {answer:?}");
             }
         }
@@ -188,20 +188,20 @@ impl Scope {
 }
 
 /// A condition that every blob meets.
-fn any() -> ETag {
+fn any_etag() -> ETag {
     ETag("*".into())
 }
 
 /// The record of a leader that left a minute ago.
-fn former() -> Record {
-    let then = Timestamp::from_date(wall(0) - TimeDelta::minutes(1));
+fn former_record() -> Record {
+    let left_at = Timestamp::from_date(wall_time(0) - TimeDelta::minutes(1));
     Record {
-        term: then.seconds(),
+        term: left_at.seconds(),
         leader: "former".into(),
         nonce: u64::MAX,
-        since: then,
+        since: left_at,
         schedule: Some("every 1s".into()),
-        last: Some(LastSlot { slot: then, attempt: 1 }),
+        last_slot: Some(LastSlot { slot: left_at, attempt: 1 }),
         ..Record::default()
     }
 }
@@ -223,12 +223,12 @@ fn setting(name: &str, failover: Option<u32>) -> Settings {
         ("TENURE_EVERY", "1s".to_string()),
         ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true".to_string()),
     ];
-    if let Some(within) = failover {
-        variables.push(("TENURE_FAILOVER", format!("{within}ms")));
+    if let Some(failover_ms) = failover {
+        variables.push(("TENURE_FAILOVER", format!("{failover_ms}ms")));
         variables.push(("TENURE_RENEW", "5s".to_string()));
     }
-    let find = |wanted: &str| {
-        variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+    let find = |name: &str| {
+        variables.iter().find(|(name, _)| *name == name).map(|(_, value)| value.clone())
     };
     Settings::read(find).expect("these settings are right")
 }

@@ -16,90 +16,90 @@ pub struct Explored {
     /// How far it was to go.
     pub bounds: Bounds,
     /// Different states.
-    pub states: usize,
+    pub state_count: usize,
     /// Actions that led from one to another, by kind.
     pub transitions: BTreeMap<&'static str, u64>,
     /// Of these, the ones by which a term was won after an earlier one.
-    pub take_overs: u64,
+    pub takeovers: u64,
     /// Of these, the ones by which a lease was given to a successor.
     pub handed_over: u64,
     /// And the ones by which a leader went on, since no successor came.
-    pub in_vain: u64,
+    pub failed_handovers: u64,
     /// And the ones by which a lease was broken for a follower.
-    pub broken: u64,
+    pub broken_leases: u64,
     /// The length of the longest path.
     pub depth: usize,
     /// No state was left out for its depth.
-    pub complete: bool,
+    pub is_complete: bool,
     /// How long it took.
-    pub took: Duration,
+    pub elapsed: Duration,
     /// The first violation and the shortest path there, for people.
     pub violation: Option<String>,
 }
 
 /// Where each state was come from first, by fingerprint: the state before, and the action.
-type Ways = HashMap<u64, Option<(u64, Action)>>;
+type Predecessors = HashMap<u64, Option<(u64, Action)>>;
 
 /// Looks at every state within the bounds, or as far as the first violation.
 pub fn explore(scope: Scope) -> Explored {
     let scope = Rc::new(scope);
-    let began = Instant::now();
+    let started_at = Instant::now();
     let mut explored = Explored {
         bounds: scope.bounds,
-        states: 0,
+        state_count: 0,
         transitions: BTreeMap::new(),
-        take_overs: 0,
+        takeovers: 0,
         handed_over: 0,
-        in_vain: 0,
-        broken: 0,
+        failed_handovers: 0,
+        broken_leases: 0,
         depth: 0,
-        complete: true,
-        took: Duration::ZERO,
+        is_complete: true,
+        elapsed: Duration::ZERO,
         violation: None,
     };
-    let first = State::first(&scope);
+    let first = State::initial(&scope);
     let id = digest(&first);
-    let mut ways = Ways::from([(id, None)]);
+    let mut predecessors = Predecessors::from([(id, None)]);
     let mut layer = vec![(id, first)];
     while explored.violation.is_none() {
-        layer = explored.next_layer(&layer, &mut ways);
+        layer = explored.next_layer(&layer, &mut predecessors);
         if layer.is_empty() {
             break;
         }
         if explored.depth == scope.bounds.depth {
-            explored.complete = false;
+            explored.is_complete = false;
             break;
         }
         explored.depth += 1;
     }
-    explored.states = ways.len();
-    explored.took = began.elapsed();
+    explored.state_count = predecessors.len();
+    explored.elapsed = started_at.elapsed();
     explored
 }
 
 impl Explored {
-    fn next_layer(&mut self, layer: &[(u64, State)], ways: &mut Ways) -> Vec<(u64, State)> {
+    fn next_layer(&mut self, layer: &[(u64, State)], predecessors: &mut Predecessors) -> Vec<(u64, State)> {
         let mut next = Vec::new();
-        for (from, state) in layer {
+        for (from_id, state) in layer {
             for action in state.actions() {
-                let after = state.after(action);
-                if after.is_mirrored() {
+                let next_state = state.after(action);
+                if next_state.is_symmetric_duplicate() {
                     continue;
                 }
                 *self.transitions.entry(action.kind()).or_default() += 1;
-                self.take_overs += u64::from(after.note.take_over);
-                self.handed_over += u64::from(after.note.handed_over);
-                self.in_vain += u64::from(after.note.in_vain);
-                self.broken += u64::from(after.note.broken);
-                if let Some(violation) = after.broken() {
-                    let path = path(ways, State::first(&state.scope), *from, action);
+                self.takeovers += u64::from(next_state.note.is_takeover);
+                self.handed_over += u64::from(next_state.note.is_handover);
+                self.failed_handovers += u64::from(next_state.note.is_failed_handover);
+                self.broken_leases += u64::from(next_state.note.is_break);
+                if let Some(violation) = next_state.violation() {
+                    let path = path(predecessors, State::initial(&state.scope), *from_id, action);
                     self.violation = Some(format!("{violation}\n{path}"));
                     return Vec::new();
                 }
-                let id = digest(&after);
-                if let Entry::Vacant(news) = ways.entry(id) {
-                    news.insert(Some((*from, action)));
-                    next.push((id, after));
+                let id = digest(&next_state);
+                if let Entry::Vacant(vacant) = predecessors.entry(id) {
+                    vacant.insert(Some((*from_id, action)));
+                    next.push((id, next_state));
                 }
             }
         }
@@ -108,12 +108,12 @@ impl Explored {
 }
 
 /// The way to a state and one action further, line by line.
-fn path(ways: &Ways, first: State, to: u64, last: Action) -> String {
+fn path(predecessors: &Predecessors, first: State, last_id: u64, last: Action) -> String {
     let mut actions = vec![last];
-    let mut at = to;
-    while let Some(Some((before, action))) = ways.get(&at) {
+    let mut id = last_id;
+    while let Some(Some((previous, action))) = predecessors.get(&id) {
         actions.push(*action);
-        at = *before;
+        id = *previous;
     }
     let mut state = first;
     let mut lines = Vec::new();
@@ -135,19 +135,19 @@ impl fmt::Display for Explored {
             "{candidates} candidates, up to {disturbances} disturbances, {seconds} s of virtual \
              time: {} states, {transitions} transitions, {} takeovers, {} leases broken, {} given to \
              successors and {} in vain, in {:.1} s",
-            self.states,
-            self.take_overs,
-            self.broken,
+            self.state_count,
+            self.takeovers,
+            self.broken_leases,
             self.handed_over,
-            self.in_vain,
-            self.took.as_secs_f64(),
+            self.failed_handovers,
+            self.elapsed.as_secs_f64(),
         )?;
-        let all = match (self.complete, &self.violation) {
+        let extent = match (self.is_complete, &self.violation) {
             (_, Some(_)) => "as far as the first violation",
             (true, None) => "all states",
             (false, None) => "not all states: cut off",
         };
-        writeln!(f, "{all}, with paths of up to {} actions", self.depth)?;
+        writeln!(f, "{extent}, with paths of up to {} actions", self.depth)?;
         for (kind, count) in &self.transitions {
             writeln!(f, "{count:>12} {kind}")?;
         }

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use tenure_azure::Operation;
 use tenure_store::{Request, Service};
 
-use super::known::{Known, digest};
+use super::known::{Hashed, digest};
 use super::oracle::{Oracle, Violation};
-use super::process::{Moved, Process, Push};
+use super::process::{Progress, Process, Push};
 use super::scope::{Flaw, Scope};
 use super::time::Instant;
 
@@ -18,86 +18,86 @@ pub struct State {
     pub(super) scope: Rc<Scope>,
     pub(super) now: Instant,
     /// How many disturbances may follow.
-    pub(super) left: u8,
+    pub(super) disturbances_left: u8,
     /// How many orders may follow.
-    pub(super) orders: u8,
+    pub(super) orders_left: u8,
     /// Whose request arrived last at this instant.
-    pub(super) latest: Option<usize>,
-    pub(super) service: Known<Service>,
+    pub(super) last_candidate: Option<usize>,
+    pub(super) service: Hashed<Service>,
     /// Writes that the store accepted: each has an ETag of its own.
-    pub(super) writes: u64,
+    pub(super) write_count: u64,
     pub(super) candidates: Vec<Candidate>,
     /// Requests on their way, sorted.
-    pub(super) requests: Vec<Sent>,
+    pub(super) requests: Vec<RequestInFlight>,
     pub(super) oracle: Oracle,
     /// To whom the store granted the first lease.
-    pub(super) first: Option<usize>,
+    pub(super) first_leader: Option<usize>,
     pub(super) note: Note,
-    pub(super) broken: Option<Violation>,
+    pub(super) violation: Option<Violation>,
 }
 
 /// What happened last, for people.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Note {
-    pub(super) who: usize,
-    pub(super) what: &'static str,
-    pub(super) and: &'static str,
+    pub(super) candidate: usize,
+    pub(super) action: &'static str,
+    pub(super) detail: &'static str,
     pub(super) status: Option<u16>,
     /// A term was won by it, and not the first one.
-    pub(super) take_over: bool,
+    pub(super) is_takeover: bool,
     /// The lease was given to a successor by it.
-    pub(super) handed_over: bool,
+    pub(super) is_handover: bool,
     /// A leader goes on, since nobody came to take over.
-    pub(super) in_vain: bool,
+    pub(super) is_failed_handover: bool,
     /// A lease was broken for a follower by it.
-    pub(super) broken: bool,
+    pub(super) is_break: bool,
 }
 
 /// A candidate, whether it runs or not.
 #[derive(Clone, Hash)]
 pub(super) struct Candidate {
     life: u8,
-    pub(super) process: Option<Known<Process>>,
+    pub(super) process: Option<Hashed<Process>>,
     /// Of the process that ended, where it is kept.
-    old_state: Option<Known<Vec<u8>>>,
+    old_state: Option<Hashed<Vec<u8>>>,
     /// Nothing that it sends arrives.
-    pub(super) cut_off: bool,
+    pub(super) is_cut_off: bool,
 }
 
 /// A request on its way to the store.
 #[derive(Clone)]
-pub(super) struct Sent {
-    pub(super) from: usize,
-    pub(super) at: Instant,
+pub(super) struct RequestInFlight {
+    pub(super) candidate: usize,
+    pub(super) sent_at: Instant,
     /// The process waits for the answer.
-    pub(super) awaited: bool,
+    pub(super) is_awaited: bool,
     /// It takes its time.
-    pub(super) late: bool,
+    pub(super) is_late: bool,
     pub(super) operation: Rc<Operation>,
-    pub(super) request: Known<Request>,
+    pub(super) request: Hashed<Request>,
 }
 
-impl Sent {
+impl RequestInFlight {
     /// Whether it changes nothing at the store.
-    pub(super) fn is_look(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         matches!(*self.operation, Operation::Read { .. } | Operation::ReadSideBlob(_))
     }
 }
 
-impl Hash for Sent {
+impl Hash for RequestInFlight {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.from, self.at, self.awaited, self.late, &self.request).hash(state);
+        (self.candidate, self.sent_at, self.is_awaited, self.is_late, &self.request).hash(state);
     }
 }
 
 impl Hash for State {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.now, self.left, self.orders, &self.service, self.writes).hash(state);
-        (&self.candidates, &self.requests, &self.oracle, self.first).hash(state);
+        (self.now, self.disturbances_left, self.orders_left, &self.service, self.write_count).hash(state);
+        (&self.candidates, &self.requests, &self.oracle, self.first_leader).hash(state);
         // Who was last matters only for what can follow.
-        let latest = match self.latest {
-            Some(latest) if self.left > 0 || self.orders > 0 => Some(latest),
-            Some(_) if self.candidates.iter().any(Candidate::waits_for_another_instant) => Some(9),
+        let latest = match self.last_candidate {
+            Some(latest) if self.disturbances_left > 0 || self.orders_left > 0 => Some(latest),
+            Some(_) if self.candidates.iter().any(Candidate::waits_for_next_instant) => Some(9),
             _ => None,
         };
         latest.hash(state);
@@ -106,37 +106,37 @@ impl Hash for State {
 
 impl Candidate {
     /// Something can happen to it, but only before anything else at some instant.
-    fn waits_for_another_instant(&self) -> bool {
-        self.cut_off
+    fn waits_for_next_instant(&self) -> bool {
+        self.is_cut_off
             || self
                 .process
                 .as_ref()
-                .is_none_or(|process| process.frozen || process.is_answered_late())
+                .is_none_or(|process| process.frozen || process.has_late_reply())
     }
 }
 
 impl State {
     /// All candidates have just started.
-    pub(super) fn first(scope: &Rc<Scope>) -> Self {
+    pub(super) fn initial(scope: &Rc<Scope>) -> Self {
         let service = scope.service();
         let digest = service.fingerprint();
         let mut state = Self {
             scope: scope.clone(),
             now: 0,
-            left: scope.bounds.disturbances,
-            orders: scope.bounds.orders,
-            latest: None,
-            service: Known::by(service, digest),
-            writes: 0,
+            disturbances_left: scope.bounds.disturbances,
+            orders_left: scope.bounds.orders,
+            last_candidate: None,
+            service: Hashed::with_digest(service, digest),
+            write_count: 0,
             candidates: vec![
-                Candidate { life: 0, process: None, old_state: None, cut_off: false };
+                Candidate { life: 0, process: None, old_state: None, is_cut_off: false };
                 scope.bounds.candidates
             ],
             requests: Vec::new(),
             oracle: Oracle::default(),
-            first: None,
+            first_leader: None,
             note: Note::default(),
-            broken: None,
+            violation: None,
         };
         (0..scope.bounds.candidates).for_each(|candidate| state.start(candidate, None));
         state
@@ -144,98 +144,98 @@ impl State {
 
     /// There is another state with the candidates' parts exchanged, where they differ in nothing but
     /// their names: the first lease goes to the first of them.
-    pub(super) fn is_mirrored(&self) -> bool {
-        self.scope.alike && self.first.is_some_and(|first| first > 0)
+    pub(super) fn is_symmetric_duplicate(&self) -> bool {
+        self.scope.interchangeable && self.first_leader.is_some_and(|first| first > 0)
     }
 
     pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.candidates.iter().filter_map(|place| place.process.as_deref())
+        self.candidates.iter().filter_map(|slot| slot.process.as_deref())
     }
 
-    fn start(&mut self, candidate: usize, state: Option<Known<Vec<u8>>>) {
-        let place = &mut self.candidates[candidate];
-        let process = Process::new(candidate, place.life, self.now, state);
-        place.process = Some(Known::new(process));
-        self.push(candidate, Push::GoOn);
+    fn start(&mut self, candidate: usize, state: Option<Hashed<Vec<u8>>>) {
+        let slot = &mut self.candidates[candidate];
+        let process = Process::new(candidate, slot.life, self.now, state);
+        slot.process = Some(Hashed::new(process));
+        self.push(candidate, Push::Continue);
     }
 
     /// Starts a process that ended, as a new life.
     pub(super) fn restart(&mut self, candidate: usize) {
-        let place = &mut self.candidates[candidate];
-        place.life += 1;
-        let state = place.old_state.take();
+        let slot = &mut self.candidates[candidate];
+        slot.life += 1;
+        let state = slot.old_state.take();
         self.start(candidate, state);
     }
 
     /// The process is no more. What it sent may still arrive, at any time.
-    pub(super) fn end(&mut self, candidate: usize) {
-        let ended = self.candidates[candidate].process.take();
+    pub(super) fn end_process(&mut self, candidate: usize) {
+        let old_process = self.candidates[candidate].process.take();
         if self.scope.flaw == Some(Flaw::OldState) {
-            self.candidates[candidate].old_state = ended.and_then(|ended| ended.state.clone());
+            self.candidates[candidate].old_state = old_process.and_then(|ended| ended.state.clone());
         }
-        self.nobody_awaits(candidate);
-        self.delay(candidate);
+        self.abandon_requests(candidate);
+        self.delay_requests(candidate);
     }
 
     /// Lets something happen to a process, if it runs.
     pub(super) fn push(&mut self, candidate: usize, push: Push) {
         let (scope, now) = (self.scope.clone(), self.now);
         let Some(process) = self.candidates[candidate].process.clone() else { return };
-        let given = digest(&(&process, &push, now));
-        let (after, sent, ended) = scope.moves.get(given, || {
+        let key = digest(&(&process, &push, now));
+        let (next_process, sent, has_ended) = scope.moves.get(key, || {
             let mut process = Process::clone(&process);
-            let moved = process.pushed(&scope, now, push);
+            let moved = process.on_push(&scope, now, push);
             let sent = match &moved {
-                Moved::Asks(operation) => Some(Sent {
-                    from: candidate,
-                    at: now,
-                    awaited: true,
-                    late: false,
+                Progress::SendRequest(operation) => Some(RequestInFlight {
+                    candidate,
+                    sent_at: now,
+                    is_awaited: true,
+                    is_late: false,
                     operation: Rc::new(operation.clone()),
                     request: scope.request(candidate, operation, now),
                 }),
-                Moved::Waits | Moved::Ended => None,
+                Progress::Waiting | Progress::Ended => None,
             };
-            (Known::new(process), sent, matches!(moved, Moved::Ended))
+            (Hashed::new(process), sent, matches!(moved, Progress::Ended))
         });
-        if sent.is_some() || after.flight.is_none() {
-            self.nobody_awaits(candidate);
+        if sent.is_some() || next_process.in_flight.is_none() {
+            self.abandon_requests(candidate);
         }
-        self.candidates[candidate].process = Some(after);
-        self.judge_process(candidate, process.turn);
-        let goes_on = |after: &Process| after.leads && !after.hands_over;
-        self.note.in_vain |= process.hands_over
-            && self.processes().any(|after| after.candidate == candidate && goes_on(after));
-        if ended {
-            self.end(candidate);
+        self.candidates[candidate].process = Some(next_process);
+        self.check_process(candidate, process.turn);
+        let continues_leading = |next_process: &Process| next_process.is_leading && !next_process.is_handing_over;
+        self.note.is_failed_handover |= process.is_handing_over
+            && self.processes().any(|next_process| next_process.candidate == candidate && continues_leading(next_process));
+        if has_ended {
+            self.end_process(candidate);
         }
         if let Some(sent) = sent {
-            self.judge_sent(&sent, process.life);
-            if !self.candidates[candidate].cut_off {
+            self.check_sent(&sent, process.life);
+            if !self.candidates[candidate].is_cut_off {
                 self.requests.push(sent);
             }
         }
-        self.sort();
+        self.sort_requests();
     }
 
     /// The process waits for none of the answers to its requests. A look without a reader
     /// is nothing.
-    fn nobody_awaits(&mut self, candidate: usize) {
+    fn abandon_requests(&mut self, candidate: usize) {
         for request in &mut self.requests {
-            request.awaited &= request.from != candidate;
+            request.is_awaited &= request.candidate != candidate;
         }
-        self.requests.retain(|request| request.awaited || !request.is_look());
+        self.requests.retain(|request| request.is_awaited || !request.is_read());
     }
 
     /// What the process has sent is late now.
-    pub(super) fn delay(&mut self, candidate: usize) {
+    pub(super) fn delay_requests(&mut self, candidate: usize) {
         for request in &mut self.requests {
-            request.late |= request.from == candidate;
+            request.is_late |= request.candidate == candidate;
         }
-        self.sort();
+        self.sort_requests();
     }
 
-    pub(super) fn sort(&mut self) {
+    pub(super) fn sort_requests(&mut self) {
         if self.requests.len() > 1 {
             self.requests.sort_by_cached_key(digest);
         }

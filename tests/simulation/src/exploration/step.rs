@@ -4,30 +4,30 @@ use std::hash::{Hash, Hasher};
 
 use tenure_azure::name::SideBlob;
 use tenure_azure::{Answer, Operation};
-use tenure_core::{Ask, Beside, Event, Failure, FailureKind, Outcome, Report, Role, Step, Todo};
+use tenure_core::{SignedRequest, BackgroundRequest, Event, Failure, FailureKind, Outcome, Report, Role, Step, StepAction};
 
 use super::chance::Draws;
-use super::known::{Known, digest};
-use super::process::{Moved, Process, Turn};
+use super::known::{Hashed, digest};
+use super::process::{Progress, Process, Turn};
 use super::scope::Scope;
-use super::time::{Instant, moment, wall};
+use super::time::{Instant, moment, wall_time};
 
 /// What the core is to be told.
 #[derive(Clone, Copy, Hash)]
-pub enum Word {
+pub enum StepInput {
     CutOff,
     Leave,
     HandOver,
 }
 
-fn is_look_for_triggers(beside: &Beside) -> bool {
-    const LOOK: Operation = Operation::ReadSideBlob(SideBlob::Orders);
-    matches!(beside, Beside::Send(ask) if ask.operation == LOOK)
+fn is_trigger_poll(background_request: &BackgroundRequest) -> bool {
+    const READ_ORDERS: Operation = Operation::ReadSideBlob(SideBlob::Orders);
+    matches!(background_request, BackgroundRequest::Send(ask) if ask.operation == READ_ORDERS)
 }
 
-fn is_of_list(beside: &Beside) -> bool {
+fn is_candidate_list_request(background_request: &BackgroundRequest) -> bool {
     const LIST: SideBlob = SideBlob::Candidates;
-    let Beside::Send(ask) = beside else { return false };
+    let BackgroundRequest::Send(ask) = background_request else { return false };
     match &ask.operation {
         Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } => *blob == LIST,
         _ => false,
@@ -38,128 +38,128 @@ fn is_of_list(beside: &Beside) -> bool {
 #[derive(Clone)]
 pub struct Flight {
     step: Step<'static>,
-    began: Instant,
+    started_at: Instant,
     operation: Operation,
-    sent: Instant,
+    sent_at: Instant,
     /// When it waits no longer.
-    pub until: Instant,
+    pub times_out_at: Instant,
     pub answer: Option<Arrival>,
     /// Of all that the step was told: the same history makes the same step.
-    history: u64,
+    input_digest: u64,
 }
 
 /// An answer: its status and headers.
-pub type Reply = Known<(u16, Vec<(String, String)>)>;
+pub type Reply = Hashed<(u16, Vec<(String, String)>)>;
 
 /// An answer that has not been taken.
 #[derive(Clone, Hash)]
 pub struct Arrival {
     pub reply: Reply,
     /// It is still on its way.
-    pub late: bool,
+    pub is_late: bool,
 }
 
 impl Hash for Flight {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.history, self.until, &self.answer).hash(state);
+        (self.input_digest, self.times_out_at, &self.answer).hash(state);
     }
 }
 
 impl Process {
     fn draws(&mut self, now: Instant) -> Draws<'_> {
-        Draws { candidate: self.candidate, life: self.life, now, drawn: &mut self.drawn }
+        Draws { candidate: self.candidate, life: self.life, now, draw_count: &mut self.draw_count }
     }
 
     /// The step that is due, if one is.
-    pub(super) fn begin(&mut self, scope: &Scope, now: Instant) -> Option<(Step<'static>, u64)> {
-        let due = self.next <= now;
-        let word = match self.leaving {
-            Some(_) if due || !self.said_goodbye => {
-                self.said_goodbye = true;
-                Some(Word::Leave)
+    pub(super) fn begin_step(&mut self, scope: &Scope, now: Instant) -> Option<(Step<'static>, u64)> {
+        let due = self.next_step_at <= now;
+        let input = match self.leaving {
+            Some(_) if due || !self.leave_sent => {
+                self.leave_sent = true;
+                Some(StepInput::Leave)
             }
             Some(_) => return None,
-            None => self.word.take().or_else(|| self.order.take()),
+            None => self.pending_input.take().or_else(|| self.pending_order.take()),
         };
-        if !due && word.is_none() {
+        if !due && input.is_none() {
             return None;
         }
-        let event = word.map(|word| match word {
-            Word::CutOff => Event::TurnEnded(Outcome::CutOff.into()),
-            Word::Leave => Event::Leave(None),
-            Word::HandOver => Event::HandOver(scope.other(self.candidate).into()),
+        let event = input.map(|input| match input {
+            StepInput::CutOff => Event::TurnEnded(Outcome::CutOff.into()),
+            StepInput::Leave => Event::Leave(None),
+            StepInput::HandOver => Event::HandOver(scope.other_name(self.candidate).into()),
         });
         let state = self.state.clone();
-        let history = digest(&(&state, now, word));
+        let history = digest(&(&state, now, input));
         let settings = &scope.settings[self.candidate];
         let state = state.as_ref().map(|state| state.as_slice());
-        let step = Step::begin(settings, state, moment(now), event, &mut self.draws(now));
+        let step = Step::new(settings, state, moment(now), event, &mut self.draws(now));
         Some((step, history))
     }
 
-    pub(super) fn go_on(
+    pub(super) fn drive_step(
         &mut self,
         scope: &Scope,
         mut step: Step<'static>,
-        (began, history): (Instant, u64),
+        (started_at, history): (Instant, u64),
         now: Instant,
-    ) -> Moved {
+    ) -> Progress {
         match step.next(moment(now)) {
-            Todo::Fetch(_) => unreachable!("the accounts of the exploration have keys"),
-            Todo::Send(Ask { operation, timeout, .. }) => {
+            StepAction::Fetch(_) => unreachable!("the accounts of the exploration have keys"),
+            StepAction::Send(SignedRequest { operation, timeout, .. }) => {
                 let until = scope.instant(moment(now) + timeout);
-                let asked = operation.clone();
+                let request = operation.clone();
                 let (sent, answer) = (now, None);
-                self.flight = Some(Flight { step, began, operation, sent, until, answer, history });
-                Moved::Asks(asked)
+                self.in_flight = Some(Flight { step, started_at, operation, sent_at: sent, times_out_at: until, answer, input_digest: history });
+                Progress::SendRequest(request)
             }
-            Todo::Rest(report) => {
+            StepAction::Done(report) => {
                 // Nobody asks for turns here, and what is asked about the list of candidates is never answered.
-                let others = step
-                    .beside()
-                    .filter(|beside| !is_look_for_triggers(beside) && !is_of_list(beside));
-                assert!(others.is_none(), "so soon nothing else goes out beside the steps");
-                self.stepped(scope, began, *report, now)
+                let unexpected = step
+                    .take_background()
+                    .filter(|background_request| !is_trigger_poll(background_request) && !is_candidate_list_request(background_request));
+                assert!(unexpected.is_none(), "so soon nothing else goes out beside the steps");
+                self.apply_report(scope, started_at, *report, now)
             }
         }
     }
 
     /// The step hears the answer that came, or that none did.
-    pub(super) fn answered(&mut self, scope: &Scope, now: Instant, came: bool) -> Moved {
-        let Some(mut flight) = self.flight.take() else { return Moved::Waits };
-        let answer = flight.answer.filter(|_| came);
-        let history = digest(&(flight.history, now, &answer));
+    pub(super) fn on_reply(&mut self, scope: &Scope, now: Instant, reply_came: bool) -> Progress {
+        let Some(mut flight) = self.in_flight.take() else { return Progress::Waiting };
+        let answer = flight.answer.filter(|_| reply_came);
+        let history = digest(&(flight.input_digest, now, &answer));
         let reply = match answer {
             None => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
             Some(answer) => {
                 let (status, headers) = &*answer.reply;
                 let headers = headers.iter().map(|(n, v)| (n.clone(), v.clone().into_bytes()));
                 let headers: Vec<_> = headers.collect();
-                Ok(Answer::read(&flight.operation, *status, &headers))
+                Ok(Answer::from_parts(&flight.operation, *status, &headers))
             }
         };
-        let (sent, at) = (moment(flight.sent), moment(now));
-        flight.step.answered(sent, at, wall(now), reply, &mut self.draws(now));
-        self.go_on(scope, flight.step, (flight.began, history), now)
+        let (sent, at) = (moment(flight.sent_at), moment(now));
+        flight.step.on_answer(sent, at, wall_time(now), reply, &mut self.draws(now));
+        self.drive_step(scope, flight.step, (flight.started_at, history), now)
     }
 
-    fn stepped(&mut self, scope: &Scope, began: Instant, report: Report, now: Instant) -> Moved {
-        self.enforce(scope, now);
+    fn apply_report(&mut self, scope: &Scope, started_at: Instant, report: Report, now: Instant) -> Progress {
+        self.enforce_deadline(scope, now);
         if report.ending.is_some() || report.wind_down {
             self.stop_turn();
         }
-        self.leads = matches!(report.role, Role::Leading(_));
-        self.hands_over = report.successor.is_some();
-        self.state = Some(Known::new(report.state.into_bytes()));
-        self.next = scope.instant(moment(began) + report.again_in);
+        self.is_leading = matches!(report.role, Role::Leading(_));
+        self.is_handing_over = report.successor.is_some();
+        self.state = Some(Hashed::new(report.state.into_bytes()));
+        self.next_step_at = scope.instant(moment(started_at) + report.again_in);
         if report.role == Role::Left {
-            return Moved::Ended;
+            return Progress::Ended;
         }
         if let Some(turn) = report.run {
             assert!(self.turn.is_none(), "a turn was ordered while another one runs");
-            let deadline = scope.instant(moment(began) + turn.valid_for);
+            let deadline = scope.instant(moment(started_at) + turn.valid_for);
             match self.leaving.is_some() || deadline <= now {
-                true => self.word = Some(Word::CutOff),
+                true => self.pending_input = Some(StepInput::CutOff),
                 false => {
                     let (term, slot) = (turn.term, turn.slot.0);
                     self.turn = Some(Turn { term, slot, deadline });
@@ -169,8 +169,8 @@ impl Process {
         if let (Role::Leading(leadership), Some(turn)) = (&report.role, &mut self.turn)
             && turn.term == leadership.term
         {
-            turn.deadline = scope.instant(moment(began) + leadership.valid_for);
+            turn.deadline = scope.instant(moment(started_at) + leadership.valid_for);
         }
-        Moved::Waits
+        Progress::Waiting
     }
 }

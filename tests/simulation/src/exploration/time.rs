@@ -9,17 +9,17 @@ use tenure_store::Now;
 pub type Instant = u32;
 
 /// 2026-11-18T11:06:40Z.
-const BEGAN: i64 = 1_795_000_000;
+const START_SECONDS: i64 = 1_795_000_000;
 
 /// The service's clock shows 15 s when those of the candidates show 13 s: it ends a lease of 15 s as early as
 /// A1 lets it, which is 2 s.
-const LEASE: Instant = 15;
-const HELD: Instant = 13;
+const NOMINAL_LEASE: Instant = 15;
+const SHORTEST_LEASE: Instant = 13;
 
 /// How long the service holds a lease of so many seconds, by the candidates' clocks.
-pub fn held(lease: Duration) -> Instant {
-    let seconds = Instant::try_from(lease.as_secs()).unwrap_or(Instant::MAX / HELD);
-    (seconds * HELD).div_ceil(LEASE)
+pub fn lease_duration(lease: Duration) -> Instant {
+    let seconds = Instant::try_from(lease.as_secs()).unwrap_or(Instant::MAX / SHORTEST_LEASE);
+    (seconds * SHORTEST_LEASE).div_ceil(NOMINAL_LEASE)
 }
 
 pub fn moment(at: Instant) -> Duration {
@@ -32,14 +32,14 @@ pub fn instant(moment: Duration, tick: Instant) -> Instant {
     Instant::try_from(seconds).unwrap_or(Instant::MAX - tick).next_multiple_of(tick)
 }
 
-pub fn wall(at: Instant) -> DateTime<Utc> {
-    DateTime::UNIX_EPOCH + TimeDelta::seconds(BEGAN + i64::from(at))
+pub fn wall_time(at: Instant) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(START_SECONDS + i64::from(at))
 }
 
 /// The time at the service, whose leases run by a clock that is fast.
-pub fn at_service(at: Instant) -> Now {
-    let nanos = u64::from(at) * u64::from(LEASE) * 1_000_000_000 / u64::from(HELD);
-    Now { elapsed: Duration::from_nanos(nanos), wall: wall(at) }
+pub fn service_time(at: Instant) -> Now {
+    let nanos = u64::from(at) * u64::from(NOMINAL_LEASE) * 1_000_000_000 / u64::from(SHORTEST_LEASE);
+    Now { elapsed: Duration::from_nanos(nanos), wall: wall_time(at) }
 }
 
 #[cfg(test)]
@@ -47,15 +47,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_ends_early_whenever_it_began() {
-        for (lease, early) in [(15, 2), (60, 8)] {
+    fn a_lease_ends_early_whenever_it_started() {
+        for (lease, shortfall) in [(15, 2), (60, 8)] {
             let lease = Duration::from_secs(lease);
-            let held = held(lease);
-            assert_eq!(moment(held) + moment(early), lease);
-            for began in 0..1_000 {
-                let until = at_service(began).elapsed + lease;
-                assert!(at_service(began + held).elapsed >= until);
-                assert!(at_service(began + held - 1).elapsed < until);
+            let lasts = lease_duration(lease);
+            assert_eq!(moment(lasts) + moment(shortfall), lease);
+            for start in 0..1_000 {
+                let until = service_time(start).elapsed + lease;
+                assert!(service_time(start + lasts).elapsed >= until);
+                assert!(service_time(start + lasts - 1).elapsed < until);
             }
         }
     }

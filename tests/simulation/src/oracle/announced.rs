@@ -1,122 +1,122 @@
 //! A successor that leaves takes its announcement back.
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Entry, History, What};
+use super::super::history::{Answer, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
 /// The answer to a successor that asks for its lease when nobody holds one.
-const NOBODY: &str = "LeaseNotPresentWithBlobOperation";
+const LEASE_NOT_PRESENT: &str = "LeaseNotPresentWithBlobOperation";
 
 /// How long after it announced itself a successor may be given the lease.
-const LOOKS: Millis = 60_000;
+const ANNOUNCEMENT_LIFETIME: Millis = 60_000;
 
 /// What a successor announced, as long as that may bring it a lease.
 #[derive(Clone, Copy, Default)]
-struct Announced {
-    at: Option<Millis>,
-    leaves: bool,
+struct Announcement {
+    announced_at: Option<Millis>,
+    is_leaving: bool,
     /// The step that was under way when the answer came has not come to its end: the answer waits for the next one.
-    unheard: bool,
+    is_unprocessed: bool,
     /// The newest request of a step, until it is answered.
-    under_way: Option<usize>,
+    open_request: Option<usize>,
 }
 
-impl Announced {
+impl Announcement {
     /// A request was answered, or given up.
-    fn answered(&mut self, number: usize) {
-        if self.under_way == Some(number) {
-            (self.under_way, self.unheard) = (None, false);
+    fn on_answer(&mut self, number: usize) {
+        if self.open_request == Some(number) {
+            (self.open_request, self.is_unprocessed) = (None, false);
         }
     }
 }
 
 /// Judges each successor that leaves.
-pub fn announcements(history: &History) -> Vec<Violation> {
-    let mut announced = vec![Announced::default(); history.lives.len()];
+pub fn check_announcements(history: &History) -> Vec<Violation> {
+    let mut announcements = vec![Announcement::default(); history.lives.len()];
     let mut term = None;
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        match *what {
+    for Entry { at, event } in &history.entries {
+        match *event {
             // Of a write with another answer it does not know the tag, without which none is taken back.
-            What::Answered(number, Answer { status: 201, .. }) => {
-                let asked = &history.asked[number];
+            HistoryEvent::Answered(number, Answer { status: 201, .. }) => {
+                let request = &history.requests[number];
                 // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
-                let counts = asked.announced_in.is_some() && asked.announced_in == term;
-                let of = &mut announced[asked.who];
-                if counts && !of.leaves {
-                    of.at = Some(*at);
-                    of.unheard = of.under_way.is_some();
+                let is_current = request.announced_term.is_some() && request.announced_term == term;
+                let announcement = &mut announcements[request.candidate];
+                if is_current && !announcement.is_leaving {
+                    announcement.announced_at = Some(*at);
+                    announcement.is_unprocessed = announcement.open_request.is_some();
                 }
-                of.answered(number);
+                announcement.on_answer(number);
             }
-            What::Answered(number, answer) => {
-                let asked = &history.asked[number];
-                let of = &mut announced[asked.who];
-                let no_blob =
-                    answer.status == 404 && matches!(asked.step, Step::Look | Step::ReadBack);
-                if no_blob || (answer.status, answer.code) == (412, NOBODY) {
+            HistoryEvent::Answered(number, answer) => {
+                let request = &history.requests[number];
+                let announcement = &mut announcements[request.candidate];
+                let is_blob_missing =
+                    answer.status == 404 && matches!(request.step, Step::Poll | Step::ReadBack);
+                if is_blob_missing || (answer.status, answer.code) == (412, LEASE_NOT_PRESENT) {
                     // Nobody leads any more who could give it the lease.
-                    of.at = None;
+                    announcement.announced_at = None;
                 }
-                of.answered(number);
+                announcement.on_answer(number);
             }
-            What::Failed(number) => announced[history.asked[number].who].answered(number),
-            What::Sent(number) => {
-                let asked = &history.asked[number];
-                let of = &mut announced[asked.who];
-                of.unheard = false;
-                if !matches!(asked.step, Step::SideBlob | Step::List) {
-                    of.under_way = Some(number);
+            HistoryEvent::RequestFailed(number) => announcements[history.requests[number].candidate].on_answer(number),
+            HistoryEvent::Sent(number) => {
+                let request = &history.requests[number];
+                let announcement = &mut announcements[request.candidate];
+                announcement.is_unprocessed = false;
+                if !matches!(request.step, Step::SideBlob | Step::List) {
+                    announcement.open_request = Some(number);
                 }
-                if asked.unconditional {
-                    let what = format!("c{} announces itself without a condition", asked.who);
-                    violations.push(violation("hand over", *at, what));
+                if request.is_unconditional {
+                    let message = format!("c{} announces itself without a condition", request.candidate);
+                    violations.push(violation("hand over", *at, message));
                 }
-                match asked.step {
+                match request.step {
                     // Of what became of this one it may not have heard.
-                    Step::SideBlob if asked.announces => announced[asked.who].at = None,
+                    Step::SideBlob if request.is_announcement => announcements[request.candidate].announced_at = None,
                     // It knows that nobody leads any more who could give it the lease.
-                    Step::Acquire | Step::Raise => announced[asked.who].at = None,
+                    Step::Acquire | Step::Raise => announcements[request.candidate].announced_at = None,
                     _ => {}
                 }
             }
             // An announcement counts for one term, and until the lease of its leader was given up or broken.
-            What::Handled(..) => {
-                let Some(asked) = history.carried_out(*what) else { continue };
-                let written = asked.write.as_ref().map(|written| written.term);
-                let raised = written.filter(|new| Some(*new) != term);
-                term = raised.or(term);
+            HistoryEvent::Handled(..) => {
+                let Some(request) = history.accepted_request(*event) else { continue };
+                let written = request.write.as_ref().map(|written| written.term);
+                let raised_term = written.filter(|new_term| Some(*new_term) != term);
+                term = raised_term.or(term);
                 // Whoever was given the lease is no leader, and the one that gave it is none any more.
-                let given = asked.step == Step::HandOver;
-                let given_up = matches!(asked.step, Step::Release | Step::Will | Step::Break);
-                for (who, of) in announced.iter_mut().enumerate() {
+                let is_change = request.step == Step::HandOver;
+                let is_released = matches!(request.step, Step::Release | Step::Will | Step::Break);
+                for (candidate, announcement) in announcements.iter_mut().enumerate() {
                     // What a successor gives back itself is no excuse for it.
-                    if raised.is_some() || given || (given_up && who != asked.who) {
-                        of.at = None;
+                    if raised_term.is_some() || is_change || (is_released && candidate != request.candidate) {
+                        announcement.announced_at = None;
                     }
                 }
             }
             // To leave goes before all that it has not heard of.
-            What::ToldToLeave(who) => {
-                let of = &mut announced[who];
-                of.leaves = true;
-                of.at = of.at.filter(|_| !of.unheard);
+            HistoryEvent::LeaveRequested(candidate) => {
+                let announcement = &mut announcements[candidate];
+                announcement.is_leaving = true;
+                announcement.announced_at = announcement.announced_at.filter(|_| !announcement.is_unprocessed);
             }
-            What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
-                announced[who].at = None;
+            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => {
+                announcements[candidate].announced_at = None;
             }
             // By its own clock the time for that is over.
-            What::SetForward(machine) => {
-                for (of, life) in announced.iter_mut().zip(&history.lives) {
-                    of.at = of.at.filter(|_| life.machine != machine);
+            HistoryEvent::ClockSetForward(machine) => {
+                for (announcement, life) in announcements.iter_mut().zip(&history.lives) {
+                    announcement.announced_at = announcement.announced_at.filter(|_| life.machine != machine);
                 }
             }
-            What::Left(who) => {
-                let stands = announced[who].at.filter(|then| at.saturating_sub(*then) < LOOKS / 2);
-                if stands.is_some() {
-                    let what = format!("c{who} leaves, and does not take its announcement back");
-                    violations.push(violation("hand over", *at, what));
+            HistoryEvent::Left(candidate) => {
+                let still_valid = announcements[candidate].announced_at.filter(|announced_at| at.saturating_sub(*announced_at) < ANNOUNCEMENT_LIFETIME / 2);
+                if still_valid.is_some() {
+                    let message = format!("c{candidate} leaves, and does not take its announcement back");
+                    violations.push(violation("hand over", *at, message));
                 }
             }
             _ => {}

@@ -2,36 +2,36 @@
 //! own clocks only: nothing stops it.
 
 use super::super::fault::Step;
-use super::super::history::{History, Number, What};
+use super::super::history::{History, RequestIndex, HistoryEvent};
 use super::{Violation, violation};
 
 /// Judges each answer of an invocation.
-pub fn of_invocations(history: &History) -> Vec<Violation> {
-    let mut sent = vec![0; history.asked.len()];
-    let mut acquired = vec![None; history.lives.len()];
-    let mut ended = vec![0; history.lives.len()];
+pub fn check_invocations(history: &History) -> Vec<Violation> {
+    let mut sent_at = vec![0; history.requests.len()];
+    let mut acquired_at = vec![None; history.lives.len()];
+    let mut ended_at = vec![0; history.lives.len()];
     let mut violations = Vec::new();
     for entry in &history.entries {
-        match entry.what {
-            What::Sent(number) => sent[number] = entry.at,
-            What::Handled(number, _) => {
-                let number: Number = number;
-                if let Some(asked) = history.carried_out(entry.what)
-                    && asked.step == Step::Acquire
+        match entry.event {
+            HistoryEvent::Sent(number) => sent_at[number] = entry.at,
+            HistoryEvent::Handled(number, _) => {
+                let number: RequestIndex = number;
+                if let Some(request) = history.accepted_request(entry.event)
+                    && request.step == Step::Acquire
                 {
-                    acquired[asked.who] = Some(sent[number]);
+                    acquired_at[request.candidate] = Some(sent_at[number]);
                 }
             }
-            What::TurnOver(who, _) => ended[who] = entry.at,
-            What::Returned(who, true) => {
-                let lease = history.lives[who].periods.lease;
-                let until = acquired[who].map_or(0, |at| at + lease);
-                if ended[who] > until {
-                    let late = ended[who] - until;
-                    let what = format!(
-                        "c{who} answers that its turn succeeded, which ended {late} ms after its lease"
+            HistoryEvent::TurnOver(candidate, _) => ended_at[candidate] = entry.at,
+            HistoryEvent::InvocationReturned(candidate, true) => {
+                let lease = history.lives[candidate].periods.lease;
+                let until = acquired_at[candidate].map_or(0, |at| at + lease);
+                if ended_at[candidate] > until {
+                    let late_by = ended_at[candidate] - until;
+                    let message = format!(
+                        "c{candidate} answers that its turn succeeded, which ended {late_by} ms after its lease"
                     );
-                    violations.push(violation("answer", entry.at, what));
+                    violations.push(violation("answer", entry.at, message));
                 }
             }
             _ => {}

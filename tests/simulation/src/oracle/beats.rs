@@ -9,140 +9,140 @@
 use std::collections::BTreeSet;
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Entry, History, What};
+use super::super::history::{Answer, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
 /// Nobody beats, promises or breaks a lease on an account that keeps every version of a blob (protocol.md §13).
-pub fn versions(history: &History) -> Vec<Violation> {
+pub fn check_versions(history: &History) -> Vec<Violation> {
     if !history.versioned {
         return Vec::new();
     }
     let entries = history.entries.iter();
     entries
-        .filter_map(|Entry { at, what }| {
-            let What::Sent(number) = *what else { return None };
-            let asked = &history.asked[number];
-            let promises = asked.write.as_ref().is_some_and(|write| write.promise > 0);
-            let beats = promises || matches!(asked.step, Step::Beat | Step::Break);
-            let what =
-                format!("c{} takes part in failover, though the account keeps versions", asked.who);
-            beats.then(|| violation("versions", *at, what))
+        .filter_map(|Entry { at, event }| {
+            let HistoryEvent::Sent(number) = *event else { return None };
+            let request = &history.requests[number];
+            let promises = request.write.as_ref().is_some_and(|write| write.promise > 0);
+            let is_failover = promises || matches!(request.step, Step::Beat | Step::Break);
+            let message =
+                format!("c{} takes part in failover, though the account keeps versions", request.candidate);
+            is_failover.then(|| violation("versions", *at, message))
         })
         .collect()
 }
 
 /// Judges the beginnings of work, and the breaks.
-pub fn i9(history: &History) -> Vec<Violation> {
+pub fn check_i9(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();
     // The newest lease of each candidate, and whether the store took a write under it.
     let mut lease: Vec<Option<u128>> = vec![None; lives];
-    let mut wrote = vec![false; lives];
+    let mut has_written = vec![false; lives];
     // The lease by which the newest term was raised, and who works.
     let mut holder = None;
-    let mut works: Vec<Option<u64>> = vec![None; lives];
+    let mut working_terms: Vec<Option<u64>> = vec![None; lives];
     // The newest promise on record; when each candidate lost a race, and the shortest promise since then.
     let mut promise = 0;
-    let mut lost: Vec<Option<(Millis, Millis)>> = vec![None; lives];
-    let mut numbers = BTreeSet::new();
+    let mut lost_race: Vec<Option<(Millis, Millis)>> = vec![None; lives];
+    let mut beat_numbers = BTreeSet::new();
     // The writes that the store took; for each look, how many there were and the promise; and of each candidate, how many the
     // newest answer showed, since when, and that promise.
-    let (mut writes, mut looks) = (0, vec![None; history.asked.len()]);
-    let mut shown: Vec<(u64, Millis, Millis)> = vec![(0, 0, 0); lives];
+    let (mut write_count, mut polls) = (0, vec![None; history.requests.len()]);
+    let mut last_poll: Vec<(u64, Millis, Millis)> = vec![(0, 0, 0); lives];
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        match *what {
-            What::Handled(number, _) => {
+    for Entry { at, event } in &history.entries {
+        match *event {
+            HistoryEvent::Handled(number, _) => {
                 // The answer is that to the first copy of it.
-                looks[number].get_or_insert((writes, promise));
-                let Some(asked) = history.carried_out(*what) else { continue };
-                let who = asked.who;
-                if let Some(write) = &asked.write {
+                polls[number].get_or_insert((write_count, promise));
+                let Some(request) = history.accepted_request(*event) else { continue };
+                let candidate = request.candidate;
+                if let Some(write) = &request.write {
                     promise = write.promise;
-                    writes += 1;
-                    lost.iter_mut().flatten().for_each(|lost| lost.1 = lost.1.min(promise));
+                    write_count += 1;
+                    lost_race.iter_mut().flatten().for_each(|lost_race| lost_race.1 = lost_race.1.min(promise));
                 }
-                match (asked.step, &asked.write) {
-                    (Step::Acquire, _) if lease[who] != asked.lease => {
-                        (lease[who], wrote[who]) = (asked.lease, false);
+                match (request.step, &request.write) {
+                    (Step::Acquire, _) if lease[candidate] != request.lease => {
+                        (lease[candidate], has_written[candidate]) = (request.lease, false);
                         // The lease of whoever wrote before has ended: that is judged where it ended.
                         holder = None;
                     }
-                    (_, Some(_)) if asked.lease == lease[who] => {
-                        (wrote[who], holder) = (true, Some(who));
+                    (_, Some(_)) if request.lease == lease[candidate] => {
+                        (has_written[candidate], holder) = (true, Some(candidate));
                     }
                     (Step::Break | Step::Will, _) => {
-                        let working = holder.take().filter(|leader| works[*leader].is_some());
+                        let working = holder.take().filter(|leader| working_terms[*leader].is_some());
                         if let Some(leader) = working {
-                            let what = format!("c{who} ends the lease of c{leader}, which works");
-                            violations.push(violation("I9", *at, what));
+                            let message = format!("c{candidate} ends the lease of c{leader}, which works");
+                            violations.push(violation("I9", *at, message));
                         }
                     }
                     _ => {}
                 }
             }
-            What::Answered(number, Answer { status: 200, .. })
-                if history.asked[number].step == Step::Look =>
+            HistoryEvent::Answered(number, Answer { status: 200, .. })
+                if history.requests[number].step == Step::Poll =>
             {
-                let asked = &history.asked[number];
-                let shown = &mut shown[asked.who];
+                let request = &history.requests[number];
+                let last_poll = &mut last_poll[request.candidate];
                 // Some answers are not the store's: they tell no time of the service.
-                if let Some((writes, promise)) = looks[number]
-                    && asked.told.is_some()
-                    && shown.0 != writes
+                if let Some((write_count, promise)) = polls[number]
+                    && request.reported_time.is_some()
+                    && last_poll.0 != write_count
                 {
-                    *shown = (writes, *at, promise);
+                    *last_poll = (write_count, *at, promise);
                 }
             }
-            What::Answered(number, Answer { status: 409 | 412, .. })
-                if matches!(history.asked[number].step, Step::Acquire | Step::Break) =>
+            HistoryEvent::Answered(number, Answer { status: 409 | 412, .. })
+                if matches!(history.requests[number].step, Step::Acquire | Step::Break) =>
             {
-                lost[history.asked[number].who] = Some((*at, promise));
+                lost_race[history.requests[number].candidate] = Some((*at, promise));
             }
             // It was certainly not applied, and is sent again as it was, with another token.
-            What::Answered(number, Answer { status: 401, .. }) => {
-                let asked = &history.asked[number];
-                let beats = asked.write.as_ref().filter(|write| write.promise > 0);
-                if let Some((write, lease)) = beats.zip(asked.lease) {
-                    numbers.remove(&(lease, write.beat));
+            HistoryEvent::Answered(number, Answer { status: 401, .. }) => {
+                let request = &history.requests[number];
+                let promised_write = request.write.as_ref().filter(|write| write.promise > 0);
+                if let Some((write, lease)) = promised_write.zip(request.lease) {
+                    beat_numbers.remove(&(lease, write.beat));
                 }
             }
-            What::Sent(number) if history.asked[number].step == Step::Break => {
-                let who = history.asked[number].who;
+            HistoryEvent::Sent(number) if history.requests[number].step == Step::Break => {
+                let candidate = history.requests[number].candidate;
                 // On a clock that is 1 % fast.
-                let soon = |(lost, promise)| *at < lost + promise - promise / 50;
-                let (_, since, promise) = shown[who];
-                if soon((since, promise)) {
-                    let what = format!("c{who} breaks a lease before the promise has ended");
-                    violations.push(violation("I9", *at, what));
+                let is_too_early = |(lost_race, promise)| *at < lost_race + promise - promise / 50;
+                let (_, since, promise) = last_poll[candidate];
+                if is_too_early((since, promise)) {
+                    let message = format!("c{candidate} breaks a lease before the promise has ended");
+                    violations.push(violation("I9", *at, message));
                 }
-                if lost[who].is_some_and(soon) {
-                    let what = format!("c{who} breaks a lease soon after it lost a race");
-                    violations.push(violation("I9", *at, what));
+                if lost_race[candidate].is_some_and(is_too_early) {
+                    let message = format!("c{candidate} breaks a lease soon after it lost a race");
+                    violations.push(violation("I9", *at, message));
                 }
             }
-            What::Sent(number) => {
-                let asked = &history.asked[number];
-                let beats = asked.write.as_ref().filter(|write| write.promise > 0);
-                if let Some((write, lease)) = beats.zip(asked.lease)
-                    && !numbers.insert((lease, write.beat))
+            HistoryEvent::Sent(number) => {
+                let request = &history.requests[number];
+                let promised_write = request.write.as_ref().filter(|write| write.promise > 0);
+                if let Some((write, lease)) = promised_write.zip(request.lease)
+                    && !beat_numbers.insert((lease, write.beat))
                 {
-                    let what = format!("c{} beats twice with the number {}", asked.who, write.beat);
-                    violations.push(violation("I9", *at, what));
+                    let message = format!("c{} beats twice with the number {}", request.candidate, write.beat);
+                    violations.push(violation("I9", *at, message));
                 }
             }
-            What::Leads(who) if !wrote[who] => {
-                let what = format!("c{who} leads under a lease that it wrote nothing under");
-                violations.push(violation("I9", *at, what));
+            HistoryEvent::BecameLeader(candidate) if !has_written[candidate] => {
+                let message = format!("c{candidate} leads under a lease that it wrote nothing under");
+                violations.push(violation("I9", *at, message));
             }
-            What::Struck(fault, ..) if fault.loses_record() => {
+            HistoryEvent::FaultInjected(fault, ..) if fault.loses_record() => {
                 // What the record promises now nobody wrote: it binds nobody until somebody writes again.
                 promise = 0;
-                writes += 1;
-                lost.iter_mut().flatten().for_each(|lost| lost.1 = 0);
+                write_count += 1;
+                lost_race.iter_mut().flatten().for_each(|lost_race| lost_race.1 = 0);
             }
-            What::Works(who, term) => works[who] = Some(term),
-            What::Rests(who, _) => works[who] = None,
+            HistoryEvent::WorkStarted(candidate, term) => working_terms[candidate] = Some(term),
+            HistoryEvent::WorkStopped(candidate, _) => working_terms[candidate] = None,
             _ => {}
         }
     }

@@ -1,45 +1,45 @@
 //! When nothing keeps a leader from doing what is due.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Answer, Entry, History, What, Who};
+use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
 
 /// Effects of earlier faults are over by then.
-pub const BEFORE: Millis = 10_000;
+pub const AFTERMATH: Millis = 10_000;
 
 /// What befell whom: from when, until when; none: the service, or the network of all.
-pub struct Calm(Vec<(Millis, Millis, Option<Who>)>);
+pub struct FaultPeriods(Vec<(Millis, Millis, Option<CandidateId>)>);
 
-impl Calm {
+impl FaultPeriods {
     /// The faults of a whole history.
-    pub fn of(history: &History) -> Self {
+    pub fn from_history(history: &History) -> Self {
         // No fault, though it is drawn like one.
-        Self::but_for(history, &[Fault::HandOver])
+        Self::excluding(history, &[Fault::HandOver])
     }
 
     /// The faults of a whole history, but for some.
-    pub fn but_for(history: &History, faults: &[Fault]) -> Self {
-        let struck = history.entries.iter().filter_map(|Entry { at, what }| match *what {
-            What::Struck(fault, ..) if faults.contains(&fault) => None,
-            What::Struck(_, who, until) => Some((*at, until, who)),
+    pub fn excluding(history: &History, faults: &[Fault]) -> Self {
+        let injected = history.entries.iter().filter_map(|Entry { at, event }| match *event {
+            HistoryEvent::FaultInjected(fault, ..) if faults.contains(&fault) => None,
+            HistoryEvent::FaultInjected(_, candidate, until) => Some((*at, until, candidate)),
             _ => None,
         });
-        Self(struck.collect())
+        Self(injected.collect())
     }
 
     /// Whether no fault touched one of these candidates, or the service, from a while before `from`
     /// until `to`.
-    pub fn lasts(&self, whom: &[Who], from: Millis, to: Millis) -> bool {
-        let from = from.saturating_sub(BEFORE);
-        !self.0.iter().any(|(at, until, who)| {
-            *at <= to && *until >= from && who.is_none_or(|who| whom.contains(&who))
+    pub fn is_calm(&self, candidates: &[CandidateId], from: Millis, to: Millis) -> bool {
+        let from = from.saturating_sub(AFTERMATH);
+        !self.0.iter().any(|(at, until, candidate)| {
+            *at <= to && *until >= from && candidate.is_none_or(|candidate| candidates.contains(&candidate))
         })
     }
 }
 
 /// A leadership, from when its leader knew of it until something came in between.
 pub struct Leadership {
-    pub who: Who,
+    pub candidate: CandidateId,
     pub term: u64,
     pub lease: Option<u128>,
     pub from: Millis,
@@ -48,43 +48,43 @@ pub struct Leadership {
 
 impl Leadership {
     /// All of them whose beginning was answered.
-    pub fn all(history: &History) -> Vec<Self> {
+    pub fn from_history(history: &History) -> Vec<Self> {
         let wins = history.wins();
         let ends = wins.iter().skip(1).map(|win| win.entry).chain([history.entries.len()]);
         wins.iter()
             .zip(ends)
             .filter_map(|(win, end)| {
                 let entries = &history.entries[win.entry..end];
-                let began = entries.iter().position(|entry| match entry.what {
-                    What::Answered(number, Answer { status: 200..=299, .. }) => {
-                        let asked = &history.asked[number];
-                        (asked.who, asked.step, asked.lease) == (win.who, Step::Raise, win.lease)
+                let start = entries.iter().position(|entry| match entry.event {
+                    HistoryEvent::Answered(number, Answer { status: 200..=299, .. }) => {
+                        let request = &history.requests[number];
+                        (request.candidate, request.step, request.lease) == (win.candidate, Step::Raise, win.lease)
                     }
                     _ => false,
                 })?;
-                let entries = &entries[began..];
-                let over = entries.iter().find(|entry| is_over(history, win.who, entry.what));
-                let last = over.or(entries.last()).map(|entry| entry.at);
+                let entries = &entries[start..];
+                let end = entries.iter().find(|entry| ends_leadership(history, win.candidate, entry.event));
+                let last = end.or(entries.last()).map(|entry| entry.at);
                 let (from, to) = (entries[0].at, last?);
-                Some(Self { who: win.who, term: win.term, lease: win.lease, from, to })
+                Some(Self { candidate: win.candidate, term: win.term, lease: win.lease, from, to })
             })
             .collect()
     }
 }
 
 /// Whether a leader leads no more, or is about to leave.
-pub fn is_over(history: &History, who: Who, what: What) -> bool {
-    match what {
-        What::Killed(gone) | What::ToldToLeave(gone) | What::Left(gone) | What::Forgot(gone) => {
-            gone == who
+pub fn ends_leadership(history: &History, candidate: CandidateId, event: HistoryEvent) -> bool {
+    match event {
+        HistoryEvent::Killed(ended) | HistoryEvent::LeaveRequested(ended) | HistoryEvent::Left(ended) | HistoryEvent::StepFailed(ended) => {
+            ended == candidate
         }
-        What::Sent(number) => {
-            let asked = &history.asked[number];
-            let follows = matches!(
-                asked.step,
-                Step::Look | Step::CreateBlob | Step::Acquire | Step::Release | Step::HandOver
+        HistoryEvent::Sent(number) => {
+            let request = &history.requests[number];
+            let is_follower_step = matches!(
+                request.step,
+                Step::Poll | Step::CreateBlob | Step::Acquire | Step::Release | Step::HandOver
             );
-            asked.who == who && follows
+            request.candidate == candidate && is_follower_step
         }
         _ => false,
     }
@@ -93,8 +93,8 @@ pub fn is_over(history: &History, who: Who, what: What) -> bool {
 /// What happened from `from` to `to`, both included.
 pub fn between(history: &History, from: Millis, to: Millis) -> &[Entry] {
     let first = history.entries.partition_point(|entry| entry.at < from);
-    let after = history.entries.partition_point(|entry| entry.at <= to);
-    &history.entries[first..after.max(first)]
+    let end = history.entries.partition_point(|entry| entry.at <= to);
+    &history.entries[first..end.max(first)]
 }
 
 /// Four round trips.
@@ -103,6 +103,6 @@ pub fn four_round_trips(history: &History) -> Millis {
 }
 
 /// A period on a clock that is 1 % slow.
-pub fn slowly(period: Millis) -> Millis {
+pub fn on_slow_clock(period: Millis) -> Millis {
     period + period / 50
 }

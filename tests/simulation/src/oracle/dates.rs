@@ -4,65 +4,65 @@
 //! clock. Wrong dates, dates that stand still and a service's clock that was set are nothing special here.
 
 use super::super::fault::Step;
-use super::super::history::{Asked, History, What, Who};
+use super::super::history::{SentRequest, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
 use super::calm::between;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Dates that differ by no more agree.
-const FAR: u64 = 10 * SECOND;
+const MAX_DATE_DIFFERENCE: u64 = 10 * SECOND;
 
 /// A date, or the sharper time that dates before it came to, and what the candidate's clock showed then.
 #[derive(Clone, Copy)]
 struct Reading {
     time: u64,
-    shown: u64,
+    clock_reading: u64,
 }
 
 impl Reading {
     /// The time later, when the clock shows `shown`: 99 % of what it counted are trusted.
-    fn later(self, shown: u64) -> u64 {
-        let passed = shown - self.shown;
-        self.time + (passed - passed / 100)
+    fn time_at(self, clock_reading: u64) -> u64 {
+        let elapsed = clock_reading - self.clock_reading;
+        self.time + (elapsed - elapsed / 100)
     }
 
     /// A date that agrees with this reading. It has whole seconds: within its second the time that was
     /// known before is the sharper one.
-    fn agreed(self, date: u64, shown: u64) -> Option<Self> {
-        let known = self.later(shown);
-        let time = known.clamp(date, date + SECOND);
-        (known.abs_diff(date) <= FAR).then_some(Self { time, shown })
+    fn reconcile(self, date: u64, clock_reading: u64) -> Option<Self> {
+        let estimate = self.time_at(clock_reading);
+        let time = estimate.clamp(date, date + SECOND);
+        (estimate.abs_diff(date) <= MAX_DATE_DIFFERENCE).then_some(Self { time, clock_reading })
     }
 }
 
 /// The service's time at `at`, as the dates tell it that reached the candidate. None before two of them
 /// agreed.
-pub fn told(history: &History, who: Who, at: Millis) -> Option<u64> {
-    let clock = history.lives[who].rate;
+pub fn estimated_time(history: &History, candidate: CandidateId, at: Millis) -> Option<u64> {
+    let clock = history.lives[candidate].rate;
     // The one that counts, and the newest that agreed with none before.
-    let (mut known, mut odd) = (None::<Reading>, None::<Reading>);
+    let (mut estimate, mut unmatched) = (None::<Reading>, None::<Reading>);
     for entry in between(history, 0, at) {
-        match entry.what {
+        match entry.event {
             // What it forgets at that instant, it knew when it sent something then.
-            What::Forgot(one) if one == who && entry.at < at => (known, odd) = (None, None),
-            What::Answered(number, _) => {
-                let Some(date) = date(who, &history.asked[number]) else { continue };
-                let shown = clock.shows(entry.at);
-                let both = [known, odd].into_iter().flatten();
-                match both.clone().find_map(|reading| reading.agreed(date, shown)) {
-                    Some(agreed) => (known, odd) = (Some(agreed), None),
-                    None => odd = Some(Reading { time: date, shown }),
+            HistoryEvent::StepFailed(failed) if failed == candidate && entry.at < at => (estimate, unmatched) = (None, None),
+            HistoryEvent::Answered(number, _) => {
+                let Some(date) = date(candidate, &history.requests[number]) else { continue };
+                let clock_reading = clock.reading_at(entry.at);
+                let readings = [estimate, unmatched].into_iter().flatten();
+                match readings.clone().find_map(|reading| reading.reconcile(date, clock_reading)) {
+                    Some(agreed) => (estimate, unmatched) = (Some(agreed), None),
+                    None => unmatched = Some(Reading { time: date, clock_reading }),
                 }
             }
             _ => {}
         }
     }
-    Some(known?.later(clock.shows(at)))
+    Some(estimate?.time_at(clock.reading_at(at)))
 }
 
 /// The date of an answer to this candidate, unless it is of a blob beside the election's: nothing is
 /// learnt from those.
-fn date(who: Who, asked: &Asked) -> Option<u64> {
-    asked.told.filter(|_| asked.who == who && !matches!(asked.step, Step::SideBlob | Step::List))
+fn date(candidate: CandidateId, request: &SentRequest) -> Option<u64> {
+    request.reported_time.filter(|_| request.candidate == candidate && !matches!(request.step, Step::SideBlob | Step::List))
 }

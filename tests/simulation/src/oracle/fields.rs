@@ -1,24 +1,24 @@
 //! Record rules: fields of other versions are kept.
 
 use super::super::fault::Kind;
-use super::super::history::{History, What};
+use super::super::history::{History, HistoryEvent};
 use super::{Violation, violation};
 
 /// Judges each record by the one that it replaced.
-pub fn kept(history: &History) -> Vec<Violation> {
-    let mut there = false;
+pub fn check_foreign_fields(history: &History) -> Vec<Violation> {
+    let mut had_field = false;
     let mut violations = Vec::new();
     for entry in &history.entries {
-        if matches!(entry.what, What::Struck(fault, ..) if fault.kind() == Kind::Outsider) {
-            there = false;
+        if matches!(entry.event, HistoryEvent::FaultInjected(fault, ..) if fault.kind() == Kind::Outsider) {
+            had_field = false;
         }
-        let Some(asked) = history.carried_out(entry.what) else { continue };
-        let Some(write) = &asked.write else { continue };
-        if there && !write.later {
-            let what = format!("c{} loses a field that it does not know", asked.who);
-            violations.push(violation("record", entry.at, what));
+        let Some(request) = history.accepted_request(entry.event) else { continue };
+        let Some(write) = &request.write else { continue };
+        if had_field && !write.has_later_field {
+            let message = format!("c{} loses a field that it does not know", request.candidate);
+            violations.push(violation("record", entry.at, message));
         }
-        there = write.later;
+        had_field = write.has_later_field;
     }
     violations
 }

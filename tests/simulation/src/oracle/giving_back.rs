@@ -9,14 +9,14 @@
 //! over.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Answer, Entry, History, What, Who};
+use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
 use super::{Violation, violation};
 use std::collections::BTreeMap;
 
 /// How long the runner tries to leave, and how long a follower tries to give back what it was perhaps given.
-const LEAVING: Millis = 10_000;
-const PERHAPS_OURS: Millis = 3_000;
+const LEAVE_TIMEOUT: Millis = 10_000;
+const UNCERTAIN_RELEASE_TIMEOUT: Millis = 3_000;
 
 /// The last write of the record before a release.
 const LAST_WRITE: Millis = 1_000;
@@ -26,48 +26,48 @@ const LAST_WRITE: Millis = 1_000;
 struct Attempt {
     lease: Option<u128>,
     /// A request of it was not answered so far.
-    pending: bool,
+    is_pending: bool,
     /// One was, in a way that leaves open what became of it; or the lease was granted.
-    owed: bool,
+    must_release: bool,
     /// When it was asked for last.
-    sent: Millis,
+    sent_at: Millis,
 }
 
 /// Judges each attempt to win, and each release.
-pub fn giving_back(history: &History) -> Vec<Violation> {
-    let mut violations = attempts(history);
-    violations.extend(releases(history));
+pub fn check_releases(history: &History) -> Vec<Violation> {
+    let mut violations = check_attempts(history);
+    violations.extend(check_sent_releases(history));
     violations
 }
 
-fn attempts(history: &History) -> Vec<Violation> {
+fn check_attempts(history: &History) -> Vec<Violation> {
     let mut attempts = vec![Attempt::default(); history.lives.len()];
-    let mut told = vec![None; history.lives.len()];
+    let mut leave_requested_at = vec![None; history.lives.len()];
     // Where the wall clock was set last, and when.
-    let mut set = None;
+    let mut clock_set = None;
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        match *what {
-            What::Sent(number) => {
-                let asked = &history.asked[number];
-                let attempt = &mut attempts[asked.who];
-                let same = asked.lease == attempt.lease;
-                match asked.step {
-                    Step::Acquire if same => {
-                        attempt.pending = true;
-                        attempt.sent = *at;
+    for Entry { at, event } in &history.entries {
+        match *event {
+            HistoryEvent::Sent(number) => {
+                let request = &history.requests[number];
+                let attempt = &mut attempts[request.candidate];
+                let same_lease = request.lease == attempt.lease;
+                match request.step {
+                    Step::Acquire if same_lease => {
+                        attempt.is_pending = true;
+                        attempt.sent_at = *at;
                     }
-                    Step::Look
+                    Step::Poll
                     | Step::CreateContainer
                     | Step::CreateBlob
                     | Step::Break
                     | Step::Acquire => {
-                        violations.extend(kept(history, asked.who, *attempt, *at, "goes on with"));
-                        let lease = asked.lease;
+                        violations.extend(check_kept_lease(history, request.candidate, *attempt, *at, "goes on with"));
+                        let lease = request.lease;
                         // A clock that is set while a request goes out was set after its step began.
-                        let meanwhile = set == Some((history.lives[asked.who].machine, *at));
-                        let pending = asked.step == Step::Acquire && !meanwhile;
-                        *attempt = Attempt { lease, pending, owed: false, sent: *at };
+                        let set_during_step = clock_set == Some((history.lives[request.candidate].machine, *at));
+                        let pending = request.step == Step::Acquire && !set_during_step;
+                        *attempt = Attempt { lease, is_pending: pending, must_release: false, sent_at: *at };
                     }
                     // It leads by that lease; or gives it back.
                     Step::Renew
@@ -81,37 +81,37 @@ fn attempts(history: &History) -> Vec<Violation> {
                     Step::Raise | Step::ReadBack | Step::SideBlob | Step::List | Step::Will => {}
                 }
             }
-            What::Answered(number, answer) => {
-                let asked = &history.asked[number];
-                let attempt = &mut attempts[asked.who];
-                match asked.step {
-                    Step::Acquire if asked.lease == attempt.lease => attempt.answered(answer),
+            HistoryEvent::Answered(number, answer) => {
+                let request = &history.requests[number];
+                let attempt = &mut attempts[request.candidate];
+                match request.step {
+                    Step::Acquire if request.lease == attempt.lease => attempt.on_answer(answer),
                     // It leads; or somebody ended the lease, and there is nothing to give back.
                     Step::Raise if matches!(answer.status, 200..=299) => {
                         *attempt = Attempt::default();
                     }
-                    Step::Raise | Step::ReadBack if is_gone(answer) => {
+                    Step::Raise | Step::ReadBack if is_lease_gone(answer) => {
                         *attempt = Attempt::default();
                     }
                     _ => {}
                 }
             }
-            What::ToldToLeave(who) => told[who] = Some(*at),
-            What::Left(who)
-                if !is_unable(history, who, *at) && !gave_up(told[who], *at, LEAVING) =>
+            HistoryEvent::LeaveRequested(candidate) => leave_requested_at[candidate] = Some(*at),
+            HistoryEvent::Left(candidate)
+                if !has_broken_settings(history, candidate, *at) && !timed_out(leave_requested_at[candidate], *at, LEAVE_TIMEOUT) =>
             {
-                violations.extend(kept(history, who, attempts[who], *at, "has left with"));
+                violations.extend(check_kept_lease(history, candidate, attempts[candidate], *at, "has left with"));
             }
             // By a clock that is set forward the lease has run out.
-            What::SetForward(machine) => {
-                set = Some((machine, *at));
-                let there = history.lives.iter().zip(&mut attempts);
-                there
+            HistoryEvent::ClockSetForward(machine) => {
+                clock_set = Some((machine, *at));
+                let paired = history.lives.iter().zip(&mut attempts);
+                paired
                     .filter(|(life, _)| life.machine == machine)
                     .for_each(|(_, attempt)| *attempt = Attempt::default());
             }
-            What::Paused(who) | What::Killed(who) | What::Forgot(who) => {
-                attempts[who] = Attempt::default();
+            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => {
+                attempts[candidate] = Attempt::default();
             }
             _ => {}
         }
@@ -125,79 +125,79 @@ struct Release {
     lease: Option<u128>,
     /// When it was sent first, or the change to a successor before it; none: its sender stood still,
     /// or its clock was set forward.
-    sent: Option<Millis>,
+    sent_at: Option<Millis>,
 }
 
-fn releases(history: &History) -> Vec<Violation> {
+fn check_sent_releases(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();
-    let mut open: Vec<Option<Release>> = vec![None; lives];
-    let mut told = vec![None; lives];
+    let mut open_releases: Vec<Option<Release>> = vec![None; lives];
+    let mut leave_requested_at = vec![None; lives];
     // When the store granted each lease last to the one that asked for it.
-    let mut granted: BTreeMap<u128, Millis> = BTreeMap::new();
+    let mut granted_at: BTreeMap<u128, Millis> = BTreeMap::new();
     // When each stood still last, or its clock was set forward.
-    let mut disturbed: Vec<Option<Millis>> = vec![None; lives];
+    let mut disturbed_at: Vec<Option<Millis>> = vec![None; lives];
     // The lease that each acquired last, or asked for.
-    let mut own = vec![None; lives];
+    let mut own_leases = vec![None; lives];
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        if let Some(asked) = history.carried_out(*what)
-            && let (Step::Acquire | Step::Renew, Some(lease)) = (asked.step, asked.lease)
+    for Entry { at, event } in &history.entries {
+        if let Some(request) = history.accepted_request(*event)
+            && let (Step::Acquire | Step::Renew, Some(lease)) = (request.step, request.lease)
         {
-            granted.insert(lease, *at);
+            granted_at.insert(lease, *at);
         }
         // Nothing is held any more by a lease that has run out.
-        let has_lease = |who: Who, release: Release| {
-            let granted = release.lease.and_then(|lease| granted.get(&lease));
-            let lasts =
-                granted.is_none_or(|granted| *at < granted + history.lives[who].periods.lease);
-            lasts && may_have_lease(history, who, release, *at)
+        let has_lease = |candidate: CandidateId, release: Release| {
+            let granted_at = release.lease.and_then(|lease| granted_at.get(&lease));
+            let is_running =
+                granted_at.is_none_or(|granted_at| *at < granted_at + history.lives[candidate].periods.lease);
+            is_running && may_hold_lease(history, candidate, release, *at)
         };
-        match *what {
-            What::Sent(number) => {
-                let asked = &history.asked[number];
-                let who = asked.who;
-                if matches!(asked.step, Step::Release | Step::HandOver) {
-                    let same = open[who].filter(|release| release.lease == asked.lease);
+        match *event {
+            HistoryEvent::Sent(number) => {
+                let request = &history.requests[number];
+                let candidate = request.candidate;
+                if matches!(request.step, Step::Release | Step::HandOver) {
+                    let same_release = open_releases[candidate].filter(|release| release.lease == request.lease);
                     // The candidate may have decided to release before that, and counts the lease from then.
-                    let lease = history.lives[who].periods.lease;
-                    let recently = disturbed[who].is_some_and(|since| *at < since + lease);
-                    let sent = (!recently).then_some(*at);
-                    open[who] = same.or(Some(Release { lease: asked.lease, sent }));
-                } else if matches!(asked.step, Step::Look | Step::Acquire | Step::Break)
-                    && open[who].take().is_some_and(|release| has_lease(who, release))
+                    let lease = history.lives[candidate].periods.lease;
+                    let was_recently_disturbed = disturbed_at[candidate].is_some_and(|since| *at < since + lease);
+                    let sent = (!was_recently_disturbed).then_some(*at);
+                    open_releases[candidate] = same_release.or(Some(Release { lease: request.lease, sent_at: sent }));
+                } else if matches!(request.step, Step::Poll | Step::Acquire | Step::Break)
+                    && open_releases[candidate].take().is_some_and(|release| has_lease(candidate, release))
                 {
-                    let what = format!("c{who} goes on, and its release was not answered");
-                    violations.push(violation("give back", *at, what));
+                    let message = format!("c{candidate} goes on, and its release was not answered");
+                    violations.push(violation("give back", *at, message));
                 }
-                if asked.step == Step::Acquire {
-                    own[who] = asked.lease;
+                if request.step == Step::Acquire {
+                    own_leases[candidate] = request.lease;
                 }
             }
-            What::Answered(number, Answer { status: 200..=299 | 404 | 409 | 412, .. })
-                if matches!(history.asked[number].step, Step::Release | Step::HandOver) =>
+            HistoryEvent::Answered(number, Answer { status: 200..=299 | 404 | 409 | 412, .. })
+                if matches!(history.requests[number].step, Step::Release | Step::HandOver) =>
             {
-                open[history.asked[number].who] = None;
+                open_releases[history.requests[number].candidate] = None;
             }
-            What::ToldToLeave(who) => told[who] = Some(*at),
-            What::Left(who) => {
-                let Some(release) = open[who].take() else { continue };
-                let tries = if release.lease == own[who] { LEAVING } else { PERHAPS_OURS };
-                let excused = is_unable(history, who, *at) || gave_up(told[who], *at, tries);
-                if has_lease(who, release) && !excused {
-                    let what = format!("c{who} has left, and its release was not answered");
-                    violations.push(violation("give back", *at, what));
+            HistoryEvent::LeaveRequested(candidate) => leave_requested_at[candidate] = Some(*at),
+            HistoryEvent::Left(candidate) => {
+                let Some(release) = open_releases[candidate].take() else { continue };
+                let timeout = if release.lease == own_leases[candidate] { LEAVE_TIMEOUT } else { UNCERTAIN_RELEASE_TIMEOUT };
+                let is_excused = has_broken_settings(history, candidate, *at) || timed_out(leave_requested_at[candidate], *at, timeout);
+                if has_lease(candidate, release) && !is_excused {
+                    let message = format!("c{candidate} has left, and its release was not answered");
+                    violations.push(violation("give back", *at, message));
                 }
             }
-            What::SetForward(machine) => {
-                let there = |who: &Who| history.lives[*who].machine == machine;
-                for who in (0..lives).filter(there) {
-                    excuse(&mut open[who]);
-                    disturbed[who] = Some(*at);
+            HistoryEvent::ClockSetForward(machine) => {
+                let is_on_machine = |candidate: &CandidateId| history.lives[*candidate].machine == machine;
+                for candidate in (0..lives).filter(is_on_machine) {
+                    clear_sent_time(&mut open_releases[candidate]);
+                    disturbed_at[candidate] = Some(*at);
                 }
             }
-            What::Paused(who) => excuse(&mut open[who]),
-            What::Resumed(who) => disturbed[who] = Some(*at),
-            What::Killed(who) | What::Forgot(who) => open[who] = None,
+            HistoryEvent::Paused(candidate) => clear_sent_time(&mut open_releases[candidate]),
+            HistoryEvent::Resumed(candidate) => disturbed_at[candidate] = Some(*at),
+            HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => open_releases[candidate] = None,
             _ => {}
         }
     }
@@ -205,57 +205,57 @@ fn releases(history: &History) -> Vec<Violation> {
 }
 
 /// The candidate may believe from now on that the lease has run out.
-fn excuse(release: &mut Option<Release>) {
+fn clear_sent_time(release: &mut Option<Release>) {
     if let Some(release) = release {
-        release.sent = None;
+        release.sent_at = None;
     }
 }
 
 /// Returns true if the lease of a release may not have run out, as its sender knows by a clock that is 1 % fast.
-fn may_have_lease(history: &History, who: Who, release: Release, at: Millis) -> bool {
-    let lease = history.lives[who].periods.lease;
-    release.sent.is_some_and(|sent| at + lease / 100 + LAST_WRITE < sent + lease)
+fn may_hold_lease(history: &History, candidate: CandidateId, release: Release, at: Millis) -> bool {
+    let lease = history.lives[candidate].periods.lease;
+    release.sent_at.is_some_and(|sent| at + lease / 100 + LAST_WRITE < sent + lease)
 }
 
 /// Returns true if a candidate sends nothing, for its settings cannot be used.
-fn is_unable(history: &History, who: Who, at: Millis) -> bool {
-    let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
-    spoilt.into_iter().any(|fault| history.meets(fault, who, at))
+fn has_broken_settings(history: &History, candidate: CandidateId, at: Millis) -> bool {
+    let settings_faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+    settings_faults.into_iter().any(|fault| history.has_fault(fault, candidate, at))
 }
 
 /// Returns true if a candidate that leaves has tried for that long; by a clock that is 1 % fast it gives up earlier.
-fn gave_up(told: Option<Millis>, at: Millis, tries: Millis) -> bool {
-    told.is_some_and(|told| at + tries / 100 >= told + tries)
+fn timed_out(leave_requested_at: Option<Millis>, at: Millis, timeout: Millis) -> bool {
+    leave_requested_at.is_some_and(|leave_requested_at| at + timeout / 100 >= leave_requested_at + timeout)
 }
 
 impl Attempt {
-    fn answered(&mut self, answer: Answer) {
-        self.pending = false;
-        self.owed = match answer.status {
+    fn on_answer(&mut self, answer: Answer) {
+        self.is_pending = false;
+        self.must_release = match answer.status {
             200..=299 => answer.lease == self.lease,
             404 | 409 | 412 => false,
             408 | 429 | 500..=599 => true,
-            _ => self.owed,
+            _ => self.must_release,
         };
     }
 }
 
 /// Whether an answer says that the lease is another one's, or nobody's, or that its blob is gone.
-fn is_gone(answer: Answer) -> bool {
+fn is_lease_gone(answer: Answer) -> bool {
     answer.status == 404 || answer.status == 412 && answer.code.starts_with("Lease")
 }
 
-fn kept(
+fn check_kept_lease(
     history: &History,
-    who: usize,
+    candidate: usize,
     attempt: Attempt,
     at: Millis,
-    how: &str,
+    action: &str,
 ) -> Option<Violation> {
-    let lease = history.lives[who].periods.lease;
+    let lease = history.lives[candidate].periods.lease;
     // By a clock that is 1 % fast it has run out earlier.
-    let may_last = at + lease / 100 < attempt.sent + lease;
-    let what = format!("c{who} {how} a lease that it may have, and does not release it");
-    let kept = may_last && (attempt.pending || attempt.owed);
-    kept.then(|| violation("give back", at, what))
+    let may_be_running = at + lease / 100 < attempt.sent_at + lease;
+    let message = format!("c{candidate} {action} a lease that it may have, and does not release it");
+    let is_kept = may_be_running && (attempt.is_pending || attempt.must_release);
+    is_kept.then(|| violation("give back", at, message))
 }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Entry, History, What, Who};
+use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -15,70 +15,70 @@ use super::{Violation, violation};
 const MINUTE: Millis = 59_000;
 
 /// So many polls hints may bring forward in that time.
-const MOST: u64 = 10;
+const MAX_EXTRA_POLLS: u64 = 10;
 
 /// A successor polls often for so long after its announcement; an effect of a fault may last for so long.
-const AFTER: Millis = 61_000;
+const SETTLE_TIME: Millis = 61_000;
 
 #[derive(Clone, Default)]
 struct Polls {
     /// Nothing is judged before.
-    from: Millis,
-    at: VecDeque<Millis>,
+    counts_from: Millis,
+    recent: VecDeque<Millis>,
 }
 
 impl Polls {
-    fn begin_anew(&mut self, from: Millis) {
-        self.from = self.from.max(from);
-        self.at.clear();
+    fn reset(&mut self, from: Millis) {
+        self.counts_from = self.counts_from.max(from);
+        self.recent.clear();
     }
 }
 
 /// Judges the number of polls.
-pub fn hints(history: &History) -> Vec<Violation> {
-    let mut all = vec![Polls::default(); history.lives.len()];
+pub fn check_hints(history: &History) -> Vec<Violation> {
+    let mut polls_by_candidate = vec![Polls::default(); history.lives.len()];
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        match *what {
-            What::Struck(_, _, until) => {
-                all.iter_mut().for_each(|polls| polls.begin_anew(until.max(*at) + AFTER));
+    for Entry { at, event } in &history.entries {
+        match *event {
+            HistoryEvent::FaultInjected(_, _, until) => {
+                polls_by_candidate.iter_mut().for_each(|polls| polls.reset(until.max(*at) + SETTLE_TIME));
             }
-            What::Started(who) | What::Forgot(who) => all[who].begin_anew(*at),
-            What::Answered(number, Answer { status: 200, .. }) if is_poll(history, number) => {}
-            What::Answered(number, _) | What::Failed(number) => {
-                all[history.asked[number].who].begin_anew(*at);
+            HistoryEvent::Started(candidate) | HistoryEvent::StepFailed(candidate) => polls_by_candidate[candidate].reset(*at),
+            HistoryEvent::Answered(count, Answer { status: 200, .. }) if is_poll(history, count) => {}
+            HistoryEvent::Answered(count, _) | HistoryEvent::RequestFailed(count) => {
+                polls_by_candidate[history.requests[count].candidate].reset(*at);
             }
-            What::Sent(number) if is_poll(history, number) => {
-                let who = history.asked[number].who;
-                violations.extend(polled(&mut all[who], who, *at, history));
+            HistoryEvent::Sent(count) if is_poll(history, count) => {
+                let candidate = history.requests[count].candidate;
+                violations.extend(on_poll(&mut polls_by_candidate[candidate], candidate, *at, history));
             }
-            What::Sent(number) => all[history.asked[number].who].begin_anew(*at + AFTER),
+            HistoryEvent::Sent(count) => polls_by_candidate[history.requests[count].candidate].reset(*at + SETTLE_TIME),
             _ => {}
         }
     }
     violations
 }
 
-fn is_poll(history: &History, number: usize) -> bool {
-    history.asked[number].step == Step::Look
+fn is_poll(history: &History, count: usize) -> bool {
+    history.requests[count].step == Step::Poll
 }
 
-fn polled(polls: &mut Polls, who: Who, at: Millis, history: &History) -> Option<Violation> {
-    if at < polls.from {
+fn on_poll(polls: &mut Polls, candidate: CandidateId, at: Millis, history: &History) -> Option<Violation> {
+    if at < polls.counts_from {
         return None;
     }
-    polls.at.push_back(at);
-    while polls.at.front().is_some_and(|first| first + MINUTE <= at) {
-        polls.at.pop_front();
+    polls.recent.push_back(at);
+    while polls.recent.front().is_some_and(|first| first + MINUTE <= at) {
+        polls.recent.pop_front();
     }
     // Each waits for half of the poll interval at least, or looks as often as leaders beat.
-    let periods = history.lives[who].periods;
-    let look = periods.failover.map_or(periods.poll / 2, |failover| failover / 6);
-    let shortest = look.min(periods.poll / 2).max(1) * 98 / 100;
-    let most = MINUTE.div_ceil(shortest) + 1 + MOST;
-    let number = polls.at.len() as u64;
-    (number > most).then(|| {
-        polls.at.clear();
-        violation("hints", at, format!("c{who} polls {number} times in a minute"))
+    let periods = history.lives[candidate].periods;
+    let poll_interval = periods.failover.map_or(periods.poll / 2, |failover| failover / 6);
+    let shortest = poll_interval.min(periods.poll / 2).max(1) * 98 / 100;
+    let most = MINUTE.div_ceil(shortest) + 1 + MAX_EXTRA_POLLS;
+    let count = polls.recent.len() as u64;
+    (count > most).then(|| {
+        polls.recent.clear();
+        violation("hints", at, format!("c{candidate} polls {count} times in a minute"))
     })
 }

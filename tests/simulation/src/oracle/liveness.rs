@@ -17,66 +17,66 @@
 //! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Asked, Entry, History, What, Who, Win, Written};
+use super::super::history::{SentRequest, Entry, History, HistoryEvent, CandidateId, Win, Written};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
-use super::calm::slowly;
-use super::terms::lost_between;
+use super::calm::on_slow_clock;
+use super::terms::record_lost_between;
 use super::{Violation, violation};
 
 /// Effects of earlier faults are over by then: pauses between tries are no longer than a poll, and
 /// no request that was lost is waited for longer than its time-out.
-const BEFORE: Millis = 10_000;
+const AFTERMATH: Millis = 10_000;
 
 /// The time-out that this assumes.
-const TIMEOUT: Millis = 3_000;
+const ASSUMED_TIMEOUT: Millis = 3_000;
 
 /// How soon a hint leads to a leader, beside the time on the way.
-const HEEDED: Millis = 1_000;
+const HINT_DELAY: Millis = 1_000;
 
 /// In which hints bring few polls forward, on a clock that is 1 % slow.
 const MINUTE: Millis = 61_000;
 
 /// A1: how late the service may end a lease.
-const LATE: Millis = 2_000;
+const MAX_LATE_EXPIRY: Millis = 2_000;
 
 /// Judges each loss of a leader, and the calm.
-pub fn i6(history: &History) -> Vec<Violation> {
+pub fn check_i6(history: &History) -> Vec<Violation> {
     let wins = history.wins();
     let mut violations = Vec::new();
     for (index, entry) in history.entries.iter().enumerate() {
-        let losses = match entry.what {
-            What::Killed(who) => {
-                let crash = crash(history, &wins, index, who);
-                let beats = crash.as_ref().and_then(|crash| beats(history, &wins, index, crash));
-                [crash, beats]
+        let losses = match entry.event {
+            HistoryEvent::Killed(candidate) => {
+                let crash = crash_loss(history, &wins, index, candidate);
+                let failover = crash.as_ref().and_then(|crash| failover_loss(history, &wins, index, crash));
+                [crash, failover]
             }
-            What::Handled(..) => [release(history, &wins, index), None],
+            HistoryEvent::Handled(..) => [release_loss(history, &wins, index), None],
             _ => [None, None],
         };
         for loss in losses.into_iter().flatten() {
-            let end = loss.at + loss.most;
-            let won = wins.iter().any(|win| win.entry > index && win.at <= end);
-            if !won && over(history) >= end && is_undisturbed(history, &loss, end) {
-                let Loss { at, who, most, how, .. } = loss;
-                let what = format!("nobody leads {most} ms after c{who} {how} at {at} ms");
-                violations.push(violation("I6", end, what));
-            } else if !matches!(entry.what, What::Killed(_)) {
-                violations.extend(hint_ignored(history, &wins, index, &loss));
+            let end = loss.at + loss.allowed;
+            let has_winner = wins.iter().any(|win| win.entry > index && win.at <= end);
+            if !has_winner && end_of_schedule(history) >= end && is_undisturbed(history, &loss, end) {
+                let Loss { at, candidate, allowed, cause, .. } = loss;
+                let message = format!("nobody leads {allowed} ms after c{candidate} {cause} at {at} ms");
+                violations.push(violation("I6", end, message));
+            } else if !matches!(entry.event, HistoryEvent::Killed(_)) {
+                violations.extend(check_hint(history, &wins, index, &loss));
             }
         }
     }
-    violations.extend(nobody_after_the_calm(history, &wins));
+    violations.extend(check_leader_after_calm(history, &wins));
     violations
 }
 
 struct Loss {
     at: Millis,
-    who: Who,
-    most: Millis,
-    how: &'static str,
+    candidate: CandidateId,
+    allowed: Millis,
+    cause: &'static str,
     /// Only one can be so quick that takes over before a lease ends.
-    by_promise: bool,
+    is_failover: bool,
 }
 
 /// Who raised the newest term before an entry.
@@ -84,17 +84,17 @@ fn leader_at(wins: &[Win], index: usize) -> Option<&Win> {
     wins.iter().take_while(|win| win.entry < index).last()
 }
 
-fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss> {
+fn crash_loss(history: &History, wins: &[Win], index: usize, candidate: CandidateId) -> Option<Loss> {
     let at = history.entries[index].at;
-    let win = leader_at(wins, index).filter(|win| win.who == who)?;
-    if is_given_up(history, win, index) || lost_between(history, win.entry, index) {
+    let win = leader_at(wins, index).filter(|win| win.candidate == candidate)?;
+    if was_released(history, win, index) || record_lost_between(history, win.entry, index) {
         return None;
     }
-    let late = history.entries[index..].iter().filter_map(|entry| match entry.what {
-        What::Handled(number, _)
-            if history.asked[number].who == who
+    let late = history.entries[index..].iter().filter_map(|entry| match entry.event {
+        HistoryEvent::Handled(number, _)
+            if history.requests[number].candidate == candidate
                 && !matches!(
-                    history.asked[number].step,
+                    history.requests[number].step,
                     Step::SideBlob | Step::List | Step::Will
                 ) =>
         {
@@ -102,104 +102,104 @@ fn crash(history: &History, wins: &[Win], index: usize, who: Who) -> Option<Loss
         }
         _ => None,
     });
-    let d = late.max().unwrap_or(0);
-    let lease = history.lives[who].periods.lease;
-    let most = lease + LATE + d + takes_over(history);
-    Some(Loss { at, who, most, how: "was killed", by_promise: false })
+    let late_by = late.max().unwrap_or(0);
+    let lease = history.lives[candidate].periods.lease;
+    let allowed = lease + MAX_LATE_EXPIRY + late_by + takeover_bound(history);
+    Some(Loss { at, candidate, allowed, cause: "was killed", is_failover: false })
 }
 
 /// How soon somebody leads after a leader that beats was killed, by its promise on record.
-fn beats(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<Loss> {
-    let who = crash.who;
+fn failover_loss(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<Loss> {
+    let candidate = crash.candidate;
     let writes: Vec<_> = history.writes().take_while(|(entry, ..)| *entry < index).collect();
-    let look = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
-    let taken_over = |promise| slowly(promise * 17 / 16 + 2 * look) + 12 * history.latency;
+    let poll_interval = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
+    let failover_bound = |promise| on_slow_clock(promise * 17 / 16 + 2 * poll_interval) + 12 * history.latency;
     // Where nobody beat before, or for so long that its lease was lost otherwise, the others look rarely until they have
     // seen one that does.
-    let silent = |pair: &&[(usize, Entry, &Asked, &Written)]| {
+    let is_silent_gap = |pair: &&[(usize, Entry, &SentRequest, &Written)]| {
         matches!(pair, [(_, before, _, written), (_, then, ..)]
-            if written.promise == 0 || before.at + taken_over(written.promise) < then.at)
+            if written.promise == 0 || before.at + failover_bound(written.promise) < then.at)
     };
-    let beats = writes.windows(2).rfind(silent).and_then(|pair| pair.last()).or(writes.first());
-    let seen = beats.map_or(0, |(_, entry, ..)| entry.at + takes_over(history));
-    let seen = seen.saturating_sub(crash.at);
-    let late = crash.most - history.lives[who].periods.lease - LATE - takes_over(history);
+    let first_beat = writes.windows(2).rfind(is_silent_gap).and_then(|pair| pair.last()).or(writes.first());
+    let seen_at = first_beat.map_or(0, |(_, entry, ..)| entry.at + takeover_bound(history));
+    let seen_at = seen_at.saturating_sub(crash.at);
+    let late = crash.allowed - history.lives[candidate].periods.lease - MAX_LATE_EXPIRY - takeover_bound(history);
     let written = writes.last()?;
-    let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.who == who)?;
+    let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.candidate == candidate)?;
     // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
-    let broken = |entry: &Entry| matches!(entry.what, What::Struck(Fault::BreakRest, ..));
+    let is_broken_lease = |entry: &Entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::BreakRest, ..));
     let win = leader_at(wins, index)?;
-    let acquires = |entry: &Entry| {
-        let asked = history.carried_out(entry.what);
-        asked.is_some_and(|asked| asked.step == Step::Acquire && asked.lease == win.lease)
+    let is_acquire = |entry: &Entry| {
+        let request = history.accepted_request(entry.event);
+        request.is_some_and(|request| request.step == Step::Acquire && request.lease == win.lease)
     };
-    let since = history.entries[..win.entry].iter().rposition(acquires).unwrap_or(win.entry);
-    if written.1.at + promise < crash.at || history.entries[since..index].iter().any(broken) {
+    let since = history.entries[..win.entry].iter().rposition(is_acquire).unwrap_or(win.entry);
+    if written.1.at + promise < crash.at || history.entries[since..index].iter().any(is_broken_lease) {
         return None;
     }
-    let most = seen + taken_over(promise) + late;
-    Some(Loss { most, how: "was killed that beat", by_promise: true, ..*crash })
+    let allowed = seen_at + failover_bound(promise) + late;
+    Some(Loss { allowed, cause: "was killed that beat", is_failover: true, ..*crash })
 }
 
 /// How soon somebody leads after a lease was released or changed.
-fn next_leads_within(history: &History, asked: &Asked, at: Millis) -> Millis {
-    let by_successor = slowly(1_000) + 14 * history.latency;
-    match asked.step {
-        Step::HandOver if !is_there(history, asked.to, at) => {
-            history.lives[asked.who].periods.lease + LATE + takes_over(history)
+fn takeover_bound_after(history: &History, request: &SentRequest, at: Millis) -> Millis {
+    let by_successor = on_slow_clock(1_000) + 14 * history.latency;
+    match request.step {
+        Step::HandOver if !remembers_announcement(history, request.successor_lease, at) => {
+            history.lives[request.candidate].periods.lease + MAX_LATE_EXPIRY + takeover_bound(history)
         }
-        Step::HandOver => takes_over(history).max(by_successor),
-        _ => takes_over(history),
+        Step::HandOver => takeover_bound(history).max(by_successor),
+        _ => takeover_bound(history),
     }
 }
 
 /// A lease was given up, somebody who may take over heard of it, and there is no leader soon.
-fn hint_ignored(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Option<Violation> {
-    let What::Handled(number, _) = history.entries[index].what else { return None };
-    let asked = &history.asked[number];
-    let given = asked.step == Step::HandOver;
-    let successor = announced_by(history, asked.to).map(|number| history.asked[number].who);
-    if given && !is_there(history, asked.to, loss.at) {
+fn check_hint(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Option<Violation> {
+    let HistoryEvent::Handled(number, _) = history.entries[index].event else { return None };
+    let request = &history.requests[number];
+    let is_change = request.step == Step::HandOver;
+    let successor = announcement_of(history, request.successor_lease).map(|number| history.requests[number].candidate);
+    if is_change && !remembers_announcement(history, request.successor_lease, loss.at) {
         return None;
     }
-    let within = HEEDED + 16 * history.latency;
-    let soon = history.entries[index..].iter().take_while(|entry| entry.at <= loss.at + HEEDED);
-    let (place, who, at) = (index..).zip(soon).find_map(|(place, entry)| match entry.what {
-        What::Hinted(who) if who != loss.who && (!given || successor == Some(who)) => {
-            Some((place, who, entry.at))
+    let allowed = HINT_DELAY + 16 * history.latency;
+    let next_entries = history.entries[index..].iter().take_while(|entry| entry.at <= loss.at + HINT_DELAY);
+    let (hint_index, candidate, at) = (index..).zip(next_entries).find_map(|(hint_index, entry)| match entry.event {
+        HistoryEvent::Hinted(candidate) if candidate != loss.candidate && (!is_change || successor == Some(candidate)) => {
+            Some((hint_index, candidate, entry.at))
         }
         _ => None,
     })?;
-    let end = at + within;
-    let earlier = heeded(history, who, place).filter(|heeded| heeded + MINUTE >= at).count();
+    let end = at + allowed;
+    let earlier_hints = hint_times(history, candidate, hint_index).filter(|hint_time| hint_time + MINUTE >= at).count();
     // Each hint may have brought five polls forward, and ten in a minute are all.
-    let free = earlier <= 1;
-    let able = lives(history, who, loss.at.saturating_sub(BEFORE), end)
-        && !rests(history, who, loss.at, end);
-    let won = wins.iter().any(|win| win.entry > index && win.at <= end);
-    let ignored = free && able && !won && over(history) >= end;
-    (ignored && is_undisturbed(history, loss, end)).then(|| {
-        let what =
-            format!("nobody leads {within} ms after c{who} heard that c{} {}", loss.who, loss.how);
-        violation("hint", end, what)
+    let is_within_limit = earlier_hints <= 1;
+    let is_able = is_alive(history, candidate, loss.at.saturating_sub(AFTERMATH), end)
+        && !is_backing_off(history, candidate, loss.at, end);
+    let has_winner = wins.iter().any(|win| win.entry > index && win.at <= end);
+    let was_ignored = is_within_limit && is_able && !has_winner && end_of_schedule(history) >= end;
+    (was_ignored && is_undisturbed(history, loss, end)).then(|| {
+        let message =
+            format!("nobody leads {allowed} ms after c{candidate} heard that c{} {}", loss.candidate, loss.cause);
+        violation("hint", end, message)
     })
 }
 
 /// When each hint that a candidate was given before an entry could be heeded: one that stands still hears of it
 /// once it goes on, and polls again and again until one is answered.
-fn heeded(history: &History, who: Who, before: usize) -> impl Iterator<Item = Millis> {
+fn hint_times(history: &History, candidate: CandidateId, before: usize) -> impl Iterator<Item = Millis> {
     let entries = &history.entries[..before];
-    (0..before).filter(move |place| entries[*place].what == What::Hinted(who)).map(move |place| {
-        let stands = entries[..place].iter().rev().find_map(|entry| match entry.what {
-            What::Paused(paused) if paused == who => Some(true),
-            What::Resumed(resumed) if resumed == who => Some(false),
+    (0..before).filter(move |index| entries[*index].event == HistoryEvent::Hinted(candidate)).map(move |index| {
+        let was_paused = entries[..index].iter().rev().find_map(|entry| match entry.event {
+            HistoryEvent::Paused(paused) if paused == candidate => Some(true),
+            HistoryEvent::Resumed(resumed) if resumed == candidate => Some(false),
             _ => None,
         });
-        let goes_on = entries[place..].iter().find(|entry| entry.what == What::Resumed(who));
-        let later = goes_on.filter(|_| stands == Some(true));
-        let at = later.map_or(entries[place].at, |later| later.at);
-        let answered = entries[place..].iter().find(|entry| match entry.what {
-            What::Answered(number, _) => entry.at >= at && history.asked[number].who == who,
+        let resumed_entry = entries[index..].iter().find(|entry| entry.event == HistoryEvent::Resumed(candidate));
+        let delayed = resumed_entry.filter(|_| was_paused == Some(true));
+        let at = delayed.map_or(entries[index].at, |delayed| delayed.at);
+        let answered = entries[index..].iter().find(|entry| match entry.event {
+            HistoryEvent::Answered(number, _) => entry.at >= at && history.requests[number].candidate == candidate,
             _ => false,
         });
         answered.map_or(at, |answered| answered.at)
@@ -207,51 +207,51 @@ fn heeded(history: &History, who: Who, before: usize) -> impl Iterator<Item = Mi
 }
 
 /// The announcement of a successor with this lease id.
-fn announced_by(history: &History, to: Option<u128>) -> Option<usize> {
-    history.asked.iter().position(|asked| asked.announces && asked.lease == to)
+fn announcement_of(history: &History, until: Option<u128>) -> Option<usize> {
+    history.requests.iter().position(|request| request.is_announcement && request.lease == until)
 }
 
 /// Whether the successor that announced itself with this id lives and remembers it: one that was killed just
 /// before, or lost its state, leaves the lease that it is given to run out.
-fn is_there(history: &History, to: Option<u128>, at: Millis) -> bool {
-    let Some(number) = announced_by(history, to) else { return false };
-    let successor = history.asked[number].who;
-    let since = history.entries.iter().skip_while(|entry| entry.what != What::Sent(number));
-    !since.take_while(|entry| entry.at <= at).any(|entry| match entry.what {
-        What::Killed(gone) | What::Left(gone) | What::Forgot(gone) => gone == successor,
+fn remembers_announcement(history: &History, until: Option<u128>, at: Millis) -> bool {
+    let Some(number) = announcement_of(history, until) else { return false };
+    let successor = history.requests[number].candidate;
+    let since = history.entries.iter().skip_while(|entry| entry.event != HistoryEvent::Sent(number));
+    !since.take_while(|entry| entry.at <= at).any(|entry| match entry.event {
+        HistoryEvent::Killed(ended) | HistoryEvent::Left(ended) | HistoryEvent::StepFailed(ended) => ended == successor,
         _ => false,
     })
 }
 
 /// Whether the lease of a win was released or changed before an entry.
-fn is_given_up(history: &History, win: &Win, index: usize) -> bool {
+fn was_released(history: &History, win: &Win, index: usize) -> bool {
     history.entries[win.entry..index].iter().any(|entry| {
-        let asked = history.carried_out(entry.what);
-        let gives = |step| matches!(step, Step::Release | Step::HandOver | Step::Will);
-        asked.is_some_and(|asked| gives(asked.step) && asked.lease == win.lease)
+        let request = history.accepted_request(entry.event);
+        let gives_lease_up = |step| matches!(step, Step::Release | Step::HandOver | Step::Will);
+        request.is_some_and(|request| gives_lease_up(request.step) && request.lease == win.lease)
     })
 }
 
-fn release(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
+fn release_loss(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
     let entry = history.entries[index];
-    let asked = history.carried_out(entry.what)?;
-    let how = match asked.step {
+    let request = history.accepted_request(entry.event)?;
+    let cause = match request.step {
         Step::Release => "released",
         Step::HandOver => "handed over",
         Step::Will => "left a last will",
         _ => return None,
     };
-    let win = leader_at(wins, index).filter(|win| win.lease == asked.lease)?;
+    let win = leader_at(wins, index).filter(|win| win.lease == request.lease)?;
     // One that was duplicated takes nothing from anybody.
-    if lost_between(history, win.entry, index) || is_given_up(history, win, index) {
+    if record_lost_between(history, win.entry, index) || was_released(history, win, index) {
         return None;
     }
-    let most = next_leads_within(history, asked, entry.at);
-    Some(Loss { at: entry.at, who: asked.who, most, how, by_promise: false })
+    let allowed = takeover_bound_after(history, request, entry.at);
+    Some(Loss { at: entry.at, candidate: request.candidate, allowed, cause, is_failover: false })
 }
 
 /// A poll, on a clock that is 1 % slow, and four round trips.
-fn takes_over(history: &History) -> Millis {
+fn takeover_bound(history: &History) -> Millis {
     let poll = history.lives.iter().map(|life| life.periods.poll).max().unwrap_or(0);
     poll + poll / 50 + 8 * history.latency
 }
@@ -259,110 +259,110 @@ fn takes_over(history: &History) -> Millis {
 /// Whether nothing else was wrong meanwhile, and somebody was there to take over.
 fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
     let timeout = history.lives.iter().map(|life| life.periods.timeout).max().unwrap_or(0);
-    let from = loss.at.saturating_sub(BEFORE + timeout.saturating_sub(TIMEOUT));
+    let from = loss.at.saturating_sub(AFTERMATH + timeout.saturating_sub(ASSUMED_TIMEOUT));
     // The old leader contends again. Where it is the first one, by slow round trips, the others wait for it.
     let quick_until = end.saturating_sub(4 * history.latency);
-    let mut later =
+    let mut delayed =
         history.entries.iter().filter(|entry| entry.at > loss.at && entry.at <= quick_until);
-    let is_first_again = later.find_map(|entry| {
-        let acquired = history.carried_out(entry.what)?;
-        (acquired.step == Step::Acquire).then_some(acquired.who == loss.who)
+    let is_first_again = delayed.find_map(|entry| {
+        let acquired = history.accepted_request(entry.event)?;
+        (acquired.step == Step::Acquire).then_some(acquired.candidate == loss.candidate)
     });
-    let disturbed = history.entries.iter().any(|Entry { at, what }| match *what {
+    let is_disturbed = history.entries.iter().any(|Entry { at, event }| match *event {
         // What befell the old leader before does not keep the others from taking over, but for these slow round trips; what
         // befalls it later may.
-        What::Struck(fault, who, until) => {
-            let slows =
+        HistoryEvent::FaultInjected(fault, candidate, until) => {
+            let is_slow_network =
                 fault == Fault::SlowTrips && until > loss.at && is_first_again == Some(true);
-            let before = who == Some(loss.who) && *at <= loss.at && !slows;
+            let before = candidate == Some(loss.candidate) && *at <= loss.at && !is_slow_network;
             !before && *at <= end && until >= from
         }
         _ => false,
     });
-    let takes_over = |who: Who| {
-        let quick = history.lives[who].periods.failover.is_some();
-        (quick || !loss.by_promise)
-            && lives(history, who, from, end)
-            && !rests(history, who, loss.at, end)
+    let can_take_over = |candidate: CandidateId| {
+        let is_fast = history.lives[candidate].periods.failover.is_some();
+        (is_fast || !loss.is_failover)
+            && is_alive(history, candidate, from, end)
+            && !is_backing_off(history, candidate, loss.at, end)
     };
-    !disturbed && (0..history.lives.len()).any(|who| who != loss.who && takes_over(who))
+    !is_disturbed && (0..history.lives.len()).any(|candidate| candidate != loss.candidate && can_take_over(candidate))
 }
 
 /// Whether a candidate gave its own leadership up so shortly before that it leaves this one to others. One whose lease
 /// another one took before it led gives up too.
-fn rests(history: &History, who: Who, at: Millis, to: Millis) -> bool {
-    let rest = slowly(2 * history.lives[who].periods.poll);
+fn is_backing_off(history: &History, candidate: CandidateId, at: Millis, until: Millis) -> bool {
+    let backoff = on_slow_clock(2 * history.lives[candidate].periods.poll);
     let wins = history.wins();
-    history.entries.iter().take_while(|entry| entry.at <= to).any(|entry| {
-        let What::Sent(number) = entry.what else { return false };
-        let asked = &history.asked[number];
+    history.entries.iter().take_while(|entry| entry.at <= until).any(|entry| {
+        let HistoryEvent::Sent(number) = entry.event else { return false };
+        let request = &history.requests[number];
         // One that could not raise its term rests longer each time.
-        let led = || wins.iter().any(|win| win.lease == asked.lease);
-        asked.who == who
-            && matches!(asked.step, Step::Release | Step::HandOver)
-            && entry.at + if led() { rest } else { LONGEST_COOL_DOWN } >= at
+        let has_led = || wins.iter().any(|win| win.lease == request.lease);
+        request.candidate == candidate
+            && matches!(request.step, Step::Release | Step::HandOver)
+            && entry.at + if has_led() { backoff } else { LONGEST_COOL_DOWN } >= at
     })
 }
 
 /// Whether a candidate lives all that time, and its work does not keep it from contending.
-fn lives(history: &History, who: Who, from: Millis, to: Millis) -> bool {
-    let mut alive = false;
-    for Entry { at, what } in &history.entries {
-        match *what {
-            What::Started(started) if started == who => {
-                alive = *at <= from;
+fn is_alive(history: &History, candidate: CandidateId, from: Millis, until: Millis) -> bool {
+    let mut is_alive = false;
+    for Entry { at, event } in &history.entries {
+        match *event {
+            HistoryEvent::Started(started) if started == candidate => {
+                is_alive = *at <= from;
             }
-            What::Sick(sick)
-                if sick == who
-                    && *at <= to
-                    && at + LONGEST_COOL_DOWN + takes_over(history) >= from =>
+            HistoryEvent::TurnFailed(failed)
+                if failed == candidate
+                    && *at <= until
+                    && at + LONGEST_COOL_DOWN + takeover_bound(history) >= from =>
             {
                 return false;
             }
-            What::Killed(gone) | What::ToldToLeave(gone) if gone == who && *at <= to => {
+            HistoryEvent::Killed(ended) | HistoryEvent::LeaveRequested(ended) if ended == candidate && *at <= until => {
                 return false;
             }
             _ => {}
         }
     }
-    alive
+    is_alive
 }
 
-fn over(history: &History) -> Millis {
+fn end_of_schedule(history: &History) -> Millis {
     history.entries.last().map_or(0, |entry| entry.at)
 }
 
 /// When the calm has lasted as long as anything late may take, somebody holds a lease, and did
 /// not give it back.
-fn nobody_after_the_calm(history: &History, wins: &[Win]) -> Option<Violation> {
+fn check_leader_after_calm(history: &History, wins: &[Win]) -> Option<Violation> {
     let at = history.finale;
     let index = history.entries.iter().position(|entry| entry.at >= at)?;
-    let none = |what: &str| Some(violation("I6", at, what));
-    let Some(win) = leader_at(wins, index) else { return none("nobody ever led") };
+    let no_leader = |message: &str| Some(violation("I6", at, message));
+    let Some(win) = leader_at(wins, index) else { return no_leader("nobody ever led") };
     // Until when it leads by its lease, and once it has given that up, until when another one must lead.
-    let (mut leads, mut replaced) = (None, None);
+    let (mut leads_until, mut replaced_by) = (None, None);
     for entry in &history.entries[..index] {
-        match entry.what {
-            What::Killed(who) | What::Left(who) if who == win.who => leads = None,
+        match entry.event {
+            HistoryEvent::Killed(candidate) | HistoryEvent::Left(candidate) if candidate == win.candidate => leads_until = None,
             _ => {}
         }
-        let Some(asked) = history.carried_out(entry.what) else { continue };
-        if asked.lease == win.lease {
-            match asked.step {
+        let Some(request) = history.accepted_request(entry.event) else { continue };
+        if request.lease == win.lease {
+            match request.step {
                 Step::Acquire | Step::Renew => {
-                    leads = Some(entry.at + history.lives[win.who].periods.lease);
+                    leads_until = Some(entry.at + history.lives[win.candidate].periods.lease);
                 }
                 // That another one leads in time is judged as after any release.
                 Step::Release | Step::HandOver | Step::Will => {
-                    leads = None;
-                    replaced = Some(entry.at + next_leads_within(history, asked, at));
+                    leads_until = None;
+                    replaced_by = Some(entry.at + takeover_bound_after(history, request, at));
                 }
                 _ => {}
             }
         }
     }
-    match leads.max(replaced) {
+    match leads_until.max(replaced_by) {
         Some(until) if until >= at => None,
-        _ => none("nobody leads after the calm"),
+        _ => no_leader("nobody leads after the calm"),
     }
 }

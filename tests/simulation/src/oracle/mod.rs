@@ -40,54 +40,54 @@ pub struct Violation {
     /// When.
     pub at: Millis,
     /// What happened.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { invariant, at, what } = self;
-        write!(f, "{invariant} at {}.{:03}: {what}", at / 1_000, at % 1_000)
+        let Self { invariant, at, message } = self;
+        write!(f, "{invariant} at {}.{:03}: {message}", at / 1_000, at % 1_000)
     }
 }
 
 /// Judges a schedule by all rules.
 #[must_use]
-pub fn judge(history: &History, class: Class) -> Vec<Violation> {
+pub fn check(history: &History, class: Class) -> Vec<Violation> {
     let mut violations = Vec::new();
-    violations.extend(overlap::i1(history, class));
-    violations.extend(terms::i2(history));
-    violations.extend(validity::i3(history));
-    violations.extend(succession::i4(history));
-    violations.extend(slots::i5(history));
-    violations.extend(liveness::i6(history));
-    violations.extend(pace::i7(history));
-    violations.extend(leases::i8(history));
-    violations.extend(beats::i9(history));
-    violations.extend(beats::versions(history));
-    violations.extend(fields::kept(history));
-    violations.extend(limits::limits(history));
-    violations.extend(progress::progress(history));
-    violations.extend(giving_back::giving_back(history));
-    violations.extend(handing_over::handing_over(history));
-    violations.extend(announced::announcements(history));
-    violations.extend(hints::hints(history));
-    violations.extend(listing::kept(history));
-    violations.extend(transfers::transfers(history));
+    violations.extend(overlap::check_i1(history, class));
+    violations.extend(terms::check_i2(history));
+    violations.extend(validity::check_i3(history));
+    violations.extend(succession::check_i4(history));
+    violations.extend(slots::check_i5(history));
+    violations.extend(liveness::check_i6(history));
+    violations.extend(pace::check_i7(history));
+    violations.extend(leases::check_i8(history));
+    violations.extend(beats::check_i9(history));
+    violations.extend(beats::check_versions(history));
+    violations.extend(fields::check_foreign_fields(history));
+    violations.extend(limits::check_limits(history));
+    violations.extend(progress::check_progress(history));
+    violations.extend(giving_back::check_releases(history));
+    violations.extend(handing_over::check_handovers(history));
+    violations.extend(announced::check_announcements(history));
+    violations.extend(hints::check_hints(history));
+    violations.extend(listing::check_candidate_lists(history));
+    violations.extend(transfers::check_transfers(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }
 
 /// Judges a schedule by what holds also where nothing stops a handler in time.
 #[must_use]
-pub fn judge_slots(history: &History) -> Vec<Violation> {
-    let mut violations = terms::i2(history);
-    violations.extend(slots::i5(history));
-    violations.extend(leases::i8(history));
-    violations.extend(answers::of_invocations(history));
+pub fn check_slots(history: &History) -> Vec<Violation> {
+    let mut violations = terms::check_i2(history);
+    violations.extend(slots::check_i5(history));
+    violations.extend(leases::check_i8(history));
+    violations.extend(answers::check_invocations(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }
 
-fn violation(invariant: &'static str, at: Millis, what: impl Into<String>) -> Violation {
-    Violation { invariant, at, what: what.into() }
+fn violation(invariant: &'static str, at: Millis, message: impl Into<String>) -> Violation {
+    Violation { invariant, at, message: message.into() }
 }

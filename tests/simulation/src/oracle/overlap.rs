@@ -5,31 +5,31 @@
 //! learning of it, its validity is the bound: I3 watches over that one.
 
 use super::super::fault::{Fault, Kind};
-use super::super::history::{Entry, History, Span, What, Who, Win};
+use super::super::history::{Entry, History, Span, HistoryEvent, CandidateId, Win};
 use super::super::plan::Class;
 use super::super::world::Millis;
 use super::{Violation, violation};
 
 /// Judges the spans of all pairs of terms.
-pub fn i1(history: &History, class: Class) -> Vec<Violation> {
+pub fn check_i1(history: &History, class: Class) -> Vec<Violation> {
     let mut spans: Vec<_> =
         history.spans().into_iter().filter(|span| span.to > span.from).collect();
     spans.sort_by_key(|span| span.from);
     let wins = history.wins();
     let mut violations = Vec::new();
-    for (index, one) in spans.iter().enumerate() {
-        for other in spans[index + 1..].iter().take_while(|other| other.from < one.to) {
-            if (one.who, one.term) == (other.who, other.term) {
+    for (index, first) in spans.iter().enumerate() {
+        for second in spans[index + 1..].iter().take_while(|second| second.from < first.to) {
+            if (first.candidate, first.term) == (second.candidate, second.term) {
                 continue;
             }
             // By when they were won: where the record was lost, a later term may be lower.
-            let of = |span: &Span, w: &Win| {
-                (w.who, w.term) == (span.who, span.term) && w.at <= span.from
+            let wins_span = |span: &Span, w: &Win| {
+                (w.candidate, w.term) == (span.candidate, span.term) && w.at <= span.from
             };
-            let won = |span: &Span| wins.iter().rposition(|win| of(span, win));
-            let in_order = (won(one), one.term) <= (won(other), other.term);
-            let (older, newer) = if in_order { (one, other) } else { (other, one) };
-            let (from, to) = (other.from, one.to.min(other.to));
+            let won_index = |span: &Span| wins.iter().rposition(|win| wins_span(span, win));
+            let in_order = (won_index(first), first.term) <= (won_index(second), second.term);
+            let (older, newer) = if in_order { (first, second) } else { (second, first) };
+            let (from, to) = (second.from, first.to.min(second.to));
             if class == Class::WithoutA3 && is_excused(history, older, to) {
                 continue;
             }
@@ -38,7 +38,7 @@ pub fn i1(history: &History, class: Class) -> Vec<Violation> {
                 from,
                 format!(
                     "c{} works under term {} and c{} under term {}, both until {to} ms",
-                    older.who, older.term, newer.who, newer.term
+                    older.candidate, older.term, newer.candidate, newer.term
                 ),
             ));
         }
@@ -50,31 +50,31 @@ pub fn i1(history: &History, class: Class) -> Vec<Violation> {
 fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let wins = history.wins();
     // Where the record was lost, one may have raised the same term before.
-    let of_span =
-        |win: &&Win| (win.who, win.term) == (older.who, older.term) && win.at <= older.from;
-    let won = wins.iter().rfind(of_span);
-    let Some(won) = won.map(|win| win.at) else { return false };
-    let deed = faults(history)
-        .find(|(at, fault, ..)| fault.kind() == Kind::Outsider && *at >= won && *at <= to);
-    let Some((deed, ..)) = deed else { return false };
-    let life = &history.lives[older.who];
+    let wins_span =
+        |win: &&Win| (win.candidate, win.term) == (older.candidate, older.term) && win.at <= older.from;
+    let last_win = wins.iter().rfind(wins_span);
+    let Some(won_at) = last_win.map(|win| win.at) else { return false };
+    let attack = injected_faults(history)
+        .find(|(at, fault, ..)| fault.kind() == Kind::Outsider && *at >= won_at && *at <= to);
+    let Some((attack, ..)) = attack else { return false };
+    let life = &history.lives[older.candidate];
     let most = life.periods.renew + life.periods.timeout;
     // By a clock that is 1 % slow.
-    let prompt = to <= deed + most + most / 100 + 1;
-    let hindered = faults(history).any(|(at, fault, who, until)| {
-        let earlier = deed.saturating_sub(life.periods.timeout + 2_000);
-        let of_all = matches!(fault.kind(), Kind::Network | Kind::Condition);
-        let hits = who == Some(older.who) || (who.is_none() && of_all);
-        hits && until.max(at) >= earlier && at <= to
+    let stopped_in_time = to <= attack + most + most / 100 + 1;
+    let was_hindered = injected_faults(history).any(|(at, fault, candidate, until)| {
+        let window_start = attack.saturating_sub(life.periods.timeout + 2_000);
+        let affects_all = matches!(fault.kind(), Kind::Network | Kind::Condition);
+        let affects_leader = candidate == Some(older.candidate) || (candidate.is_none() && affects_all);
+        affects_leader && until.max(at) >= window_start && at <= to
     });
     // With settings that cannot be used it renews nothing, and learns of nothing.
-    let spoilt = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
-    prompt || hindered || spoilt.into_iter().any(|fault| history.meets(fault, older.who, to))
+    let settings_faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
+    stopped_in_time || was_hindered || settings_faults.into_iter().any(|fault| history.has_fault(fault, older.candidate, to))
 }
 
-fn faults(history: &History) -> impl Iterator<Item = (Millis, Fault, Option<Who>, Millis)> {
-    history.entries.iter().filter_map(|Entry { at, what }| match what {
-        What::Struck(fault, who, until) => Some((*at, *fault, *who, *until)),
+fn injected_faults(history: &History) -> impl Iterator<Item = (Millis, Fault, Option<CandidateId>, Millis)> {
+    history.entries.iter().filter_map(|Entry { at, event }| match event {
+        HistoryEvent::FaultInjected(fault, candidate, until) => Some((*at, *fault, *candidate, *until)),
         _ => None,
     })
 }

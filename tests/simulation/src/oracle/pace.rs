@@ -8,132 +8,132 @@
 //! requests about that, and looks again half a poll after the second one at the latest.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Entry, History, What, Who};
+use super::super::history::{Entry, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
 /// Many requests of one candidate in a second, but not what a loop without a pause would send.
-const MOST: u32 = 60;
+const MAX_REQUESTS_PER_SECOND: u32 = 60;
 
 /// How long the runner tries to leave when no turn runs any more, and a little.
-const LEAVING: Millis = 10_300;
+const LEAVE_TIMEOUT: Millis = 10_300;
 
 /// The longest request for a token, and the longest pause between two.
-pub(super) const FETCHING: Millis = 20_000;
+pub(super) const TOKEN_FETCH_TIMEOUT: Millis = 20_000;
 
 #[derive(Clone, Copy, Default)]
-struct Pulse {
+struct Activity {
     /// Since when nothing was sent; none while nothing can be.
-    silent: Option<Millis>,
+    silent_since: Option<Millis>,
     /// A token may be waited for until then.
-    fetched: Millis,
+    token_wait_until: Millis,
     /// It stands still, and waited for a token before.
-    fetching: bool,
+    was_fetching: bool,
     /// Requests about successors since it was not silent, and when the look after them is due.
-    beside: (u8, Millis),
-    leaving: Option<Millis>,
+    background: (u8, Millis),
+    leaving_since: Option<Millis>,
     second: Millis,
-    sent: u32,
+    sent_count: u32,
 }
 
 /// Judges the intervals between the requests of each candidate.
-pub fn i7(history: &History) -> Vec<Violation> {
-    let mut pulses = vec![Pulse::default(); history.lives.len()];
+pub fn check_i7(history: &History) -> Vec<Violation> {
+    let mut activities = vec![Activity::default(); history.lives.len()];
     // Until when the settings of each cannot be used.
-    let mut spoilt = vec![0; history.lives.len()];
+    let mut broken_settings_until = vec![0; history.lives.len()];
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        let who: Who = match *what {
+    for Entry { at, event } in &history.entries {
+        let candidate: CandidateId = match *event {
             // It is no sign of life.
-            What::Sent(number) if history.asked[number].step == Step::Will => continue,
-            What::Sent(number) => history.asked[number].who,
-            What::Started(who)
-            | What::Paused(who)
-            | What::Resumed(who)
-            | What::Killed(who)
-            | What::Left(who)
-            | What::Fetched(who)
-            | What::Forgot(who)
-            | What::Struck(Fault::SettingsSpoilt | Fault::SecretSpoilt, Some(who), _)
-            | What::ToldToLeave(who) => who,
-            What::Over => {
-                for (who, pulse) in pulses.iter().enumerate() {
-                    violations.extend(too_long(history, &spoilt, who, *pulse, *at));
+            HistoryEvent::Sent(number) if history.requests[number].step == Step::Will => continue,
+            HistoryEvent::Sent(number) => history.requests[number].candidate,
+            HistoryEvent::Started(candidate)
+            | HistoryEvent::Paused(candidate)
+            | HistoryEvent::Resumed(candidate)
+            | HistoryEvent::Killed(candidate)
+            | HistoryEvent::Left(candidate)
+            | HistoryEvent::TokenRequested(candidate)
+            | HistoryEvent::StepFailed(candidate)
+            | HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt, Some(candidate), _)
+            | HistoryEvent::LeaveRequested(candidate) => candidate,
+            HistoryEvent::ScheduleEnded => {
+                for (candidate, activity) in activities.iter().enumerate() {
+                    violations.extend(check_silence(history, &broken_settings_until, candidate, *activity, *at));
                 }
                 continue;
             }
             _ => continue,
         };
-        violations.extend(too_long(history, &spoilt, who, pulses[who], *at));
-        let pulse = &mut pulses[who];
-        match *what {
-            What::Paused(_) => {
-                pulse.silent = None;
-                pulse.fetching = pulse.fetched > *at;
+        violations.extend(check_silence(history, &broken_settings_until, candidate, activities[candidate], *at));
+        let activity = &mut activities[candidate];
+        match *event {
+            HistoryEvent::Paused(_) => {
+                activity.silent_since = None;
+                activity.was_fetching = activity.token_wait_until > *at;
             }
-            What::Killed(_) | What::Left(_) => *pulse = Pulse::default(),
-            What::Resumed(_) => {
-                pulse.silent = Some(*at);
-                pulse.beside = (0, 0);
-                if std::mem::take(&mut pulse.fetching) {
-                    pulse.fetched = *at + FETCHING;
+            HistoryEvent::Killed(_) | HistoryEvent::Left(_) => *activity = Activity::default(),
+            HistoryEvent::Resumed(_) => {
+                activity.silent_since = Some(*at);
+                activity.background = (0, 0);
+                if std::mem::take(&mut activity.was_fetching) {
+                    activity.token_wait_until = *at + TOKEN_FETCH_TIMEOUT;
                 }
                 // It may have been asked while it stood still.
-                pulse.leaving = pulse.leaving.map(|_| *at);
+                activity.leaving_since = activity.leaving_since.map(|_| *at);
             }
-            What::ToldToLeave(_) => pulse.leaving = Some(*at),
-            What::Struck(_, _, until) => spoilt[who] = spoilt[who].max(until),
-            What::Fetched(_) => pulse.fetched = *at + FETCHING,
+            HistoryEvent::LeaveRequested(_) => activity.leaving_since = Some(*at),
+            HistoryEvent::FaultInjected(_, _, until) => broken_settings_until[candidate] = broken_settings_until[candidate].max(until),
+            HistoryEvent::TokenRequested(_) => activity.token_wait_until = *at + TOKEN_FETCH_TIMEOUT,
             // No sign of life: whatever is due comes beside it, and in time.
-            What::Sent(number)
-                if matches!(history.asked[number].step, Step::SideBlob | Step::List) =>
+            HistoryEvent::Sent(number)
+                if matches!(history.requests[number].step, Step::SideBlob | Step::List) =>
             {
-                let periods = &history.lives[who].periods;
-                if history.asked[number].of_announcements && pulse.beside.0 < 2 {
+                let periods = &history.lives[candidate].periods;
+                if history.requests[number].is_about_announcements && activity.background.0 < 2 {
                     let due = at + periods.timeout + periods.poll / 2;
-                    pulse.beside = (pulse.beside.0 + 1, due);
+                    activity.background = (activity.background.0 + 1, due);
                 }
             }
             // It begins anew, unless it stands still.
-            What::Forgot(_) => {
-                pulse.silent = pulse.silent.map(|_| *at);
-                pulse.beside = (0, 0);
+            HistoryEvent::StepFailed(_) => {
+                activity.silent_since = activity.silent_since.map(|_| *at);
+                activity.background = (0, 0);
             }
             _ => {
-                pulse.silent = Some(*at);
-                pulse.beside = (0, 0);
+                activity.silent_since = Some(*at);
+                activity.background = (0, 0);
             }
         }
-        if matches!(what, What::Sent(_)) {
+        if matches!(event, HistoryEvent::Sent(_)) {
             let second = at / 1_000;
-            pulse.sent = if pulse.second == second { pulse.sent + 1 } else { 1 };
-            pulse.second = second;
-            if pulse.sent == MOST {
-                let what = format!("c{who} sends {MOST} requests in one second");
-                violations.push(violation("hot", *at, what));
+            activity.sent_count = if activity.second == second { activity.sent_count + 1 } else { 1 };
+            activity.second = second;
+            if activity.sent_count == MAX_REQUESTS_PER_SECOND {
+                let message = format!("c{candidate} sends {MAX_REQUESTS_PER_SECOND} requests in one second");
+                violations.push(violation("hot", *at, message));
             }
         }
     }
     violations
 }
 
-fn too_long(
+fn check_silence(
     history: &History,
-    spoilt: &[Millis],
-    who: Who,
-    pulse: Pulse,
+    broken_settings_until: &[Millis],
+    candidate: CandidateId,
+    activity: Activity,
     now: Millis,
 ) -> Option<Violation> {
-    let periods = &history.lives[who].periods;
-    let silence = now.saturating_sub(pulse.silent?.max(spoilt[who]).max(pulse.fetched));
+    let periods = &history.lives[candidate].periods;
+    let silence = now.saturating_sub(activity.silent_since?.max(broken_settings_until[candidate]).max(activity.token_wait_until));
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
-    if let Some(since) = pulse.leaving
-        && now.saturating_sub(since) > history.grace + LEAVING
+    if let Some(since) = activity.leaving_since
+        && now.saturating_sub(since) > history.grace + LEAVE_TIMEOUT
     {
-        return Some(violation("I7", now, format!("c{who} does not leave")));
+        return Some(violation("I7", now, format!("c{candidate} does not leave")));
     }
-    let forward = now <= pulse.beside.1 + periods.poll / 50;
-    (silence > most && !forward)
-        .then(|| violation("I7", now, format!("c{who} sent nothing for {silence} ms")))
+    let is_background_due = now <= activity.background.1 + periods.poll / 50;
+    (silence > most && !is_background_due)
+        .then(|| violation("I7", now, format!("c{candidate} sent nothing for {silence} ms")))
 }

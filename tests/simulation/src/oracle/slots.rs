@@ -13,7 +13,7 @@ use tenure_core::Missed;
 
 use super::super::fault::Fault;
 use super::super::fault::Step;
-use super::super::history::{Asked, Entry, History, Periods, Triggered, What, Who, Written};
+use super::super::history::{SentRequest, Entry, History, Periods, Triggered, HistoryEvent, CandidateId, Written};
 use super::super::world::Millis;
 use super::dates;
 use super::{Violation, violation};
@@ -23,301 +23,301 @@ type Claim = (u64, u32, Option<u32>);
 
 /// A claimed slot that nobody is done with for longer than this is left: some attempts, and the
 /// longest cool-down between them.
-const LEFT: Millis = 45_000;
+const COMPLETION_TIMEOUT: Millis = 45_000;
 
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
 /// What a leader knows of triggers.
 #[derive(Clone, Copy)]
-enum Knows {
+enum TriggerKnowledge {
     /// It did not look.
-    Nothing,
+    NotPolled,
     /// It looked last then, and no answer came in the time that it had.
     Unanswered(Millis),
     /// It had its first answer then.
-    Since(Millis),
+    AnsweredSince(Millis),
 }
 
-struct Judge<'h> {
+struct SlotCheck<'h> {
     history: &'h History,
     /// Where in the history the record was lost last.
-    lost: usize,
-    ran: BTreeSet<Claim>,
+    record_lost_at: usize,
+    runs: BTreeSet<Claim>,
     /// Triggers that had a turn, and which attempt at it.
-    had: BTreeSet<(u32, u32)>,
+    trigger_runs: BTreeSet<(u32, u32)>,
     /// Triggers that wait, and since when.
     waiting: BTreeMap<u32, Millis>,
     /// Until then strangers may have written over them.
-    written_over: Millis,
+    overwritten_until: Millis,
     /// Since when the newest claim of a trigger is on record.
-    triggered: Millis,
-    claimed: BTreeMap<(Who, u64, Claim), usize>,
+    trigger_claimed_at: Millis,
+    claimed: BTreeMap<(CandidateId, u64, Claim), usize>,
     /// The newest slot that each candidate wrote in its last term, and that term.
-    wrote: BTreeMap<Who, (u64, u64)>,
+    last_written: BTreeMap<CandidateId, (u64, u64)>,
     /// What is on record, and since when the newest claim is.
-    newest: Option<(Millis, Written)>,
+    last_record: Option<(Millis, Written)>,
     /// When another candidate led last, and who.
-    won: Millis,
-    leader: Option<Who>,
+    led_since: Millis,
+    leader: Option<CandidateId>,
     /// What that one knows of triggers.
-    knows: Knows,
+    trigger_knowledge: TriggerKnowledge,
     violations: Vec<Violation>,
 }
 
 /// Judges claims and turns.
-pub fn i5(history: &History) -> Vec<Violation> {
-    let mut judge = Judge {
+pub fn check_i5(history: &History) -> Vec<Violation> {
+    let mut check = SlotCheck {
         history,
-        lost: 0,
-        ran: BTreeSet::new(),
-        had: BTreeSet::new(),
+        record_lost_at: 0,
+        runs: BTreeSet::new(),
+        trigger_runs: BTreeSet::new(),
         waiting: BTreeMap::new(),
-        written_over: 0,
-        triggered: 0,
+        overwritten_until: 0,
+        trigger_claimed_at: 0,
         claimed: BTreeMap::new(),
-        wrote: BTreeMap::new(),
-        newest: None,
-        won: 0,
+        last_written: BTreeMap::new(),
+        last_record: None,
+        led_since: 0,
         leader: None,
-        knows: Knows::Nothing,
+        trigger_knowledge: TriggerKnowledge::NotPolled,
         violations: Vec::new(),
     };
-    for (index, Entry { at, what }) in history.entries.iter().enumerate() {
-        match *what {
-            What::Struck(fault, ..) if fault.loses_record() => {
-                judge.lost = index;
-                judge.ran.clear();
-                judge.had.clear();
-                judge.waiting.clear();
-                judge.newest = None;
+    for (index, Entry { at, event }) in history.entries.iter().enumerate() {
+        match *event {
+            HistoryEvent::FaultInjected(fault, ..) if fault.loses_record() => {
+                check.record_lost_at = index;
+                check.runs.clear();
+                check.trigger_runs.clear();
+                check.waiting.clear();
+                check.last_record = None;
             }
-            What::Struck(Fault::HostileSideBlobs, _, until) => {
-                judge.written_over = judge.written_over.max(until);
+            HistoryEvent::FaultInjected(Fault::HostileSideBlobs, _, until) => {
+                check.overwritten_until = check.overwritten_until.max(until);
             }
-            What::Triggered(number) => {
-                judge.waiting.insert(number, *at);
+            HistoryEvent::Triggered(number) => {
+                check.waiting.insert(number, *at);
             }
-            What::Sent(number) => judge.sent(*at, &history.asked[number]),
-            What::Answered(number, _) => judge.answered(*at, &history.asked[number]),
-            What::Handled(..) => {
-                if let Some(asked) = history.carried_out(*what) {
-                    judge.written(*at, index, asked);
+            HistoryEvent::Sent(number) => check.on_sent(*at, &history.requests[number]),
+            HistoryEvent::Answered(number, _) => check.on_answer(*at, &history.requests[number]),
+            HistoryEvent::Handled(..) => {
+                if let Some(request) = history.accepted_request(*event) {
+                    check.on_write(*at, index, request);
                 }
             }
-            What::TurnBegan { who, term, slot, attempt, trigger } => {
-                judge.began(*at, who, term, (slot, attempt, trigger));
+            HistoryEvent::TurnBegan { candidate, term, slot, attempt, trigger } => {
+                check.on_turn_start(*at, candidate, term, (slot, attempt, trigger));
             }
-            What::Over => judge.over(*at),
+            HistoryEvent::ScheduleEnded => check.on_end(*at),
             _ => {}
         }
     }
-    judge.violations
+    check.violations
 }
 
-impl Judge<'_> {
-    fn tell(&mut self, at: Millis, what: String) {
-        self.violations.push(violation("I5", at, what));
+impl SlotCheck<'_> {
+    fn report(&mut self, at: Millis, message: String) {
+        self.violations.push(violation("I5", at, message));
     }
 
-    fn sent(&mut self, at: Millis, asked: &Asked) {
-        if asked.of_orders
-            && Some(asked.who) == self.leader
-            && !matches!(self.knows, Knows::Since(_))
+    fn on_sent(&mut self, at: Millis, request: &SentRequest) {
+        if request.is_about_orders
+            && Some(request.candidate) == self.leader
+            && !matches!(self.trigger_knowledge, TriggerKnowledge::AnsweredSince(_))
         {
-            self.knows = Knows::Unanswered(at);
+            self.trigger_knowledge = TriggerKnowledge::Unanswered(at);
         }
-        let Some(write) = &asked.write else { return };
-        let (term, newest) = self.wrote.entry(asked.who).or_default();
+        let Some(write) = &request.write else { return };
+        let (term, newest) = self.last_written.entry(request.candidate).or_default();
         let before = if *term == write.term { *newest } else { 0 };
         (*term, *newest) = (write.term, before.max(write.slot));
-        if asked.step != Step::Claim {
+        if request.step != Step::Claim {
             return;
         }
         // What it wrote before in its term, it found or claimed: a turn for a trigger leaves that slot, and
         // another attempt claims no other one. The record may be lost meanwhile, which it cannot know.
         // Work that lasts waits for no slot: where that one lies ahead, its own is the next millisecond.
-        let lasts = self.history.lives[asked.who].every == 0;
-        if write.slot <= before + if lasts { MILLISECOND } else { 0 } {
+        let is_lasting = self.history.lives[request.candidate].every == 0;
+        if write.slot <= before + if is_lasting { MILLISECOND } else { 0 } {
             return;
         }
         let time = self.history.service_time(at);
-        let told = || dates::told(self.history, asked.who, at).unwrap_or(0);
-        if write.slot > time && write.slot > told() {
-            let early = (write.slot - time) / 1_000_000;
-            self.tell(at, format!("c{} claims a slot {early} ms before it", asked.who));
+        let reported = || dates::estimated_time(self.history, request.candidate, at).unwrap_or(0);
+        if write.slot > time && write.slot > reported() {
+            let early_by = (write.slot - time) / 1_000_000;
+            self.report(at, format!("c{} claims a slot {early_by} ms before it", request.candidate));
         }
     }
 
-    fn answered(&mut self, at: Millis, asked: &Asked) {
-        let first = !matches!(self.knows, Knows::Since(_));
-        if asked.of_orders && Some(asked.who) == self.leader && first {
-            self.knows = Knows::Since(at);
+    fn on_answer(&mut self, at: Millis, request: &SentRequest) {
+        let first = !matches!(self.trigger_knowledge, TriggerKnowledge::AnsweredSince(_));
+        if request.is_about_orders && Some(request.candidate) == self.leader && first {
+            self.trigger_knowledge = TriggerKnowledge::AnsweredSince(at);
         }
     }
 
-    fn written(&mut self, at: Millis, index: usize, asked: &Asked) {
-        let Some(write) = &asked.write else { return };
-        match asked.step {
+    fn on_write(&mut self, at: Millis, index: usize, request: &SentRequest) {
+        let Some(write) = &request.write else { return };
+        match request.step {
             Step::Claim => {
-                let before = self.newest.as_ref().map(|(_, before)| before);
+                let before = self.last_record.as_ref().map(|(_, before)| before);
                 let same_slot = before.is_some_and(|before| {
                     (before.slot, before.attempt) == (write.slot, write.attempt)
                 });
                 let scheduled = Some((write.slot, write.attempt, None));
-                let Triggered { number, asked: slot, attempt, .. } = write.trigger;
-                let of_trigger = Some((slot, attempt, Some(number)));
+                let Triggered { number, requested_at: slot, attempt, .. } = write.trigger;
+                let trigger_claim = Some((slot, attempt, Some(number)));
                 let same_trigger = before.is_some_and(|before| {
                     (before.trigger.number, before.trigger.attempt) == (number, attempt)
                 });
-                let all = match same_trigger {
-                    false if before.is_some() => [None, of_trigger],
-                    false => [scheduled, of_trigger],
+                let claims = match same_trigger {
+                    false if before.is_some() => [None, trigger_claim],
+                    false => [scheduled, trigger_claim],
                     // Where both are what they were, one that never began is taken up again.
-                    true => [scheduled, of_trigger.filter(|_| same_slot)],
+                    true => [scheduled, trigger_claim.filter(|_| same_slot)],
                 };
                 self.waiting.remove(&number);
-                for claim in all.into_iter().flatten() {
-                    self.claimed.insert((asked.who, write.term, claim), index);
+                for claim in claims.into_iter().flatten() {
+                    self.claimed.insert((request.candidate, write.term, claim), index);
                 }
             }
             Step::Raise => {
-                (self.won, self.leader, self.knows) = (at, Some(asked.who), Knows::Nothing);
+                (self.led_since, self.leader, self.trigger_knowledge) = (at, Some(request.candidate), TriggerKnowledge::NotPolled);
             }
             _ => {}
         }
         let mut since = at;
-        if let Some((_, before)) = self.newest.clone() {
+        if let Some((_, before)) = self.last_record.clone() {
             self.compare_triggers(at, &before.trigger, &write.trigger);
         }
-        if let Some((then, before)) = self.newest.clone() {
-            self.compare(at, &before, write);
+        if let Some((then, before)) = self.last_record.clone() {
+            self.compare_records(at, &before, write);
             if (before.slot, before.attempt) == (write.slot, write.attempt) {
                 since = then;
             }
         }
-        self.newest = Some((since, write.clone()));
+        self.last_record = Some((since, write.clone()));
     }
 
-    fn compare(&mut self, at: Millis, before: &Written, write: &Written) {
+    fn compare_records(&mut self, at: Millis, before: &Written, write: &Written) {
         let seconds = |slot: u64| slot / 1_000_000_000;
         // One turn a term has no slot that could come again. Each term begins it anew, at the slot that is on
         // record where that is later than the time that its leader knows: a second, in which two terms
         // were won, or dates that stand still. A slot of the future means nothing.
-        let lasts = self.history.lives.iter().all(|life| life.every == 0);
-        let anew = lasts && write.attempt == 0;
-        let stands = self.history.told_time(at) < self.history.service_time(at);
+        let is_lasting = self.history.lives.iter().all(|life| life.every == 0);
+        let is_new_term_turn = is_lasting && write.attempt == 0;
+        let dates_stand = self.history.reported_time(at) < self.history.service_time(at);
         // Its leader may have heard the time just before the clock was set right again.
-        let heard = at.saturating_sub(4 * self.history.latency);
-        let behind = self.history.is_behind(at) || self.history.is_behind(heard);
-        let ahead = before.slot > write.slot && (stands || behind);
-        if anew && (before.slot == write.slot || ahead) {
+        let last_known = at.saturating_sub(4 * self.history.latency);
+        let is_clock_behind = self.history.is_clock_behind(at) || self.history.is_clock_behind(last_known);
+        let is_ahead = before.slot > write.slot && (dates_stand || is_clock_behind);
+        if is_new_term_turn && (before.slot == write.slot || is_ahead) {
             return;
         }
         if (write.slot, write.attempt) < (before.slot, before.attempt) {
             let from = (seconds(before.slot), before.attempt);
             let to = (seconds(write.slot), write.attempt);
-            return self.tell(at, format!("the record goes back from slot {from:?} to {to:?}"));
+            return self.report(at, format!("the record goes back from slot {from:?} to {to:?}"));
         }
-        let done = write.finished == before.slot && write.done;
-        if write.attempt > write.most.max(1) {
-            let (slot, most) = (seconds(write.slot), write.most.max(1));
-            self.tell(at, format!("attempt {} of {most} at slot {slot}", write.attempt));
+        let is_done = write.finished == before.slot && write.is_done;
+        if write.attempt > write.max_attempts.max(1) {
+            let (slot, most) = (seconds(write.slot), write.max_attempts.max(1));
+            self.report(at, format!("attempt {} of {most} at slot {slot}", write.attempt));
         }
-        if write.slot > before.slot && before.most > 0 && before.attempt > 0 && !done {
+        if write.slot > before.slot && before.max_attempts > 0 && before.attempt > 0 && !is_done {
             let (slot, later) = (seconds(before.slot), seconds(write.slot));
-            self.tell(at, format!("slot {slot} is left for {later} without an end"));
+            self.report(at, format!("slot {slot} is left for {later} without an end"));
         }
-        let (gap, all) = (write.slot - before.slot, self.history.rules.missed);
-        if matches!(all, Missed::All(_)) && before.slot > 0 && gap > self.history.every {
+        let (gap, missed_rule) = (write.slot - before.slot, self.history.rules.missed);
+        if matches!(missed_rule, Missed::All(_)) && before.slot > 0 && gap > self.history.every {
             let (from, to) = (seconds(before.slot), seconds(write.slot));
-            self.tell(at, format!("slots between {from} and {to} are missing"));
+            self.report(at, format!("slots between {from} and {to} are missing"));
         }
     }
 
     fn compare_triggers(&mut self, at: Millis, before: &Triggered, write: &Triggered) {
-        let claim = |of: &Triggered| (of.asked, of.attempt);
+        let claim = |trigger: &Triggered| (trigger.requested_at, trigger.attempt);
         if claim(write) != claim(before) {
-            self.triggered = at;
+            self.trigger_claimed_at = at;
         }
         let (number, later) = (before.number, write.number);
         if claim(write) < claim(before) {
-            self.tell(at, format!("the record goes back from trigger {number} to {later}"));
-        } else if write.attempt > write.most.max(1) {
-            let most = write.most.max(1);
-            self.tell(at, format!("attempt {} of {most} at trigger {later}", write.attempt));
-        } else if number != later && before.most > 0 && !before.done && !write.before_done {
-            self.tell(at, format!("trigger {number} is left for {later} without an end"));
+            self.report(at, format!("the record goes back from trigger {number} to {later}"));
+        } else if write.attempt > write.max_attempts.max(1) {
+            let most = write.max_attempts.max(1);
+            self.report(at, format!("attempt {} of {most} at trigger {later}", write.attempt));
+        } else if number != later && before.max_attempts > 0 && !before.is_done && !write.is_previous_done {
+            self.report(at, format!("trigger {number} is left for {later} without an end"));
         }
     }
 
-    fn began(&mut self, at: Millis, who: Who, term: u64, claim: Claim) {
-        let problem = match self.claimed.get(&(who, term, claim)).copied() {
+    fn on_turn_start(&mut self, at: Millis, candidate: CandidateId, term: u64, claim: Claim) {
+        let problem = match self.claimed.get(&(candidate, term, claim)).copied() {
             None => "it did not claim",
-            Some(index) if index >= self.lost && !self.is_new(who, term, claim) => "ran before",
+            Some(index) if index >= self.record_lost_at && !self.record_run(candidate, term, claim) => "ran before",
             Some(_) => return,
         };
         let (slot, attempt, trigger) = (claim.0 / 1_000_000_000, claim.1, claim.2);
-        let what = trigger.map(|number| format!(" for trigger {number}")).unwrap_or_default();
-        let what = format!("c{who} runs slot {slot}{what}, attempt {attempt}, which {problem}");
-        self.tell(at, what);
+        let purpose = trigger.map(|number| format!(" for trigger {number}")).unwrap_or_default();
+        let message = format!("c{candidate} runs slot {slot}{purpose}, attempt {attempt}, which {problem}");
+        self.report(at, message);
     }
 
     /// A trigger has one turn of each attempt, whatever its slot.
     ///
     /// Where each term has one turn, slots say nothing: two terms may begin at the same instant by a service's
     /// clock that went back.
-    fn is_new(&mut self, who: Who, term: u64, claim: Claim) -> bool {
+    fn record_run(&mut self, candidate: CandidateId, term: u64, claim: Claim) -> bool {
         match claim {
-            (_, attempt, Some(number)) => self.had.insert((number, attempt)),
-            (_, attempt, None) if self.history.lives[who].every == 0 => {
-                self.ran.insert((term, attempt, None))
+            (_, attempt, Some(number)) => self.trigger_runs.insert((number, attempt)),
+            (_, attempt, None) if self.history.lives[candidate].every == 0 => {
+                self.runs.insert((term, attempt, None))
             }
-            _ => self.ran.insert(claim),
+            _ => self.runs.insert(claim),
         }
     }
 
     /// At the end there is one candidate, and no fault.
-    fn over(&mut self, at: Millis) {
-        let settled = at.saturating_sub(self.won) > LEFT;
-        let Some((since, write)) = self.newest.clone().filter(|_| settled) else { return };
+    fn on_end(&mut self, at: Millis) {
+        let is_settled = at.saturating_sub(self.led_since) > COMPLETION_TIMEOUT;
+        let Some((since, write)) = self.last_record.clone().filter(|_| is_settled) else { return };
         // Where a round trip takes longer than a leader has between two renewals, it may look for a minute in vain.
-        let known = match self.knows {
+        let is_known = match self.trigger_knowledge {
             // Where a renewal and a claim take all the time between two renewals, there is none to look at all. Who beats
             // looks beside its steps.
-            Knows::Nothing => self.leader.is_none_or(|leader| {
+            TriggerKnowledge::NotPolled => self.leader.is_none_or(|leader| {
                 let Periods { renew, failover, .. } = self.history.lives[leader].periods;
                 failover.is_some() || 4 * self.history.latency < renew
             }),
             // One that does not look any more has no excuse.
-            Knows::Unanswered(sent) => at.saturating_sub(sent) > LEFT,
-            Knows::Since(since) => at.saturating_sub(since) > LEFT,
+            TriggerKnowledge::Unanswered(sent) => at.saturating_sub(sent) > COMPLETION_TIMEOUT,
+            TriggerKnowledge::AnsweredSince(since) => at.saturating_sub(since) > COMPLETION_TIMEOUT,
         };
-        let triggered = at.saturating_sub(self.triggered) > LEFT;
+        let is_trigger_settled = at.saturating_sub(self.trigger_claimed_at) > COMPLETION_TIMEOUT;
         for (number, since) in std::mem::take(&mut self.waiting) {
             // Triggers have their turns one after the other, and nobody promises how soon the last one has its own: with
             // round trips of 2.3 s, of which renewals, tokens and outcomes take most, a claim takes 8 s. So what counts is
             // that they go on.
-            if since > self.written_over && at.saturating_sub(since) > LEFT && triggered && known {
-                let what = format!("trigger {number} was never claimed");
-                self.violations.push(violation("trigger", at, what));
+            if since > self.overwritten_until && at.saturating_sub(since) > COMPLETION_TIMEOUT && is_trigger_settled && is_known {
+                let message = format!("trigger {number} was never claimed");
+                self.violations.push(violation("trigger", at, message));
             }
         }
-        if write.trigger.most > 0 && triggered && !write.trigger.done {
+        if write.trigger.max_attempts > 0 && is_trigger_settled && !write.trigger.is_done {
             let number = write.trigger.number;
-            self.tell(at, format!("trigger {number} is left neither completed nor abandoned"));
+            self.report(at, format!("trigger {number} is left neither completed nor abandoned"));
         }
-        let done = write.finished == write.slot && write.done;
+        let is_done = write.finished == write.slot && write.is_done;
         // Triggers come before another attempt at a slot. Where round trips take seconds, eight that wait take longer
         // than all else: so the slot is left from when no other one of them was claimed.
         // No attempt is made at a slot that lies ahead of the service's time, where its clock went back.
-        let back = self.history.steps.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
-        let ahead = back.filter(|set| self.history.service_time(*set) < write.slot);
-        let since = ahead.map_or(since, |set| self.history.when(write.slot, since.max(set)));
-        let old = at.saturating_sub(since) > LEFT && triggered;
-        if write.most > 0 && old && write.attempt > 0 && !done {
+        let last_step = self.history.clock_steps.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
+        let slot_ahead_since = last_step.filter(|set| self.history.service_time(*set) < write.slot);
+        let since = slot_ahead_since.map_or(since, |set| self.history.instant_of(write.slot, since.max(set)));
+        let is_overdue = at.saturating_sub(since) > COMPLETION_TIMEOUT && is_trigger_settled;
+        if write.max_attempts > 0 && is_overdue && write.attempt > 0 && !is_done {
             let slot = write.slot / 1_000_000_000;
-            self.tell(at, format!("slot {slot} is left neither completed nor abandoned"));
+            self.report(at, format!("slot {slot} is left neither completed nor abandoned"));
         }
     }
 }

@@ -4,48 +4,48 @@
 use std::collections::BTreeSet;
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, What};
+use super::super::history::{Entry, History, HistoryEvent};
 use super::{Violation, violation};
 
 /// Judges each release, and what follows it.
-pub fn i4(history: &History) -> Vec<Violation> {
-    let mut turns = vec![None; history.lives.len()];
+pub fn check_i4(history: &History) -> Vec<Violation> {
+    let mut turn_terms = vec![None; history.lives.len()];
     let mut released = BTreeSet::new();
-    let mut terms = BTreeSet::new();
-    let mut won = vec![(None, 0); history.lives.len()];
+    let mut released_terms = BTreeSet::new();
+    let mut last_win = vec![(None, 0); history.lives.len()];
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        match *what {
-            What::TurnBegan { who, term, .. } => {
-                turns[who] = Some(term);
-                if terms.contains(&(who, term)) {
-                    let what = format!("c{who} begins a turn of term {term} after its release");
-                    violations.push(violation("I4", *at, what));
+    for Entry { at, event } in &history.entries {
+        match *event {
+            HistoryEvent::TurnBegan { candidate, term, .. } => {
+                turn_terms[candidate] = Some(term);
+                if released_terms.contains(&(candidate, term)) {
+                    let message = format!("c{candidate} begins a turn of term {term} after its release");
+                    violations.push(violation("I4", *at, message));
                 }
             }
-            What::TurnOver(who, _) => turns[who] = None,
-            What::Sent(number) => {
-                let asked = &history.asked[number];
-                let (who, Some(lease)) = (asked.who, asked.lease) else { continue };
-                if let (Step::Raise, Some(write)) = (asked.step, &asked.write) {
-                    won[who] = (Some(lease), write.term);
+            HistoryEvent::TurnOver(candidate, _) => turn_terms[candidate] = None,
+            HistoryEvent::Sent(number) => {
+                let request = &history.requests[number];
+                let (candidate, Some(lease)) = (request.candidate, request.lease) else { continue };
+                if let (Step::Raise, Some(write)) = (request.step, &request.write) {
+                    last_win[candidate] = (Some(lease), write.term);
                     // Where the record was lost, a term may come again.
-                    terms.remove(&(who, write.term));
+                    released_terms.remove(&(candidate, write.term));
                 }
-                if matches!(asked.step, Step::Release | Step::HandOver | Step::Will) {
+                if matches!(request.step, Step::Release | Step::HandOver | Step::Will) {
                     released.insert(lease);
-                    if won[who].0 == Some(lease) {
-                        terms.insert((who, won[who].1));
+                    if last_win[candidate].0 == Some(lease) {
+                        released_terms.insert((candidate, last_win[candidate].1));
                     }
-                    if let Some(term) = turns[who] {
-                        let step = asked.step.name();
-                        let what = format!("c{who} ({step}) while its turn of term {term} runs");
-                        violations.push(violation("I4", *at, what));
+                    if let Some(term) = turn_terms[candidate] {
+                        let step = request.step.name();
+                        let message = format!("c{candidate} ({step}) while its turn of term {term} runs");
+                        violations.push(violation("I4", *at, message));
                     }
                 } else if released.contains(&lease) {
-                    let step = asked.step.name();
-                    let what = format!("c{who} goes on ({step}) under a lease that it released");
-                    violations.push(violation("I4", *at, what));
+                    let step = request.step.name();
+                    let message = format!("c{candidate} goes on ({step}) under a lease that it released");
+                    violations.push(violation("I4", *at, message));
                 }
             }
             _ => {}

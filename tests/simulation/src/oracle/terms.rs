@@ -10,16 +10,16 @@
 //! - The first one's term was ahead of its time by more than that: until the service's time has passed it.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Entry, History, What, Win};
+use super::super::history::{Entry, History, HistoryEvent, Win};
 use super::super::world::Millis;
 use super::{Violation, dates, violation};
 
 /// Judges each win by the one before.
-pub fn i2(history: &History) -> Vec<Violation> {
+pub fn check_i2(history: &History) -> Vec<Violation> {
     let wins = history.wins();
     let pairs = wins.windows(2).filter(|pair| pair[1].term <= pair[0].term);
-    let broken = pairs.filter(|pair| !is_excused(history, &pair[0], &pair[1]));
-    broken
+    let violations = pairs.filter(|pair| !is_excused(history, &pair[0], &pair[1]));
+    violations
         .map(|pair| {
             let (before, after) = (pair[0].term, pair[1].term);
             violation("I2", pair[1].at, format!("term {after} was won after term {before}"))
@@ -27,85 +27,85 @@ pub fn i2(history: &History) -> Vec<Violation> {
         .collect()
 }
 
-fn is_excused(history: &History, before: &Win, after: &Win) -> bool {
-    if !lost_between(history, before.entry, after.entry) {
+fn is_excused(history: &History, before: &Win, win: &Win) -> bool {
+    if !record_lost_between(history, before.entry, win.entry) {
         return false;
     }
     // What the protocol says beside that: the service's clock went back, and shows less than it did.
-    let given = Acquired::of(history, after).given;
-    if history.is_behind(given) {
+    let granted_at = Acquired::from_win(history, win).granted_at;
+    if history.is_clock_behind(granted_at) {
         return true;
     }
-    let stands = history.told_time(given) < history.service_time(given);
-    let second = |at: Millis| history.told_time(at) / 1_000_000_000;
-    let (earlier, win) = (before.term, after);
-    let (before, after) = (Acquired::of(history, before), Acquired::of(history, after));
+    let dates_stand = history.reported_time(granted_at) < history.service_time(granted_at);
+    let second = |at: Millis| history.reported_time(at) / 1_000_000_000;
+    let (earlier, win) = (before.term, win);
+    let (before, after) = (Acquired::from_win(history, before), Acquired::from_win(history, win));
     // The one computed its term before it heard that the lease is its own, the other one not before
     // the store gave it out.
-    let (computed, given) = (second(before.heard), second(after.given));
+    let (computed_second, granted_second) = (second(before.learned_at), second(after.granted_at));
     // A date that differs by much counts when the next one agrees.
-    let known = dates::told(history, win.who, win.at).map_or(given, |time| time / 1_000_000_000);
-    let given = given.min(known);
+    let known_second = dates::estimated_time(history, win.candidate, win.at).map_or(granted_second, |time| time / 1_000_000_000);
+    let granted_second = granted_second.min(known_second);
     // It was higher than its time alone made it: each term is higher than the one on record, and the service's
     // clock went back at some time, or terms were won faster than one a second.
-    if earlier > computed + 2 && given <= earlier {
+    if earlier > computed_second + 2 && granted_second <= earlier {
         return true;
     }
-    match (before.found, after.found) {
+    match (before.had_record, after.had_record) {
         // A date that stands still has no end of its second.
-        (false, false) if stands => given <= computed + 1,
+        (false, false) if dates_stand => granted_second <= computed_second + 1,
         (false, false) => false,
-        (true, false) => given <= computed,
-        (_, true) => given <= computed + 1,
+        (true, false) => granted_second <= computed_second,
+        (_, true) => granted_second <= computed_second + 1,
     }
 }
 
 /// How the lease under which a term was won came to its holder.
 struct Acquired {
     /// When the store gave it out.
-    given: Millis,
+    granted_at: Millis,
     /// When its holder heard of it.
-    heard: Millis,
+    learned_at: Millis,
     /// There was a record.
-    found: bool,
+    had_record: bool,
 }
 
 impl Acquired {
-    fn of(history: &History, win: &Win) -> Self {
+    fn from_win(history: &History, win: &Win) -> Self {
         let before = &history.entries[..win.entry];
-        let heard = before.iter().rposition(|entry| match entry.what {
-            What::Answered(number, answer) => {
-                let asked = &history.asked[number];
-                let acquires = (asked.step, asked.lease) == (Step::Acquire, win.lease);
-                acquires && matches!(answer.status, 200..=299)
+        let answer_index = before.iter().rposition(|entry| match entry.event {
+            HistoryEvent::Answered(number, answer) => {
+                let request = &history.requests[number];
+                let is_acquire = (request.step, request.lease) == (Step::Acquire, win.lease);
+                is_acquire && matches!(answer.status, 200..=299)
             }
             _ => false,
         });
-        let number = heard.map(|index| before[index].what);
-        let given = before.iter().position(|entry| match (entry.what, number) {
-            (What::Handled(one, _), Some(What::Answered(other, _))) => one == other,
+        let number = answer_index.map(|index| before[index].event);
+        let grant_index = before.iter().position(|entry| match (entry.event, number) {
+            (HistoryEvent::Handled(handled, _), Some(HistoryEvent::Answered(answered, _))) => handled == answered,
             _ => false,
         });
         let at = |index: Option<usize>| index.map_or(win.at, |index| before[index].at);
-        let found = found_record(history, given.unwrap_or(win.entry));
-        Self { given: at(given), heard: at(heard), found }
+        let had_record = record_exists_before(history, grant_index.unwrap_or(win.entry));
+        Self { granted_at: at(grant_index), learned_at: at(answer_index), had_record }
     }
 }
 
 /// Whether there was a record at an entry.
-fn found_record(history: &History, index: usize) -> bool {
-    let newest = history.entries[..index].iter().rev().find_map(|entry| match entry.what {
-        What::Struck(fault, ..) if fault.loses_record() => {
+fn record_exists_before(history: &History, index: usize) -> bool {
+    let newest = history.entries[..index].iter().rev().find_map(|entry| match entry.event {
+        HistoryEvent::FaultInjected(fault, ..) if fault.loses_record() => {
             Some(matches!(fault, Fault::RestoreRecord | Fault::HostileRecord))
         }
-        what => history.carried_out(what)?.write.as_ref().map(|_| true),
+        event => history.accepted_request(event)?.write.as_ref().map(|_| true),
     });
-    newest.unwrap_or(history.begins_with_record)
+    newest.unwrap_or(history.has_initial_record)
 }
 
 /// Whether the record was lost between two entries.
-pub fn lost_between(history: &History, from: usize, to: usize) -> bool {
+pub fn record_lost_between(history: &History, from: usize, to: usize) -> bool {
     history.entries[from..to]
         .iter()
-        .any(|Entry { what, .. }| matches!(what, What::Struck(fault, ..) if fault.loses_record()))
+        .any(|Entry { event, .. }| matches!(event, HistoryEvent::FaultInjected(fault, ..) if fault.loses_record()))
 }

@@ -7,71 +7,71 @@
 use std::collections::BTreeMap;
 
 use super::super::fault::Fault;
-use super::super::history::{History, Transfer, What, Who};
+use super::super::history::{History, Transfer, HistoryEvent, CandidateId};
 use super::super::world::Millis;
-use super::calm::{Calm, Leadership, between, four_round_trips, is_over, slowly};
+use super::calm::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
 use super::{Violation, violation};
 
 /// A transfer is obeyed up to this age.
-const EXPIRES: Millis = 60_000;
+const TRANSFER_LIFETIME: Millis = 60_000;
 
 /// The dates of the service have whole seconds, and its time is known to a second or two.
-const UNCERTAIN: Millis = 3_000;
+const CLOCK_UNCERTAINTY: Millis = 3_000;
 
 /// A leader that can read and write does so within this time.
-const IN_TIME: Millis = 30_000;
+const OBEY_TIMEOUT: Millis = 30_000;
 
-pub fn transfers(history: &History) -> Vec<Violation> {
+pub fn check_transfers(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
-    violations.extend(obeyed(history));
-    violations.extend(read(history));
-    violations.extend(resigned(history));
-    violations.extend(recorded(history));
+    violations.extend(check_orders(history));
+    violations.extend(check_reads(history));
+    violations.extend(check_resignations(history));
+    violations.extend(check_refusals(history));
     violations
 }
 
 /// Each time that a leader begins to name a successor, it has an order to do so: one of its host, or a transfer that it
 /// has read.
-fn obeyed(history: &History) -> Vec<Violation> {
+fn check_orders(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     // The orders of each candidate that did not begin yet, by the successor.
-    let mut orders: BTreeMap<(Who, usize), usize> = BTreeMap::new();
+    let mut orders: BTreeMap<(CandidateId, usize), usize> = BTreeMap::new();
     // The term and the successor of the newest write of each candidate.
-    let mut named: BTreeMap<Who, (u64, Option<usize>)> = BTreeMap::new();
-    let mut read: Vec<(Who, usize, Millis)> = Vec::new();
+    let mut named_successors: BTreeMap<CandidateId, (u64, Option<usize>)> = BTreeMap::new();
+    let mut reads: Vec<(CandidateId, usize, Millis)> = Vec::new();
     for entry in &history.entries {
-        match entry.what {
-            What::ReadTransfer(who, number) => {
-                let Transfer { to, placed, .. } = history.transfers[number];
+        match entry.event {
+            HistoryEvent::ReadTransfer(candidate, number) => {
+                let Transfer { successor: to, decided_at: placed, .. } = history.transfers[number];
                 let age = entry.at.saturating_sub(placed);
                 if let Some(to) = to
-                    && (age <= EXPIRES + UNCERTAIN || is_time_uncertain(history, entry.at))
+                    && (age <= TRANSFER_LIFETIME + CLOCK_UNCERTAINTY || is_time_uncertain(history, entry.at))
                 {
-                    *orders.entry((who, to)).or_default() += 1;
-                    read.push((who, to, entry.at));
+                    *orders.entry((candidate, to)).or_default() += 1;
+                    reads.push((candidate, to, entry.at));
                 }
             }
             // The read of a transfer is an order in the same instant; it counts once.
-            What::ToldToHandOver(who, to, _) if !read.contains(&(who, to, entry.at)) => {
-                *orders.entry((who, to)).or_default() += 1;
+            HistoryEvent::HandoverOrdered(candidate, to, _) if !reads.contains(&(candidate, to, entry.at)) => {
+                *orders.entry((candidate, to)).or_default() += 1;
             }
             _ => {}
         }
-        let Some(asked) = history.carried_out(entry.what) else { continue };
+        let Some(request) = history.accepted_request(entry.event) else { continue };
         // An older version carries on what earlier leaders named.
-        let Some(write) = asked.write.as_ref().filter(|_| !history.lives[asked.who].older) else {
+        let Some(write) = request.write.as_ref().filter(|_| !history.lives[request.candidate].is_older_version) else {
             continue;
         };
-        let before = named.insert(asked.who, (write.term, write.successor));
+        let before = named_successors.insert(request.candidate, (write.term, write.successor));
         let Some(to) = write.successor else { continue };
         if before == Some((write.term, Some(to))) {
             continue;
         }
-        match orders.get_mut(&(asked.who, to)) {
-            Some(left) if *left > 0 => *left -= 1,
+        match orders.get_mut(&(request.candidate, to)) {
+            Some(remaining) if *remaining > 0 => *remaining -= 1,
             _ => {
-                let what = format!("c{} names successor m{to} without an order", asked.who);
-                violations.push(violation("transfer", entry.at, what));
+                let message = format!("c{} names successor m{to} without an order", request.candidate);
+                violations.push(violation("transfer", entry.at, message));
             }
         }
     }
@@ -82,54 +82,54 @@ fn obeyed(history: &History) -> Vec<Violation> {
 fn is_time_uncertain(history: &History, at: Millis) -> bool {
     history.entries.iter().take_while(|entry| entry.at <= at).any(|entry| {
         matches!(
-            entry.what,
-            What::Struck(Fault::ClockSteps | Fault::DatesStand | Fault::DateOff, ..)
+            entry.event,
+            HistoryEvent::FaultInjected(Fault::ClockSteps | Fault::DatesStand | Fault::DateOff, ..)
         )
     })
 }
 
 /// A leader of a transfer's term that lives, and whose requests get through, reads it in time.
-fn read(history: &History) -> Vec<Violation> {
-    let (calm, leaderships) = (Calm::of(history), Leadership::all(history));
+fn check_reads(history: &History) -> Vec<Violation> {
+    let (calm, leaderships) = (FaultPeriods::from_history(history), Leadership::from_history(history));
     let mut violations = Vec::new();
     for entry in &history.entries {
-        let What::Placed(number) = entry.what else { continue };
-        let (at, end) = (entry.at, entry.at + slowly(IN_TIME));
-        let Transfer { term, placed, .. } = history.transfers[number];
-        let leads = |t: &&Leadership| t.term == term && t.from <= at && t.to >= end;
-        let Some(leader) = leaderships.iter().find(leads) else { continue };
-        if end > placed + EXPIRES - UNCERTAIN {
+        let HistoryEvent::TransferPlaced(number) = entry.event else { continue };
+        let (at, deadline) = (entry.at, entry.at + on_slow_clock(OBEY_TIMEOUT));
+        let Transfer { term, decided_at: placed, .. } = history.transfers[number];
+        let is_leading = |leadership: &&Leadership| leadership.term == term && leadership.from <= at && leadership.to >= deadline;
+        let Some(leader) = leaderships.iter().find(is_leading) else { continue };
+        if deadline > placed + TRANSFER_LIFETIME - CLOCK_UNCERTAINTY {
             continue;
         }
-        let life = &history.lives[leader.who];
+        let life = &history.lives[leader.candidate];
         // With slow round trips there is no time for it between renewals, and a newer order may be in its place.
         let has_time = 4 * four_round_trips(history) < life.periods.renew;
-        let reads = |what| matches!(what, What::ReadTransfer(who, read) if who == leader.who && read == number);
-        let replaced = between(history, at, end)
+        let is_read = |event| matches!(event, HistoryEvent::ReadTransfer(who, read) if who == leader.candidate && read == number);
+        let is_replaced = between(history, at, deadline)
             .iter()
-            .any(|entry| matches!(entry.what, What::Placed(other) if other != number));
-        let hostile = between(history, 0, end)
+            .any(|entry| matches!(entry.event, HistoryEvent::TransferPlaced(other) if other != number));
+        let is_hostile = between(history, 0, deadline)
             .iter()
-            .any(|entry| matches!(entry.what, What::Struck(Fault::HostileSideBlobs, ..)));
+            .any(|entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::HostileSideBlobs, ..)));
         // After a refusal it reads again in a quarter of an hour.
-        let refused = between(history, 0, end).iter().rev().find_map(|entry| match entry.what {
-            What::Answered(number, answer) => {
-                let asked = &history.asked[number];
-                (asked.who == leader.who && asked.of_orders).then_some(is_refusal(answer.status))
+        let was_refused = between(history, 0, deadline).iter().rev().find_map(|entry| match entry.event {
+            HistoryEvent::Answered(number, answer) => {
+                let request = &history.requests[number];
+                (request.candidate == leader.candidate && request.is_about_orders).then_some(is_refusal(answer.status))
             }
             _ => None,
         });
-        let done = between(history, at, end).iter().any(|entry| reads(entry.what));
+        let is_done = between(history, at, deadline).iter().any(|entry| is_read(entry.event));
         if has_time
-            && !replaced
-            && !hostile
-            && refused != Some(true)
-            && !life.older
-            && calm.lasts(&[leader.who], at, end)
-            && !done
+            && !is_replaced
+            && !is_hostile
+            && was_refused != Some(true)
+            && !life.is_older_version
+            && calm.is_calm(&[leader.candidate], at, deadline)
+            && !is_done
         {
-            let what = format!("c{} does not read transfer {number}", leader.who);
-            violations.push(violation("transfer", end, what));
+            let message = format!("c{} does not read transfer {number}", leader.candidate);
+            violations.push(violation("transfer", deadline, message));
         }
     }
     violations
@@ -141,70 +141,70 @@ fn is_refusal(status: u16) -> bool {
 }
 
 /// A leader that read an order to resign gives its leadership up once its turn has had the grace.
-fn resigned(history: &History) -> Vec<Violation> {
-    let calm = Calm::but_for(history, &[Fault::HandOver, Fault::Resign]);
-    let leaderships = Leadership::all(history);
+fn check_resignations(history: &History) -> Vec<Violation> {
+    let calm = FaultPeriods::excluding(history, &[Fault::HandOver, Fault::Resign]);
+    let leaderships = Leadership::from_history(history);
     let mut violations = Vec::new();
     for entry in &history.entries {
-        let What::ReadTransfer(who, number) = entry.what else { continue };
-        let Transfer { to, placed, .. } = history.transfers[number];
-        let periods = &history.lives[who].periods;
-        let end =
-            entry.at + slowly(history.grace) + 4 * periods.timeout + four_round_trips(history);
-        let leads =
-            leaderships.iter().any(|t| t.who == who && t.from <= entry.at && t.to > entry.at);
-        if to.is_some() || !leads || entry.at > placed + EXPIRES - UNCERTAIN {
+        let HistoryEvent::ReadTransfer(candidate, number) = entry.event else { continue };
+        let Transfer { successor: to, decided_at: placed, .. } = history.transfers[number];
+        let periods = &history.lives[candidate].periods;
+        let deadline =
+            entry.at + on_slow_clock(history.grace) + 4 * periods.timeout + four_round_trips(history);
+        let is_leading =
+            leaderships.iter().any(|leadership| leadership.candidate == candidate && leadership.from <= entry.at && leadership.to > entry.at);
+        if to.is_some() || !is_leading || entry.at > placed + TRANSFER_LIFETIME - CLOCK_UNCERTAINTY {
             continue;
         }
-        let after = between(history, entry.at, end);
-        let over = after.iter().any(|entry| is_over(history, who, entry.what));
-        if !over && calm.lasts(&[who], entry.at, end) && !is_time_uncertain(history, end) {
-            let what = format!("c{who} does not obey transfer {number}");
-            violations.push(violation("transfer", end, what));
+        let after = between(history, entry.at, deadline);
+        let has_ended = after.iter().any(|entry| ends_leadership(history, candidate, entry.event));
+        if !has_ended && calm.is_calm(&[candidate], entry.at, deadline) && !is_time_uncertain(history, deadline) {
+            let message = format!("c{candidate} does not obey transfer {number}");
+            violations.push(violation("transfer", deadline, message));
         }
     }
     violations
 }
 
 /// When a leader says that a transfer came to nothing, its record says so soon.
-fn recorded(history: &History) -> Vec<Violation> {
-    let calm = Calm::of(history);
+fn check_refusals(history: &History) -> Vec<Violation> {
+    let calm = FaultPeriods::from_history(history);
     let mut violations = Vec::new();
     // The newest transfer that each candidate read, and when.
-    let mut newest: BTreeMap<Who, (usize, Millis)> = BTreeMap::new();
+    let mut last_read: BTreeMap<CandidateId, (usize, Millis)> = BTreeMap::new();
     for (index, entry) in history.entries.iter().enumerate() {
-        match entry.what {
-            What::ReadTransfer(who, number) if history.transfers[number].to.is_some() => {
-                let age = entry.at.saturating_sub(history.transfers[number].placed);
-                if age + UNCERTAIN < EXPIRES {
-                    newest.insert(who, (number, entry.at));
-                } else if age <= EXPIRES + UNCERTAIN {
+        match entry.event {
+            HistoryEvent::ReadTransfer(candidate, number) if history.transfers[number].successor.is_some() => {
+                let age = entry.at.saturating_sub(history.transfers[number].decided_at);
+                if age + CLOCK_UNCERTAINTY < TRANSFER_LIFETIME {
+                    last_read.insert(candidate, (number, entry.at));
+                } else if age <= TRANSFER_LIFETIME + CLOCK_UNCERTAINTY {
                     // Nobody knows whether it was obeyed. One that is older was not.
-                    newest.remove(&who);
+                    last_read.remove(&candidate);
                 }
             }
             // An order of its host took the place of the transfer.
-            What::ToldToHandOver(who, ..) => {
-                let read = |what| matches!(what, What::ReadTransfer(reader, _) if reader == who);
-                if index == 0 || !read(history.entries[index - 1].what) {
-                    newest.remove(&who);
+            HistoryEvent::HandoverOrdered(candidate, ..) => {
+                let is_read = |event| matches!(event, HistoryEvent::ReadTransfer(reader, _) if reader == candidate);
+                if index == 0 || !is_read(history.entries[index - 1].event) {
+                    last_read.remove(&candidate);
                 }
             }
-            What::NotHandedOver(who) => {
-                let Some((number, read)) = newest.remove(&who) else { continue };
-                let end = entry.at + slowly(IN_TIME);
-                let after = between(history, entry.at, end);
-                let over = after.iter().any(|entry| is_over(history, who, entry.what));
+            HistoryEvent::HandoverFailed(candidate) => {
+                let Some((number, read_at)) = last_read.remove(&candidate) else { continue };
+                let deadline = entry.at + on_slow_clock(OBEY_TIMEOUT);
+                let after = between(history, entry.at, deadline);
+                let has_ended = after.iter().any(|entry| ends_leadership(history, candidate, entry.event));
                 // A step reports when it ends, and may have written before.
-                let tells = between(history, read, end).iter().any(|entry| {
-                    let asked = history.carried_out(entry.what).filter(|asked| asked.who == who);
-                    let write = asked.and_then(|asked| asked.write.as_ref());
-                    write.is_some_and(|write| write.refused == Some(number))
+                let is_recorded = between(history, read_at, deadline).iter().any(|entry| {
+                    let request = history.accepted_request(entry.event).filter(|request| request.candidate == candidate);
+                    let write = request.and_then(|request| request.write.as_ref());
+                    write.is_some_and(|write| write.failed_transfer == Some(number))
                 });
-                let ended = history.entries.last().is_none_or(|last| last.at < end);
-                if !over && !tells && !ended && calm.lasts(&[who], entry.at, end) {
-                    let what = format!("the record of c{who} does not tell of transfer {number}");
-                    violations.push(violation("transfer", end, what));
+                let schedule_ended = history.entries.last().is_none_or(|last| last.at < deadline);
+                if !has_ended && !is_recorded && !schedule_ended && calm.is_calm(&[candidate], entry.at, deadline) {
+                    let message = format!("the record of c{candidate} does not tell of transfer {number}");
+                    violations.push(violation("transfer", deadline, message));
                 }
             }
             _ => {}

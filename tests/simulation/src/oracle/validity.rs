@@ -8,75 +8,75 @@
 //! never acquired gives none, however often it was renewed: its length is another candidate's.
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Entry, History, Number, What, Who, promise_of};
+use super::super::history::{Answer, Entry, History, RequestIndex, HistoryEvent, CandidateId, promise_and_validity};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
 /// Timers end at whole milliseconds of true time: that much later, in nanoseconds of any clock.
-const RESOLUTION: u64 = 1_020_000;
+const TIMER_RESOLUTION: u64 = 1_020_000;
 
 /// The validity of one candidate, on its clock, and under which lease.
 #[derive(Clone, Copy, Default)]
 struct Validity {
     lease: Option<u128>,
-    until: u64,
+    lease_until: u64,
     /// By the promise, of one that beats.
-    promised: Option<u64>,
+    promised_until: Option<u64>,
 }
 
 impl Validity {
-    fn until(self) -> u64 {
-        self.promised.map_or(self.until, |promised| self.until.min(promised))
+    fn valid_until(self) -> u64 {
+        self.promised_until.map_or(self.lease_until, |promised_until| self.lease_until.min(promised_until))
     }
 }
 
 /// Judges every span, and every request of a handler.
-pub fn i3(history: &History) -> Vec<Violation> {
-    let mut valid = vec![Validity::default(); history.lives.len()];
-    let mut sent: Vec<Millis> = vec![0; history.asked.len()];
-    let mut applied = vec![false; history.asked.len()];
-    let mut began: Vec<Millis> = vec![0; history.lives.len()];
-    let mut won = vec![0; history.lives.len()];
+pub fn check_i3(history: &History) -> Vec<Violation> {
+    let mut validities = vec![Validity::default(); history.lives.len()];
+    let mut sent_at: Vec<Millis> = vec![0; history.requests.len()];
+    let mut is_applied = vec![false; history.requests.len()];
+    let mut started_at: Vec<Millis> = vec![0; history.lives.len()];
+    let mut won_terms = vec![0; history.lives.len()];
     let mut violations = Vec::new();
-    for Entry { at, what } in &history.entries {
-        let shows = |who: Who, at: Millis| history.lives[who].rate.shows(at);
-        match *what {
-            What::Sent(number) => sent[number] = *at,
-            What::Handled(number, _) => {
-                if let Some(asked) = history.carried_out(*what) {
-                    applied[number] = true;
-                    if let (Step::Raise, Some(write)) = (asked.step, &asked.write) {
-                        won[asked.who] = write.term;
-                        valid[asked.who].promised = None;
+    for Entry { at, event } in &history.entries {
+        let clock_reading = |candidate: CandidateId, at: Millis| history.lives[candidate].rate.reading_at(at);
+        match *event {
+            HistoryEvent::Sent(number) => sent_at[number] = *at,
+            HistoryEvent::Handled(number, _) => {
+                if let Some(request) = history.accepted_request(*event) {
+                    is_applied[number] = true;
+                    if let (Step::Raise, Some(write)) = (request.step, &request.write) {
+                        won_terms[request.candidate] = write.term;
+                        validities[request.candidate].promised_until = None;
                     }
-                    let life = &history.lives[asked.who];
-                    if let (Some(failover), Some(_)) = (life.periods.failover, &asked.write) {
-                        let (_, acts) = promise_of(failover);
-                        let until = life.rate.shows(sent[number]) + acts * 1_000_000;
-                        let promised = &mut valid[asked.who].promised;
-                        *promised = Some(promised.unwrap_or(0).max(until));
+                    let life = &history.lives[request.candidate];
+                    if let (Some(failover), Some(_)) = (life.periods.failover, &request.write) {
+                        let (_, validity_ms) = promise_and_validity(failover);
+                        let until = life.rate.reading_at(sent_at[number]) + validity_ms * 1_000_000;
+                        let promised_until = &mut validities[request.candidate].promised_until;
+                        *promised_until = Some(promised_until.unwrap_or(0).max(until));
                     }
                 }
             }
-            What::Answered(number, answer) => {
-                let who = history.asked[number].who;
-                let news = Answered { number, answer, sent: sent[number], at: *at };
-                valid[who] = after(history, valid[who], &news, applied[number]);
+            HistoryEvent::Answered(number, answer) => {
+                let candidate = history.requests[number].candidate;
+                let answered = AnswerEvent { number, answer, sent_at: sent_at[number], at: *at };
+                validities[candidate] = validity_after(history, validities[candidate], &answered, is_applied[number]);
             }
-            What::Works(who, term) => {
-                began[who] = *at;
-                if won[who] != term {
-                    let what = format!("c{who} works under term {term}, which it did not win");
-                    violations.push(violation("I3", *at, what));
+            HistoryEvent::WorkStarted(candidate, term) => {
+                started_at[candidate] = *at;
+                if won_terms[candidate] != term {
+                    let message = format!("c{candidate} works under term {term}, which it did not win");
+                    violations.push(violation("I3", *at, message));
                 }
             }
-            What::Rests(who, term) | What::Acted(who, term) => {
-                let late = shows(who, *at).saturating_sub(valid[who].until());
-                let worked = *at > began[who] || matches!(what, What::Acted(..));
-                if worked && late > RESOLUTION {
-                    let late = late / 1_000_000;
-                    let what = format!("c{who} works {late} ms after its validity, term {term}");
-                    violations.push(violation("I3", *at, what));
+            HistoryEvent::WorkStopped(candidate, term) | HistoryEvent::HandlerActed(candidate, term) => {
+                let late_by = clock_reading(candidate, *at).saturating_sub(validities[candidate].valid_until());
+                let was_working = *at > started_at[candidate] || matches!(event, HistoryEvent::HandlerActed(..));
+                if was_working && late_by > TIMER_RESOLUTION {
+                    let late_by = late_by / 1_000_000;
+                    let message = format!("c{candidate} works {late_by} ms after its validity, term {term}");
+                    violations.push(violation("I3", *at, message));
                 }
             }
             _ => {}
@@ -85,36 +85,36 @@ pub fn i3(history: &History) -> Vec<Violation> {
     violations
 }
 
-struct Answered {
-    number: Number,
+struct AnswerEvent {
+    number: RequestIndex,
     answer: Answer,
-    sent: Millis,
+    sent_at: Millis,
     at: Millis,
 }
 
-fn after(history: &History, valid: Validity, news: &Answered, applied: bool) -> Validity {
-    let Answered { number, answer, sent, at } = *news;
-    let asked = &history.asked[number];
-    let life = &history.lives[asked.who];
-    let now = life.rate.shows(at);
-    let span = (life.periods.lease - life.periods.margin) * 1_000_000;
-    let until = life.rate.shows(sent) + span;
-    let success = applied && matches!(answer.status, 200..=299) && answer.lease == asked.lease;
-    match asked.step {
-        Step::Acquire if success => Validity { lease: asked.lease, until, ..valid },
-        Step::Renew if asked.lease != valid.lease => valid,
-        Step::Renew if success && now < valid.until => Validity { until, ..valid },
-        Step::Renew if is_lost(answer, asked.lease) => {
-            Validity { until: valid.until.min(now), ..valid }
+fn validity_after(history: &History, validity: Validity, answered: &AnswerEvent, is_applied: bool) -> Validity {
+    let AnswerEvent { number, answer, sent_at: sent, at } = *answered;
+    let request = &history.requests[number];
+    let life = &history.lives[request.candidate];
+    let now = life.rate.reading_at(at);
+    let validity_span = (life.periods.lease - life.periods.margin) * 1_000_000;
+    let until = life.rate.reading_at(sent) + validity_span;
+    let is_success = is_applied && matches!(answer.status, 200..=299) && answer.lease == request.lease;
+    match request.step {
+        Step::Acquire if is_success => Validity { lease: request.lease, lease_until: until, ..validity },
+        Step::Renew if request.lease != validity.lease => validity,
+        Step::Renew if is_success && now < validity.lease_until => Validity { lease_until: until, ..validity },
+        Step::Renew if is_lease_lost(answer, request.lease) => {
+            Validity { lease_until: validity.lease_until.min(now), ..validity }
         }
-        _ => valid,
+        _ => validity,
     }
 }
 
 /// protocol.md §5: what says that a lease is lost.
-fn is_lost(answer: Answer, own: Option<u128>) -> bool {
+fn is_lease_lost(answer: Answer, own_lease: Option<u128>) -> bool {
     match answer.status {
-        200 => answer.lease.is_some() && answer.lease != own,
+        200 => answer.lease.is_some() && answer.lease != own_lease,
         404 | 409 => true,
         412 => answer.code != "ConditionNotMet",
         _ => false,

@@ -28,7 +28,7 @@ pub struct Ambush {
     /// When exactly.
     pub moment: Moment,
     /// How many pass unharmed before.
-    pub spares: u64,
+    pub skips: u64,
 }
 
 /// Whom a timed fault befalls.
@@ -52,12 +52,12 @@ pub struct Timed {
 }
 
 /// As many seeds in a row have all pairs, in a mixed order.
-pub(super) fn pair(seed: u64) -> (Fault, Step) {
+pub(super) fn fault_and_step(seed: u64) -> (Fault, Step) {
     const STRIDE: u64 = 97;
     let (faults, steps) = (Fault::AT_STEPS as u64, Step::PROTOCOL.len() as u64);
-    let place = seed.wrapping_mul(STRIDE) % (faults * steps);
-    let of = |place: u64| usize::try_from(place).unwrap_or(0);
-    (Fault::ALL[of(place / steps)], Step::PROTOCOL[of(place % steps)])
+    let index = seed.wrapping_mul(STRIDE) % (faults * steps);
+    let to_index = |index: u64| usize::try_from(index).unwrap_or(0);
+    (Fault::ALL[to_index(index / steps)], Step::PROTOCOL[to_index(index % steps)])
 }
 
 /// A fault of a class: each kind of fault as likely as its number of ways.
@@ -79,17 +79,17 @@ pub(super) fn ambush(fault: Fault, step: Step, dice: &mut Dice) -> Ambush {
         _ => dice.pick(&[Moment::Before, Moment::Sent, Moment::Answered]),
     };
     let most = match step {
-        Step::Look => 30,
+        Step::Poll => 30,
         Step::Renew | Step::Claim => 12,
         Step::Beat => 60,
         Step::Acquire | Step::Raise => 3,
         _ => 0,
     };
-    Ambush { fault, step, moment, spares: dice.between(0, most) }
+    Ambush { fault, step, moment, skips: dice.between(0, most) }
 }
 
 /// What becomes of last wills. There are few of them: two do not go the straight way.
-pub(super) fn of_wills(dice: &mut Dice) -> [Ambush; 2] {
+pub(super) fn last_will_ambushes(dice: &mut Dice) -> [Ambush; 2] {
     const FAULTS: [(Fault, u64); 7] = [
         (Fault::AppliedLate, 3),
         (Fault::Duplicated, 3),
@@ -99,14 +99,14 @@ pub(super) fn of_wills(dice: &mut Dice) -> [Ambush; 2] {
         (Fault::Busy, 1),
         (Fault::Reset, 1),
     ];
-    [0, 1].map(|spares| {
+    [0, 1].map(|skips| {
         let (fault, step, moment) = (dice.weighted(&FAULTS), Step::Will, Moment::Before);
-        Ambush { fault, step, moment, spares }
+        Ambush { fault, step, moment, skips }
     })
 }
 
 /// What outsiders do at an instant, and how often.
-const OUTSIDER: [(Fault, u64); 7] = [
+const OUTSIDER_FAULTS: [(Fault, u64); 7] = [
     (Fault::BreakNow, 1),
     (Fault::DeleteBlob, 1),
     (Fault::DeleteContainer, 1),
@@ -117,7 +117,7 @@ const OUTSIDER: [(Fault, u64); 7] = [
 ];
 
 /// What changes who leads, mostly, and how often.
-const SOUND: [(Fault, u64); 11] = [
+const SOUND_FAULTS: [(Fault, u64); 11] = [
     (Fault::Resign, 1),
     (Fault::HandOver, 1),
     (Fault::NotReady, 1),
@@ -148,14 +148,14 @@ const CONDITIONS: [(Fault, u64); 11] = [
 ];
 
 /// Another outsider's deed within the seconds in which the first one is recovered from.
-pub(super) fn the_same_evil(timed: Timed, dice: &mut Dice) -> Option<Timed> {
-    let again = timed.fault.kind() == Kind::Outsider && dice.once_in(2);
+pub(super) fn repeated_attack(timed: Timed, dice: &mut Dice) -> Option<Timed> {
+    let is_repeated = timed.fault.kind() == Kind::Outsider && dice.once_in(2);
     let at = timed.at + dice.between(0, 4_000);
-    again.then(|| Timed { at, fault: dice.weighted(&OUTSIDER), ..timed })
+    is_repeated.then(|| Timed { at, fault: dice.weighted(&OUTSIDER_FAULTS), ..timed })
 }
 
 /// Something after which another leads, early enough for that to be seen.
-pub(super) fn a_take_over(until: Millis, dice: &mut Dice) -> Timed {
+pub(super) fn takeover_fault(until: Millis, dice: &mut Dice) -> Timed {
     const LOSSES: [Fault; 6] = [
         Fault::Kill,
         Fault::Kill,
@@ -177,27 +177,27 @@ pub(super) fn orders(calm: Millis, dice: &mut Dice) -> Vec<Timed> {
 
 /// Jumps of the clocks by which somebody might take over too soon.
 pub(super) fn jumps(machines: &[Machine], calm: Millis, dice: &mut Dice) -> Vec<Timed> {
-    let hasty =
-        (0..).zip(machines).filter(|(_, machine)| machine.hasty && machine.failover.is_some());
+    let jumping_machines =
+        (0..).zip(machines).filter(|(_, machine)| machine.clock_follows_wall && machine.failover.is_some());
     let jump = |(machine, _)| Timed {
         at: dice.between(5 * SECOND, calm.saturating_sub(SECOND)),
         fault: Fault::WallJump,
         target: Target::Machine(machine),
     };
-    hasty.flat_map(|hasty| [hasty, hasty]).map(jump).collect()
+    jumping_machines.flat_map(|jumping_machines| [jumping_machines, jumping_machines]).map(jump).collect()
 }
 
 /// Something that changes who leads, mostly.
-pub(super) fn in_time(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Timed {
+pub(super) fn random_timed_fault(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Timed {
     let fault = match class {
-        Class::WithoutA3 if dice.once_in(2) => dice.weighted(&OUTSIDER),
-        _ => dice.weighted(&SOUND),
+        Class::WithoutA3 if dice.once_in(2) => dice.weighted(&OUTSIDER_FAULTS),
+        _ => dice.weighted(&SOUND_FAULTS),
     };
     let at = dice.between(5 * SECOND, calm.saturating_sub(SECOND));
-    Timed { at, fault, target: whom(machines, dice) }
+    Timed { at, fault, target: draw_target(machines, dice) }
 }
 
-fn whom(machines: usize, dice: &mut Dice) -> Target {
+fn draw_target(machines: usize, dice: &mut Dice) -> Target {
     match dice.between(0, 2) {
         0 => Target::Machine(usize::try_from(dice.bits() % machines as u64).unwrap_or(0)),
         _ => Target::Leader,
@@ -222,7 +222,7 @@ pub(super) fn condition(
         fault => fault,
     };
     let at = dice.between(5 * SECOND, 60 * SECOND);
-    dice.once_in(3).then(|| Timed { at, fault, target: whom(machines, dice) })
+    dice.once_in(3).then(|| Timed { at, fault, target: draw_target(machines, dice) })
 }
 
 #[cfg(test)]
@@ -232,9 +232,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_in_a_row_are_about_all_pairs() {
+    fn consecutive_seeds_cover_all_pairs() {
         let pairs = (Fault::AT_STEPS * Step::PROTOCOL.len()) as u64;
-        let seen: BTreeSet<_> = (1_000..1_000 + pairs).map(pair).collect();
-        assert_eq!(seen.len() as u64, pairs);
+        let drawn_pairs: BTreeSet<_> = (1_000..1_000 + pairs).map(fault_and_step).collect();
+        assert_eq!(drawn_pairs.len() as u64, pairs);
     }
 }

@@ -23,15 +23,15 @@ pub struct Machine {
     /// How soon it is replaced, or replaces others, in milliseconds, where that is before a lease ends.
     pub failover: Option<Millis>,
     /// Its clock goes forward with the wall clock, and knows by how much.
-    pub hasty: bool,
+    pub clock_follows_wall: bool,
     /// Its timer is another one than that of the rest.
     pub other_schedule: bool,
     /// Nanoseconds that its clock counts in a millisecond.
-    pub pace: u64,
+    pub nanos_per_ms: u64,
     /// How far its wall clock is off.
     pub wall_off: i64,
     /// When its first candidate starts.
-    pub starts: Millis,
+    pub starts_at: Millis,
     /// The program that runs on it.
     pub version: Version,
 }
@@ -40,7 +40,7 @@ pub struct Machine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// This one.
-    Own,
+    Current,
     /// One that writes a field that the others do not know.
     Newer,
     /// One that knows no successors, and carries on fields that it does not know.
@@ -49,19 +49,19 @@ pub enum Version {
 
 impl Machine {
     /// A machine with the settings that follow from its lease.
-    pub(super) fn of(name: usize, lease: u64, poll: Millis) -> Self {
+    pub(super) fn new(name: usize, lease: u64, poll: Millis) -> Self {
         Self {
             name,
             lease,
             poll,
             timings: None,
             failover: None,
-            hasty: false,
+            clock_follows_wall: false,
             other_schedule: false,
-            pace: 1_000_000,
+            nanos_per_ms: 1_000_000,
             wall_off: 0,
-            starts: 0,
-            version: Version::Own,
+            starts_at: 0,
+            version: Version::Current,
         }
     }
 
@@ -69,21 +69,21 @@ impl Machine {
     #[must_use]
     pub fn periods(&self) -> Periods {
         let lease = self.lease * SECOND;
-        let follow = [(lease / 5).max(2_500), lease * 4 / 15, 3_000];
-        let [margin, renew, timeout] = self.timings.unwrap_or(follow);
+        let defaults = [(lease / 5).max(2_500), lease * 4 / 15, 3_000];
+        let [margin, renew, timeout] = self.timings.unwrap_or(defaults);
         Periods { lease, margin, renew, poll: self.poll, timeout, failover: self.failover }
     }
 
     /// Beats that take so long on their way at most are in time.
-    pub(super) fn beats_within(&mut self, latency: Millis) {
-        let most = 12 * latency + 300;
-        let fits = [5 * SECOND, 10 * SECOND].into_iter().find(|failover| *failover >= most);
-        self.failover = self.failover.and_then(|own| if own >= most { Some(own) } else { fits });
+    pub(super) fn limit_failover_latency(&mut self, latency: Millis) {
+        let minimum = 12 * latency + 300;
+        let fallback = [5 * SECOND, 10 * SECOND].into_iter().find(|failover| *failover >= minimum);
+        self.failover = self.failover.and_then(|configured| if configured >= minimum { Some(configured) } else { fallback });
     }
 
     /// A2: the slowest clock that this margin allows for, in nanoseconds of each millisecond. 2 s of the
     /// margin are the service's, and 20 ms the host's.
-    fn slowest(&self) -> u64 {
+    fn slowest_clock(&self) -> u64 {
         let Periods { lease, margin, .. } = self.periods();
         (1_000_000 - (margin - 2_020) * 1_000_000 / lease).max(990_000)
     }
@@ -95,10 +95,10 @@ impl Machine {
             let margin = dice.between(2_500, lease / 3);
             let renew = dice.between(1_000, lease / 2);
             self.timings = Some([margin, renew, 100 * dice.between(10, 100)]);
-            let mut given = variables::of_timings(self);
-            given.extend(variables::KEY.map(|(name, value)| (name, value.to_string())));
+            let mut machine_variables = variables::timing_variables(self);
+            machine_variables.extend(variables::KEY_VARIABLES.map(|(name, value)| (name, value.to_string())));
             let find = |wanted: &str| {
-                given.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+                machine_variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
             };
             if Settings::read(find).is_ok() {
                 return;
@@ -122,27 +122,27 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
     };
     let poll = dice.pick(&[4, 4, 6, 8]) * SECOND;
     let mut machines: Vec<_> =
-        (0..).zip(leases).map(|(name, &lease)| Machine::of(name, lease, poll)).collect();
-    let one = |dice: &mut Dice| usize::try_from(dice.between(0, 2)).unwrap_or(0);
-    let (odd, newer, older) = (one(dice), one(dice), one(dice));
+        (0..).zip(leases).map(|(name, &lease)| Machine::new(name, lease, poll)).collect();
+    let draw_index = |dice: &mut Dice| usize::try_from(dice.between(0, 2)).unwrap_or(0);
+    let (odd_one, newer_index, older_index) = (draw_index(dice), draw_index(dice), draw_index(dice));
     for (n, machine) in machines.iter_mut().enumerate() {
         if traits.has(Trait::Timings) {
             machine.draw_timings(dice);
         }
-        machine.other_schedule = traits.has(Trait::TwoSchedules) && n == odd;
-        if traits.has(Trait::OneName) && n != odd {
-            machine.name = (odd + 1) % 3;
+        machine.other_schedule = traits.has(Trait::TwoSchedules) && n == odd_one;
+        if traits.has(Trait::OneName) && n != odd_one {
+            machine.name = (odd_one + 1) % 3;
         }
         machine.version = match n {
-            _ if traits.has(Trait::Older) && n == older => Version::Older,
-            _ if traits.has(Trait::Newer) && n == newer => Version::Newer,
-            _ => Version::Own,
+            _ if traits.has(Trait::Older) && n == older_index => Version::Older,
+            _ if traits.has(Trait::Newer) && n == newer_index => Version::Newer,
+            _ => Version::Current,
         };
         if traits.has(Trait::Failover) {
             machine.failover =
                 dice.pick(&[None, Some(1), Some(2), Some(3), Some(3), Some(5), Some(10)]);
             machine.failover = machine.failover.map(|seconds| seconds * SECOND);
-            machine.hasty = dice.once_in(4);
+            machine.clock_follows_wall = dice.once_in(4);
         }
         if machine.version == Version::Older {
             machine.failover = None;
@@ -153,17 +153,17 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
 }
 
 /// In milliseconds.
-pub(super) const A_YEAR: i64 = 31_536_000_000;
+pub(super) const YEAR_MS: i64 = 31_536_000_000;
 
 impl Machine {
     fn draw_clocks(&mut self, dice: &mut Dice) {
         // Most clocks are right to the second, some wrong by minutes, some by more than the service
         // lets pass, and some are a year ahead.
-        let off = dice.pick(&[500, 500, 2_000, 600_000, 7_200_000]);
-        let years = if dice.once_in(10) { A_YEAR } else { 0 };
-        self.pace = dice.between(self.slowest(), 1_010_000);
-        self.wall_off = signed(dice.between(0, 2 * off)) - signed(off) + years;
-        self.starts = dice.between(0, 2_000);
+        let max_offset = dice.pick(&[500, 500, 2_000, 600_000, 7_200_000]);
+        let years = if dice.once_in(10) { YEAR_MS } else { 0 };
+        self.nanos_per_ms = dice.between(self.slowest_clock(), 1_010_000);
+        self.wall_off = signed(dice.between(0, 2 * max_offset)) - signed(max_offset) + years;
+        self.starts_at = dice.between(0, 2_000);
     }
 }
 

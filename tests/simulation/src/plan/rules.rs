@@ -18,14 +18,14 @@ pub struct Rules {
     /// What becomes of missed ones.
     pub missed: Missed,
     /// In how many of a thousand slots every turn fails.
-    pub poison: u64,
+    pub poison_permille: u64,
     /// Every other machine has at-most-once delivery.
-    pub mixed: bool,
+    pub mixes_delivery: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { delivery: Delivery::AtMostOnce, missed: Missed::Once, poison: 0, mixed: false }
+        Self { delivery: Delivery::AtMostOnce, missed: Missed::Once, poison_permille: 0, mixes_delivery: false }
     }
 }
 
@@ -33,7 +33,7 @@ impl Default for Rules {
 const ATTEMPTS: u32 = 3;
 
 /// More than any schedule has.
-const ALL: u32 = 1_000;
+const MAX_MISSED: u32 = 1_000;
 
 /// How many slots a timetable has at least.
 pub const SLOTS: u64 = 1_000;
@@ -46,16 +46,16 @@ impl Rules {
             true => rules,
             false => Self {
                 delivery: dice.pick(&[rules.delivery, Self::at_least_once().delivery]),
-                missed: dice.pick(&[Missed::Skip, Missed::Once, Missed::All(ALL)]),
-                poison: dice.pick(&[0, 0, 100]),
-                mixed: dice.once_in(3),
+                missed: dice.pick(&[Missed::Skip, Missed::Once, Missed::All(MAX_MISSED)]),
+                poison_permille: dice.pick(&[0, 0, 100]),
+                mixes_delivery: dice.once_in(3),
             },
         }
     }
 
     /// Where the work lasts there is no rule for slots; of two schedules neither has all of its slots
     /// run.
-    pub(super) fn with(self, traits: Traits) -> Self {
+    pub(super) fn restricted_to(self, traits: Traits) -> Self {
         let rules = Self::default();
         match (traits.has(Trait::Lasting), traits.has(Trait::TwoSchedules)) {
             (true, _) => rules,
@@ -68,7 +68,7 @@ impl Rules {
     #[must_use]
     pub fn at_least_once() -> Self {
         let delivery = Delivery::AtLeastOnce { max_attempts: ATTEMPTS };
-        Self { delivery, missed: Missed::All(ALL), poison: 20, mixed: false }
+        Self { delivery, missed: Missed::All(MAX_MISSED), poison_permille: 20, mixes_delivery: false }
     }
 }
 
@@ -79,13 +79,13 @@ impl Plan {
     pub fn timetable(seed: u64, rules: Rules) -> Self {
         let dice = &mut Dice::new(seed, 5);
         let calm = SLOTS * SECOND;
-        let offs = [0, -90_000, 600_000, -7_200_000, super::machines::A_YEAR];
+        let wall_offsets = [0, -90_000, 600_000, -7_200_000, super::machines::YEAR_MS];
         let mut machines: Vec<_> =
-            (0..offs.len()).map(|n| Machine::of(n, 15, 4 * SECOND)).collect();
-        for (machine, off) in machines.iter_mut().zip(offs) {
-            machine.wall_off = off;
-            machine.pace = dice.between(990_000, 1_010_000);
-            machine.starts = dice.between(0, 2_000);
+            (0..wall_offsets.len()).map(|n| Machine::new(n, 15, 4 * SECOND)).collect();
+        for (machine, wall_offset) in machines.iter_mut().zip(wall_offsets) {
+            machine.wall_off = wall_offset;
+            machine.nanos_per_ms = dice.between(990_000, 1_010_000);
+            machine.starts_at = dice.between(0, 2_000);
         }
         let mut timed: Vec<_> = (0..calm / (40 * SECOND))
             .map(|n| {
@@ -99,12 +99,12 @@ impl Plan {
         let mut ambushes = Vec::new();
         for step in [Step::Claim, Step::Outcome, Step::ReadBack, Step::Raise, Step::Release] {
             for moment in [Moment::Before, Moment::Sent, Moment::Answered] {
-                let spares = dice.between(0, 200);
-                ambushes.push(Ambush { fault: Fault::Kill, step, moment, spares });
+                let skips = dice.between(0, 200);
+                ambushes.push(Ambush { fault: Fault::Kill, step, moment, skips });
             }
-            let lost = dice.pick(&[Fault::AnswerLost, Fault::RequestLost, Fault::AppliedLate]);
-            let spares = dice.between(0, 200);
-            ambushes.push(Ambush { fault: lost, step, moment: Moment::Before, spares });
+            let lost_fault = dice.pick(&[Fault::AnswerLost, Fault::RequestLost, Fault::AppliedLate]);
+            let skips = dice.between(0, 200);
+            ambushes.push(Ambush { fault: lost_fault, step, moment: Moment::Before, skips });
         }
         Self {
             class: Class::Sound,
@@ -115,12 +115,12 @@ impl Plan {
             rules,
             beginning: Beginning::Nothing,
             latency: Latency { least: 1, most: 20 },
-            latest: 10 * SECOND,
-            noise: 2,
-            long_turns: 0,
+            max_delay: 10 * SECOND,
+            noise_permille: 2,
+            long_turns_permille: 0,
             longest_work: 40 * SECOND,
             longest_turn: 300,
-            sick_turns: 5,
+            failing_turns_permille: 5,
             turn_timeout: None,
             grace: SECOND,
             epoch: EPOCH + dice.between(0, SECOND),
@@ -128,7 +128,7 @@ impl Plan {
             timed,
             calm,
             finale: calm + LONGEST_COOL_DOWN + 40 * SECOND,
-            rest: REST,
+            final_duration: FINAL_DURATION,
         }
     }
 }
@@ -145,25 +145,25 @@ impl Plan {
         plan.calm = plan.every * SLOTS * SECOND;
         plan.finale = plan.calm;
         let dice = &mut Dice::new(seed, 8);
-        let five = plan.machines.clone();
-        plan.machines.extend(five);
+        let machines = plan.machines.clone();
+        plan.machines.extend(machines);
         for machine in &mut plan.machines {
             machine.lease = dice.pick(&[15, 60, 60, 60]);
         }
         // Now and then one that may outlive its lease.
-        plan.long_turns = 5;
-        for step in [Step::Look, Step::Acquire, Step::Raise, Step::Claim] {
+        plan.long_turns_permille = 5;
+        for step in [Step::Poll, Step::Acquire, Step::Raise, Step::Claim] {
             for moment in [Moment::Before, Moment::Sent, Moment::Answered] {
                 for _ in 0..5 {
-                    let spares = dice.between(0, 200);
-                    plan.ambushes.push(Ambush { fault: Fault::WallJump, step, moment, spares });
+                    let skips = dice.between(0, 200);
+                    plan.ambushes.push(Ambush { fault: Fault::WallJump, step, moment, skips });
                 }
             }
         }
         plan.timed = (0..plan.calm / (120 * SECOND))
             .map(|n| {
                 let at = n * 120 * SECOND + dice.between(0, 119 * SECOND);
-                let fault = dice.weighted(&OF_INVOCATIONS);
+                let fault = dice.weighted(&INVOCATION_FAULTS);
                 Timed { at, fault, target: Target::Leader }
             })
             .collect();
@@ -172,8 +172,8 @@ impl Plan {
 }
 
 /// What befalls an invocation, and how often.
-const OF_INVOCATIONS: [(Fault, u64); 3] =
+const INVOCATION_FAULTS: [(Fault, u64); 3] =
     [(Fault::Kill, 2), (Fault::PauseBetween, 1), (Fault::WallJump, 1)];
 
 /// How long the last candidate has for what the others left.
-const REST: Millis = 120 * SECOND;
+const FINAL_DURATION: Millis = 120 * SECOND;

@@ -79,30 +79,30 @@ impl Traits {
     /// Each by its own chance.
     pub(super) fn draw(native: bool, dice: &mut Dice) -> Self {
         let mut traits = Self::default();
-        for what in Trait::ALL {
-            let drawn = dice.permille(what.chance());
-            let excluded = EXCLUSIVE.iter().any(|(one, other)| *other == what && traits.has(*one));
-            if drawn && !excluded && (native || what.of() == Fidelity::Both) {
-                traits.0 |= 1 << what as u32;
+        for feature in Trait::ALL {
+            let is_drawn = dice.permille(feature.chance());
+            let is_excluded = EXCLUSIVE.iter().any(|(first, second)| *second == feature && traits.has(*first));
+            if is_drawn && !is_excluded && (native || feature.of() == Fidelity::Both) {
+                traits.0 |= 1 << feature as u32;
             }
         }
         traits
     }
 
     /// These, and another one.
-    pub(super) fn and(self, what: Trait) -> Self {
-        Self(self.0 | 1 << what as u32)
+    pub(super) fn with(self, feature: Trait) -> Self {
+        Self(self.0 | 1 << feature as u32)
     }
 
     /// Whether a trait is among them.
     #[must_use]
-    pub fn has(self, what: Trait) -> bool {
-        self.0 & (1 << what as u32) != 0
+    pub fn has(self, feature: Trait) -> bool {
+        self.0 & (1 << feature as u32) != 0
     }
 
     /// Their names.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
-        Trait::ALL.into_iter().filter(|what| self.has(*what)).map(Trait::name).collect()
+        Trait::ALL.into_iter().filter(|feature| self.has(*feature)).map(Trait::name).collect()
     }
 }

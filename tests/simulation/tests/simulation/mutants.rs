@@ -6,16 +6,16 @@ use std::thread;
 use tenure_simulation::hunt;
 
 /// As many schedules must suffice for each.
-const MOST: u64 = 10_000;
+const MAX_SCHEDULES: u64 = 10_000;
 
 #[test]
 fn every_seeded_bug_is_found_and_every_invariant_is_checked() {
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let found = hunt::hunt(MOST, processors, "");
-    for quarry in &found {
-        println!("{quarry}");
+    let results = hunt::find_mutants(MAX_SCHEDULES, processors, "");
+    for result in &results {
+        println!("{result}");
     }
-    let missed: Vec<_> = found.iter().filter(|quarry| quarry.seed.is_none()).collect();
+    let missed: Vec<_> = results.iter().filter(|result| result.seed.is_none()).collect();
     assert!(missed.is_empty(), "{missed:?}");
-    assert_eq!(hunt::unbroken(&found), [""; 0], "no seeded bug breaks these");
+    assert_eq!(hunt::unbroken_invariants(&results), [""; 0], "no seeded bug breaks these");
 }

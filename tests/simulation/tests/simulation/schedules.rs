@@ -13,7 +13,7 @@ use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::fault::{Fault, Kind, Step};
 use tenure_simulation::plan::{Class, Rules, SLOTS};
 use tenure_simulation::trace::trace;
-use tenure_simulation::{About, Fidelity, Options, Slots, last_run};
+use tenure_simulation::{Topic, Fidelity, Options, Slots, last_run};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
 pub(super) fn native() -> Options {
@@ -27,10 +27,10 @@ pub(super) fn component() -> Options {
 }
 
 /// Runs the first seeds. The first one that fails is told with its trace.
-fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
+fn run_seeds(seeds: u64, options: &Options, flag: &str) -> Totals {
     let threads = available_parallelism().map_or(1, NonZeroUsize::get);
     let totals = campaign::run(0, seeds, threads, options);
-    if let Some(seed) = totals.failed.first() {
+    if let Some(seed) = totals.failed_seeds.first() {
         let outcome = tenure_simulation::run(*seed, options);
         panic!(
             "{}\n{:#?}\ncargo run -p tenure-simulation --release --bin simulate -- --seed {seed}{flag}",
@@ -46,57 +46,57 @@ fn judge(seeds: u64, options: &Options, flag: &str) -> Totals {
 
 #[test]
 fn the_pure_core_keeps_all_invariants() {
-    let totals = judge(960, &native(), "");
+    let totals = run_seeds(960, &native(), "");
     // All pairs come three times, though not each of them finds its moment.
-    let empty = totals.coverage.empty();
-    assert!(empty.len() <= 6, "{}\nnever seen: {empty:?}", totals.coverage);
-    assert!(totals.coverage.at(Step::SideBlob) > 150, "{}", totals.coverage);
+    let missing_pairs = totals.coverage.missing_pairs();
+    assert!(missing_pairs.len() <= 6, "{}\nnever seen: {missing_pairs:?}", totals.coverage);
+    assert!(totals.coverage.step_total(Step::SideBlob) > 150, "{}", totals.coverage);
     // What lasts, and what schedules are like, made a difference.
-    assert_eq!(totals.coverage.missing(), Vec::<&str>::new(), "{}", totals.coverage);
+    assert_eq!(totals.coverage.missing_names(), Vec::<&str>::new(), "{}", totals.coverage);
 }
 
 #[test]
 fn the_component_keeps_all_invariants() {
-    judge(60, &component(), " --component");
+    run_seeds(60, &component(), " --component");
 }
 
 #[test]
 fn a_seed_is_the_same_schedule_whatever_ran_before() {
-    let alone = tenure_simulation::run(7, &native()).history;
+    let first_run = tenure_simulation::run(7, &native()).history;
     for seed in [3, 11] {
-        assert_ne!(alone, tenure_simulation::run(seed, &native()).history);
+        assert_ne!(first_run, tenure_simulation::run(seed, &native()).history);
     }
-    assert_eq!(alone, tenure_simulation::run(7, &native()).history);
-    let elsewhere = std::thread::spawn(|| tenure_simulation::run(7, &native()).history);
-    assert_eq!(alone, elsewhere.join().unwrap());
+    assert_eq!(first_run, tenure_simulation::run(7, &native()).history);
+    let other_thread = std::thread::spawn(|| tenure_simulation::run(7, &native()).history);
+    assert_eq!(first_run, other_thread.join().unwrap());
 }
 
 #[test]
 fn a_seed_is_the_same_schedule_of_the_component() {
     let component = component();
-    let alone = tenure_simulation::run(7, &component).history;
+    let first_run = tenure_simulation::run(7, &component).history;
     let _ = tenure_simulation::run(3, &component);
-    assert_eq!(alone, tenure_simulation::run(7, &component).history);
+    assert_eq!(first_run, tenure_simulation::run(7, &component).history);
 }
 
 #[test]
 fn outsiders_strike_only_where_a3_is_given_up() {
     for seed in 0..40 {
         let outcome = tenure_simulation::run(seed, &native());
-        let outsiders = Fault::ALL
+        let outsider_faults = Fault::ALL
             .into_iter()
             .filter(|fault| fault.kind() == Kind::Outsider)
             .map(|fault| outcome.coverage.total(fault))
             .sum::<u64>();
-        let sound = outcome.class == Class::Sound;
-        assert!(!sound || outsiders == 0, "seed {seed}: {outsiders}");
+        let is_sound = outcome.class == Class::Sound;
+        assert!(!is_sound || outsider_faults == 0, "seed {seed}: {outsider_faults}");
     }
 }
 
 /// A thousand slots, one each second, over five candidates with wrong clocks, whose leader is
 /// killed again and again.
 fn timetable(rules: Rules) -> Slots {
-    let options = Options { about: About::Timetable(rules), ..native() };
+    let options = Options { topic: Topic::Timetable(rules), ..native() };
     let mut slots = Slots::default();
     for seed in 0..3 {
         let outcome = tenure_simulation::run(seed, &options);
@@ -115,7 +115,7 @@ fn at_most_once_no_slot_of_a_thousand_runs_twice() {
 }
 
 #[test]
-fn at_least_once_no_slot_of_a_thousand_is_left() {
+fn at_least_once_no_slot_of_a_thousand_is_missed() {
     let slots = timetable(Rules::at_least_once());
     assert!(slots.repeated > 10, "kills and poison have slots repeated: {slots:?}");
     // Every one has a claim from the first to the last: that none is left out in between, the
@@ -125,9 +125,9 @@ fn at_least_once_no_slot_of_a_thousand_is_left() {
 
 /// Ten replicas that a platform calls all at once, each call a whole turn.
 #[test]
-fn invocations_at_once_run_no_slot_twice_and_leave_none() {
+fn simultaneous_invocations_run_every_slot_once() {
     for rules in [Rules::default(), Rules::at_least_once()] {
-        let options = Options { about: About::Invocations(rules), ..native() };
+        let options = Options { topic: Topic::Invocations(rules), ..native() };
         let outcome = tenure_simulation::run(0, &options);
         assert_eq!(outcome.violations, [], "{}", trace(&outcome.history));
         let Slots { run, repeated, .. } = outcome.slots;

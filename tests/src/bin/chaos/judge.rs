@@ -10,103 +10,103 @@ use tenure_tests::chaos::{Case, Evidence, Kind, Plan};
 use tenure_tests::measure::{Spread, Table};
 
 /// How long after the validity of its holder a request may arrive: the slack of the runner.
-const LATE: Duration = Duration::from_millis(20);
+const MAX_LATENESS: Duration = Duration::from_millis(20);
 
 /// The longest takeover: the lease and 2 s, the longest poll, the next slot, and again as much
 /// as half a lease for requests that a cut off leader or a proxy still had on the way.
-const TAKEOVER: Duration = Duration::from_secs(30);
+const MAX_TAKEOVER: Duration = Duration::from_secs(30);
 
 const CASES: [(Case, &str, &str); 5] = [
     (Case::Kill, "kill", "leader killed (SIGKILL)"),
     (Case::Freeze, "freeze", "leader frozen (SIGSTOP)"),
     (Case::CutOff, "cut-off", "leader cut off from the store"),
-    (Case::Stop, "stop", "leader and others stopped (SIGTERM)"),
+    (Case::Terminate, "stop", "leader and others stopped (SIGTERM)"),
     (Case::AfterAll, "after-all", "from the end of a fault of all or others"),
 ];
 
 /// A round, and how to see it again.
-pub struct Verdict {
+pub struct RoundResult {
     pub seed: u64,
     pub plan: Plan,
-    pub happened: Result<Evidence>,
+    pub outcome: Result<Evidence>,
 }
 
 /// What the rounds gave, by who contended.
 #[derive(Default)]
-pub struct Judge(BTreeMap<Kind, Vec<Verdict>>);
+pub struct Summary(BTreeMap<Kind, Vec<RoundResult>>);
 
-impl Verdict {
+impl RoundResult {
     /// What must not be, in words. Empty: all is well.
-    fn broken(&self) -> Vec<String> {
-        let seen = match &self.happened {
-            Ok(seen) => seen,
+    fn violations(&self) -> Vec<String> {
+        let evidence = match &self.outcome {
+            Ok(evidence) => evidence,
             Err(error) => return vec![format!("it failed: {error:#}")],
         };
-        let mut broken = Vec::new();
-        let mut check = |kept: bool, what: String| {
-            if !kept {
-                broken.push(what);
+        let mut violations = Vec::new();
+        let mut check = |holds: bool, message: String| {
+            if !holds {
+                violations.push(message);
             }
         };
-        let (stale, late) = (max(&seen.stale), max(&seen.late));
-        check(seen.stale.is_empty(), format!("{} stale requests, {stale:?}", seen.stale.len()));
-        check(late <= LATE, format!("a request {late:?} after its holder's validity"));
-        check(seen.unexplained == 0, format!("{} requests of unknown terms", seen.unexplained));
-        check(seen.won_twice == 0, format!("{} terms won twice", seen.won_twice));
-        check(seen.beats > 0, "no request arrived".to_owned());
-        for (case, took) in &seen.takeovers {
-            check(*took <= TAKEOVER, format!("{case:?}: no leader for {took:?}"));
+        let (stale, late) = (max(&evidence.stale), max(&evidence.late));
+        check(evidence.stale.is_empty(), format!("{} stale requests, {stale:?}", evidence.stale.len()));
+        check(late <= MAX_LATENESS, format!("a request {late:?} after its holder's validity"));
+        check(evidence.unexplained == 0, format!("{} requests of unknown terms", evidence.unexplained));
+        check(evidence.won_twice == 0, format!("{} terms won twice", evidence.won_twice));
+        check(evidence.beats > 0, "no request arrived".to_owned());
+        for (case, took) in &evidence.takeovers {
+            check(*took <= MAX_TAKEOVER, format!("{case:?}: no leader for {took:?}"));
         }
-        broken
+        violations
     }
 
     /// Says at once what is wrong with a round.
-    pub fn tell(&self, kind: Kind) {
-        let broken = self.broken();
-        if kind == Kind::Tenure && !broken.is_empty() {
-            println!("--seed {} --rounds 1 ({}): {}", self.seed, self.plan, broken.join("; "));
+    pub fn print_violations(&self, kind: Kind) {
+        let violations = self.violations();
+        if kind == Kind::Tenure && !violations.is_empty() {
+            println!("--seed {} --rounds 1 ({}): {}", self.seed, self.plan, violations.join("; "));
         }
     }
 }
 
-impl Judge {
+impl Summary {
     /// Takes a round.
-    pub fn add(&mut self, kind: Kind, verdict: Verdict) {
-        self.0.entry(kind).or_default().push(verdict);
+    pub fn add(&mut self, kind: Kind, round: RoundResult) {
+        self.0.entry(kind).or_default().push(round);
     }
 
     /// What must not be with tenure, in words. Empty: all is well.
-    pub fn broken(&self) -> Vec<String> {
+    pub fn violations(&self) -> Vec<String> {
         let rounds = self.0.get(&Kind::Tenure).into_iter().flatten();
-        let said = rounds.flat_map(|verdict| {
-            let told = verdict.broken().into_iter();
-            told.map(|what| format!("--seed {} --rounds 1: {what}", verdict.seed))
+        let messages = rounds.flat_map(|round| {
+            let violations = round.violations().into_iter();
+            violations.map(|message| format!("--seed {} --rounds 1: {message}", round.seed))
         });
-        said.collect()
+        messages.collect()
     }
 
     /// All of it.
     pub fn to_json(&self, store: &str) -> Value {
         let kinds = self.0.iter().map(|(kind, rounds)| {
-            let sum = Sum::of(rounds);
-            let takeovers = CASES.map(|(case, name, _)| (name, sum.takeovers(case).to_json()));
+            let totals = Totals::from_rounds(rounds);
+            let takeovers = CASES.map(|(case, name, _)| (name, totals.takeovers(case).to_json()));
             let takeovers = BTreeMap::from(takeovers);
-            let of = |all: &[Duration]| json!({ "n": all.len(), "max_s": max(all).as_secs_f64() });
-            let sum = json!({
-                "rounds": sum.rounds, "failed": sum.failed, "terms": sum.terms,
-                "beats": sum.beats, "stale": of(&sum.stale), "late": of(&sum.late),
-                "late_more_than_20_ms": sum.too_late(), "takeovers_s": takeovers,
+            let count_and_max = |durations: &[Duration]| json!({ "n": durations.len(), "max_s": max(durations).as_secs_f64() });
+            let totals = json!({
+                "rounds": totals.rounds, "failed": totals.failed, "terms": totals.terms,
+                "beats": totals.beats, "stale": count_and_max(&totals.stale), "late": count_and_max(&totals.late),
+                "late_more_than_20_ms": totals.too_late(), "takeovers_s": takeovers,
             });
-            (format!("{kind:?}").to_lowercase(), sum)
+            (format!("{kind:?}").to_lowercase(), totals)
         });
         let kinds: BTreeMap<_, _> = kinds.collect();
-        json!({ "store": store, "candidates": kinds, "broken": self.broken() })
+        json!({ "store": store, "candidates": kinds, "broken": self.violations() })
     }
 }
 
 /// Rounds added up.
 #[derive(Default)]
-struct Sum {
+struct Totals {
     rounds: usize,
     failed: usize,
     terms: usize,
@@ -116,21 +116,21 @@ struct Sum {
     takeovers: Vec<(Case, Duration)>,
 }
 
-impl Sum {
-    fn of(rounds: &[Verdict]) -> Self {
-        let mut sum = Self { rounds: rounds.len(), ..Self::default() };
-        for verdict in rounds {
-            let Ok(seen) = &verdict.happened else {
-                sum.failed += 1;
+impl Totals {
+    fn from_rounds(rounds: &[RoundResult]) -> Self {
+        let mut totals = Self { rounds: rounds.len(), ..Self::default() };
+        for round in rounds {
+            let Ok(evidence) = &round.outcome else {
+                totals.failed += 1;
                 continue;
             };
-            sum.terms += seen.terms;
-            sum.beats += seen.beats;
-            sum.stale.extend(&seen.stale);
-            sum.late.extend(&seen.late);
-            sum.takeovers.extend(&seen.takeovers);
+            totals.terms += evidence.terms;
+            totals.beats += evidence.beats;
+            totals.stale.extend(&evidence.stale);
+            totals.late.extend(&evidence.late);
+            totals.takeovers.extend(&evidence.takeovers);
         }
-        sum
+        totals
     }
 
     fn takeovers(&self, wanted: Case) -> Spread {
@@ -139,7 +139,7 @@ impl Sum {
     }
 
     fn too_late(&self) -> usize {
-        self.late.iter().filter(|late| **late > LATE).count()
+        self.late.iter().filter(|late| **late > MAX_LATENESS).count()
     }
 }
 
@@ -152,54 +152,54 @@ fn seconds(duration: Duration) -> String {
 }
 
 /// How many, and the longest.
-fn worst(all: &[Duration]) -> String {
-    match max(all) {
+fn count_and_worst(durations: &[Duration]) -> String {
+    match max(durations) {
         Duration::ZERO => "0".to_owned(),
-        short if short < Duration::from_secs(1) => {
-            format!("{}, at most {} ms", all.len(), short.as_millis().max(1))
+        brief if brief < Duration::from_secs(1) => {
+            format!("{}, at most {} ms", durations.len(), brief.as_millis().max(1))
         }
-        long => format!("{}, at most {}", all.len(), seconds(long)),
+        longest => format!("{}, at most {}", durations.len(), seconds(longest)),
     }
 }
 
-impl fmt::Display for Judge {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sums: Vec<_> = self.0.values().map(|rounds| Sum::of(rounds)).collect();
+        let totals_by_kind: Vec<_> = self.0.values().map(|rounds| Totals::from_rounds(rounds)).collect();
         let mut headings = vec!["what the sink saw"];
         headings.extend(self.0.keys().map(|kind| match kind {
             Kind::Tenure => "tenure",
             Kind::Baseline => "reference sample",
         }));
         let mut table = Table::new(&headings);
-        let mut row = |what: &str, cell: &dyn Fn(&Sum) -> String| {
-            table.row([what.to_owned()].into_iter().chain(sums.iter().map(cell)));
+        let mut row = |label: &str, cell: &dyn Fn(&Totals) -> String| {
+            table.row([label.to_owned()].into_iter().chain(totals_by_kind.iter().map(cell)));
         };
-        row("rounds", &|sum| sum.rounds.to_string());
-        row("terms won", &|sum| sum.terms.to_string());
-        row("requests", &|sum| sum.beats.to_string());
-        row("of a stale term, after a newer term's first", &|sum| worst(&sum.stale));
-        row("after their holder's validity", &|sum| worst(&sum.late));
-        row("more than 20 ms after it", &|sum| sum.too_late().to_string());
+        row("rounds", &|totals| totals.rounds.to_string());
+        row("terms won", &|totals| totals.terms.to_string());
+        row("requests", &|totals| totals.beats.to_string());
+        row("of a stale term, after a newer term's first", &|totals| count_and_worst(&totals.stale));
+        row("after their holder's validity", &|totals| count_and_worst(&totals.late));
+        row("more than 20 ms after it", &|totals| totals.too_late().to_string());
         for (case, _, name) in CASES {
-            row(&format!("{name}: min / p50 / p99 / max"), &|sum| {
-                let spread = sum.takeovers(case);
-                let four = [0.0, 0.5, 0.99, 1.0]
+            row(&format!("{name}: min / p50 / p99 / max"), &|totals| {
+                let spread = totals.takeovers(case);
+                let quantiles = [0.0, 0.5, 0.99, 1.0]
                     .map(|share| format!("{:.1}", spread.quantile(share).as_secs_f64()));
                 if spread.is_empty() {
                     return "–".to_owned();
                 }
-                format!("{} s (n {})", four.join(" / "), spread.len())
+                format!("{} s (n {})", quantiles.join(" / "), spread.len())
             });
         }
         writeln!(f, "{table}")?;
-        for verdict in self.0.get(&Kind::Baseline).into_iter().flatten() {
-            if let Err(error) = &verdict.happened {
+        for round in self.0.get(&Kind::Baseline).into_iter().flatten() {
+            if let Err(error) = &round.outcome {
                 writeln!(f, "a round of the reference sample failed: {error:#}")?;
             }
         }
-        let broken = self.broken();
-        broken.iter().try_for_each(|what| writeln!(f, "BROKEN: {what}"))?;
-        if broken.is_empty() && self.0.contains_key(&Kind::Tenure) {
+        let violations = self.violations();
+        violations.iter().try_for_each(|violation| writeln!(f, "BROKEN: {violation}"))?;
+        if violations.is_empty() && self.0.contains_key(&Kind::Tenure) {
             writeln!(f, "tenure kept every bound")?;
         }
         Ok(())

@@ -30,7 +30,7 @@ use tenure_tests::{Store, baseline, killed_calls, transfers, triggers};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use judge::{Judge, Verdict};
+use judge::{Summary, RoundResult};
 
 #[derive(Parser)]
 #[command(about = "Kills, freezes, stops and cuts off leaders, and sees what arrives too late")]
@@ -42,7 +42,7 @@ struct Arguments {
     #[arg(long, value_parser = value_parser!(u8).range(3..=5))]
     candidates: Option<u8>,
     /// Candidates replace a leader that died within so long; "mixed": each draws the end of the lease, 2s, 3s or 10s
-    #[arg(long, value_parser = mix, default_value = "lease")]
+    #[arg(long, value_parser = parse_mix, default_value = "lease")]
     failover: Mix,
     /// What everything that happens is drawn from
     #[arg(long, default_value_t = 1)]
@@ -52,7 +52,7 @@ struct Arguments {
     beside: u8,
     /// The store
     #[arg(long, value_enum, default_value_t)]
-    store: Place,
+    store: StoreKind,
     /// The baseline too, in as many rounds, or in this many
     #[arg(long, num_args = 0..=1, value_name = "ROUNDS")]
     #[arg(value_parser = value_parser!(u64).range(1..=10_000))]
@@ -72,13 +72,13 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Place {
+enum StoreKind {
     #[default]
     Azurite,
     Embedded,
 }
 
-fn mix(text: &str) -> Result<Mix, String> {
+fn parse_mix(text: &str) -> Result<Mix, String> {
     match text {
         "lease" => Ok(Mix::ByLease),
         "mixed" => Ok(Mix::Mixed),
@@ -106,35 +106,35 @@ fn main() -> Result<ExitCode> {
 }
 
 async fn triggers(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
-    let mut broken = false;
+    let mut is_broken = false;
     for delivery in ["at-most-once", "at-least-once"] {
         let tally =
             triggers::round(program, store, count, delivery, Duration::from_secs(3)).await?;
         let turns: u32 = tally.turns.values().map(|(began, _)| began).sum();
-        let (twice, lost) = (tally.ran_twice(), tally.lost());
+        let (ran_twice, lost) = (tally.ran_twice(), tally.never_completed());
         println!(
             "{delivery}: {count} triggers, {} leaders killed, {turns} turns; {} ran twice, {} were never completed",
             tally.killed,
-            twice.len(),
+            ran_twice.len(),
             lost.len()
         );
-        let bad = if delivery == "at-most-once" { !twice.is_empty() } else { !lost.is_empty() };
-        if bad {
-            println!("BROKEN: twice {twice:?}, lost {lost:?}");
+        let violated = if delivery == "at-most-once" { !ran_twice.is_empty() } else { !lost.is_empty() };
+        if violated {
+            println!("BROKEN: twice {ran_twice:?}, lost {lost:?}");
         }
-        broken |= bad;
+        is_broken |= violated;
     }
-    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 async fn transfers(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
     let tally = transfers::round(program, store, count, Duration::from_secs(10)).await?;
     println!(
         "{count} transfers, {} leaders killed, {} terms given up; outcomes {:?}",
-        tally.killed, tally.given_up, tally.outcomes
+        tally.killed, tally.resigned_terms, tally.outcomes
     );
-    for (name, took) in ["with a hint", "without a hint"].into_iter().zip(&tally.took) {
-        let spread: Spread = took.iter().copied().collect();
+    for (name, durations) in ["with a hint", "without a hint"].into_iter().zip(&tally.durations) {
+        let spread: Spread = durations.iter().copied().collect();
         if !spread.is_empty() {
             let [p50, p99] = [0.5, 0.99].map(|share| spread.quantile(share));
             println!(
@@ -154,32 +154,32 @@ async fn transfers(program: &str, store: &Store, count: u32) -> Result<ExitCode>
 }
 
 async fn calls(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
-    let mut broken = false;
+    let mut is_broken = false;
     let (mut unread, mut completed) = (0, 0);
     for number in 1..=count {
         let round = killed_calls::round(program, store).await?;
         println!(
             "call {number}: {} bytes had arrived at the end of the process, {} of them unread; {} bytes left later; the \
              last byte was read {:?} after the end, the call of the next leader {:?}",
-            round.arrived, round.unread, round.late, round.read_for, round.takeover
+            round.arrived_bytes, round.unread_bytes, round.late_bytes, round.read_duration, round.takeover
         );
-        broken |= round.late > 0;
-        unread += u32::from(round.unread > 0);
+        is_broken |= round.late_bytes > 0;
+        unread += u32::from(round.unread_bytes > 0);
         completed += u32::from(round.completed);
     }
     println!(
         "{count} calls: the receiver's kernel held unread bytes of {unread}; {completed} were complete in the end"
     );
-    if broken {
+    if is_broken {
         println!("BROKEN: bytes left the machine of a leader after its process had ended");
     }
-    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     let store = match arguments.store {
-        Place::Azurite => Store::azurite().await?,
-        Place::Embedded => Store::embedded().await?,
+        StoreKind::Azurite => Store::azurite().await?,
+        StoreKind::Embedded => Store::embedded().await?,
     };
     let program = std::env::current_exe()?;
     let program = program.to_str().context("the program has a strange name")?;
@@ -192,41 +192,41 @@ async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(count) = arguments.calls {
         return calls(program, &store, count).await;
     }
-    let before = load();
+    let load_before = load();
     let setting = Setting::new(program, &store).await?;
 
     let tenure = (0..arguments.rounds).map(|number| (Kind::Tenure, number));
     let rounds = arguments.baseline.map_or(0, |rounds| rounds.unwrap_or(arguments.rounds));
     let baseline = (0..rounds).map(|number| (Kind::Baseline, number));
     let candidates = arguments.candidates.map_or(3..=5, |n| usize::from(n)..=usize::from(n));
-    let places = Arc::new(Semaphore::new(arguments.beside.into()));
+    let permits = Arc::new(Semaphore::new(arguments.beside.into()));
     let mut running = JoinSet::new();
     for (kind, number) in tenure.chain(baseline) {
         let seed = arguments.seed.wrapping_add(number);
         let plan = Plan::draw(seed, candidates.clone(), arguments.failover);
-        let (setting, places) = (setting.clone(), Arc::clone(&places));
+        let (setting, permits) = (setting.clone(), Arc::clone(&permits));
         running.spawn(async move {
-            let _place = places.acquire().await;
-            let happened = round(&setting, kind, &plan).await;
-            (kind, Verdict { seed, plan, happened })
+            let _permit = permits.acquire().await;
+            let outcome = round(&setting, kind, &plan).await;
+            (kind, RoundResult { seed, plan, outcome })
         });
     }
-    let mut judge = Judge::default();
-    while let Some(ended) = running.join_next().await {
-        let (kind, verdict) = ended.context("a round panicked")?;
+    let mut summary = Summary::default();
+    while let Some(joined) = running.join_next().await {
+        let (kind, round_result) = joined.context("a round panicked")?;
         if !arguments.json {
-            verdict.tell(kind);
+            round_result.print_violations(kind);
         }
-        judge.add(kind, verdict);
+        summary.add(kind, round_result);
     }
 
-    let broken = judge.broken();
+    let violations = summary.violations();
     if arguments.json {
-        println!("{}", judge.to_json(&format!("{:?}", arguments.store).to_lowercase()));
+        println!("{}", summary.to_json(&format!("{:?}", arguments.store).to_lowercase()));
     } else {
         println!("\n{:?}, {} elections side by side\n", arguments.store, arguments.beside);
-        println!("{judge}");
-        println!("load of the machine: {before} before, {} after", load());
+        println!("{summary}");
+        println!("load of the machine: {load_before} before, {} after", load());
     }
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

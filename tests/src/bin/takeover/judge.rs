@@ -12,23 +12,23 @@ use crate::round::{Fault, Round};
 
 /// How long the old leader may go on where A3 does not hold: the interval between renewals and
 /// the time that one request may take.
-const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
+const MAX_OVERLAP_WITHOUT_A3: Duration = Duration::from_secs(7);
 
 /// The longest that each may take.
 const BOUNDS: [(Fault, &str, Option<Duration>); 3] = [
     (Fault::Crash, "crash (SIGKILL)", Some(Duration::from_secs(20))),
-    (Fault::Stop, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
+    (Fault::Terminate, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
     (Fault::Deletion, "blob deleted", None),
 ];
 
 /// What the rounds gave.
 #[derive(Default)]
-pub struct Judge {
+pub struct Summary {
     rounds: Vec<Round>,
     failed: Vec<Error>,
 }
 
-impl Judge {
+impl Summary {
     /// Takes a round, or the reason why there is none.
     pub fn add(&mut self, round: Result<Round>) {
         match round {
@@ -38,29 +38,29 @@ impl Judge {
     }
 
     /// What must not be, in words. Empty: all is well.
-    pub fn broken(&self) -> Vec<String> {
-        let mut broken: Vec<_> =
+    pub fn violations(&self) -> Vec<String> {
+        let mut violations: Vec<_> =
             self.failed.iter().map(|error| format!("a round failed: {error:#}")).collect();
         for (fault, name, bound) in BOUNDS {
             let max = self.takeovers(fault).max();
             if let Some(bound) = bound.filter(|&bound| max > bound) {
-                broken.push(format!("{name}: {max:?}, more than {bound:?}"));
+                violations.push(format!("{name}: {max:?}, more than {bound:?}"));
             }
         }
         for round in &self.rounds {
             if !round.terms.is_sorted_by(|earlier, later| earlier < later) {
-                broken.push(format!("terms that do not rise: {:?}", round.terms));
+                violations.push(format!("terms that do not rise: {:?}", round.terms));
             }
-            let allowed = if round.meddled { BROKEN_OVERLAP } else { Duration::ZERO };
+            let max_overlap = if round.without_a3 { MAX_OVERLAP_WITHOUT_A3 } else { Duration::ZERO };
             let (overlap, beats) = round.overlap;
-            if overlap > allowed || (beats > 0 && !round.meddled) {
-                broken.push(format!("{beats} beats of an old term, for {overlap:?}"));
+            if overlap > max_overlap || (beats > 0 && !round.without_a3) {
+                violations.push(format!("{beats} beats of an old term, for {overlap:?}"));
             }
-            if round.doubled > 0 {
-                broken.push(format!("{} slots ran twice", round.doubled));
+            if round.repeated_slots > 0 {
+                violations.push(format!("{} slots ran twice", round.repeated_slots));
             }
         }
-        broken
+        violations
     }
 
     /// All of it.
@@ -74,9 +74,9 @@ impl Judge {
             .collect();
         json!({
             "store": store, "takeovers": takeovers, "terms": self.terms(), "beats": self.beats(),
-            "stale_beats": self.stale(false), "stale_beats_after_deletion": self.stale(true),
-            "longest_overlap_after_deletion_s": self.overlap_when_meddled().as_secs_f64(),
-            "broken": self.broken(),
+            "stale_beats": self.stale_beats(false), "stale_beats_after_deletion": self.stale_beats(true),
+            "longest_overlap_after_deletion_s": self.overlap_without_a3().as_secs_f64(),
+            "broken": self.violations(),
         })
     }
 
@@ -93,18 +93,18 @@ impl Judge {
         self.rounds.iter().map(|round| round.beats).sum()
     }
 
-    fn stale(&self, meddled: bool) -> usize {
-        let rounds = self.rounds.iter().filter(|round| round.meddled == meddled);
+    fn stale_beats(&self, without_a3: bool) -> usize {
+        let rounds = self.rounds.iter().filter(|round| round.without_a3 == without_a3);
         rounds.map(|round| round.overlap.1).sum()
     }
 
-    fn overlap_when_meddled(&self) -> Duration {
-        let rounds = self.rounds.iter().filter(|round| round.meddled);
+    fn overlap_without_a3(&self) -> Duration {
+        let rounds = self.rounds.iter().filter(|round| round.without_a3);
         rounds.map(|round| round.overlap.0).max().unwrap_or_default()
     }
 }
 
-impl fmt::Display for Judge {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |duration: Duration| format!("{:.2} s", duration.as_secs_f64());
         let mut table =
@@ -113,8 +113,8 @@ impl fmt::Display for Judge {
             let spread = self.takeovers(fault);
             let cells = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| seconds(spread.quantile(share)));
             let bound = bound.map_or_else(|| "–".to_owned(), seconds);
-            let ends = ([name.to_owned(), spread.len().to_string()], [bound]);
-            table.row(ends.0.into_iter().chain(cells).chain(ends.1));
+            let outer_cells = ([name.to_owned(), spread.len().to_string()], [bound]);
+            table.row(outer_cells.0.into_iter().chain(cells).chain(outer_cells.1));
         }
         writeln!(f, "{table}")?;
         writeln!(f, "terms won: {}", self.terms())?;
@@ -122,15 +122,15 @@ impl fmt::Display for Judge {
             f,
             "beats: {}, of an old term: {}; after a deletion: {}, for {} at most (bound {})",
             self.beats(),
-            self.stale(false),
-            self.stale(true),
-            seconds(self.overlap_when_meddled()),
-            seconds(BROKEN_OVERLAP),
+            self.stale_beats(false),
+            self.stale_beats(true),
+            seconds(self.overlap_without_a3()),
+            seconds(MAX_OVERLAP_WITHOUT_A3),
         )?;
-        let broken = self.broken();
-        if broken.is_empty() {
+        let violations = self.violations();
+        if violations.is_empty() {
             writeln!(f, "every bound was kept, and the terms of every election rose")?;
         }
-        broken.iter().try_for_each(|what| writeln!(f, "BROKEN: {what}"))
+        violations.iter().try_for_each(|violation| writeln!(f, "BROKEN: {violation}"))
     }
 }

@@ -20,7 +20,7 @@ use tenure_tests::{Group, Sink, Store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use judge::Judge;
+use judge::Summary;
 
 #[derive(Parser)]
 #[command(about = "Measures takeover times and overlaps with real processes")]
@@ -33,14 +33,14 @@ struct Arguments {
     beside: usize,
     /// The store
     #[arg(long, value_enum, default_value_t)]
-    store: Kind,
+    store: StoreKind,
     /// One JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Kind {
+enum StoreKind {
     #[default]
     Azurite,
     Embedded,
@@ -59,40 +59,40 @@ fn main() -> Result<ExitCode> {
 
 async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     let store = match arguments.store {
-        Kind::Azurite => Store::azurite().await?,
-        Kind::Embedded => Store::embedded().await?,
+        StoreKind::Azurite => Store::azurite().await?,
+        StoreKind::Embedded => Store::embedded().await?,
     };
     let program = std::env::current_exe()?;
     let program = program.to_str().context("the program has a strange name")?;
-    let before = load();
+    let load_before = load();
     Group::new(program, &store, &Sink::start().await?).warm_up().await?;
 
-    let places = Arc::new(Semaphore::new(arguments.beside.max(1)));
+    let permits = Arc::new(Semaphore::new(arguments.beside.max(1)));
     let mut rounds = JoinSet::new();
     for number in 0..2 * arguments.rounds {
         let sink = Sink::start().await?;
         let group = Group::new(program, &store, &sink);
-        let places = Arc::clone(&places);
+        let permits = Arc::clone(&permits);
         let is_first_half = number < arguments.rounds;
         rounds.spawn(async move {
-            let _place = places.acquire().await?;
+            let _permit = permits.acquire().await?;
             match is_first_half {
                 true => round::crash_and_stop(group, sink).await,
                 false => round::deletion(group, sink).await,
             }
         });
     }
-    let mut judge = Judge::default();
-    while let Some(ended) = rounds.join_next().await {
-        judge.add(ended.context("a round panicked").flatten());
+    let mut summary = Summary::default();
+    while let Some(joined) = rounds.join_next().await {
+        summary.add(joined.context("a round panicked").flatten());
     }
 
     if arguments.json {
-        println!("{}", judge.to_json(&format!("{:?}", arguments.store).to_lowercase()));
+        println!("{}", summary.to_json(&format!("{:?}", arguments.store).to_lowercase()));
     } else {
         println!("{:?}, {} elections of 3 side by side\n", arguments.store, arguments.beside);
-        print!("{judge}");
-        println!("load of the machine: {before} before, {} after", load());
+        print!("{summary}");
+        println!("load of the machine: {load_before} before, {} after", load());
     }
-    Ok(if judge.broken().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if summary.violations().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -29,14 +29,14 @@ fn entra(proof: Proof) -> Expected {
 
 /// What is sent, so that single details can be changed.
 #[derive(Clone)]
-struct Sent {
+struct TestRequest {
     method: &'static str,
     path: String,
     headers: Vec<(&'static str, &'static str)>,
     body: String,
 }
 
-impl Sent {
+impl TestRequest {
     fn get(path: &str, query: &str, header: (&'static str, &'static str)) -> Self {
         let path = format!("{path}{query}");
         Self { method: "GET", path, headers: vec![header], body: String::new() }
@@ -51,7 +51,7 @@ impl Sent {
         Self { method: "POST", path: ENTRA.into(), headers, body }
     }
 
-    fn with(&self, from: &str, to: &str) -> Self {
+    fn replacing(&self, from: &str, to: &str) -> Self {
         let (path, body) = (self.path.replacen(from, to, 1), self.body.replacen(from, to, 1));
         assert!(path != self.path || body != self.body, "{from} is not in it");
         Self { path, body, ..self.clone() }
@@ -76,21 +76,21 @@ impl Sent {
         }
     }
 
-    async fn to(&self, endpoint: &Endpoint) -> (StatusCode, Value) {
+    async fn send_to(&self, endpoint: &Endpoint) -> (StatusCode, Value) {
         let answer = self.request(endpoint, &client(None).unwrap()).send().await.unwrap();
         let status = answer.status();
         (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default())
     }
 }
 
-fn imds_request() -> Sent {
-    Sent::get(IMDS, RESOURCE, ("Metadata", "true"))
+fn imds_request() -> TestRequest {
+    TestRequest::get(IMDS, RESOURCE, ("Metadata", "true"))
 }
 
-fn app_service_request() -> Sent {
-    Sent::get(APP_SERVICE, RESOURCE, ("X-IDENTITY-HEADER", SECRET))
+fn app_service_request() -> TestRequest {
+    TestRequest::get(APP_SERVICE, RESOURCE, ("X-IDENTITY-HEADER", SECRET))
 }
 
-fn entra_request() -> Sent {
-    Sent::post("client_secret=p~s%2Bw%3Dr%2Fd+%25")
+fn entra_request() -> TestRequest {
+    TestRequest::post("client_secret=p~s%2Bw%3Dr%2Fd+%25")
 }

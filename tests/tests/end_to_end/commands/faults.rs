@@ -9,21 +9,21 @@ use rustix::process::Signal;
 use tenure_tests::Mode;
 
 use super::round::{Round, rounds};
-use super::stage::{SOON, turn_ended};
+use super::stage::{TIMEOUT, turn_ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_is_dead_before_a_leader_that_leaves_releases() {
+async fn work_is_dead_before_leaving_leader_releases() {
     rounds(async |mut round: Round| {
-        assert!(round.old.terminate(SOON).await.unwrap().success(), "{round}");
+        assert!(round.old.terminate(TIMEOUT).await.unwrap().success(), "{round}");
         let ended = turn_ended(&round.old, 0).await;
         assert_eq!(ended.event["outcome"], "cut-off", "{round}");
-        let stood_down = round.old.event("stood-down", SOON).await;
+        let stood_down = round.old.event("stood-down", TIMEOUT).await;
         assert_eq!(stood_down.event["reason"], "left", "{round}");
         assert!(round.releases() > 0, "it has released: {round}");
-        round.is_succeeded().await;
-        round.ended_in_time();
+        round.assert_succeeded().await;
+        round.assert_ended_in_time();
         let after = round.last_beat_after(ended.at);
-        round.tell(&format!("the last beat came {after} ms after the turn was over"));
+        round.report(&format!("the last beat came {after} ms after the turn was over"));
         round
     })
     .await;
@@ -32,13 +32,13 @@ async fn work_is_dead_before_a_leader_that_leaves_releases() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_dies_with_a_leader_that_is_killed() {
     rounds(async |mut round: Round| {
-        let killed = Instant::now();
+        let killed_at = Instant::now();
         round.old.kill().await.unwrap();
-        round.is_succeeded().await;
+        round.assert_succeeded().await;
         assert_eq!(round.releases(), 0, "with its supervisor: {round}");
-        round.ended_in_time();
-        let after = round.last_beat_after(killed);
-        round.tell(&format!("the last beat came {after} ms after the kill"));
+        round.assert_ended_in_time();
+        let after = round.last_beat_after(killed_at);
+        round.report(&format!("the last beat came {after} ms after the kill"));
         round
     })
     .await;
@@ -47,47 +47,47 @@ async fn work_dies_with_a_leader_that_is_killed() {
 /// Its supervisor lives, and has its last will.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_is_dead_before_the_lease_of_a_runner_that_is_killed_is_released() {
+async fn work_is_dead_before_lease_of_killed_runner_is_released() {
     rounds(async |mut round: Round| {
-        let killed = Instant::now();
+        let killed_at = Instant::now();
         rustix::process::kill_process(round.old.runner().unwrap(), Signal::KILL).unwrap();
-        let status = round.old.end(SOON).await.unwrap();
+        let status = round.old.end(TIMEOUT).await.unwrap();
         assert_eq!(status.code(), Some(128 + 9), "{round}");
         assert_eq!(round.releases(), 1, "{round}");
-        round.is_succeeded().await;
-        round.ended_in_time();
-        let after = round.last_beat_after(killed);
-        round.tell(&format!("the last beat came {after} ms after the kill"));
+        round.assert_succeeded().await;
+        round.assert_ended_in_time();
+        let after = round.last_beat_after(killed_at);
+        round.report(&format!("the last beat came {after} ms after the kill"));
         round
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_is_dead_before_the_validity_of_a_leader_that_is_frozen_ends() {
+async fn work_of_frozen_leader_is_dead_before_validity_ends() {
     rounds(async |mut round: Round| {
         round.old.signal(Signal::STOP).unwrap();
-        round.is_succeeded().await;
-        round.ended_in_time();
-        wakes_and_leaves(&mut round).await;
+        round.assert_succeeded().await;
+        round.assert_ended_in_time();
+        resume_and_leave(&mut round).await;
         round
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_is_dead_before_the_validity_of_a_leader_that_is_cut_off_ends() {
+async fn work_of_cut_off_leader_is_dead_before_validity_ends() {
     rounds(async |mut round: Round| {
-        round.proxy.set(Mode::Drop);
+        round.proxy.set_mode(Mode::Drop);
         let ended = turn_ended(&round.old, 0).await;
         assert_eq!(ended.event["outcome"], "cut-off", "{round}");
         assert_eq!(round.alive(), [], "{round}");
-        round.is_succeeded().await;
-        round.ended_in_time();
+        round.assert_succeeded().await;
+        round.assert_ended_in_time();
         // Sent, although it does not arrive.
         assert!(round.releases() > 0, "{round}");
-        round.proxy.set(Mode::Pass);
-        assert!(round.old.terminate(SOON).await.unwrap().success(), "{round}");
+        round.proxy.set_mode(Mode::Pass);
+        assert!(round.old.terminate(TIMEOUT).await.unwrap().success(), "{round}");
         round
     })
     .await;
@@ -97,7 +97,7 @@ async fn work_is_dead_before_the_validity_of_a_leader_that_is_cut_off_ends() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
-    use super::processes::{dead, supervisor};
+    use super::processes::{wait_until_dead, supervisor};
     use rustix::process::kill_process;
     rounds(async |mut round: Round| {
         let (runner, supervisor) = (round.old.runner().unwrap(), supervisor(&round.old));
@@ -105,29 +105,29 @@ async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
         for pid in all.iter().rev() {
             kill_process(*pid, Signal::STOP).unwrap();
         }
-        round.is_followed_by_a_later_term().await;
+        round.wait_for_later_term().await;
         assert_eq!(round.alive(), round.family(), "{round}");
         assert_eq!(round.stage.sink.overlap().1, 0, "{round}");
-        let woke = Instant::now();
+        let resumed_at = Instant::now();
         for pid in &all {
             kill_process(*pid, Signal::CONT).unwrap();
         }
         for pid in round.family() {
-            dead(*pid).await;
+            wait_until_dead(*pid).await;
         }
-        let after = woke.elapsed();
+        let after = resumed_at.elapsed();
         let (_, stale) = round.stage.sink.overlap();
-        round.tell(&format!("dead {} ms after it woke, {stale} stale beats", after.as_millis()));
-        wakes_and_leaves(&mut round).await;
+        round.report(&format!("dead {} ms after it woke, {stale} stale beats", after.as_millis()));
+        resume_and_leave(&mut round).await;
         round
     })
     .await;
 }
 
 /// A leader that was frozen goes on, and finds its time over.
-async fn wakes_and_leaves(round: &mut Round) {
+async fn resume_and_leave(round: &mut Round) {
     round.old.signal(Signal::CONT).unwrap();
     let ended = turn_ended(&round.old, 0).await;
     assert_eq!(ended.event["outcome"], "cut-off", "{round}");
-    assert!(round.old.terminate(SOON).await.unwrap().success(), "{round}");
+    assert!(round.old.terminate(TIMEOUT).await.unwrap().success(), "{round}");
 }

@@ -25,7 +25,7 @@ pub fn supervisor(candidate: &Candidate) -> Pid {
 
 /// Waits until it is dead.
 #[cfg(target_os = "linux")]
-pub async fn dead(pid: Pid) {
+pub async fn wait_until_dead(pid: Pid) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{PidfdFlags, pidfd_open};
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };

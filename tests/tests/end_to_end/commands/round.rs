@@ -9,7 +9,7 @@ use tenure_tests::{Access, Beat, Candidate, Proxy};
 use tokio::task::JoinSet;
 
 use super::processes::is_alive;
-use super::stage::{BEATER, KIN, SOON, Stage};
+use super::stage::{BEATER, FAMILY_MODE, TIMEOUT, Stage};
 
 /// Rounds that go on at a time, each in an election of its own.
 const AT_A_TIME: usize = 3;
@@ -52,22 +52,22 @@ where
     let mut running = JoinSet::new();
     for number in 0..count {
         if running.len() == AT_A_TIME {
-            ended(running.join_next().await.unwrap());
+            resume_panic(running.join_next().await.unwrap());
         }
         let work = if number % 2 == 0 { Work::WhileLeading } else { Work::Slots };
         running.spawn(async move {
-            let mut round = fault(Round::at_work(number, work).await).await;
-            round.releases_were_late_enough();
-            let left = round.new.terminate(SOON).await.unwrap();
-            assert!(left.success(), "{round}");
+            let mut round = fault(Round::start(number, work).await).await;
+            round.assert_no_work_at_release();
+            let status = round.new.terminate(TIMEOUT).await.unwrap();
+            assert!(status.success(), "{round}");
         });
     }
     while let Some(round) = running.join_next().await {
-        ended(round);
+        resume_panic(round);
     }
 }
 
-fn ended(round: Result<(), tokio::task::JoinError>) {
+fn resume_panic(round: Result<(), tokio::task::JoinError>) {
     if let Err(error) = round {
         std::panic::resume_unwind(error.into_panic());
     }
@@ -75,9 +75,9 @@ fn ended(round: Result<(), tokio::task::JoinError>) {
 
 impl Round {
     /// A leader, the standby, and all of the leader's family at work.
-    async fn at_work(number: usize, work: Work) -> Self {
+    async fn start(number: usize, work: Work) -> Self {
         let mut stage = Stage::new().await;
-        let more: &[&str] = match work {
+        let extra_args: &[&str] = match work {
             Work::Slots => &[],
             Work::WhileLeading => {
                 stage.group.timer = ["--poll", "4s"];
@@ -85,35 +85,35 @@ impl Round {
             }
         };
         let witness = Arc::<Witness>::default();
-        let seen = witness.clone();
-        let known = &stage.group.connection_string;
-        let seen = Proxy::of_store_with(known, move |bytes| seen.sees(bytes));
-        let (proxy, through) = seen.await.unwrap();
-        let mut behind = stage.group.clone();
-        behind.access = Access::with(through);
-        let command = behind.command("old", more, &[BEATER, KIN]);
+        let observer = witness.clone();
+        let connection_string = &stage.group.connection_string;
+        let proxy_start = Proxy::for_store_with_witness(connection_string, move |bytes| observer.observe(bytes));
+        let (proxy, proxy_connection_string) = proxy_start.await.unwrap();
+        let mut proxied_group = stage.group.clone();
+        proxied_group.access = Access::from_connection_string(proxy_connection_string);
+        let command = proxied_group.command("old", extra_args, &[BEATER, FAMILY_MODE]);
         let old = Candidate::spawn("old", command).unwrap();
-        let term = old.event("turn-started", SOON).await.term();
-        let new = stage.start("new", more, &[BEATER, KIN]);
-        new.event("following", SOON).await;
-        witness.family.set(stage.family_beats(term).await).unwrap();
+        let term = old.event("turn-started", TIMEOUT).await.term();
+        let new = stage.start("new", extra_args, &[BEATER, FAMILY_MODE]);
+        new.event("following", TIMEOUT).await;
+        witness.family.set(stage.wait_for_family_beats(term).await).unwrap();
         Self { number, work, stage, proxy, old, new, term, witness }
     }
 
     /// Waits for the successor's work. Nothing of the leader's runs any more.
-    pub async fn is_succeeded(&mut self) {
-        self.is_followed_by_a_later_term().await;
-        self.releases_were_late_enough();
+    pub async fn assert_succeeded(&mut self) {
+        self.wait_for_later_term().await;
+        self.assert_no_work_at_release();
         assert_eq!(self.alive(), [], "{self}");
         let (overlap, stale) = self.stage.sink.overlap();
         assert_eq!(stale, 0, "stale beats arrived for {overlap:?}: {self}");
     }
 
     /// Waits for the successor's work.
-    pub async fn is_followed_by_a_later_term(&mut self) {
-        let later = self.new.event("turn-started", SOON).await.term();
+    pub async fn wait_for_later_term(&mut self) {
+        let later = self.new.event("turn-started", TIMEOUT).await.term();
         assert!(later > self.term, "{self}");
-        self.stage.family_beats(later).await;
+        self.stage.wait_for_family_beats(later).await;
     }
 
     /// The processes of the leader's work.
@@ -132,13 +132,13 @@ impl Round {
     }
 
     /// The last beat came before the leader's validity ended, as far as that has told of it.
-    pub fn ended_in_time(&self) {
-        let left = self.stage.ended_in_time(&self.old, self.term);
-        self.tell(&format!("the last beat came {left} ms before the end of the validity"));
+    pub fn assert_ended_in_time(&self) {
+        let remaining_ms = self.stage.assert_ended_in_time(&self.old, self.term);
+        self.report(&format!("the last beat came {remaining_ms} ms before the end of the validity"));
     }
 
     /// Nothing of the leader's work lived when a release of its went out.
-    fn releases_were_late_enough(&self) {
+    fn assert_no_work_at_release(&self) {
         let alive = self.witness.releases.lock().unwrap();
         assert!(alive.iter().all(|count| *count == 0), "alive at each release: {alive:?}: {self}");
     }
@@ -149,18 +149,18 @@ impl Round {
     }
 
     /// For the figures of many rounds.
-    pub fn tell(&self, what: &str) {
-        println!("{:?}, round {}: {what}", self.work, self.number);
+    pub fn report(&self, message: &str) {
+        println!("{:?}, round {}: {message}", self.work, self.number);
     }
 
     /// How long after `instant` the last beat came, in milliseconds.
     pub fn last_beat_after(&self, instant: Instant) -> u128 {
-        self.last_beat().at.saturating_duration_since(instant).as_millis()
+        self.last_beat().received_at.saturating_duration_since(instant).as_millis()
     }
 }
 
 impl Witness {
-    fn sees(&self, bytes: &[u8]) {
+    fn observe(&self, bytes: &[u8]) {
         if String::from_utf8_lossy(bytes).contains("x-ms-lease-action: release") {
             let family = self.family.get().map_or(&[][..], Vec::as_slice);
             let alive = family.iter().filter(|pid| is_alive(**pid)).count();

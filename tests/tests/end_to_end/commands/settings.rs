@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenure_tests::BEAT_HANDLER;
 
 /// Runs the program against a store that must not be spoken to.
-fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+fn run_refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,14 +32,14 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
         sleep(Duration::from_millis(20));
     }
     let Output { status, stderr, .. } = program.wait_with_output().unwrap();
-    let said = String::from_utf8(stderr).unwrap();
-    assert_eq!(status.code(), Some(2), "{said}");
+    let message = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{message}");
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-    said
+    message
 }
 
 #[test]
-fn a_command_that_cannot_be_run_is_told_before_anything_is_sent() {
+fn unrunnable_command_is_reported_before_any_request() {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     for (command, problem) in [
         ("no-such-program", "no directory of PATH holds a program of this name"),
@@ -47,68 +47,68 @@ fn a_command_that_cannot_be_run_is_told_before_anything_is_sent() {
         (data, "this may not be executed"),
         ("/", "this may not be executed"),
     ] {
-        let said = refused(&["--", command, "c2VjcmV0"], &[]);
-        assert!(said.contains(&format!("-- {command}\n")), "{said}");
-        assert!(said.contains(problem), "{said}");
-        assert!(!said.contains("c2VjcmV0"), "{said}");
+        let message = run_refused(&["--", command, "c2VjcmV0"], &[]);
+        assert!(message.contains(&format!("-- {command}\n")), "{message}");
+        assert!(message.contains(problem), "{message}");
+        assert!(!message.contains("c2VjcmV0"), "{message}");
     }
-    let said = refused(&["--env", "PATH=/nowhere", "--", "sh"], &[]);
-    assert!(said.contains("no directory of PATH"), "{said}");
+    let message = run_refused(&["--env", "PATH=/nowhere", "--", "sh"], &[]);
+    assert!(message.contains("no directory of PATH"), "{message}");
 }
 
 #[test]
-fn a_leader_has_one_work() {
-    let said = refused(&["--handler", BEAT_HANDLER, "--", "true"], &[]);
-    assert!(said.contains("a component and a command are given"), "{said}");
-    let said = refused(&[], &[]);
-    assert!(said.contains("--handler") && said.contains("after --"), "{said}");
+fn component_and_command_exclude_each_other() {
+    let message = run_refused(&["--handler", BEAT_HANDLER, "--", "true"], &[]);
+    assert!(message.contains("a component and a command are given"), "{message}");
+    let message = run_refused(&[], &[]);
+    assert!(message.contains("--handler") && message.contains("after --"), "{message}");
 }
 
 /// Compiling may take a minute. The file is none, which would be found by compiling.
 #[test]
 fn mistakes_that_need_no_component_are_reported_before_it_is_compiled() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let said = refused(&["--handler", file, "--lease", "soon"], &[]);
-    assert!(said.contains("--lease soon") && !said.contains("Cargo.toml"), "{said}");
-    let said = refused(&["--handler", file], &[]);
-    assert!(said.contains("Cargo.toml"), "{said}");
-    let said = refused(&["--handler", "/nowhere.wasm", "--lease", "soon"], &[]);
-    assert!(said.contains("--lease soon") && said.contains("/nowhere.wasm"), "{said}");
+    let message = run_refused(&["--handler", file, "--lease", "soon"], &[]);
+    assert!(message.contains("--lease soon") && !message.contains("Cargo.toml"), "{message}");
+    let message = run_refused(&["--handler", file], &[]);
+    assert!(message.contains("Cargo.toml"), "{message}");
+    let message = run_refused(&["--handler", "/nowhere.wasm", "--lease", "soon"], &[]);
+    assert!(message.contains("--lease soon") && message.contains("/nowhere.wasm"), "{message}");
 }
 
 #[test]
-fn what_makes_no_sense_for_the_kind_of_work_is_told() {
-    let given = ["--allow-host", "a", "--memory-limit", "1GiB"];
-    let said = refused(&[&given[..], &["--", "true"]].concat(), &[]);
+fn options_of_other_kind_of_work_are_rejected() {
+    let options = ["--allow-host", "a", "--memory-limit", "1GiB"];
+    let message = run_refused(&[&options[..], &["--", "true"]].concat(), &[]);
     for flag in ["--allow-host", "--memory-limit"] {
-        assert!(said.contains(&format!("{flag}\n    this is for a component")), "{flag}: {said}");
+        assert!(message.contains(&format!("{flag}\n    this is for a component")), "{flag}: {message}");
     }
-    let said = refused(&["--handler", BEAT_HANDLER, "--stop-time", "3s"], &[]);
-    assert!(said.contains("this is for a command"), "{said}");
+    let message = run_refused(&["--handler", BEAT_HANDLER, "--stop-time", "3s"], &[]);
+    assert!(message.contains("this is for a command"), "{message}");
 }
 
 #[test]
 fn a_stop_time_must_fit_into_the_lease() {
-    let flag = |time: &str, more: &[&str]| {
-        refused(&[&["--stop-time", time][..], more, &["--", "true"]].concat(), &[])
+    let flag = |time: &str, extra_args: &[&str]| {
+        run_refused(&[&["--stop-time", time][..], extra_args, &["--", "true"]].concat(), &[])
     };
     assert!(flag("20s", &[]).contains("--stop-time 20s\n    a stop time of 20s does not fit"));
     assert!(flag("7s", &["--renew", "4600ms"]).contains("does not fit"));
     assert!(flag("10ms", &[]).contains("is not at least 100ms"));
     assert!(flag("soon", &[]).contains("is not a duration"));
-    let said = refused(&["--", "true"], &[("TENURE_STOP_TIME", "8s")]);
-    assert!(said.contains("TENURE_STOP_TIME\n    a stop time of 8s does not fit"), "{said}");
+    let message = run_refused(&["--", "true"], &[("TENURE_STOP_TIME", "8s")]);
+    assert!(message.contains("TENURE_STOP_TIME\n    a stop time of 8s does not fit"), "{message}");
 }
 
 #[test]
-fn the_help_teaches_commands_and_keeps_the_watchdog_to_itself() {
+fn help_explains_commands_and_hides_supervise() {
     let help = |arguments: &[&str]| {
         let output = Command::new(PROGRAM).args(arguments).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     assert!(!help(&["--help"]).contains("supervise"));
     let run = help(&["run", "--help"]);
-    for said in ["-- /usr/local/bin/backup --all", "TENURE_DEADLINE", "--stop-time"] {
-        assert!(run.contains(said), "{run}");
+    for expected in ["-- /usr/local/bin/backup --all", "TENURE_DEADLINE", "--stop-time"] {
+        assert!(run.contains(expected), "{run}");
     }
 }

@@ -10,10 +10,10 @@ use tenure_tests::{Beat, Candidate, Group, Line, Sink, Store, chaos};
 pub const BEATER: &str = env!("CARGO_BIN_EXE_beater");
 
 /// For what has no bound of its own, on a busy machine.
-pub const SOON: Duration = tenure_tests::PATIENCE;
+pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// Who leaves its process group is found on Linux only.
-pub const KIN: &str = if cfg!(target_os = "linux") { "stray" } else { "kin" };
+pub const FAMILY_MODE: &str = if cfg!(target_os = "linux") { "stray" } else { "kin" };
 
 pub struct Stage {
     _store: Store,
@@ -31,31 +31,31 @@ impl Stage {
         Self { _store: store, sink, group }
     }
 
-    pub fn start(&self, name: &str, more: &[&str], work: &[&str]) -> Candidate {
-        Candidate::spawn(name, self.group.command(name, more, work)).unwrap()
+    pub fn start(&self, name: &str, extra_args: &[&str], work: &[&str]) -> Candidate {
+        Candidate::spawn(name, self.group.command(name, extra_args, work)).unwrap()
     }
 
-    pub async fn beat_of(&self, term: u64, whose: u64) -> Beat {
-        let beat = self.sink.beat_where(|beat| beat.term == term && beat.beat == whose);
-        tokio::time::timeout(SOON, beat).await.expect("it beats")
+    pub async fn wait_for_beat(&self, term: u64, index: u64) -> Beat {
+        let beat = self.sink.wait_for_beat(|beat| beat.term == term && beat.beat == index);
+        tokio::time::timeout(TIMEOUT, beat).await.expect("it beats")
     }
 
     /// Waits until all of a beating family has beaten under this term, and tells who it is.
-    pub async fn family_beats(&self, term: u64) -> Vec<Pid> {
+    pub async fn wait_for_family_beats(&self, term: u64) -> Vec<Pid> {
         let mut family = Vec::new();
-        for whose in 0..=if KIN == "stray" { 2 } else { 1 } {
-            let pid = self.beat_of(term, whose).await.pid;
+        for index in 0..=if FAMILY_MODE == "stray" { 2 } else { 1 } {
+            let pid = self.wait_for_beat(term, index).await.pid;
             family.push(Pid::from_raw(pid.try_into().unwrap()).unwrap());
         }
         family
     }
 
     /// The last beat of a term came before the validity that its leader told of ended: by how many milliseconds.
-    pub fn ended_in_time(&self, leader: &Candidate, term: u64) -> i64 {
-        let ends = chaos::validity(&leader.lines())[&term];
-        let left = (ends - self.last_beat_of(term).wall).num_milliseconds();
-        assert!(left > 0, "{left} ms: {}", leader.transcript());
-        left
+    pub fn assert_ended_in_time(&self, leader: &Candidate, term: u64) -> i64 {
+        let validity_end = chaos::validity(&leader.lines())[&term];
+        let remaining_ms = (validity_end - self.last_beat_of(term).wall).num_milliseconds();
+        assert!(remaining_ms > 0, "{remaining_ms} ms: {}", leader.transcript());
+        remaining_ms
     }
 
     pub fn last_beat_of(&self, term: u64) -> Beat {
@@ -65,5 +65,5 @@ impl Stage {
 
 /// The end of the first turn after so many lines.
 pub async fn turn_ended(candidate: &Candidate, after: usize) -> Line {
-    candidate.line("end of a turn", after, SOON, |line| line.name() == "turn-ended").await
+    candidate.line("end of a turn", after, TIMEOUT, |line| line.name() == "turn-ended").await
 }

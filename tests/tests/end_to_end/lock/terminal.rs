@@ -1,13 +1,13 @@
 //! A lock in a terminal: who reads it, who hears of its keys, and who has it afterwards.
 
-use super::{PATIENT, SOON, Stage, text};
+use super::{PATIENT_TIMINGS, TIMEOUT, Stage, text};
 use crate::PROGRAM;
 use tenure_tests::needs;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 /// The words of this program: what happens, the shell, its script, and the arguments of that.
-const PLAY: &str = r#"
+const PTY_SCRIPT: &str = r#"
 import os, pty, select, signal, sys, time
 child, terminal = pty.fork()
 if child == 0:
@@ -36,17 +36,17 @@ print("all was well")
 /// Plays this in a terminal, where a shell runs the script. Its arguments are the lock with the command, a script.
 async fn play(stage: &Stage, scene: &str, shell: &str, script: &str, work: &str) {
     let mut command = Command::new("python3");
-    command.args(["-c", PLAY, scene, shell, script]);
+    command.args(["-c", PTY_SCRIPT, scene, shell, script]);
     command.args([PROGRAM, "lock", &stage.lock, "--", "sh", "-c", work]);
-    command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string()).envs(PATIENT);
-    let ended = timeout(2 * SOON, command.kill_on_drop(true).output()).await.unwrap().unwrap();
-    let told = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
-    assert!(told.contains("all was well"), "{shell}: {told}");
+    command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string()).envs(PATIENT_TIMINGS);
+    let ended = timeout(2 * TIMEOUT, command.kill_on_drop(true).output()).await.unwrap().unwrap();
+    let output_text = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert!(output_text.contains("all was well"), "{shell}: {output_text}");
 }
 
 /// The command reads it, Ctrl-C is the command's, Ctrl-Z does not stop it, and whoever comes after it has the terminal
 /// again.
-async fn a_command_has_the_terminal_and_gives_it_back() {
+async fn command_has_terminal_and_returns_it() {
     const SCENE: &str = r#"
 until(b"first?"); answer(b"one\n")
 until(b"got:one"); answer(b"\x1a")
@@ -62,21 +62,21 @@ until(b"after:three")
     play(&Stage::new().await, SCENE, "sh", script, WORK).await;
 }
 
-needs!(Python => async fn a_command_has_the_terminal_and_gives_it_back);
+needs!(Python => async fn command_has_terminal_and_returns_it);
 
 /// Without the terminal, it has Ctrl-C from the lock, with all that it runs: a shell that runs a script ignores one that
 /// reaches it alone.
-async fn a_command_whose_output_goes_elsewhere_hears_of_the_keyboard_too() {
+async fn command_with_redirected_output_gets_keyboard_signals() {
     let scene = r#"until(b"up"); answer(b"\x03"); until(b"code=130")"#;
     let work = "exec bash -c 'echo up >/dev/tty; sleep 600; :'";
     let script = "trap : INT; \"$@\" >/dev/null; echo code=$?";
     play(&Stage::new().await, scene, "sh", script, work).await;
 }
 
-needs!(Bash, Python => async fn a_command_whose_output_goes_elsewhere_hears_of_the_keyboard_too);
+needs!(Bash, Python => async fn command_with_redirected_output_gets_keyboard_signals);
 
 /// As `less` does.
-async fn whoever_reads_the_output_of_a_command_may_read_the_terminal() {
+async fn reader_of_command_output_can_read_terminal() {
     let stage = Stage::new().await;
     let scene = r#"until(b"heard:up"); answer(b"one\n"); until(b"answered:one"); until(b"code=0")"#;
     let script =
@@ -88,7 +88,7 @@ async fn whoever_reads_the_output_of_a_command_may_read_the_terminal() {
         .await;
 }
 
-needs!(Python => async fn whoever_reads_the_output_of_a_command_may_read_the_terminal);
+needs!(Python => async fn reader_of_command_output_can_read_terminal);
 
 /// Some shells send SIGCONT to a job that was not stopped as a whole, and others do not.
 #[cfg(target_os = "linux")]
@@ -108,7 +108,7 @@ until(b"got:two"); until(b"code=3")
 needs!(Bash, Python => async fn a_command_that_waited_for_the_terminal_goes_on_in_the_foreground);
 
 #[cfg(target_os = "linux")]
-async fn a_command_that_waits_for_the_terminal_can_be_told_to_end() {
+async fn command_waiting_for_terminal_can_be_terminated() {
     const SCENE: &str = r#"
 until(b"lock:"); lock = int(until(b":"))
 until(b"up:"); stopped(int(until(b":")))
@@ -119,7 +119,7 @@ until(b"code=143")
     play(&Stage::new().await, SCENE, "sh", script, "echo up:$$:; read a; echo got:$a").await;
 }
 
-needs!(Python => async fn a_command_that_waits_for_the_terminal_can_be_told_to_end);
+needs!(Python => async fn command_waiting_for_terminal_can_be_terminated);
 
 /// With the supervisor of the command, which would have done that: it may be killed as well.
 #[cfg(target_os = "linux")]

@@ -9,12 +9,12 @@ use tokio::process::Command;
 
 use crate::PROGRAM;
 
-use super::stage::{SOON, file, tenure, text};
+use super::stage::{TIMEOUT, write_settings, tenure, text};
 
 const KEY: &str = "c2VjcmV0LWtleQ==";
 
 /// A store that must not be spoken to, and what names it.
-fn silent() -> (TcpListener, String) {
+fn untouched_store() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -33,9 +33,9 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
-fn what_was_understood_is_told_and_nothing_is_sent() {
-    let (listener, store) = silent();
-    let (_folder, file) = file(&format!(
+fn offline_check_shows_resolved_settings_without_requests() {
+    let (listener, store) = untouched_store();
+    let (_folder, file) = write_settings(&format!(
         "[[election]]\nelection = \"jobs/backup\"\ncron = \"0 3 * * *\"\ntime-zone = \"Asia/Kolkata\"\n\
          command = [\"/bin/sh\", \"-c\", \"hunter2\"]\n\
          [[election]]\nelection = \"jobs/report\"\nevery = \"1h\"\nhandler = \"{BEAT_HANDLER}\"\n\
@@ -44,8 +44,8 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
     let arguments = ["--offline", "--config", file.to_str().unwrap()];
     let output = check(&[&arguments[..], &["--json"]].concat(), &store);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let told = json(&output);
-    let [backup, report] = [0, 1].map(|at| told["elections"][at].clone());
+    let report_json = json(&output);
+    let [backup, report] = [0, 1].map(|index| report_json["elections"][index].clone());
     let turns = backup["next_turns"].as_array().unwrap();
     assert_eq!(turns.len(), 3, "{backup}");
     assert!(
@@ -69,7 +69,7 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
     assert!(notes.contains("each will be refused") && notes.contains("--allow-host"), "{notes}");
 
     let output = check(&arguments, &store);
-    let said = text(&output);
+    let output_text = text(&output);
     for words in [
         "jobs/backup\n  candidate ",
         "T03:00:00+05:30[Asia/Kolkata] (in ",
@@ -78,16 +78,16 @@ fn what_was_understood_is_told_and_nothing_is_sent() {
         "account     acme at http://127.0.0.1:",
         "2 elections: the settings are right\n",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(output_text.contains(words), "{words}: {output_text}");
     }
-    assert!(!said.contains("hunter2"), "an argument or a variable may be a secret: {said}");
+    assert!(!output_text.contains("hunter2"), "an argument or a variable may be a secret: {output_text}");
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
-fn it_refuses_what_run_refuses_in_the_same_words() {
-    let (_listener, store) = silent();
-    let wrong = [
+fn check_rejects_like_run() {
+    let (_listener, store) = untouched_store();
+    let wrong_args = [
         "Jobs",
         "--cron",
         "61 * * * *",
@@ -102,16 +102,16 @@ fn it_refuses_what_run_refuses_in_the_same_words() {
         "--allow-host",
         "*.example.com",
     ];
-    let checked = check(&wrong, &store);
+    let checked = check(&wrong_args, &store);
     let ran =
-        tenure(&[&["run"][..], &wrong].concat(), &[("AZURE_STORAGE_CONNECTION_STRING", &store)]);
+        tenure(&[&["run"][..], &wrong_args].concat(), &[("AZURE_STORAGE_CONNECTION_STRING", &store)]);
     assert_eq!((checked.status.code(), ran.status.code()), (Some(2), Some(2)));
     // Its log tells of a component that has to be compiled.
-    let complained = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(complained(&checked), complained(&ran));
-    assert!(complained(&ran).contains("settings are wrong"), "{}", complained(&ran));
-    let told = json(&check(&[&wrong[..], &["--json"]].concat(), &store));
-    let sources: Vec<_> = told["complaints"]
+    let stderr = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(stderr(&checked), stderr(&ran));
+    assert!(stderr(&ran).contains("settings are wrong"), "{}", stderr(&ran));
+    let report_json = json(&check(&[&wrong_args[..], &["--json"]].concat(), &store));
+    let sources: Vec<_> = report_json["complaints"]
         .as_array()
         .unwrap()
         .iter()
@@ -123,55 +123,55 @@ fn it_refuses_what_run_refuses_in_the_same_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_account_is_tested_beside_what_runs_there() {
+async fn check_tests_account_while_candidate_runs() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+    let occupied = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = occupied.local_addr().unwrap().to_string();
     let ask = async |access: &tenure_tests::Access| {
         let mut command = Command::new(PROGRAM);
         command.args(["check", "--json", &group.election]).args(group.timer);
         command.args(["--listen", &address, "--", "/bin/sh"]);
-        access.give(&mut command);
+        access.apply(&mut command);
         let output = command.output().await.unwrap();
         (output.status.code(), json(&output))
     };
-    let (code, told) = ask(&group.access).await;
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.to_string().contains("nobody has led yet"), "{told}");
-    assert!(told["notes"].to_string().contains("in use already"), "{told}");
+    let (code, report_json) = ask(&group.access).await;
+    assert_eq!(code, Some(0), "{report_json}");
+    assert!(report_json.to_string().contains("nobody has led yet"), "{report_json}");
+    assert!(report_json["notes"].to_string().contains("in use already"), "{report_json}");
     // The election's own blob was not made.
-    let (_, told) = ask(&group.access).await;
-    assert!(told.to_string().contains("nobody has led yet"), "{told}");
+    let (_, report_json) = ask(&group.access).await;
+    assert!(report_json.to_string().contains("nobody has led yet"), "{report_json}");
 
     let mut ada = group.start("ada", &[]).unwrap();
-    ada.event("elected", SOON).await;
-    let (code, told) = ask(&group.access).await;
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.to_string().contains("ada leads, term "), "{told}");
+    ada.event("elected", TIMEOUT).await;
+    let (code, report_json) = ask(&group.access).await;
+    assert_eq!(code, Some(0), "{report_json}");
+    assert!(report_json.to_string().contains("ada leads, term "), "{report_json}");
     // Of the account alone, the schedule is no concern.
     let mut command = Command::new(PROGRAM);
     command.args(["check", &group.election]);
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     let output = command.output().await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(!text(&output).contains("schedule"), "{}", text(&output));
 
     let (container, _) = group.election.split_once('/').unwrap();
-    let wrong =
+    let wrong_access =
         tenure_tests::Credential::SharedKey.wrong_access(&store.connection_string(), container);
-    let (code, told) = ask(&wrong).await;
-    assert_eq!((code, &told["verdict"]), (Some(2), &"failed".into()), "{told}");
-    ada.terminate(SOON).await.unwrap();
+    let (code, report_json) = ask(&wrong_access).await;
+    assert_eq!((code, &report_json["verdict"]), (Some(2), &"failed".into()), "{report_json}");
+    ada.terminate(TIMEOUT).await.unwrap();
     let _stopped = store.stop().await.unwrap();
-    let (code, told) = ask(&group.access).await;
-    assert_eq!((code, &told["verdict"]), (Some(2), &"failed".into()), "{told}");
+    let (code, report_json) = ask(&group.access).await;
+    assert_eq!((code, &report_json["verdict"]), (Some(2), &"failed".into()), "{report_json}");
 }
 
 #[test]
-fn work_may_be_left_out_only_where_the_account_is_tested() {
-    let (_listener, store) = silent();
+fn check_without_work_requires_account_test_only() {
+    let (_listener, store) = untouched_store();
     for arguments in [&["--offline"][..], &["--every", "1h"], &["--offline", "--every", "1h"]] {
         let output = check(&[&["jobs/backup"], arguments].concat(), &store);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));

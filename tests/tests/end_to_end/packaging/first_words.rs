@@ -5,36 +5,36 @@ use tokio::process::Command;
 
 use crate::PROGRAM;
 
-use super::stage::{SOON, refused, tenure, text};
+use super::stage::{TIMEOUT, run_refused, tenure, text};
 
 #[test]
-fn the_version_and_the_help_of_each_command_can_be_asked_for() {
+fn version_and_help_are_available() {
     let version = text(&tenure(&["--version"], &[]));
     // Those of releases are checked with the build script itself.
     assert_eq!(version, format!("tenure {} (debug build)\n", env!("CARGO_PKG_VERSION")));
-    for [asked, same] in [[&["help", "run"][..], &["run", "--help"]], [&["help"], &["--help"]]] {
-        let (asked, same) = (tenure(asked, &[]), tenure(same, &[]));
-        assert_eq!((asked.status.code(), text(&asked)), (Some(0), text(&same)));
+    for [arguments, equivalent] in [[&["help", "run"][..], &["run", "--help"]], [&["help"], &["--help"]]] {
+        let (output, expected) = (tenure(arguments, &[]), tenure(equivalent, &[]));
+        assert_eq!((output.status.code(), text(&output)), (Some(0), text(&expected)));
     }
 }
 
 #[test]
-fn what_was_mistyped_is_told_with_what_to_write() {
+fn mistyped_input_is_reported_with_correction() {
     let mistyped = tenure(&["rn", "jobs/a"], &[]);
     assert_eq!(mistyped.status.code(), Some(2));
-    let said = text(&mistyped);
-    assert!(said.contains("a similar subcommand exists: 'run'"), "{said}");
+    let message = text(&mistyped);
+    assert!(message.contains("a similar subcommand exists: 'run'"), "{message}");
     let unquoted = tenure(&["run", "--cron", "0", "3", "*", "*", "*", "jobs/a"], &[]);
     assert!(text(&unquoted).contains("--cron '0 3 * * *'"), "{}", text(&unquoted));
 
     let election = ["jobs/a", "--every", "5s"];
-    let said = refused(&[&election[..], &["--", "backup --all | gzip"]].concat(), &[]);
-    assert!(said.contains("a whole command line is in one word"), "{said}");
-    assert!(said.contains("-- /bin/sh -c 'LINE'"), "{said}");
+    let message = run_refused(&[&election[..], &["--", "backup --all | gzip"]].concat(), &[]);
+    assert!(message.contains("a whole command line is in one word"), "{message}");
+    assert!(message.contains("-- /bin/sh -c 'LINE'"), "{message}");
     let variables =
         [("TENURE_HANDLER", "a.wasm"), ("TENURE_CRON", "'0 3 * * *'"), ("TENURE_LEAS", "20s")];
-    let hosts = ["jobs/a", "--handler", "/nowhere.wasm", "--allow-host", "localhost:3000"];
-    let said = refused(&hosts, &variables);
+    let arguments = ["jobs/a", "--handler", "/nowhere.wasm", "--allow-host", "localhost:3000"];
+    let message = run_refused(&arguments, &variables);
     for advice in [
         "write 127.0.0.1:3000 (or",
         "TENURE_HANDLER\n    this setting has no variable",
@@ -43,12 +43,12 @@ fn what_was_mistyped_is_told_with_what_to_write() {
         "did you mean TENURE_LEASE?",
         "/nowhere.wasm",
     ] {
-        assert!(said.contains(advice), "{advice} is not told:\n{said}");
+        assert!(message.contains(advice), "{advice} is not told:\n{message}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_line_says_what_it_is() {
+async fn starting_event_describes_the_candidate() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     let mut command = Command::new(PROGRAM);
@@ -56,20 +56,20 @@ async fn the_first_line_says_what_it_is() {
     command.args(["--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--failover", "3s"]);
     command.env("TENURE_SCHEDULE", "every day");
     command.args(["--", "/bin/sh", "-c", "true", "&&"]);
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     let mut process = Candidate::spawn("ada", command).unwrap();
-    let note =
+    let is_variable_note =
         |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("TENURE_SCHEDULE");
-    process.line("note of the variable", 0, SOON, note).await;
-    process.terminate(SOON).await.unwrap();
-    let said = process.transcript() + &process.errors();
-    assert!(!group.access.is_told_by(&said), "a secret is shown: {said}");
-    assert!(said.contains("&& reaches the command unchanged"), "{said}");
+    process.line("note of the variable", 0, TIMEOUT, is_variable_note).await;
+    process.terminate(TIMEOUT).await.unwrap();
+    let output_text = process.transcript() + &process.errors();
+    assert!(!group.access.leaks_in(&output_text), "a secret is shown: {output_text}");
+    assert!(output_text.contains("&& reaches the command unchanged"), "{output_text}");
     // A busy machine compiles the component for longer, and says so.
     let lines = process.lines();
-    let compiles = |line: &&Line| matches!(line.name(), "compiling" | "compiled");
-    let first = &lines.iter().find(|line| !compiles(line)).unwrap().event;
-    assert_eq!(first["event"], "starting", "{said}");
+    let is_compile_event = |line: &&Line| matches!(line.name(), "compiling" | "compiled");
+    let first = &lines.iter().find(|line| !is_compile_event(line)).unwrap().event;
+    assert_eq!(first["event"], "starting", "{output_text}");
     assert_eq!(first["candidate"], "ada");
     // The one that holds the wasm component says so itself.
     assert_eq!(first["elector"], "component");
@@ -78,5 +78,5 @@ async fn the_first_line_says_what_it_is() {
     assert_eq!((&first["lease_ms"], &first["failover_ms"]), (&60_000.into(), &3_000.into()));
     assert_eq!(first["credential"], "the key in the connection string");
     assert!(first["version"].as_str().unwrap().starts_with(env!("CARGO_PKG_VERSION")));
-    assert!(first["account"].as_str().unwrap().contains(" at http://127.0.0.1:"), "{said}");
+    assert!(first["account"].as_str().unwrap().contains(" at http://127.0.0.1:"), "{output_text}");
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use tenure_tests::{Candidate, Group, Sink, Store};
 use tokio::process::Command;
 
-use super::stage::SOON;
+use super::stage::TIMEOUT;
 
 /// With `shell`, the program is started by the shell, with the whole command line as `"$0" "$@"`.
 async fn leader(shell: Option<&str>) -> (Store, Sink, Candidate) {
@@ -15,10 +15,10 @@ async fn leader(shell: Option<&str>) -> (Store, Sink, Candidate) {
     let group = Group::new(PROGRAM, &store, &sink);
     let mut command = group.command("ada", &[], &["/bin/sh", "-c", "true"]);
     if let Some(shell) = shell {
-        let plain = command.as_std();
+        let original = command.as_std();
         let mut wrapped = Command::new("/bin/sh");
-        wrapped.args(["-c", shell]).arg(plain.get_program()).args(plain.get_args());
-        for (name, value) in plain.get_envs() {
+        wrapped.args(["-c", shell]).arg(original.get_program()).args(original.get_args());
+        for (name, value) in original.get_envs() {
             match value {
                 Some(value) => wrapped.env(name, value),
                 None => wrapped.env_remove(name),
@@ -28,28 +28,28 @@ async fn leader(shell: Option<&str>) -> (Store, Sink, Candidate) {
         command = wrapped;
     }
     let candidate = Candidate::spawn("ada", command).unwrap();
-    candidate.event("turn-ended", SOON).await;
+    candidate.event("turn-ended", TIMEOUT).await;
     (store, sink, candidate)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_is_hung_up_on_releases_the_lease() {
+async fn sighup_releases_the_lease() {
     let (_store, _sink, mut candidate) = leader(None).await;
     candidate.signal(Signal::HUP).unwrap();
-    assert_eq!(candidate.end(SOON).await.unwrap().code(), Some(0));
+    assert_eq!(candidate.end(TIMEOUT).await.unwrap().code(), Some(0));
     let ended = candidate.all_lines().await.into_iter().find(|line| line.name() == "stood-down");
     assert_eq!(ended.unwrap().event["reason"], "left", "{}", candidate.transcript());
 }
 
 /// As `nohup` starts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hang_up_that_was_to_be_ignored_is_ignored() {
+async fn ignored_sighup_stays_ignored() {
     let (_store, _sink, mut candidate) = leader(Some("trap '' HUP; exec \"$0\" \"$@\"")).await;
     candidate.signal(Signal::HUP).unwrap();
     for _ in 0..2 {
         let after = candidate.lines().len();
-        candidate.line("turn", after, SOON, |line| line.name() == "turn-ended").await;
+        candidate.line("turn", after, TIMEOUT, |line| line.name() == "turn-ended").await;
     }
     candidate.signal(Signal::TERM).unwrap();
-    assert_eq!(candidate.end(SOON).await.unwrap().code(), Some(0), "{}", candidate.transcript());
+    assert_eq!(candidate.end(TIMEOUT).await.unwrap().code(), Some(0), "{}", candidate.transcript());
 }

@@ -19,7 +19,7 @@ use tenure_tests::{BEAT_HANDLER, Candidate, Group, Line, Sink, Store};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use super::stage::{SOON, file};
+use super::stage::{TIMEOUT, write_settings};
 
 /// A list, and a process that follows it.
 struct Scene {
@@ -33,20 +33,20 @@ struct Scene {
 
 impl Scene {
     /// `more` is the rest of the file.
-    async fn start(names: &str, more: &str) -> Self {
+    async fn start(names: &str, extra_settings: &str) -> Self {
         let text = |container: &str| {
-            format!("for-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{more}")
+            format!("for-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{extra_settings}")
         };
-        Self::of(&[("names", names)], text).await
+        Self::with_lists(&[("names", names)], text).await
     }
 
     /// With these lists, and with a file for that container.
-    async fn of(lists: &[(&str, &str)], text: impl Fn(&str) -> String) -> Self {
+    async fn with_lists(lists: &[(&str, &str)], text: impl Fn(&str) -> String) -> Self {
         let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
         let group = Group::new(PROGRAM, &store, &sink);
         group.warm_up().await.unwrap();
         let (container, _) = group.election.split_once('/').unwrap();
-        let (folder, file) = file(&format!("log = \"json\"\nname = \"ada\"\n{}", text(container)));
+        let (folder, file) = write_settings(&format!("log = \"json\"\nname = \"ada\"\n{}", text(container)));
         for (list, names) in lists {
             write(folder.path().join(list), names).unwrap();
         }
@@ -55,7 +55,7 @@ impl Scene {
         let manager = UnixDatagram::bind(&socket).unwrap();
         let mut command = Command::new(PROGRAM);
         command.arg("run").arg("--config").arg(&file).env("NOTIFY_SOCKET", &socket);
-        group.access.give(&mut command);
+        group.access.apply(&mut command);
         let process = Candidate::spawn("lists", command).unwrap();
         let container = container.to_owned();
         Self { _store: store, folder, list, container, process, _manager: manager }
@@ -73,42 +73,42 @@ impl Scene {
     }
 
     /// Waits for an event of an election, among the lines after the first `after`.
-    async fn event(&self, name: &str, event: &str, after: usize) -> Line {
+    async fn wait_for_event(&self, name: &str, event: &str, after: usize) -> Line {
         let election = format!("{}/{name}", self.container);
-        let wanted = |line: &Line| line.event["election"] == election && line.name() == event;
-        self.process.line(&format!("{event} of {name}"), after, SOON, wanted).await
+        let predicate = |line: &Line| line.event["election"] == election && line.name() == event;
+        self.process.line(&format!("{event} of {name}"), after, TIMEOUT, predicate).await
     }
 
     /// Waits until each of the elections of a kind had an event, among the lines after the first `after`.
-    async fn all(&self, kind: &str, event: &str, after: usize) {
-        let (kind, seen) = (format!("{}/{kind}", self.container), Cell::new(0));
-        let had = RefCell::new(BTreeSet::new());
-        let all = self.process.line_where(|line| {
+    async fn wait_for_all(&self, kind: &str, event: &str, after: usize) {
+        let (kind, line_count) = (format!("{}/{kind}", self.container), Cell::new(0));
+        let elections = RefCell::new(BTreeSet::new());
+        let all = self.process.wait_for_line(|line| {
             let election = line.event["election"].as_str().unwrap_or_default();
-            if seen.replace(seen.get() + 1) >= after
+            if line_count.replace(line_count.get() + 1) >= after
                 && election.starts_with(&kind)
                 && line.name() == event
             {
-                had.borrow_mut().insert(election.to_owned());
+                elections.borrow_mut().insert(election.to_owned());
             }
-            had.borrow().len() == MANY
+            elections.borrow().len() == ELECTION_COUNT
         });
-        let done = tokio::time::timeout(10 * SOON, all).await.is_ok();
-        assert!(done, "{event} of {:?} alone: {}", had.borrow(), self.process.transcript());
+        let done = tokio::time::timeout(10 * TIMEOUT, all).await.is_ok();
+        assert!(done, "{event} of {:?} alone: {}", elections.borrow(), self.process.transcript());
     }
 
-    async fn problem(&self, words: &str, after: usize) -> Line {
-        let wanted = |line: &Line| {
+    async fn wait_for_problem(&self, words: &str, after: usize) -> Line {
+        let predicate = |line: &Line| {
             let detail = line.event["detail"].as_str().unwrap_or_default();
             line.name() == "problem" && detail.contains(words)
         };
-        self.process.line(words, after, SOON, wanted).await
+        self.process.line(words, after, TIMEOUT, predicate).await
     }
 
     fn count(&self, name: &str, event: &str) -> usize {
         let election = format!("{}/{name}", self.container);
-        let is_it = |line: &&Line| line.event["election"] == election && line.name() == event;
-        self.process.lines().iter().filter(is_it).count()
+        let matches = |line: &&Line| line.event["election"] == election && line.name() == event;
+        self.process.lines().iter().filter(matches).count()
     }
 }
 
@@ -122,11 +122,11 @@ fn overwrite(path: &Path, content: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn elections_come_and_go_with_the_names_of_a_list() {
-    let more = "listen = \"127.0.0.1:0\"\nlease = \"60s\"\nwhile-leading = true\ncommand = [\"/bin/sleep\", \"1000\"]\n";
-    let mut scene = Scene::start("# none yet\n", more).await;
+async fn elections_follow_names_of_a_list() {
+    let extra_settings = "listen = \"127.0.0.1:0\"\nlease = \"60s\"\nwhile-leading = true\ncommand = [\"/bin/sleep\", \"1000\"]\n";
+    let mut scene = Scene::start("# none yet\n", extra_settings).await;
     let listening = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("listening");
-    let address = scene.process.line("address", 0, SOON, listening).await;
+    let address = scene.process.line("address", 0, TIMEOUT, listening).await;
     let address = address.event["detail"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
     let leader = async |name: &str| {
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -136,32 +136,32 @@ async fn elections_come_and_go_with_the_names_of_a_list() {
     };
     scene.replace("one\ntwo # and no more\n");
     for name in ["one", "two"] {
-        scene.event(name, "elected", 0).await;
+        scene.wait_for_event(name, "elected", 0).await;
         assert_eq!(leader(name).await, 200);
     }
     scene.replace("two\nthree\n");
-    let left = scene.event("one", "stood-down", 0).await;
-    assert_eq!(left.event["reason"], "left");
-    scene.event("one", "stopped", 0).await;
-    scene.event("three", "elected", 0).await;
+    let stood_down = scene.wait_for_event("one", "stood-down", 0).await;
+    assert_eq!(stood_down.event["reason"], "left");
+    scene.wait_for_event("one", "stopped", 0).await;
+    scene.wait_for_event("three", "elected", 0).await;
     let forgotten = async { while leader("one").await != 404 {} };
-    tokio::time::timeout(SOON, forgotten).await.unwrap();
+    tokio::time::timeout(TIMEOUT, forgotten).await.unwrap();
 
     // What is wrong changes nothing, and is told at its place.
     let after = scene.process.lines().len();
     scene.replace("three\nfour\nthree\n");
-    let told = scene.problem("names:3:1: three: this name is a duplicate", after).await;
-    assert!(told.event["detail"].as_str().unwrap().contains("stay as they are"), "{told:?}");
+    let problem = scene.wait_for_problem("names:3:1: three: this name is a duplicate", after).await;
+    assert!(problem.event["detail"].as_str().unwrap().contains("stay as they are"), "{problem:?}");
     scene.replace("");
-    scene.problem("the file is empty", after).await;
+    scene.wait_for_problem("the file is empty", after).await;
     // One that cannot begin harms no other.
     let long = "x".repeat(2_000);
     scene.replace(&format!("two\n{long}\nthree\nfour\n"));
-    scene.problem("this election was not added", after).await;
-    scene.event("four", "elected", after).await;
+    scene.wait_for_problem("this election was not added", after).await;
+    scene.wait_for_event("four", "elected", after).await;
     // The same one again.
     scene.replace("one\ntwo\nthree\nfour\n");
-    scene.event("one", "elected", after).await;
+    scene.wait_for_event("one", "elected", after).await;
     for (name, times) in [("one", 1), ("two", 0), ("three", 0), ("four", 0)] {
         assert_eq!(
             scene.count(name, "stood-down"),
@@ -173,16 +173,16 @@ async fn elections_come_and_go_with_the_names_of_a_list() {
 
     // The service manager asks, and nobody leaves: else no look would show a difference.
     let after = scene.process.lines().len();
-    scene.event("one", "turn-started", 0).await;
+    scene.wait_for_event("one", "turn-started", 0).await;
     overwrite(&scene.list, "one\ntwo\nthree\nfive\n");
     scene.process.signal(Signal::HUP).unwrap();
-    scene.event("four", "stopped", after).await;
+    scene.wait_for_event("four", "stopped", after).await;
     // After a request under its lease the supervisor has its last will.
-    scene.event("five", "turn-started", after).await;
+    scene.wait_for_event("five", "turn-started", after).await;
 
     // The supervisor knows who is there, and who is not.
     kill_process(scene.process.runner().unwrap(), Signal::KILL).unwrap();
-    assert_eq!(scene.process.end(SOON).await.unwrap().code(), Some(137));
+    assert_eq!(scene.process.end(TIMEOUT).await.unwrap().code(), Some(137));
     for (name, times) in [("one", 1), ("two", 1), ("three", 1), ("four", 0), ("five", 1)] {
         let election = format!("{}/{name}", scene.container);
         let released = |line: &&Line| {
@@ -200,23 +200,23 @@ async fn an_election_that_is_still_leaving_does_not_keep_others_waiting() {
     let may_end = tempfile::tempdir().unwrap();
     let may_end = may_end.path().join("may-end");
     let command = format!("trap '' TERM; until [ -e {} ]; do sleep 0.05; done", may_end.display());
-    let more = format!(
+    let extra_settings = format!(
         "while-leading = true\ngrace = \"300s\"\ncommand = [\"/bin/sh\", \"-c\", \"{command}\"]\n"
     );
-    let scene = Scene::start("slow\nstays\n", &more).await;
-    scene.event("slow", "turn-started", 0).await;
+    let scene = Scene::start("slow\nstays\n", &extra_settings).await;
+    scene.wait_for_event("slow", "turn-started", 0).await;
     let after = scene.process.lines().len();
     scene.replace("stays\n");
     let read = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("removed: 1");
-    scene.process.line("that it leaves", after, SOON, read).await;
+    scene.process.line("that it leaves", after, TIMEOUT, read).await;
 
     scene.replace("slow\nstays\nzoe\n");
-    scene.event("zoe", "elected", after).await;
+    scene.wait_for_event("zoe", "elected", after).await;
     assert_eq!(scene.count("slow", "stopped"), 0, "{}", scene.process.transcript());
     let after = scene.process.lines().len();
     write(&may_end, "").unwrap();
-    scene.event("slow", "stopped", after).await;
-    scene.event("slow", "elected", after).await;
+    scene.wait_for_event("slow", "stopped", after).await;
+    scene.wait_for_event("slow", "elected", after).await;
 }
 
 fn pipe(path: &Path) {
@@ -225,29 +225,29 @@ fn pipe(path: &Path) {
 
 /// Its handler is on a file system that does not answer, and so is the list in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_waits_for_an_election_that_cannot_begin_or_for_a_list_that_cannot_be_read() {
+async fn stuck_election_or_list_delays_no_other_election() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["one", "two"] {
         std::fs::copy(BEAT_HANDLER, folder.path().join(format!("{name}.wasm"))).unwrap();
     }
     pipe(&folder.path().join("stuck.wasm"));
     let handler = folder.path().join("{each}.wasm");
-    let more = format!("handler = \"{}\"\nevery = \"1m\"\n", handler.display());
-    let mut scene = Scene::start("one\n", &more).await;
-    scene.event("one", "elected", 0).await;
+    let extra_settings = format!("handler = \"{}\"\nevery = \"1m\"\n", handler.display());
+    let mut scene = Scene::start("one\n", &extra_settings).await;
+    scene.wait_for_event("one", "elected", 0).await;
     scene.replace("one\nstuck\n");
     let read = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("added: 1");
-    scene.process.line("that it is added", 0, SOON, read).await;
+    scene.process.line("that it is added", 0, TIMEOUT, read).await;
     scene.replace("two\nstuck\n");
-    scene.event("one", "stopped", 0).await;
-    scene.event("two", "elected", 0).await;
+    scene.wait_for_event("one", "stopped", 0).await;
+    scene.wait_for_event("two", "elected", 0).await;
 
     // Told once that the list is gone.
     let after = scene.process.lines().len();
     std::fs::remove_file(&scene.list).unwrap();
-    scene.problem("the file cannot be read", after).await;
+    scene.wait_for_problem("the file cannot be read", after).await;
     pipe(&scene.list);
-    assert!(scene.process.terminate(SOON).await.unwrap().success(), "{}", scene.process.errors());
+    assert!(scene.process.terminate(TIMEOUT).await.unwrap().success(), "{}", scene.process.errors());
 }
 
 /// The list that has it first is read before the other one has given it up.
@@ -263,22 +263,22 @@ async fn an_election_that_moves_to_another_list_is_not_lost() {
         each("names") + &each("more")
     };
     let lists = [("names", "one\n"), ("more", "two\nmoves\n")];
-    let scene = Scene::of(&lists, text).await;
-    scene.event("moves", "elected", 0).await;
+    let scene = Scene::with_lists(&lists, text).await;
+    scene.wait_for_event("moves", "elected", 0).await;
     let after = scene.process.lines().len();
     scene.replace_list("names", "one\nmoves\n");
-    scene.problem("already runs this election", after).await;
+    scene.wait_for_problem("already runs this election", after).await;
     scene.replace_list("more", "two\n");
-    scene.event("moves", "stopped", after).await;
-    scene.event("moves", "elected", after).await;
+    scene.wait_for_event("moves", "stopped", after).await;
+    scene.wait_for_event("moves", "elected", after).await;
 }
 
 /// How many elections work, and how many come and go beside them: no more than a busy machine bears, since work that does
 /// not get through for two leases is given up.
-const MANY: usize = 40;
+const ELECTION_COUNT: usize = 40;
 
 /// Of those that work.
-const EVERY: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Each slot of those that work has its turn, in its order, by the leader that won once. On a machine that has too much to do
 /// turns come late: they are made up for, and nothing else may become of it. Lease and time-out are longer than answers can be
@@ -287,39 +287,39 @@ const EVERY: Duration = Duration::from_secs(10);
 async fn many_elections_come_and_go_while_as_many_others_work() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let webhook = format!("http://{}/", listener.local_addr().unwrap());
-    let take = Router::new().route("/", post(async || StatusCode::NO_CONTENT));
-    tokio::spawn(async { axum::serve(listener, take).await });
+    let app = Router::new().route("/", post(async || StatusCode::NO_CONTENT));
+    tokio::spawn(async { axum::serve(listener, app).await });
     let names = |kind: &str| {
-        (0..MANY).fold(String::new(), |mut names, number| {
+        (0..ELECTION_COUNT).fold(String::new(), |mut names, number| {
             writeln!(names, "{kind}{number}").unwrap();
             names
         })
     };
     let (works, comes) = (names("works"), names("comes"));
-    let more = format!(
+    let extra_settings = format!(
         "every = \"{}s\"\njitter = \"9s\"\nlease = \"60s\"\nrequest-timeout = \"15s\"\nmargin = \"3s\"\n\
          missed = \"all 100\"\nwebhook = \"{webhook}\"\n",
-        EVERY.as_secs()
+        INTERVAL.as_secs()
     );
-    let mut scene = Scene::start(&works, &more).await;
+    let mut scene = Scene::start(&works, &extra_settings).await;
     // Each has had a turn, so that the next slot is the one after it.
-    scene.all("works", "turn-ended", 0).await;
-    let both = format!("{works}{comes}");
+    scene.wait_for_all("works", "turn-ended", 0).await;
+    let all_names = format!("{works}{comes}");
     for _ in 0..2 {
         let after = scene.process.lines().len();
-        scene.replace(&both);
-        scene.all("comes", "elected", after).await;
+        scene.replace(&all_names);
+        scene.wait_for_all("comes", "elected", after).await;
         scene.replace(&works);
-        scene.all("comes", "stopped", after).await;
+        scene.wait_for_all("comes", "stopped", after).await;
     }
     // One slot more, after all that.
     let after = scene.process.lines().len();
-    scene.all("works", "turn-ended", after).await;
+    scene.wait_for_all("works", "turn-ended", after).await;
     let before = scene.process.lines().len();
-    assert!(scene.process.terminate(10 * SOON).await.unwrap().success());
+    assert!(scene.process.terminate(10 * TIMEOUT).await.unwrap().success());
 
     let lines = scene.process.all_lines().await;
-    let (mut slots, mut left) = (BTreeMap::<String, Vec<DateTime<Utc>>>::new(), BTreeSet::new());
+    let (mut slots, mut left_elections) = (BTreeMap::<String, Vec<DateTime<Utc>>>::new(), BTreeSet::new());
     for (number, line) in lines.iter().enumerate() {
         let election = line.event["election"].as_str().unwrap_or_default();
         if !election.contains("/works") {
@@ -336,16 +336,16 @@ async fn many_elections_come_and_go_while_as_many_others_work() {
             "turn-ended" => assert_eq!(line.event["outcome"], "succeeded", "{line:?}"),
             "stood-down" => {
                 assert_eq!(line.event["reason"], "left", "{line:?}");
-                assert!(left.insert(election.to_owned()), "at the end alone: {line:?}");
+                assert!(left_elections.insert(election.to_owned()), "at the end alone: {line:?}");
             }
             _ => {}
         }
     }
-    assert_eq!(slots.len(), MANY);
+    assert_eq!(slots.len(), ELECTION_COUNT);
     for (election, slots) in slots {
         assert!(slots.len() >= 2, "{election}");
         for pair in slots.windows(2) {
-            assert_eq!((pair[1] - pair[0]).to_std().unwrap(), EVERY, "{election}: {slots:?}");
+            assert_eq!((pair[1] - pair[0]).to_std().unwrap(), INTERVAL, "{election}: {slots:?}");
         }
     }
 }
@@ -355,8 +355,8 @@ async fn elections_of_a_list_cannot_be_split() {
     for names in ["one\ntwo\n", "# none yet\n"] {
         let mut scene =
             Scene::start(names, "every = \"1m\"\nshares = 4\ncommand = [\"true\"]\n").await;
-        assert_eq!(scene.process.end(SOON).await.unwrap().code(), Some(2));
-        let told = scene.process.errors();
-        assert!(told.contains("shares\n    elections of a list cannot be split\n"), "{told}");
+        assert_eq!(scene.process.end(TIMEOUT).await.unwrap().code(), Some(2));
+        let stderr = scene.process.errors();
+        assert!(stderr.contains("shares\n    elections of a list cannot be split\n"), "{stderr}");
     }
 }

@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use crate::PROGRAM;
 
-use super::stage::{SOON, file, tenure, text};
+use super::stage::{TIMEOUT, write_settings, tenure, text};
 
 struct Scene {
     store: Store,
@@ -24,14 +24,14 @@ impl Scene {
         Self { store, group, container, _sink: sink }
     }
 
-    fn of(&self, blob: &str) -> String {
+    fn election_name(&self, blob: &str) -> String {
         format!("{}/{blob}", self.container)
     }
 
     /// A file with all of them.
     fn file(&self, blobs: &[&str]) -> String {
         let election = |blob: &&str| {
-            format!("[[election]]\nelection = \"{}\"\nevery = \"2s\"\n", self.of(blob))
+            format!("[[election]]\nelection = \"{}\"\nevery = \"2s\"\n", self.election_name(blob))
         };
         blobs.iter().map(election).collect()
     }
@@ -40,7 +40,7 @@ impl Scene {
         let mut run = Command::new(PROGRAM);
         run.args(["run", "--log", "json", election, "--name", "ada", "--every", "2s"]);
         run.args(["--max-failures", "0", "--", "/bin/sh", "-c", command]);
-        self.group.access.give(&mut run);
+        self.group.access.apply(&mut run);
         Candidate::spawn("ada", run).unwrap()
     }
 
@@ -48,7 +48,7 @@ impl Scene {
     async fn ask(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let mut command = Command::new(PROGRAM);
         command.args(arguments);
-        self.group.access.give(&mut command);
+        self.group.access.apply(&mut command);
         let output = command.output().await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -56,21 +56,21 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_elections_of_a_file_are_one_table_the_failures_first() {
+async fn status_of_file_is_one_table_with_failures_first() {
     let scene = Scene::new().await;
-    let (_folder, file) = file(&scene.file(&["good", "bad", "idle"]));
+    let (_folder, file) = write_settings(&scene.file(&["good", "bad", "idle"]));
     let file = file.to_str().unwrap();
-    let good = scene.run(&scene.of("good"), "true").await;
-    let bad = scene.run(&scene.of("bad"), "exit 3").await;
+    let good = scene.run(&scene.election_name("good"), "true").await;
+    let bad = scene.run(&scene.election_name("bad"), "exit 3").await;
     // The end of a turn is on record with the next claim.
     for candidate in [&good, &bad] {
-        let ended = candidate.event("turn-ended", SOON).await;
+        let ended = candidate.event("turn-ended", TIMEOUT).await;
         let after = candidate.lines().iter().filter(|line| line.name() == "turn-ended").count();
         assert!(after > 0, "{ended:?}");
         let second = |line: &Line| {
             line.name() == "turn-started" && line.event["slot"] != ended.event["slot"]
         };
-        candidate.line("second turn", 0, SOON, second).await;
+        candidate.line("second turn", 0, TIMEOUT, second).await;
     }
     let (code, out, err) = scene.ask(&["status", "--config", file]).await;
     assert_eq!((code, err.as_str()), (Some(1), ""), "nobody leads one of them: {out}");
@@ -82,59 +82,59 @@ async fn all_elections_of_a_file_are_one_table_the_failures_first() {
         ["bad", "ada", "failed, "],
         ["good", "ada", "succeeded, "],
     ]) {
-        assert!(line.starts_with(&scene.of(blob)), "{blob}: {out}");
+        assert!(line.starts_with(&scene.election_name(blob)), "{blob}: {out}");
         assert!(line.contains(leader) && line.contains(last), "{blob}: {out}");
     }
     let (code, out, _) = scene.ask(&["status", "--config", file, "--json"]).await;
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, told["elections"].as_array().map(Vec::len)), (Some(1), Some(3)), "{out}");
-    assert_eq!(told["elections"][0]["leader"]["name"], "ada");
+    let status_json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, status_json["elections"].as_array().map(Vec::len)), (Some(1), Some(3)), "{out}");
+    assert_eq!(status_json["elections"][0]["leader"]["name"], "ada");
 
     // One of them by its name, with what the file says of it.
-    let (code, out, _) = scene.ask(&["status", "--config", file, &scene.of("good")]).await;
+    let (code, out, _) = scene.ask(&["status", "--config", file, &scene.election_name("good")]).await;
     assert_eq!(code, Some(0), "{out}");
-    assert!(out.starts_with(&format!("election     {}\n", scene.of("good"))), "{out}");
+    assert!(out.starts_with(&format!("election     {}\n", scene.election_name("good"))), "{out}");
     assert!(!out.contains("the settings here say"), "the schedule is the file's: {out}");
-    let (code, out, err) = scene.ask(&["status", "--config", file, &scene.of("godo")]).await;
+    let (code, out, err) = scene.ask(&["status", "--config", file, &scene.election_name("godo")]).await;
     assert_eq!((code, out.as_str()), (Some(2), ""));
     assert!(
-        err.contains(&format!("\n  {}\n    the file has no such election", scene.of("godo"))),
+        err.contains(&format!("\n  {}\n    the file has no such election", scene.election_name("godo"))),
         "{err}"
     );
-    assert!(err.contains(&scene.of("good")), "{err}");
+    assert!(err.contains(&scene.election_name("good")), "{err}");
 
     let (code, out, _) = scene.ask(&["status", "--history", "--config", file]).await;
     assert_eq!(code, Some(1), "{out}");
     assert!(out.starts_with("election "), "the table comes first: {out}");
-    assert!(out.contains(&format!("\n\n{}\nNobody has led yet.\n", scene.of("idle"))), "{out}");
-    assert!(out.contains(&format!("\n{}\nterm ", scene.of("bad"))), "{out}");
+    assert!(out.contains(&format!("\n\n{}\nNobody has led yet.\n", scene.election_name("idle"))), "{out}");
+    assert!(out.contains(&format!("\n{}\nterm ", scene.election_name("bad"))), "{out}");
     let (_, out, _) = scene.ask(&["status", "--history", "--config", file, "--json"]).await;
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(told["elections"][1]["last_leader"]["name"], "ada", "{out}");
+    let status_json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(status_json["elections"][1]["last_leader"]["name"], "ada", "{out}");
 
     let work = scene
         .file(&["good", "bad", "idle"])
         .replace("[[election]]\n", "[[election]]\ncommand = [\"true\"]\n");
     std::fs::write(file, work).unwrap();
     let (code, out, _) = scene.ask(&["check", "--config", file, "--json"]).await;
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &told["verdict"]), (Some(0), &"ok".into()), "{out}");
-    let all = told["elections"].as_array().unwrap();
-    assert_eq!(all[2]["election"], scene.of("idle"), "{out}");
-    let tried = |election: &Value| {
+    let check_json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &check_json["verdict"]), (Some(0), &"ok".into()), "{out}");
+    let all = check_json["elections"].as_array().unwrap();
+    assert_eq!(all[2]["election"], scene.election_name("idle"), "{out}");
+    let finding_counts = |election: &Value| {
         let findings = election["findings"].as_array().unwrap();
-        let of = |check: &str| findings.iter().filter(|finding| finding["check"] == check).count();
-        (of("election"), of("acquire lease"), of("connection"))
+        let count = |check: &str| findings.iter().filter(|finding| finding["check"] == check).count();
+        (count("election"), count("acquire lease"), count("connection"))
     };
     // In one container, the requests are tried once.
     assert_eq!(
-        all.iter().map(tried).collect::<Vec<_>>(),
+        all.iter().map(finding_counts).collect::<Vec<_>>(),
         [(1, 1, 1), (1, 0, 0), (1, 0, 0)],
         "{out}"
     );
     let (code, out, _) = scene.ask(&["check", "--config", file]).await;
     assert_eq!(code, Some(0), "{out}");
-    let heading = format!("\n\n{}\nok       connection ", scene.of("good"));
+    let heading = format!("\n\n{}\nok       connection ", scene.election_name("good"));
     assert!(out.contains(&heading) && out.contains("\nelection "), "{out}");
     for candidate in [good, bad] {
         drop(candidate);
@@ -142,67 +142,67 @@ async fn all_elections_of_a_file_are_one_table_the_failures_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_of_a_file_tells_of_each_election() {
+async fn watch_of_file_shows_each_election() {
     let scene = Scene::new().await;
-    let (_folder, file) = file(&scene.file(&["one", "two"]));
+    let (_folder, file) = write_settings(&scene.file(&["one", "two"]));
     let mut watch = Command::new(PROGRAM);
     watch.args(["status", "--watch", "--json", "--interval", "200ms", "--config"]).arg(&file);
-    scene.group.access.give(&mut watch);
+    scene.group.access.apply(&mut watch);
     let watch = Candidate::spawn("watch", watch).unwrap();
     for blob in ["one", "two"] {
-        let election = scene.of(blob);
-        let nobody = |line: &Line| line.name() == "nobody" && line.event["election"] == *election;
-        watch.line("nobody", 0, SOON, nobody).await;
+        let election = scene.election_name(blob);
+        let is_no_leader = |line: &Line| line.name() == "nobody" && line.event["election"] == *election;
+        watch.line("nobody", 0, TIMEOUT, is_no_leader).await;
     }
-    let two = scene.of("two");
-    let leads = scene.run(&two, "true").await;
-    let leader = watch.event("leader", SOON).await;
+    let two = scene.election_name("two");
+    let candidate = scene.run(&two, "true").await;
+    let leader = watch.event("leader", TIMEOUT).await;
     assert_eq!((&leader.event["election"], &leader.event["name"]), (&two.into(), &"ada".into()));
-    drop((watch, leads));
+    drop((watch, candidate));
     drop(scene.store);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_comes_first_and_is_explained() {
+async fn unreadable_election_comes_first_with_reason() {
     let scene = Scene::new().await;
-    let elsewhere = format!(
+    let settings = format!(
         "{}[[election]]\nelection = \"{}\"\nevery = \"2s\"\nconnection-string-file = \"other\"\n",
         scene.file(&["here"]),
-        scene.of("there")
+        scene.election_name("there")
     );
-    let (folder, file) = file(&elsewhere);
-    let nobody = "AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://127.0.0.1:1/a";
-    std::fs::write(folder.path().join("other"), nobody).unwrap();
+    let (folder, file) = write_settings(&settings);
+    let unreachable = "AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://127.0.0.1:1/a";
+    std::fs::write(folder.path().join("other"), unreachable).unwrap();
     // A variable wins over the file, so the other account is named there too.
-    let own = folder.path().join("own");
-    std::fs::write(&own, scene.store.connection_string()).unwrap();
+    let connection_file = folder.path().join("own");
+    std::fs::write(&connection_file, scene.store.connection_string()).unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("connection-string-file = \"own\"\n{text}")).unwrap();
     let output = tenure(
         &["status", "--config", file.to_str().unwrap()],
         &[("TENURE_REQUEST_TIMEOUT", "1s")],
     );
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(2), "{}", super::stage::text(&output));
-    let lines: Vec<_> = said.lines().collect();
-    assert!(lines[1].starts_with(&scene.of("there")) && lines[1].contains("unreachable"), "{said}");
-    assert!(lines[2].starts_with(&scene.of("here")) && lines[2].contains("nobody"), "{said}");
+    let lines: Vec<_> = stdout.lines().collect();
+    assert!(lines[1].starts_with(&scene.election_name("there")) && lines[1].contains("unreachable"), "{stdout}");
+    assert!(lines[2].starts_with(&scene.election_name("here")) && lines[2].contains("nobody"), "{stdout}");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        errors.contains(&format!("{} could not be read (unreachable)", scene.of("there"))),
+        errors.contains(&format!("{} could not be read (unreachable)", scene.election_name("there"))),
         "{errors}"
     );
 }
 
 #[test]
-fn an_election_is_named_once() {
-    let twice = tenure(&["status", "jobs/a", "jobs/b"], &[]);
-    assert_eq!(twice.status.code(), Some(2));
-    assert!(text(&twice).contains("unexpected argument 'jobs/b'"), "{}", text(&twice));
-    let wrong = tenure(&["status", "--history", "Jobs"], &[]);
-    assert!(text(&wrong).contains("\n  Jobs\n    \"Jobs\": "), "{}", text(&wrong));
+fn election_must_be_named_once() {
+    let two_elections = tenure(&["status", "jobs/a", "jobs/b"], &[]);
+    assert_eq!(two_elections.status.code(), Some(2));
+    assert!(text(&two_elections).contains("unexpected argument 'jobs/b'"), "{}", text(&two_elections));
+    let invalid = tenure(&["status", "--history", "Jobs"], &[]);
+    assert!(text(&invalid).contains("\n  Jobs\n    \"Jobs\": "), "{}", text(&invalid));
     let (_folder, file) =
-        file("[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n");
-    let which = tenure(&["break", "--yes", "--config", file.to_str().unwrap()], &[]);
-    assert!(text(&which).contains("name one of them: jobs/a, jobs/b"), "{}", text(&which));
+        write_settings("[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n");
+    let ambiguous = tenure(&["break", "--yes", "--config", file.to_str().unwrap()], &[]);
+    assert!(text(&ambiguous).contains("name one of them: jobs/a, jobs/b"), "{}", text(&ambiguous));
 }

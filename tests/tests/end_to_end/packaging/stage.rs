@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub const SOON: Duration = tenure_tests::PATIENCE;
+pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// A folder with this file in it.
-pub fn file(text: &str) -> (TempDir, PathBuf) {
+pub fn write_settings(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tenure.toml");
     std::fs::write(&file, text).unwrap();
@@ -31,7 +31,7 @@ pub fn text(output: &Output) -> String {
 }
 
 /// What `tenure run` says against something, without having said a word to the store.
-pub fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+pub fn run_refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,9 +39,9 @@ pub fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
         format!("AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://{address}/a");
     let variables = [variables, &[("AZURE_STORAGE_CONNECTION_STRING", &store)]].concat();
     let output = tenure(&[&["run"][..], arguments].concat(), &variables);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(!said.contains("c2VjcmV0"), "{said}");
+    let output_text = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{output_text}");
+    assert!(!output_text.contains("c2VjcmV0"), "{output_text}");
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-    said
+    output_text
 }

@@ -7,105 +7,105 @@ use std::process::Command as Program;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tenure_tests::{Candidate, Group, Sink, Store, reserved, tools};
+use tenure_tests::{Candidate, Group, Sink, Store, reserve_port, tools};
 use tokio::process::Command;
 
-use super::stage::SOON;
+use super::stage::TIMEOUT;
 
 /// What is told, one line each, until one is as wanted.
-fn until(socket: &UnixDatagram, told: &mut Vec<String>, wanted: impl Fn(&str) -> bool) {
+fn read_until(socket: &UnixDatagram, received: &mut Vec<String>, predicate: impl Fn(&str) -> bool) {
     let mut buffer = [0; 4096];
     loop {
-        let length = socket.recv(&mut buffer).unwrap_or_else(|e| panic!("{e}: {told:#?}"));
+        let length = socket.recv(&mut buffer).unwrap_or_else(|e| panic!("{e}: {received:#?}"));
         let lines = std::str::from_utf8(&buffer[..length]).unwrap().lines();
-        let from = told.len();
-        told.extend(lines.map(str::to_owned));
-        if told[from..].iter().any(|line| wanted(line)) {
+        let from = received.len();
+        received.extend(lines.map(str::to_owned));
+        if received[from..].iter().any(|line| predicate(line)) {
             return;
         }
     }
 }
 
-async fn supervised(name: &str, socket: UnixDatagram) {
-    socket.set_read_timeout(Some(SOON)).unwrap();
+async fn assert_notifies_manager(name: &str, socket: UnixDatagram) {
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     let mut command: Command = group.command("ada", &[], &["/bin/sh", "-c", "env"]);
     command.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "400000").env_remove("WATCHDOG_PID");
     let mut candidate = Candidate::spawn("ada", command).unwrap();
-    let told = tokio::task::spawn_blocking(move || {
-        let mut told = Vec::new();
-        until(&socket, &mut told, |line| line == "READY=1");
-        until(&socket, &mut told, |line| line.starts_with("STATUS=leading, term "));
+    let received = tokio::task::spawn_blocking(move || {
+        let mut received = Vec::new();
+        read_until(&socket, &mut received, |line| line == "READY=1");
+        read_until(&socket, &mut received, |line| line.starts_with("STATUS=leading, term "));
         // It goes on by itself, whether or not anything happens.
         for _ in 0..5 {
-            until(&socket, &mut told, |line| line == "WATCHDOG=1");
+            read_until(&socket, &mut received, |line| line == "WATCHDOG=1");
         }
-        (socket, told)
+        (socket, received)
     });
-    let (socket, mut told) = told.await.unwrap();
-    let turn = candidate.event("turn-ended", SOON).await;
+    let (socket, mut received) = received.await.unwrap();
+    let turn = candidate.event("turn-ended", TIMEOUT).await;
     assert_eq!(turn.event["outcome"], "succeeded");
-    let seen = candidate.lines();
-    let seen = seen.iter().filter_map(|line| line.event["line"].as_str());
-    let ours = seen.filter(|line| line.starts_with("NOTIFY_") || line.starts_with("WATCHDOG_"));
-    assert_eq!(ours.count(), 0, "the work speaks for nobody");
+    let lines = candidate.lines();
+    let output_lines = lines.iter().filter_map(|line| line.event["line"].as_str());
+    let notify_variables = output_lines.filter(|line| line.starts_with("NOTIFY_") || line.starts_with("WATCHDOG_"));
+    assert_eq!(notify_variables.count(), 0, "the work speaks for nobody");
 
     candidate.signal(Signal::TERM).unwrap();
-    let told = tokio::task::spawn_blocking(move || {
-        until(&socket, &mut told, |line| line == "STOPPING=1");
-        told
+    let received = tokio::task::spawn_blocking(move || {
+        read_until(&socket, &mut received, |line| line == "STOPPING=1");
+        received
     });
-    let told = told.await.unwrap();
-    assert_eq!(candidate.end(SOON).await.unwrap().code(), Some(0));
-    for once in ["READY=1", "STOPPING=1"] {
-        assert_eq!(told.iter().filter(|line| *line == once).count(), 1, "{told:#?}");
+    let received = received.await.unwrap();
+    assert_eq!(candidate.end(TIMEOUT).await.unwrap().code(), Some(0));
+    for state in ["READY=1", "STOPPING=1"] {
+        assert_eq!(received.iter().filter(|line| *line == state).count(), 1, "{received:#?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn systemd_hears_of_everything_at_a_socket_with_a_path() {
+async fn systemd_is_notified_at_path_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    supervised(path.to_str().unwrap(), socket).await;
+    assert_notifies_manager(path.to_str().unwrap(), socket).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn systemd_hears_of_everything_at_an_abstract_socket() {
+async fn systemd_is_notified_at_abstract_socket() {
     let name = format!("tenure-test-{}", uuid::Uuid::new_v4());
     let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    supervised(&format!("@{name}"), socket).await;
+    assert_notifies_manager(&format!("@{name}"), socket).await;
 }
 
 /// The account does not answer, which is no reason to be started again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_ready_although_the_account_does_not_answer() {
-    let nobody = reserved().unwrap();
+async fn process_is_ready_without_account_answer() {
+    let unused_address = reserve_port().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(SOON)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut command = Command::new(PROGRAM);
     command
         .args(["run", "jobs/a", "--every", "5s", "--", "/bin/true"])
         .env(
             "AZURE_STORAGE_CONNECTION_STRING",
-            format!("AccountName=a;AccountKey=c2VjcmV0;BlobEndpoint=http://{nobody}/a"),
+            format!("AccountName=a;AccountKey=c2VjcmV0;BlobEndpoint=http://{unused_address}/a"),
         )
         .env("NOTIFY_SOCKET", &path);
     let mut candidate = Candidate::spawn("ada", command).unwrap();
-    let told = tokio::task::spawn_blocking(move || {
-        let mut told = Vec::new();
-        until(&socket, &mut told, |line| line == "READY=1");
-        if !told.iter().any(|line| line.contains("; unreachable: ")) {
-            until(&socket, &mut told, |line| line.contains("; unreachable: "));
+    let received = tokio::task::spawn_blocking(move || {
+        let mut received = Vec::new();
+        read_until(&socket, &mut received, |line| line == "READY=1");
+        if !received.iter().any(|line| line.contains("; unreachable: ")) {
+            read_until(&socket, &mut received, |line| line.contains("; unreachable: "));
         }
-        told
+        received
     });
-    let told = told.await.unwrap();
-    assert!(!told.iter().any(|line| line.contains("WATCHDOG")), "nobody asked for it: {told:#?}");
-    candidate.terminate(SOON).await.unwrap();
+    let received = received.await.unwrap();
+    assert!(!received.iter().any(|line| line.contains("WATCHDOG")), "nobody asked for it: {received:#?}");
+    candidate.terminate(TIMEOUT).await.unwrap();
 }
 
 fn verify(unit: &str) -> Option<(bool, String)> {
@@ -118,7 +118,7 @@ fn verify(unit: &str) -> Option<(bool, String)> {
 }
 
 #[test]
-fn the_unit_is_in_order() {
+fn systemd_unit_is_valid() {
     let unit = tools::repository().join("deploy/systemd/tenure@.service");
     let unit = std::fs::read_to_string(unit).unwrap();
     let seconds = |key: &str| -> u64 {
@@ -130,10 +130,10 @@ fn the_unit_is_in_order() {
     assert!(unit.contains(&format!("\nExecStartPre=-{checked}\n")), "{unit}");
     // The example's grace, and as long as an election is left at most.
     assert!(Duration::from_secs(seconds("TimeoutStopSec=")) > Duration::from_secs(10 + 10));
-    let Some((good, said)) = verify(&unit) else {
+    let Some((good, stderr)) = verify(&unit) else {
         return println!("systemd-analyze is not here: the unit is not verified");
     };
-    assert!(good && !said.contains("Unknown"), "{said}");
-    let (_, said) = verify(&unit.replace("KillMode=mixed", "KillMood=mixed")).unwrap();
-    assert!(said.contains("KillMood"), "{said}");
+    assert!(good && !stderr.contains("Unknown"), "{stderr}");
+    let (_, stderr) = verify(&unit.replace("KillMode=mixed", "KillMood=mixed")).unwrap();
+    assert!(stderr.contains("KillMood"), "{stderr}");
 }

@@ -16,10 +16,10 @@ async fn names(browser: &Browser) -> Vec<String> {
 }
 
 /// Types into the search box, in the place of what is there.
-async fn find(browser: &Browser, words: &str) {
-    let typed = "const box = document.getElementById('search'); box.value = arguments[0];
+async fn search(browser: &Browser, words: &str) {
+    let script = "const box = document.getElementById('search'); box.value = arguments[0];
         box.dispatchEvent(new Event('input'))";
-    browser.run(typed, json!([words])).await.unwrap();
+    browser.run(script, json!([words])).await.unwrap();
 }
 
 /// A process with these elections, and its page.
@@ -32,13 +32,13 @@ async fn process(
     std::fs::write(folder.path().join("tenure.toml"), file).unwrap();
     let mut command = Command::new(PROGRAM);
     command.arg("run").arg("--config").arg(folder.path().join("tenure.toml"));
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     let process = Candidate::spawn("all", command).unwrap();
     let url = address(&process).await;
     (process, url)
 }
 
-async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_first() {
+async fn overview_lists_300_elections_with_failing_first() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
@@ -52,7 +52,7 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     for number in [200, 201] {
         let mut trigger = Command::new(PROGRAM);
         trigger.args(["trigger", &format!("{container}/job-{number}")]);
-        group.access.give(&mut trigger);
+        group.access.apply(&mut trigger);
         assert!(trigger.status().await.unwrap().success(), "{number}");
     }
     let mut file =
@@ -67,14 +67,14 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     let folder = tempfile::tempdir().unwrap();
     let (process, url) = process(&group, &folder, &file).await;
     let browser = Browser::start().await.unwrap();
-    browser.play(1280, 800, "light").await.unwrap();
+    browser.emulate_window(1280, 800, "light").await.unwrap();
     browser.open(&url).await.unwrap();
     let summary = "document.getElementById('summary').textContent";
     let settled = format!("{summary} === '1 not ready, 1 with a failed last turn, 298 healthy'");
-    browser.until(&settled, 4 * SOON).await.unwrap();
+    browser.until(&settled, 4 * TIMEOUT).await.unwrap();
     // When a turn ended is told once it is on record.
     let aged = "[1, 201].every((i) => document.querySelectorAll('#lines tr')[i].querySelector('.ago').textContent)";
-    browser.until(aged, 4 * SOON).await.unwrap();
+    browser.until(aged, 4 * TIMEOUT).await.unwrap();
 
     let job = |number: usize| format!("{container}/job-{number}");
     let all = names(&browser).await;
@@ -84,8 +84,8 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     let line = "return [...document.querySelectorAll('#lines tr')].filter((line, i) => [0, 1, 201].includes(i))
         .map((line) => [...line.cells].slice(1, 5).map((cell) => cell.textContent.replace(/term \\d+|\\d+ (s|min) ago/g, '…')))";
     let lines = browser.run(line, json!([])).await.unwrap();
-    let why = lines[0][0].as_str().unwrap();
-    assert!(why.starts_with("not readyunusable-blob: "), "{why}");
+    let reason = lines[0][0].as_str().unwrap();
+    assert!(reason.starts_with("not readyunusable-blob: "), "{reason}");
     assert_eq!(
         lines[0].as_array().unwrap()[1..],
         [json!("undecided"), json!("not known"), json!("–")]
@@ -98,9 +98,9 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     browser.picture("overview").await.unwrap();
 
     // One stream and nothing else was asked for, and the page is light.
-    let asked = "return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).pathname + new URL(entry.name).search)";
-    let asked = browser.run(asked, json!([])).await.unwrap();
-    assert!(asked.as_array().unwrap().iter().all(|path| path == "/events?overview"), "{asked}");
+    let requests_script = "return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).pathname + new URL(entry.name).search)";
+    let requested_paths = browser.run(requests_script, json!([])).await.unwrap();
+    assert!(requested_paths.as_array().unwrap().iter().all(|path| path == "/events?overview"), "{requested_paths}");
     let page = client().get(&url).send().await.unwrap().text().await.unwrap();
     assert!(page.len() < 30_000, "{}", page.len());
     let elements = "return document.querySelectorAll('*').length";
@@ -109,19 +109,19 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
 
     for (width, height) in [(1280, 800), (390, 844)] {
         for scheme in ["light", "dark"] {
-            browser.play(width, height, scheme).await.unwrap();
-            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
-            assert_eq!(wrong, json!([]), "{width} {scheme}");
+            browser.emulate_window(width, height, scheme).await.unwrap();
+            let violations = browser.run(PAGE_CHECKS, json!([])).await.unwrap();
+            assert_eq!(violations, json!([]), "{width} {scheme}");
         }
     }
     browser.picture("overview-phone-dark").await.unwrap();
-    browser.play(1280, 800, "light").await.unwrap();
+    browser.emulate_window(1280, 800, "light").await.unwrap();
 
-    find(&browser, "job-25 healthy").await;
+    search(&browser, "job-25 healthy").await;
     assert_eq!(names(&browser).await.len(), 10, "25, and 251 to 259");
     let count = text(&browser, "return document.getElementById('count').textContent").await;
     assert_eq!(count, "10 of 300 elections match");
-    find(&browser, "failed").await;
+    search(&browser, "failed").await;
     assert_eq!(names(&browser).await, [job(200)]);
     // By the keyboard from the search to the line, and to its own page.
     browser.run("document.getElementById('search').focus()", json!([])).await.unwrap();
@@ -129,26 +129,26 @@ async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_fir
     let focus = "const at = document.activeElement; return [at.textContent, getComputedStyle(at).outlineStyle]";
     assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([job(200), "solid"]));
     browser.press(ENTER).await.unwrap();
-    browser.until(&format!("{LEADER_NOW} === 'ada'"), SOON).await.unwrap();
-    let shown = text(&browser, "return document.getElementById('election').textContent").await;
-    assert_eq!(shown, job(200));
+    browser.until(&format!("{LEADER_NOW} === 'ada'"), TIMEOUT).await.unwrap();
+    let election_text = text(&browser, "return document.getElementById('election').textContent").await;
+    assert_eq!(election_text, job(200));
     // And back, with what was looked for.
     browser.run("history.back()", json!([])).await.unwrap();
-    browser.until("document.querySelectorAll('#lines a').length === 1", SOON).await.unwrap();
-    let sought = text(&browser, "return document.getElementById('search').value").await;
-    assert_eq!(sought, "failed");
+    browser.until("document.querySelectorAll('#lines a').length === 1", TIMEOUT).await.unwrap();
+    let search_text = text(&browser, "return document.getElementById('search').value").await;
+    assert_eq!(search_text, "failed");
     // And so does whoever is given the address.
-    let given = text(&browser, "return location.href").await;
+    let page_url = text(&browser, "return location.href").await;
     browser.open("about:blank").await.unwrap();
-    browser.open(&given).await.unwrap();
-    browser.until("document.querySelectorAll('#lines a').length === 1", SOON).await.unwrap();
+    browser.open(&page_url).await.unwrap();
+    browser.until("document.querySelectorAll('#lines a').length === 1", TIMEOUT).await.unwrap();
     drop(process);
-    browser.until("document.body.classList.contains('lost')", SOON).await.unwrap();
+    browser.until("document.body.classList.contains('lost')", TIMEOUT).await.unwrap();
 }
 
-needs!(Chromium => async fn three_hundred_elections_are_lines_of_one_page_with_the_failing_ones_first);
+needs!(Chromium => async fn overview_lists_300_elections_with_failing_first);
 
-async fn a_line_changes_as_its_election_does_and_keeps_the_focus() {
+async fn overview_line_follows_election_and_keeps_focus() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
@@ -163,8 +163,8 @@ async fn a_line_changes_as_its_election_does_and_keeps_the_focus() {
     let (_process, url) = process(&group, &folder, &file).await;
     let browser = Browser::start().await.unwrap();
     browser.open(&url).await.unwrap();
-    let well = "document.getElementById('summary').textContent === '2 healthy' && document.querySelectorAll('.outcome')[1].textContent === 'succeeded'";
-    browser.until(well, SOON).await.unwrap();
+    let healthy_condition = "document.getElementById('summary').textContent === '2 healthy' && document.querySelectorAll('.outcome')[1].textContent === 'succeeded'";
+    browser.until(healthy_condition, TIMEOUT).await.unwrap();
     let focus = "const link = document.querySelectorAll('#lines a')[1]; link.focus(); return link.textContent";
     let second = text(&browser, focus).await;
     assert_eq!(second, format!("{container}/b"));
@@ -175,16 +175,16 @@ async fn a_line_changes_as_its_election_does_and_keeps_the_focus() {
         "document.querySelector('#lines a').textContent === '{second}' && \
          ['last turn failed', 'nobody leads'].includes(document.querySelector('#lines .word').textContent)"
     );
-    browser.until(&first, SOON).await.unwrap();
+    browser.until(&first, TIMEOUT).await.unwrap();
     let focused = text(&browser, "return document.activeElement.textContent").await;
     assert_eq!(focused, second, "it has moved, and has the focus");
     std::fs::remove_file(&switch).unwrap();
-    browser.until(well, 4 * SOON).await.unwrap();
+    browser.until(healthy_condition, 4 * TIMEOUT).await.unwrap();
 }
 
-needs!(Chromium => async fn a_line_changes_as_its_election_does_and_keeps_the_focus);
+needs!(Chromium => async fn overview_line_follows_election_and_keeps_focus);
 
-async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is() {
+async fn overview_line_links_to_election_with_any_name() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
@@ -201,8 +201,8 @@ async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is() {
 
     let browser = Browser::start().await.unwrap();
     browser.open(&url).await.unwrap();
-    let well = "document.getElementById('summary').textContent === '3 healthy'";
-    browser.until(well, SOON).await.unwrap();
+    let healthy_condition = "document.getElementById('summary').textContent === '3 healthy'";
+    browser.until(healthy_condition, TIMEOUT).await.unwrap();
     let [last, first, second] = elections;
     assert_eq!(names(&browser).await, [&*first, &second, &last], "by name, as text");
     // By the keyboard: the second line is seen to have the focus, and is followed.
@@ -212,24 +212,24 @@ async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is() {
     let focus = "const at = document.activeElement; return [at.textContent, getComputedStyle(at).outlineStyle]";
     assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([second, "solid"]));
     browser.press(ENTER).await.unwrap();
-    browser.until(&format!("{LEADER_NOW} === '<b>2</b>'"), SOON).await.unwrap();
-    let shown = text(&browser, "return document.getElementById('election').textContent").await;
-    assert_eq!(shown, second);
+    browser.until(&format!("{LEADER_NOW} === '<b>2</b>'"), TIMEOUT).await.unwrap();
+    let election_text = text(&browser, "return document.getElementById('election').textContent").await;
+    assert_eq!(election_text, second);
     assert_eq!(browser.run("return document.scripts.length", json!([])).await.unwrap(), 1);
     for (width, height) in [(1280, 800), (375, 740)] {
         for scheme in ["light", "dark"] {
-            browser.play(width, height, scheme).await.unwrap();
-            let wrong = browser.run(MANNERS, json!([])).await.unwrap();
-            assert_eq!(wrong, json!([]), "{width} {scheme}");
+            browser.emulate_window(width, height, scheme).await.unwrap();
+            let violations = browser.run(PAGE_CHECKS, json!([])).await.unwrap();
+            assert_eq!(violations, json!([]), "{width} {scheme}");
         }
     }
     // What the page links to knows the election too.
     let leader = text(&browser, "return document.querySelector('footer a').href").await;
-    let told = client().get(leader).send().await.unwrap().text().await.unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["election"], second);
+    let leader_text = client().get(leader).send().await.unwrap().text().await.unwrap();
+    let leader_json: serde_json::Value = serde_json::from_str(&leader_text).unwrap();
+    assert_eq!(leader_json["election"], second);
     browser.click("nav a").await.unwrap();
-    browser.until(well, SOON).await.unwrap();
+    browser.until(healthy_condition, TIMEOUT).await.unwrap();
 }
 
-needs!(Chromium => async fn a_line_leads_to_the_page_of_its_election_whatever_its_name_is);
+needs!(Chromium => async fn overview_line_links_to_election_with_any_name);

@@ -4,36 +4,36 @@
 mod scene;
 mod table;
 
-use scene::{Scene, at_a_time};
-use table::{ASKED, Cause, HELD};
+use scene::{Scene, run_limited};
+use table::{PROBLEMS, Cause, LEADER_PROBLEMS};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_asks_is_told_the_cause() {
-    let rows = ASKED.iter().map(|row| async move {
-        let scene = Scene::set(row.cause).await;
-        let mut wrong = Vec::from_iter(scene.status(row).await);
-        wrong.extend(scene.account(row).await);
-        wrong.extend(scene.lock(row).await);
-        wrong.extend(scene.candidate(row).await);
-        wrong
+async fn each_problem_is_reported_with_its_cause() {
+    let rows = PROBLEMS.iter().map(|row| async move {
+        let scene = Scene::with_cause(row.cause).await;
+        let mut mismatches = Vec::from_iter(scene.status(row).await);
+        mismatches.extend(scene.account(row).await);
+        mismatches.extend(scene.lock(row).await);
+        mismatches.extend(scene.candidate(row).await);
+        mismatches
     });
-    let wrong = at_a_time(3, rows).await;
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    let mismatches = run_limited(3, rows).await;
+    assert!(mismatches.is_empty(), "{}", mismatches.join("\n\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_without_an_end_is_ended_by_break() {
-    Scene::set(Cause::InfiniteLease).await.broken().await;
+async fn infinite_lease_is_ended_by_break() {
+    Scene::with_cause(Cause::InfiniteLease).await.assert_break_ends_lease().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_is_off_is_reported_once() {
-    Scene::set(Cause::Behind(10)).await.clock("this machine's clock is 10m behind").await;
+async fn wrong_clock_is_reported_once() {
+    Scene::with_cause(Cause::ClockBehind(10)).await.assert_clock_reported("this machine's clock is 10m behind").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_is_told_what_became_of_its_lease() {
-    let rows = HELD.iter().map(|row| async move { Scene::sound().await.leader(row).await });
-    let wrong = at_a_time(3, rows).await;
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+async fn leader_log_names_cause_of_lost_lease() {
+    let rows = LEADER_PROBLEMS.iter().map(|row| async move { Scene::without_problem().await.leader(row).await });
+    let mismatches = run_limited(3, rows).await;
+    assert!(mismatches.is_empty(), "{}", mismatches.join("\n\n"));
 }

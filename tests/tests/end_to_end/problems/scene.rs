@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use serde_json::Value;
-use tenure_store::sas::{Scope, Terms};
+use tenure_store::sas::{Scope, SasParameters};
 use tenure_store::{KeyName, Request};
 use tenure_tests::credential::with_sas;
 use tenure_tests::{
-    Access, BEAT_HANDLER, Candidate, Certificates, Credential, Front, Instead, Line, Mode,
-    Outsider, Proxy, asks, reserved,
+    Access, BEAT_HANDLER, Candidate, Certificates, Credential, Front, Override, Line, Mode,
+    Outsider, Proxy, operation_name, reserve_port,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -22,17 +22,17 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use super::table::{Asked, Blow, Cause, Held};
+use super::table::{ProblemRow, LeaderFault, Cause, LeaderRow};
 
 const ELECTION: &str = "problems/report";
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// So many at a time; what they found wrong, all of it.
-pub async fn at_a_time<F>(most: usize, rows: impl Iterator<Item = F>) -> Vec<String>
+pub async fn run_limited<F>(limit: usize, rows: impl Iterator<Item = F>) -> Vec<String>
 where
     F: Future<Output = Vec<String>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(most));
+    let places = Arc::new(Semaphore::new(limit));
     let mut tasks = tokio::task::JoinSet::new();
     for row in rows {
         let places = Arc::clone(&places);
@@ -56,47 +56,47 @@ pub struct Scene {
 
 impl Scene {
     /// Nothing is wrong yet.
-    pub async fn sound() -> Self {
-        Self::set(Cause::Nothing).await
+    pub async fn without_problem() -> Self {
+        Self::with_cause(Cause::Nothing).await
     }
 
-    pub async fn set(cause: Cause) -> Self {
+    pub async fn with_cause(cause: Cause) -> Self {
         let front = Front::start().await.unwrap();
-        let known = front.connection_string();
-        let (proxy, through) = Proxy::of_store(&known).await.unwrap();
-        let outsider = Outsider::new(&known, ELECTION);
+        let connection_string = front.connection_string();
+        let (proxy, proxy_connection_string) = Proxy::for_store(&connection_string).await.unwrap();
+        let outsider = Outsider::new(&connection_string, ELECTION);
         let without_container =
             matches!(cause, Cause::ContainerMissing | Cause::Code(["create-container"], ..));
         if !without_container {
             outsider.create_container().await.unwrap();
         }
-        let at = |origin: &str| {
-            let (before, _) = known.split_once("BlobEndpoint=").unwrap();
-            Access::with(format!("{before}BlobEndpoint={origin}/problems"))
+        let access_at = |origin: &str| {
+            let (before, _) = connection_string.split_once("BlobEndpoint=").unwrap();
+            Access::from_connection_string(format!("{before}BlobEndpoint={origin}/problems"))
         };
         let mut listener = None;
         let access = match cause {
-            Cause::WrongKey => Credential::SharedKey.wrong_access(&through, "problems"),
+            Cause::WrongKey => Credential::SharedKey.wrong_access(&proxy_connection_string, "problems"),
             Cause::ExpiredSas => {
                 let scope = Scope::Container("problems".to_owned());
-                let terms = Terms::new(scope, "rcwd", Utc::now() - TimeDelta::minutes(1));
-                let sas = front.with(|s| s.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
-                let (_, endpoint) = through.split_once("BlobEndpoint=").unwrap();
-                Access::with(sas.connection_string(endpoint.trim_end_matches(';')))
+                let terms = SasParameters::new(scope, "rcwd", Utc::now() - TimeDelta::minutes(1));
+                let sas = front.with_service(|s| s.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
+                let (_, endpoint) = proxy_connection_string.split_once("BlobEndpoint=").unwrap();
+                Access::from_connection_string(sas.connection_string(endpoint.trim_end_matches(';')))
             }
             Cause::ContainerMissing => {
                 let objects = Scope::Account { services: "b".into(), types: "o".into() };
-                Access::with(with_sas(&through, objects, "rwdc"))
+                Access::from_connection_string(with_sas(&proxy_connection_string, objects, "rwdc"))
             }
-            Cause::Refused => at(&format!("http://{}", reserved().unwrap())),
-            Cause::NoName => at("http://nobody.invalid"),
-            Cause::NoTrust | Cause::NoTls => {
+            Cause::Refused => access_at(&format!("http://{}", reserve_port().unwrap())),
+            Cause::UnresolvableName => access_at("http://nobody.invalid"),
+            Cause::UntrustedCertificate | Cause::NoTls => {
                 let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let origin = format!("https://{}", socket.local_addr().unwrap());
-                listener = Some(tokio::spawn(speak(socket, cause == Cause::NoTrust)));
-                at(&origin)
+                listener = Some(tokio::spawn(serve_handshakes(socket, cause == Cause::UntrustedCertificate)));
+                access_at(&origin)
             }
-            _ => Access::with(through),
+            _ => Access::from_connection_string(proxy_connection_string),
         };
         if cause == Cause::ForeignBlob {
             outsider.put_foreign_blob().await.unwrap();
@@ -104,132 +104,132 @@ impl Scene {
         if cause == Cause::InfiniteLease {
             let mut lock = Command::new(PROGRAM);
             lock.args(["lock", "--name", "before", ELECTION, "--", "true"]).kill_on_drop(true);
-            access.give(&mut lock);
+            access.apply(&mut lock);
             assert!(lock.status().await.unwrap().success(), "somebody led");
             outsider.acquire_forever().await.unwrap();
         }
         let scene = Self { cause, front, proxy, access, _listener: listener };
-        scene.begin(cause);
+        scene.inject(cause);
         scene
     }
 
     /// From now on this is wrong.
-    fn begin(&self, cause: Cause) {
-        let among = |verbs: &'static [&str], request: &Request| {
-            verbs == ["*"] || verbs.contains(&asks(request))
+    fn inject(&self, cause: Cause) {
+        let applies = |verbs: &'static [&str], request: &Request| {
+            verbs == ["*"] || verbs.contains(&operation_name(request))
         };
         match cause {
             Cause::Code(verbs, status, code) => self
                 .front
-                .set(move |request| among(verbs, request).then_some(Instead::Code(status, code))),
+                .set_rule(move |request| applies(verbs, request).then_some(Override::Error(status, code))),
             Cause::AnotherLease(verbs, status) => self
                 .front
-                .set(move |request| among(verbs, request).then_some(Instead::AnotherLease(status))),
-            Cause::Page(status) => self.front.set(move |_| Some(Instead::Page(status))),
+                .set_rule(move |request| applies(verbs, request).then_some(Override::AnotherLease(status))),
+            Cause::Page(status) => self.front.set_rule(move |_| Some(Override::Page(status))),
             Cause::Silence(verbs) => {
-                self.front.set(move |request| among(verbs, request).then_some(Instead::Nothing));
+                self.front.set_rule(move |request| applies(verbs, request).then_some(Override::Nothing));
             }
-            Cause::Behind(minutes) => self.front.set_ahead(TimeDelta::minutes(minutes)),
-            Cause::Reset => self.proxy.set(Mode::Reset),
+            Cause::ClockBehind(minutes) => self.front.set_clock_ahead(TimeDelta::minutes(minutes)),
+            Cause::Reset => self.proxy.set_mode(Mode::Reset),
             _ => {}
         }
     }
 
-    async fn ask(&self, command: &str) -> (Option<i32>, Value, String) {
-        let mut asked = Command::new(PROGRAM);
-        asked.args([command, ELECTION, "--json", "--request-timeout", "1s"]);
-        self.answered(asked).await
+    async fn run_command(&self, command: &str) -> (Option<i32>, Value, String) {
+        let mut process = Command::new(PROGRAM);
+        process.args([command, ELECTION, "--json", "--request-timeout", "1s"]);
+        self.run_to_end(process).await
     }
 
-    async fn answered(&self, mut asked: Command) -> (Option<i32>, Value, String) {
-        asked.stdin(Stdio::null()).kill_on_drop(true);
-        self.access.give(&mut asked);
-        let output = tokio::time::timeout(SOON, asked.output()).await.unwrap().unwrap();
+    async fn run_to_end(&self, mut command: Command) -> (Option<i32>, Value, String) {
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        self.access.apply(&mut command);
+        let output = tokio::time::timeout(TIMEOUT, command.output()).await.unwrap().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr);
-        assert!(!self.access.is_told_by(&text), "a secret is shown: {text}");
+        assert!(!self.access.leaks_in(&text), "a secret is shown: {text}");
         (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), text)
     }
 
-    fn wrong(&self, who: &str, wanted: &str, said: impl std::fmt::Display) -> String {
-        format!("{:?}: {who} does not say {wanted:?}:\n{said}", self.cause)
+    fn mismatch(&self, source: &str, expected: &str, actual: impl std::fmt::Display) -> String {
+        format!("{:?}: {source} does not say {expected:?}:\n{actual}", self.cause)
     }
 
     /// What `tenure status` says wrongly.
-    pub async fn status(&self, row: &Asked) -> Option<String> {
-        let (code, _, text) = self.ask("status").await;
+    pub async fn status(&self, row: &ProblemRow) -> Option<String> {
+        let (code, _, text) = self.run_command("status").await;
         // A look that goes well shows that nobody leads, and not why.
-        let wanted = row.status.unwrap_or("tenure check tests it from here");
-        (!text.contains(wanted) || code == Some(0)).then(|| self.wrong("status", wanted, text))
+        let words = row.status.unwrap_or("tenure check tests it from here");
+        (!text.contains(words) || code == Some(0)).then(|| self.mismatch("status", words, text))
     }
 
     /// What `tenure lock` says wrongly.
-    pub async fn lock(&self, row: &Asked) -> Option<String> {
-        let (code, wanted) = row.lock?;
+    pub async fn lock(&self, row: &ProblemRow) -> Option<String> {
+        let (code, words) = row.lock?;
         let mut lock = Command::new(PROGRAM);
         lock.args(["lock", "--wait", "2s", ELECTION, "--", "true"]);
-        let (ended, _, text) = self.answered(lock).await;
+        let (ended, _, text) = self.run_to_end(lock).await;
         // Lines are wrapped.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        (ended != Some(code) || !text.contains(wanted))
-            .then(|| self.wrong("lock", &format!("{wanted}, {code}"), format!("{ended:?} {text}")))
+        (ended != Some(code) || !text.contains(words))
+            .then(|| self.mismatch("lock", &format!("{words}, {code}"), format!("{ended:?} {text}")))
     }
 
     /// `check` and a candidate report a clock that is off. The candidate reports it once.
-    pub async fn clock(&self, wanted: &str) {
+    pub async fn assert_clock_reported(&self, words: &str) {
         let mut check = Command::new(PROGRAM);
         check.args(["check", "--json", "--every", "1h", ELECTION, "--", "true"]);
-        let (code, json, text) = self.answered(check).await;
+        let (code, json, text) = self.run_to_end(check).await;
         assert_eq!(code, Some(2), "{text}");
         let findings = json["elections"][0]["findings"].as_array().unwrap();
         let clock = findings.iter().find(|finding| finding["check"] == "clock").unwrap();
-        assert!(clock["detail"].as_str().unwrap().contains(wanted), "{text}");
+        assert!(clock["detail"].as_str().unwrap().contains(words), "{text}");
         let candidate = self.run();
-        assert_eq!(self.problem(&candidate, 0, ("clock", wanted)).await, [""; 0]);
-        candidate.event("elected", SOON).await;
+        assert_eq!(self.problem(&candidate, 0, ("clock", words)).await, [""; 0]);
+        candidate.event("elected", TIMEOUT).await;
         let renewed = candidate.lines().len();
-        candidate.line("renewal", renewed, SOON, |line| line.name() == "renewed").await;
+        candidate.line("renewal", renewed, TIMEOUT, |line| line.name() == "renewed").await;
         let reported = candidate.lines().into_iter().filter(|line| line.event["class"] == "clock");
         assert_eq!(reported.count(), 1, "{}", candidate.transcript());
     }
 
     /// A lease without an end is reported, and is over when `tenure break` ended it.
-    pub async fn broken(&self) {
+    pub async fn assert_break_ends_lease(&self) {
         let candidate = self.run();
-        let named = ("foreign-lease", "tenure break");
-        assert_eq!(self.problem(&candidate, 0, named).await, [""; 0]);
-        let mut broken = Command::new(PROGRAM);
-        broken.args(["break", "--yes", ELECTION]);
-        let (code, _, text) = self.answered(broken).await;
+        let expected = ("foreign-lease", "tenure break");
+        assert_eq!(self.problem(&candidate, 0, expected).await, [""; 0]);
+        let mut break_command = Command::new(PROGRAM);
+        break_command.args(["break", "--yes", ELECTION]);
+        let (code, _, text) = self.run_to_end(break_command).await;
         assert_eq!(code, Some(0), "{text}");
-        candidate.event("elected", SOON).await;
+        candidate.event("elected", TIMEOUT).await;
         assert_eq!(candidate.count("following"), 0, "{}", candidate.transcript());
     }
 
     /// What `tenure check` says wrongly, of the account alone and with a schedule and work.
-    pub async fn account(&self, row: &Asked) -> Vec<String> {
-        let mut wrong = Vec::new();
+    pub async fn account(&self, row: &ProblemRow) -> Vec<String> {
+        let mut mismatches = Vec::new();
         for work in [&[][..], &["--every", "1h", "--", "true"]] {
             let mut command = Command::new(PROGRAM);
             command.args(["check", ELECTION, "--json", "--request-timeout", "1s"]);
             let (code, json, text) = self
-                .answered({
+                .run_to_end({
                     command.args(work);
                     command
                 })
                 .await;
-            let (check, wanted) = row.check;
+            let (check, words) = row.check;
             let findings = json["elections"][0]["findings"].as_array().cloned().unwrap_or_default();
-            let named = findings.iter().any(|finding| {
+            let is_reported = findings.iter().any(|finding| {
                 finding["check"] == check
                     && finding["verdict"] == "failed"
-                    && finding["detail"].as_str().unwrap().contains(wanted)
+                    && finding["detail"].as_str().unwrap().contains(words)
             });
-            if !named || code != Some(2) {
-                wrong.push(self.wrong("check", wanted, text));
+            if !is_reported || code != Some(2) {
+                mismatches.push(self.mismatch("check", words, text));
             }
         }
-        wrong
+        mismatches
     }
 
     fn run(&self) -> Candidate {
@@ -240,24 +240,24 @@ impl Scene {
             .args(["--cron", "0 0 29 2 *", "--listen", "127.0.0.1:0", "--poll", "500ms"])
             .args(["--renew", "1s", "--request-timeout", "1s", "--handler"])
             .arg(Path::new(BEAT_HANDLER));
-        self.access.give(&mut command);
+        self.access.apply(&mut command);
         Candidate::spawn("ada", command).unwrap()
     }
 
     /// What the log and `/readyz` of `tenure run` say wrongly.
-    pub async fn candidate(&self, row: &Asked) -> Vec<String> {
+    pub async fn candidate(&self, row: &ProblemRow) -> Vec<String> {
         let candidate = self.run();
-        let (class, wanted) = row.problem;
-        let mut wrong = self.problem(&candidate, 0, row.problem).await;
+        let (class, words) = row.problem;
+        let mut mismatches = self.problem(&candidate, 0, row.problem).await;
         let page = format!("{}/readyz", address(&candidate).await);
         if row.ready {
-            if let Err(last) = until(&page, 200, "").await {
-                wrong.push(self.wrong("/readyz", "200", last));
+            if let Err(last) = poll_until(&page, 200, "").await {
+                mismatches.push(self.mismatch("/readyz", "200", last));
             }
-        } else if let Err(last) = until(&page, 503, wanted).await {
-            wrong.push(self.wrong("/readyz", &format!("{class}: {wanted}"), last));
+        } else if let Err(last) = poll_until(&page, 503, words).await {
+            mismatches.push(self.mismatch("/readyz", &format!("{class}: {words}"), last));
         }
-        wrong
+        mismatches
     }
 
     /// Waits for a problem of that class and with those words.
@@ -265,63 +265,63 @@ impl Scene {
         &self,
         candidate: &Candidate,
         after: usize,
-        named: (&str, &str),
+        expected: (&str, &str),
     ) -> Vec<String> {
-        let (class, wanted) = named;
-        let is_named = |line: &Line| {
+        let (class, words) = expected;
+        let matches = |line: &Line| {
             line.name() == "problem"
                 && line.event["class"] == class
-                && line.event["detail"].as_str().unwrap().contains(wanted)
+                && line.event["detail"].as_str().unwrap().contains(words)
         };
-        match candidate.line_within(after, SOON, is_named).await {
+        match candidate.line_within(after, TIMEOUT, matches).await {
             Some(_) => Vec::new(),
             None => {
-                vec![self.wrong("run", &format!("{class}: {wanted}"), candidate.transcript())]
+                vec![self.mismatch("run", &format!("{class}: {words}"), candidate.transcript())]
             }
         }
     }
 
     /// A blow to a leader: what its log says wrongly.
-    pub async fn leader(&self, row: &Held) -> Vec<String> {
+    pub async fn leader(&self, row: &LeaderRow) -> Vec<String> {
         let candidate = self.run();
-        candidate.event("elected", SOON).await;
+        candidate.event("elected", TIMEOUT).await;
         let before = candidate.lines().len();
         let outsider = Outsider::new(&self.front.connection_string(), ELECTION);
-        match row.blow {
-            Blow::Broken => outsider.break_lease().await.unwrap(),
-            Blow::Deleted => {
+        match row.fault {
+            LeaderFault::LeaseBroken => outsider.break_lease().await.unwrap(),
+            LeaderFault::BlobDeleted => {
                 // A blob cannot be deleted while another has its lease. The leader must not learn in between
                 // that it lost the lease.
-                let busy = Instead::Code(503, "ServerBusy");
-                let leaders = move |request: &Request| {
-                    ["renew", "write"].contains(&asks(request)).then(|| busy.clone())
+                let busy = Override::Error(503, "ServerBusy");
+                let refuse_leader_writes = move |request: &Request| {
+                    ["renew", "write"].contains(&operation_name(request)).then(|| busy.clone())
                 };
-                self.front.set(leaders);
-                let lease = outsider.seize().await.unwrap();
+                self.front.set_rule(refuse_leader_writes);
+                let lease = outsider.break_and_acquire().await.unwrap();
                 outsider.delete_blob(&lease).await.unwrap();
-                self.front.set(|_| None);
+                self.front.set_rule(|_| None);
             }
-            Blow::ContainerDeleted => outsider.delete_container().await.unwrap(),
-            Blow::KeyReplaced => self.front.with(|service| {
+            LeaderFault::ContainerDeleted => outsider.delete_container().await.unwrap(),
+            LeaderFault::KeyReplaced => self.front.with_service(|service| {
                 service.replace_key("problems", KeyName::Key1, "YW5vdGhlcg==").unwrap();
             }),
-            Blow::Cause(cause) => self.begin(cause),
+            LeaderFault::Cause(cause) => self.inject(cause),
         }
-        let mut wrong = self.problem(&candidate, before, row.problem).await;
-        let ended = candidate.event("stood-down", SOON).await;
-        if ended.event["reason"] != row.ends {
-            wrong.push(format!("{:?}: ends with {}", row.blow, ended.event));
+        let mut mismatches = self.problem(&candidate, before, row.problem).await;
+        let ended = candidate.event("stood-down", TIMEOUT).await;
+        if ended.event["reason"] != row.stand_down_reason {
+            mismatches.push(format!("{:?}: ends with {}", row.fault, ended.event));
         }
-        for text in &mut wrong {
-            *text = format!("{:?}: {text}", row.blow);
+        for text in &mut mismatches {
+            *text = format!("{:?}: {text}", row.fault);
         }
-        wrong
+        mismatches
     }
 }
 
 /// Shakes hands by a certificate that nobody trusts, or says what is no TLS.
-async fn speak(socket: TcpListener, tls: bool) {
-    let certificates = Certificates::mint().unwrap();
+async fn serve_handshakes(socket: TcpListener, tls: bool) {
+    let certificates = Certificates::generate().unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(certificates.server().unwrap()));
     while let Ok((mut stream, _)) = socket.accept().await {
         if tls {
@@ -335,28 +335,28 @@ async fn speak(socket: TcpListener, tls: bool) {
 
 /// Where a candidate says that it listens.
 async fn address(candidate: &Candidate) -> String {
-    let told = |line: &Line| {
+    let listen_address = |line: &Line| {
         let detail = line.event["detail"].as_str()?;
         detail.strip_prefix("listening on ").map(str::to_owned)
     };
-    let line = candidate.line("address", 0, SOON, |line| told(line).is_some()).await;
-    told(&line).unwrap()
+    let line = candidate.line("address", 0, TIMEOUT, |line| listen_address(line).is_some()).await;
+    listen_address(&line).unwrap()
 }
 
 /// Asks until the status is that one and the text has these words; else the last answer.
-async fn until(url: &str, status: u16, words: &str) -> Result<(), String> {
+async fn poll_until(url: &str, status: u16, words: &str) -> Result<(), String> {
     let client = tenure_tests::certificates::client(None).unwrap();
     let mut last = String::new();
-    let asked = async {
+    let polling = async {
         loop {
             let answer = client.get(url).send().await.unwrap();
-            let (told, body) = (answer.status().as_u16(), answer.text().await.unwrap());
-            if told == status && body.contains(words) {
+            let (actual, body) = (answer.status().as_u16(), answer.text().await.unwrap());
+            if actual == status && body.contains(words) {
                 return;
             }
-            last = format!("{told} {body}");
+            last = format!("{actual} {body}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(SOON, asked).await.map_err(|_| last)
+    tokio::time::timeout(TIMEOUT, polling).await.map_err(|_| last)
 }

@@ -16,9 +16,9 @@ pub enum Cause {
     /// Nobody listens.
     Refused,
     /// The name of the endpoint cannot be resolved.
-    NoName,
+    UnresolvableName,
     /// The endpoint's certificate is of an authority that nobody trusts.
-    NoTrust,
+    UntrustedCertificate,
     /// The endpoint speaks no TLS.
     NoTls,
     /// The key is that of another account.
@@ -28,7 +28,7 @@ pub enum Cause {
     /// There is no container, and the SAS may not make one.
     ContainerMissing,
     /// This machine's clock is so many minutes behind.
-    Behind(i64),
+    ClockBehind(i64),
     /// The blob holds something else.
     ForeignBlob,
     /// A candidate led before, and something else holds the lease without an end.
@@ -38,7 +38,7 @@ pub enum Cause {
 }
 
 /// One problem, while nobody leads.
-pub struct Asked {
+pub struct ProblemRow {
     pub cause: Cause,
     /// What `status` says; none where a look shows nothing of it, and it can but name `tenure check`.
     pub status: Option<&'static str>,
@@ -52,24 +52,24 @@ pub struct Asked {
     pub ready: bool,
 }
 
-const ALL: &[&str] = &["*"];
-const MAKING: &[&str] = &["create-container"];
+const ALL_REQUESTS: &[&str] = &["*"];
+const CREATE_CONTAINER: &[&str] = &["create-container"];
 
 const fn row(
     cause: Cause,
     status: Option<&'static str>,
     check: (&'static str, &'static str),
     problem: (&'static str, &'static str),
-) -> Asked {
-    Asked { cause, status, check, problem, lock: None, ready: false }
+) -> ProblemRow {
+    ProblemRow { cause, status, check, problem, lock: None, ready: false }
 }
 
-const fn code(status: u16, code: &'static str, class: &'static str, words: &'static str) -> Asked {
-    row(Cause::Code(ALL, status, code), Some(words), ("read blob", words), (class, words))
+const fn code(status: u16, code: &'static str, class: &'static str, words: &'static str) -> ProblemRow {
+    row(Cause::Code(ALL_REQUESTS, status, code), Some(words), ("read blob", words), (class, words))
 }
 
 #[rustfmt::skip]
-pub const ASKED: &[Asked] = &[
+pub const PROBLEMS: &[ProblemRow] = &[
     // Who asks is refused.
     row(Cause::WrongKey, Some("the account key is this account's key"), ("read blob", "the account key is this account's key"), ("refused", "the account key is this account's key")),
     row(Cause::ExpiredSas, Some("the SAS has expired"), ("credential", "the SAS has expired"), ("refused", "the SAS has expired")),
@@ -96,21 +96,21 @@ pub const ASKED: &[Asked] = &[
     row(Cause::Code(&["write"], 409, "BlobImmutableDueToPolicy"), None, ("write record", "immutability policy"), ("configuration", "immutability policy")),
     row(Cause::Code(&["create-blob"], 403, "AuthorizationPermissionMismatch"), None, ("create blob", "c or w"), ("refused", "create blob")),
     // The container.
-    Asked {
+    ProblemRow {
         lock: Some((125, "the container problems does not exist")),
         ..row(Cause::ContainerMissing, Some("this SAS cannot create it"), ("election", "this SAS cannot create it"), ("refused", "the container problems does not exist"))
     },
-    row(Cause::Code(MAKING, 409, "ContainerBeingDeleted"), None, ("create container", "wait a minute"), ("unavailable", "wait a minute")),
-    Asked {
+    row(Cause::Code(CREATE_CONTAINER, 409, "ContainerBeingDeleted"), None, ("create container", "wait a minute"), ("unavailable", "wait a minute")),
+    ProblemRow {
         lock: Some((125, "the container problems does not exist")),
-        ..row(Cause::Code(MAKING, 403, "AuthorizationFailure"), None, ("create container", "the container problems is missing"), ("refused", "the container problems does not exist"))
+        ..row(Cause::Code(CREATE_CONTAINER, 403, "AuthorizationFailure"), None, ("create container", "the container problems is missing"), ("refused", "the container problems does not exist"))
     },
-    row(Cause::Code(ALL, 404, "ResourceNotFound"), None, ("create container", "the account was not found"), ("refused", "the account was not found")),
-    Asked {
+    row(Cause::Code(ALL_REQUESTS, 404, "ResourceNotFound"), None, ("create container", "the account was not found"), ("refused", "the account was not found")),
+    ProblemRow {
         lock: Some((125, "metadata that is not Tenure's")),
         ..row(Cause::ForeignBlob, Some("metadata that is not Tenure's"), ("election", "metadata that is not Tenure's"), ("unusable-blob", "metadata that is not Tenure's"))
     },
-    Asked {
+    ProblemRow {
         lock: Some((75, "something other than a candidate holds the lease")),
         ..row(Cause::InfiniteLease, Some("something other than a candidate holds the lease"), ("election", "tenure break problems/report"), ("foreign-lease", "tenure break problems/report"))
     },
@@ -128,26 +128,26 @@ pub const ASKED: &[Asked] = &[
     row(Cause::Page(407), Some("a proxy asks for a login"), ("read blob", "a proxy asks for a login"), ("refused", "a proxy asks for a login")),
     row(Cause::AnotherLease(&["acquire"], 201), None, ("acquire lease", "a different lease"), ("nonsense", "a different lease")),
     // Nobody answers.
-    row(Cause::Silence(ALL), Some("did not answer in time"), ("read blob", "did not answer in time"), ("unreachable", "did not answer in time")),
+    row(Cause::Silence(ALL_REQUESTS), Some("did not answer in time"), ("read blob", "did not answer in time"), ("unreachable", "did not answer in time")),
     row(Cause::Silence(&["acquire"]), None, ("acquire lease", "did not answer in time"), ("unreachable", "did not answer in time")),
     row(Cause::Reset, Some("closed the connection"), ("read blob", "closed the connection"), ("unreachable", "closed the connection")),
     row(Cause::Refused, Some("does not accept a connection"), ("connection", "firewalls"), ("unreachable", "does not \
                                                                                                       accept a \
                                                                                                       connection")),
-    row(Cause::NoName, Some("cannot be resolved"), ("connection", "cannot be resolved"), ("unreachable", "cannot be resolved")),
-    row(Cause::NoTrust, Some("--ca-file"), ("connection", "--ca-file"), ("unreachable", "--ca-file")),
+    row(Cause::UnresolvableName, Some("cannot be resolved"), ("connection", "cannot be resolved"), ("unreachable", "cannot be resolved")),
+    row(Cause::UntrustedCertificate, Some("--ca-file"), ("connection", "--ca-file"), ("unreachable", "--ca-file")),
     row(Cause::NoTls, Some("TLS"), ("connection", "does not speak TLS"), ("unreachable", "TLS")),
     // The clock.
-    Asked { ready: true, ..row(Cause::Behind(20), Some("20m behind"), ("clock", "20m behind"), ("clock", "clock")) },
+    ProblemRow { ready: true, ..row(Cause::ClockBehind(20), Some("20m behind"), ("clock", "20m behind"), ("clock", "clock")) },
 ];
 
 /// What happens to a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blow {
+pub enum LeaderFault {
     /// Somebody breaks the lease.
-    Broken,
+    LeaseBroken,
     /// Somebody deletes the blob.
-    Deleted,
+    BlobDeleted,
     /// Somebody deletes the container.
     ContainerDeleted,
     /// The key is regenerated.
@@ -157,41 +157,41 @@ pub enum Blow {
 }
 
 /// One blow to a leader, and how its log names it: class and words.
-pub struct Held {
-    pub blow: Blow,
+pub struct LeaderRow {
+    pub fault: LeaderFault,
     pub problem: (&'static str, &'static str),
     /// How the leadership ends.
-    pub ends: &'static str,
+    pub stand_down_reason: &'static str,
 }
 
-const fn held(blow: Blow, class: &'static str, words: &'static str, ends: &'static str) -> Held {
-    Held { blow, problem: (class, words), ends }
+const fn leader_row(fault: LeaderFault, class: &'static str, words: &'static str, stand_down_reason: &'static str) -> LeaderRow {
+    LeaderRow { fault, problem: (class, words), stand_down_reason }
 }
 
-const RENEWING: &[&str] = &["renew"];
+const RENEW: &[&str] = &["renew"];
 
 #[rustfmt::skip]
-pub const HELD: &[Held] = &[
-    held(Blow::Broken, "lease-lost", "somebody broke the lease", "lease-lost"),
-    held(Blow::Deleted, "lease-lost", "somebody deleted it", "lease-lost"),
-    held(Blow::ContainerDeleted, "lease-lost", "the container does not exist", "lease-lost"),
-    held(Blow::KeyReplaced, "refused", "not regenerated", "validity-ended"),
-    held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIdMismatchWithLeaseOperation")), "lease-lost", "the lease is lost", "lease-lost"),
-    held(Blow::Cause(Cause::Code(RENEWING, 409, "LeaseIsBrokenAndCannotBeRenewed")), "lease-lost", "somebody broke the lease", "lease-lost"),
-    held(Blow::Cause(Cause::Code(RENEWING, 412, "LeaseLost")), "lease-lost", "the lease has expired or was broken", "lease-lost"),
-    held(Blow::Cause(Cause::Code(RENEWING, 404, "BlobNotFound")), "lease-lost", "somebody deleted it", "lease-lost"),
-    held(Blow::Cause(Cause::Code(RENEWING, 404, "ContainerNotFound")), "lease-lost", "the container does not exist", "lease-lost"),
-    held(Blow::Cause(Cause::AnotherLease(RENEWING, 200)), "lease-lost", "different", "lease-lost"),
-    held(Blow::Cause(Cause::Code(ALL, 400, "InvalidHeaderValue")), "refused", "does not accept a value", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 401, "NoAuthenticationInformation")), "refused", "no credential that it \
+pub const LEADER_PROBLEMS: &[LeaderRow] = &[
+    leader_row(LeaderFault::LeaseBroken, "lease-lost", "somebody broke the lease", "lease-lost"),
+    leader_row(LeaderFault::BlobDeleted, "lease-lost", "somebody deleted it", "lease-lost"),
+    leader_row(LeaderFault::ContainerDeleted, "lease-lost", "the container does not exist", "lease-lost"),
+    leader_row(LeaderFault::KeyReplaced, "refused", "not regenerated", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 409, "LeaseIdMismatchWithLeaseOperation")), "lease-lost", "the lease is lost", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 409, "LeaseIsBrokenAndCannotBeRenewed")), "lease-lost", "somebody broke the lease", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 412, "LeaseLost")), "lease-lost", "the lease has expired or was broken", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 404, "BlobNotFound")), "lease-lost", "somebody deleted it", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 404, "ContainerNotFound")), "lease-lost", "the container does not exist", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::AnotherLease(RENEW, 200)), "lease-lost", "different", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 400, "InvalidHeaderValue")), "refused", "does not accept a value", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 401, "NoAuthenticationInformation")), "refused", "no credential that it \
                                                                                         accepts", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 403, "AuthorizationFailure")), "refused", "a network rule of the account", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 403, "AuthorizationPermissionMismatch")), "refused", "containers/blobs/write", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 403, "AccountIsDisabled")), "refused", "the account is disabled", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 429, "")), "unavailable", "throttling", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 503, "ServerBusy")), "unavailable", "throttling", "validity-ended"),
-    held(Blow::Cause(Cause::Code(ALL, 500, "InternalError")), "unavailable", "the service failed", "validity-ended"),
-    held(Blow::Cause(Cause::Page(200)), "nonsense", "not an answer of the Blob service", "validity-ended"),
-    held(Blow::Cause(Cause::Silence(ALL)), "unreachable", "did not answer in time", "validity-ended"),
-    held(Blow::Cause(Cause::Reset), "unreachable", "closed the connection", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 403, "AuthorizationFailure")), "refused", "a network rule of the account", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 403, "AuthorizationPermissionMismatch")), "refused", "containers/blobs/write", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 403, "AccountIsDisabled")), "refused", "the account is disabled", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 429, "")), "unavailable", "throttling", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 503, "ServerBusy")), "unavailable", "throttling", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 500, "InternalError")), "unavailable", "the service failed", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Page(200)), "nonsense", "not an answer of the Blob service", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Silence(ALL_REQUESTS)), "unreachable", "did not answer in time", "validity-ended"),
+    leader_row(LeaderFault::Cause(Cause::Reset), "unreachable", "closed the connection", "validity-ended"),
 ];

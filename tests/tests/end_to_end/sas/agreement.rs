@@ -8,7 +8,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::{Client, Method};
 use tenure_azure::Account as Reached;
-use tenure_store::sas::{Scope, Terms};
+use tenure_store::sas::{Scope, SasParameters};
 use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::Store;
 use tenure_tests::needs;
@@ -66,7 +66,7 @@ const ON_BLOBS: [(&[Step], Step); 11] = [
 const LETTERS: [&str; 7] = ["r", "a", "c", "w", "d", "l", "rcw"];
 
 /// What Azurite calls it.
-fn of_azurite(code: &str) -> &str {
+fn azurite_code(code: &str) -> &str {
     match code {
         // For every token that it cannot make sense of, that is out of its time, or that another key signed.
         "AuthenticationFailed" => "AuthorizationFailure",
@@ -76,17 +76,17 @@ fn of_azurite(code: &str) -> &str {
     }
 }
 
-struct Asked {
+struct StoreClient {
     client: Client,
     endpoint: String,
 }
 
-impl Asked {
-    fn of(store: &Store) -> Asked {
+impl StoreClient {
+    fn new(store: &Store) -> StoreClient {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let account = Reached::from_connection_string(&store.connection_string()).unwrap();
         let endpoint = format!("{}{}", account.origin(), account.prefix());
-        Asked { client: Client::builder().no_proxy().build().unwrap(), endpoint }
+        StoreClient { client: Client::builder().no_proxy().build().unwrap(), endpoint }
     }
 
     /// Status and error code.
@@ -108,17 +108,17 @@ impl Asked {
     }
 
     async fn succeed(&self, step: &Step, path: &str, query: &str) {
-        let all = signed(&Terms::new(account("b", "co"), "rwdc", soon()));
+        let all = signed(&SasParameters::new(account("b", "co"), "rwdc", in_one_hour()));
         let answer = self.ask(step, path, query, &all).await;
         assert!(answer.0 < 300, "{step:?} of {path}: {answer:?}");
     }
 }
 
-fn soon() -> DateTime<Utc> {
+fn in_one_hour() -> DateTime<Utc> {
     Utc::now() + TimeDelta::hours(1)
 }
 
-fn signed(terms: &Terms) -> String {
+fn signed(terms: &SasParameters) -> String {
     Account::emulator().sas(KeyName::Key1, terms).unwrap().query().to_owned()
 }
 
@@ -135,24 +135,24 @@ fn blob(container: &str, blob: &str) -> Scope {
 }
 
 /// Asks both the same; what they say must differ in nothing but the names of codes.
-struct Both([Asked; 2]);
+struct StorePair([StoreClient; 2]);
 
-impl Both {
+impl StorePair {
     async fn succeed(&self, step: &Step, path: &str, query: &str) {
-        for asked in &self.0 {
-            asked.succeed(step, path, query).await;
+        for client in &self.0 {
+            client.succeed(step, path, query).await;
         }
     }
 
-    async fn agree(&self, step: &Step, path: &str, query: &str, token: &str) -> bool {
+    async fn assert_same(&self, step: &Step, path: &str, query: &str, token: &str) -> bool {
         let [store, azurite] = &self.0;
         let (status, code) = store.ask(step, path, query, token).await;
-        let theirs = azurite.ask(step, path, query, token).await;
-        let (open, _) = token.split_once("sig=").unwrap();
+        let azurite_answer = azurite.ask(step, path, query, token).await;
+        let (unsigned_part, _) = token.split_once("sig=").unwrap();
         assert_eq!(
-            theirs,
-            (status, of_azurite(&code).to_owned()),
-            "{step:?} of {path} with {open}"
+            azurite_answer,
+            (status, azurite_code(&code).to_owned()),
+            "{step:?} of {path} with {unsigned_part}"
         );
         status < 300
     }
@@ -160,15 +160,15 @@ impl Both {
 
 async fn both_stores_admit_and_refuse_the_same() {
     let stores = [Store::embedded().await.unwrap(), Store::azurite().await.unwrap()];
-    let both = Both([Asked::of(&stores[0]), Asked::of(&stores[1])]);
+    let both = StorePair([StoreClient::new(&stores[0]), StoreClient::new(&stores[1])]);
     both.succeed(&CREATE, "leases", "restype=container").await;
-    let (mut admitted, mut asked) = (0, 0);
+    let (mut admitted, mut request_count) = (0, 0);
     for (before, step) in &ON_BLOBS {
         for letters in LETTERS {
             let name = |number| format!("blob{number}");
             // Each on a blob of its own; one token is for that.
             let scopes = [
-                blob("leases", &name(asked)),
+                blob("leases", &name(request_count)),
                 account("b", "o"),
                 account("bq", "sco"),
                 account("q", "o"),
@@ -178,28 +178,28 @@ async fn both_stores_admit_and_refuse_the_same() {
                 blob("leases", "other"),
             ];
             for scope in scopes {
-                let path = format!("leases/{}", name(asked));
+                let path = format!("leases/{}", name(request_count));
                 for step in *before {
                     both.succeed(step, &path, "").await;
                 }
-                let token = signed(&Terms::new(scope, letters, soon()));
-                admitted += usize::from(both.agree(step, &path, "", &token).await);
-                asked += 1;
+                let token = signed(&SasParameters::new(scope, letters, in_one_hour()));
+                admitted += usize::from(both.assert_same(step, &path, "", &token).await);
+                request_count += 1;
             }
         }
     }
-    assert_eq!(asked, ON_BLOBS.len() * LETTERS.len() * 8);
+    assert_eq!(request_count, ON_BLOBS.len() * LETTERS.len() * 8);
     // The four that fit open what their letters permit: 23 pairs of a step and letters.
     assert_eq!(admitted, 4 * 23);
 }
 
 needs!(Node => async fn both_stores_admit_and_refuse_the_same);
 
-async fn both_stores_agree_about_containers_times_and_keys() {
+async fn both_stores_agree_on_containers_times_and_keys() {
     let stores = [Store::embedded().await.unwrap(), Store::azurite().await.unwrap()];
-    let both = Both([Asked::of(&stores[0]), Asked::of(&stores[1])]);
+    let both = StorePair([StoreClient::new(&stores[0]), StoreClient::new(&stores[1])]);
     let mut number = 0;
-    for (step, there) in [(CREATE, false), (HEAD, true), (DELETE, true)] {
+    for (step, exists) in [(CREATE, false), (HEAD, true), (DELETE, true)] {
         for letters in LETTERS {
             number += 1;
             let name = format!("leases{number}");
@@ -207,12 +207,12 @@ async fn both_stores_agree_about_containers_times_and_keys() {
                 [account("b", "o"), container(&name), blob(&name, "blob"), account("b", "c")]
             {
                 // All but the last are refused, so it is there once.
-                if there && matches!(&scope, Scope::Account { types, .. } if types == "o") {
+                if exists && matches!(&scope, Scope::Account { types, .. } if types == "o") {
                     both.succeed(&CREATE, &name, "restype=container").await;
                 }
                 let last = scope == account("b", "c");
-                let token = signed(&Terms::new(scope, letters, soon()));
-                let admitted = both.agree(&step, &name, "restype=container", &token).await;
+                let token = signed(&SasParameters::new(scope, letters, in_one_hour()));
+                let admitted = both.assert_same(&step, &name, "restype=container", &token).await;
                 assert!(last || !admitted);
             }
         }
@@ -221,22 +221,22 @@ async fn both_stores_agree_about_containers_times_and_keys() {
     both.succeed(&CREATE, "leases", "restype=container").await;
     both.succeed(&PUT, "leases/blob", "").await;
     let now = Utc::now();
-    let terms = Terms::new(container("leases"), "rcw", now + TimeDelta::hours(1));
-    let from = |minutes| Terms { starts: Some(now + TimeDelta::minutes(minutes)), ..terms.clone() };
-    let until = |minutes| Terms { expires: now + TimeDelta::minutes(minutes), ..terms.clone() };
-    let by = |protocol: &str| Terms { protocol: Some(protocol.to_owned()), ..terms.clone() };
-    let head = async |token: &str| both.agree(&HEAD, "leases/blob", "", token).await;
+    let terms = SasParameters::new(container("leases"), "rcw", now + TimeDelta::hours(1));
+    let from = |minutes| SasParameters { starts_at: Some(now + TimeDelta::minutes(minutes)), ..terms.clone() };
+    let until = |minutes| SasParameters { expires_at: now + TimeDelta::minutes(minutes), ..terms.clone() };
+    let with_protocol = |protocol: &str| SasParameters { protocol: Some(protocol.to_owned()), ..terms.clone() };
+    let head = async |token: &str| both.assert_same(&HEAD, "leases/blob", "", token).await;
     assert!(head(&signed(&from(-15))).await);
     assert!(!head(&signed(&from(15))).await);
     assert!(head(&signed(&until(15))).await);
     assert!(!head(&signed(&until(-15))).await);
-    assert!(head(&signed(&by("https,http"))).await);
-    assert!(!head(&signed(&by("https"))).await);
-    let stranger = Account::new(EMULATOR_ACCOUNT, &["AAEC"]).unwrap();
-    assert!(!head(stranger.sas(KeyName::Key1, &terms).unwrap().query()).await);
+    assert!(head(&signed(&with_protocol("https,http"))).await);
+    assert!(!head(&signed(&with_protocol("https"))).await);
+    let other_account = Account::new(EMULATOR_ACCOUNT, &["AAEC"]).unwrap();
+    assert!(!head(other_account.sas(KeyName::Key1, &terms).unwrap().query()).await);
     assert!(!head(&signed(&terms).replace("sp=rcw", "sp=racw")).await);
-    let oldest = Terms { version: "2020-12-06".to_owned(), ..terms.clone() };
+    let oldest = SasParameters { version: "2020-12-06".to_owned(), ..terms.clone() };
     assert!(head(&signed(&oldest)).await);
 }
 
-needs!(Node => async fn both_stores_agree_about_containers_times_and_keys);
+needs!(Node => async fn both_stores_agree_on_containers_times_and_keys);

@@ -13,136 +13,136 @@ use scene::Scene;
 pub use scene::Stage;
 
 /// A lease of 15 s lasts as long at least after its holder was told to go, since it was renewed 4 s before at most.
-const UNRELEASED: Duration = Duration::from_secs(11);
+const MIN_REMAINING_LEASE: Duration = Duration::from_secs(11);
 /// For what has no bound of its own.
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 /// As long as A3 does not hold: the renew interval and one request time-out.
 const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
 
 pub async fn one_leads_and_the_others_follow(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let (term, leader) = (scene.term, scene.leader().name.clone());
     for (index, candidate) in scene.candidates.iter().enumerate() {
         if index == scene.leader {
-            let ended = candidate.event("turn-ended", SOON).await;
+            let ended = candidate.event("turn-ended", TIMEOUT).await;
             ensure!(ended.event["outcome"] == "succeeded", "{}", ended.event);
-            let renewed = candidate.event("renewed", SOON).await;
+            let renewed = candidate.event("renewed", TIMEOUT).await;
             ensure!(renewed.term() == term, "{}", renewed.event);
         } else {
-            let names = |line: &Line| {
+            let is_follower = |line: &Line| {
                 line.name() == "following" && line.term() == term && line.event["leader"] == leader
             };
-            candidate.line("follower of the leader", 0, SOON, names).await;
+            candidate.line("follower of the leader", 0, TIMEOUT, is_follower).await;
             ensure!(candidate.count("elected") == 0, "{}", candidate.transcript());
             ensure!(candidate.count("turn-started") == 0, "{}", candidate.transcript());
         }
     }
-    scene.end(Duration::ZERO).await
+    scene.finish(Duration::ZERO).await
 }
 
 pub async fn a_killed_leader_is_succeeded(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let before = scene.term;
     scene.leader().kill().await?;
-    scene.find_leader(before, SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(Duration::ZERO).await
+    scene.wait_for_leader(before, TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(Duration::ZERO).await
 }
 
 pub async fn a_stopped_leader_hands_over(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let before = scene.term;
-    let asked = Instant::now();
-    let status = scene.leader().terminate(SOON).await?;
+    let terminated_at = Instant::now();
+    let status = scene.leader().terminate(TIMEOUT).await?;
     ensure!(status.success(), "{}", scene.leader().transcript());
     let old = &scene.candidates[scene.leader];
     let ended = old.lines().last().map(|line| line.event.clone());
     ensure!(ended.is_some_and(|event| event["event"] == "stopped"), "{}", old.transcript());
-    let stood_down = old.event("stood-down", SOON).await;
+    let stood_down = old.event("stood-down", TIMEOUT).await;
     ensure!(stood_down.event["reason"] == "left", "{}", stood_down.event);
-    let elected = scene.find_leader(before, SOON).await;
+    let elected = scene.wait_for_leader(before, TIMEOUT).await;
     // Without a release it would have had to wait for the end of the lease.
-    ensure!(elected.at - asked < UNRELEASED, "took over after {:?}", elected.at - asked);
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(Duration::ZERO).await
+    ensure!(elected.at - terminated_at < MIN_REMAINING_LEASE, "took over after {:?}", elected.at - terminated_at);
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(Duration::ZERO).await
 }
 
 pub async fn a_broken_lease_is_noticed(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let before = scene.term;
     scene.group.outsider().break_lease().await?;
-    let stood_down = scene.leader().event("stood-down", SOON).await;
+    let stood_down = scene.leader().event("stood-down", TIMEOUT).await;
     ensure!(stood_down.event["reason"] == "lease-lost", "{}", stood_down.event);
     let lost = |line: &Line| line.event["class"] == "lease-lost";
-    scene.leader().line("problem", 0, SOON, lost).await;
-    scene.find_leader(before, SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(BROKEN_OVERLAP).await
+    scene.leader().line("problem", 0, TIMEOUT, lost).await;
+    scene.wait_for_leader(before, TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(BROKEN_OVERLAP).await
 }
 
 pub async fn terms_rise_although_the_blob_was_deleted(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let outsider = scene.group.outsider();
-    let lease = outsider.seize().await?;
+    let lease = outsider.break_and_acquire().await?;
     let before = outsider.term().await?;
     outsider.delete_blob(&lease).await?;
-    scene.find_leader(before, SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(BROKEN_OVERLAP).await
+    scene.wait_for_leader(before, TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(BROKEN_OVERLAP).await
 }
 
 pub async fn terms_rise_although_the_record_was_wiped(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let outsider = scene.group.outsider();
-    let lease = outsider.seize().await?;
+    let lease = outsider.break_and_acquire().await?;
     let before = outsider.term().await?;
     outsider.wipe_metadata(&lease).await?;
     outsider.release(&lease).await?;
-    scene.find_leader(before, SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(BROKEN_OVERLAP).await
+    scene.wait_for_leader(before, TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(BROKEN_OVERLAP).await
 }
 
 pub async fn terms_rise_although_the_container_was_deleted(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let before = scene.term;
     scene.group.outsider().delete_container().await?;
     scene.provide_container().await?;
     // The service may refuse to make it again for half a minute and more.
-    scene.find_leader(before, 4 * SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(BROKEN_OVERLAP).await
+    scene.wait_for_leader(before, 4 * TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(BROKEN_OVERLAP).await
 }
 
 /// A problem of another kind than that the store or this machine stood still.
-fn is_no_outage(line: &Line) -> bool {
+fn is_not_outage(line: &Line) -> bool {
     let class = line.event["class"].as_str().unwrap_or_default();
     line.name() == "problem" && !["unreachable", "unavailable", "overload"].contains(&class)
 }
 
 pub async fn a_wrong_credential_is_a_problem_and_harms_nobody(stage: Stage) -> Result<()> {
-    let scene = Scene::of_three(stage).await?;
+    let scene = Scene::with_three_candidates(stage).await?;
     let (container, _) = scene.group.election.split_once('/').unwrap();
-    let wrong = scene.credential.wrong_access(&scene.group.connection_string, container);
-    let wrong = wrong.trusting(scene.group.access.ca().map(Path::to_owned));
+    let wrong_access = scene.credential.wrong_access(&scene.group.connection_string, container);
+    let wrong_access = wrong_access.trusting(scene.group.access.ca().map(Path::to_owned));
     let handler = Path::new(BEAT_HANDLER);
-    let mut stranger = scene.group.start_with("eve", &wrong, handler, &[])?;
-    let problem = stranger.line("problem", 0, SOON, is_no_outage).await;
+    let mut wrong_candidate = scene.group.start_with("eve", &wrong_access, handler, &[])?;
+    let problem = wrong_candidate.line("problem", 0, TIMEOUT, is_not_outage).await;
     ensure!(problem.event["class"] == "refused", "{}", problem.event);
     let detail = problem.event["detail"].as_str().unwrap();
-    let named = match (scene.credential, wrong.ca()) {
+    let expected = match (scene.credential, wrong_access.ca()) {
         // An Azurite that takes tokens takes a wrong signature for a token that is none.
         (Credential::SharedKey, Some(_)) => "InvalidAuthenticationInfo",
         (credential, _) => credential.name(),
     };
-    ensure!(detail.contains(named), "says what to look at: {detail}");
-    ensure!(!wrong.is_told_by(&stranger.transcript()), "it told its secret");
-    ensure!(stranger.is_alive(), "it goes on contending");
-    ensure!(stranger.count("elected") == 0);
-    ensure!(stranger.terminate(SOON).await?.success());
+    ensure!(detail.contains(expected), "says what to look at: {detail}");
+    ensure!(!wrong_access.leaks_in(&wrong_candidate.transcript()), "it told its secret");
+    ensure!(wrong_candidate.is_alive(), "it goes on contending");
+    ensure!(wrong_candidate.count("elected") == 0);
+    ensure!(wrong_candidate.terminate(TIMEOUT).await?.success());
     let leader = &scene.candidates[scene.leader];
     ensure!(leader.count("stood-down") == 0, "{}", leader.transcript());
-    scene.end(Duration::ZERO).await
+    scene.finish(Duration::ZERO).await
 }
 
 pub async fn a_blob_of_somebody_else_is_left_alone(stage: Stage) -> Result<()> {
@@ -153,11 +153,11 @@ pub async fn a_blob_of_somebody_else_is_left_alone(stage: Stage) -> Result<()> {
     }
     outsider.put_foreign_blob().await?;
     let mut candidate = scene.group.start("ada", &[])?;
-    let problem = candidate.line("problem", 0, SOON, is_no_outage).await;
+    let problem = candidate.line("problem", 0, TIMEOUT, is_not_outage).await;
     ensure!(problem.event["class"] == "unusable-blob", "{}", problem.event);
     ensure!(problem.event["detail"].as_str().unwrap().contains("owner"), "{}", problem.event);
     ensure!(candidate.count("elected") == 0, "{}", candidate.transcript());
-    ensure!(candidate.terminate(SOON).await?.success());
+    ensure!(candidate.terminate(TIMEOUT).await?.success());
     ensure!(outsider.metadata().await? == ["owner=payroll"]);
     outsider.delete_container().await
 }
@@ -176,15 +176,15 @@ pub async fn renewals_outlive_idle_connections(stage: Stage) -> Result<()> {
     }
     for candidate in &mut scene.candidates {
         let limit = Duration::from_secs(90);
-        let last = |line: &Line| line.name() == "renewed";
+        let is_renewal = |line: &Line| line.name() == "renewed";
         let mut after = 0;
         for _ in 0..RENEWALS {
-            let line = candidate.line("renewal", after, limit, last).await;
+            let line = candidate.line("renewal", after, limit, is_renewal).await;
             after = candidate.lines().iter().position(|other| other.at == line.at).unwrap() + 1;
         }
         ensure!(candidate.count("stood-down") == 0, "{}", candidate.transcript());
         ensure!(candidate.count("elected") == 1, "{}", candidate.transcript());
-        ensure!(candidate.terminate(SOON).await?.success(), "{}", candidate.transcript());
+        ensure!(candidate.terminate(TIMEOUT).await?.success(), "{}", candidate.transcript());
     }
     scene.group.outsider().delete_container().await
 }
@@ -192,76 +192,76 @@ pub async fn renewals_outlive_idle_connections(stage: Stage) -> Result<()> {
 pub async fn candidates_with_different_leases_share_an_election(stage: Stage) -> Result<()> {
     let mut scene = Scene::empty(stage).await?;
     scene.candidates.push(scene.group.start("long", &["--lease", "30s"])?);
-    scene.find_leader(0, SOON).await;
+    scene.wait_for_leader(0, TIMEOUT).await;
     scene.candidates.push(scene.group.start("short", &["--lease", "15s"])?);
     let term = scene.term;
     let follows = |line: &Line| line.name() == "following" && line.term() == term;
-    scene.candidates[1].line("follower of the long lease", 0, SOON, follows).await;
-    scene.sink.beat_of(term, SOON).await;
+    scene.candidates[1].line("follower of the long lease", 0, TIMEOUT, follows).await;
+    scene.sink.wait_for_term(term, TIMEOUT).await;
 
     // The long lease runs out by its own length, whatever the successor's.
     scene.leader().kill().await?;
     let killed = Instant::now();
-    let elected = scene.find_leader(term, Duration::from_secs(60)).await;
+    let elected = scene.wait_for_leader(term, Duration::from_secs(60)).await;
     let took = elected.at - killed;
     ensure!(took >= Duration::from_secs(15), "took over after {took:?}: before the lease's end");
     scene.candidates.push(scene.group.start("long again", &["--lease", "30s"])?);
     let term = scene.term;
     let follows = |line: &Line| line.name() == "following" && line.term() == term;
-    scene.candidates[2].line("follower of the short lease", 0, SOON, follows).await;
-    scene.leader().terminate(SOON).await?;
-    scene.find_leader(term, SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(Duration::ZERO).await
+    scene.candidates[2].line("follower of the short lease", 0, TIMEOUT, follows).await;
+    scene.leader().terminate(TIMEOUT).await?;
+    scene.wait_for_leader(term, TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(Duration::ZERO).await
 }
 
 /// Most likely two jobs that were given one election by mistake.
 pub async fn the_follower_reports_that_the_leader_has_another_schedule(stage: Stage) -> Result<()> {
     let mut scene = Scene::empty(stage).await?;
     scene.candidates.push(scene.group.start("report", &[])?);
-    scene.find_leader(0, SOON).await;
+    scene.wait_for_leader(0, TIMEOUT).await;
     let mut other = scene.group.clone();
     other.timer = ["--every", "3s"];
     scene.candidates.push(other.start("backup", &[])?);
-    let names_both = |line: &Line| {
+    let names_both_schedules = |line: &Line| {
         let detail = line.event["detail"].as_str().unwrap_or_default();
         line.event["class"] == "schedule"
             && detail.contains("\"every 2s\"")
             && detail.contains("\"every 3s\"")
     };
     let [leader, follower] = &scene.candidates[..] else { unreachable!() };
-    follower.line("problem about the schedules", 0, SOON, names_both).await;
+    follower.line("problem about the schedules", 0, TIMEOUT, names_both_schedules).await;
     ensure!(leader.count("stood-down") == 0, "{}", leader.transcript());
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(Duration::ZERO).await
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(Duration::ZERO).await
 }
 
 pub async fn a_store_that_restarts_costs_only_the_outage(stage: Stage) -> Result<()> {
-    let mut scene = Scene::of_three(stage).await?;
+    let mut scene = Scene::with_three_candidates(stage).await?;
     let before = scene.term;
     scene.stop_store().await?;
     // Nobody may lead for longer than the validity, however long the store is away.
-    let stood_down = scene.leader().event("stood-down", SOON).await;
+    let stood_down = scene.leader().event("stood-down", TIMEOUT).await;
     ensure!(stood_down.event["reason"] == "validity-ended", "{}", stood_down.event);
-    let away = |line: &Line| line.event["class"] == "unreachable";
+    let is_unreachable = |line: &Line| line.event["class"] == "unreachable";
     for candidate in &mut scene.candidates {
-        candidate.line("unreachable store", 0, SOON, away).await;
+        candidate.line("unreachable store", 0, TIMEOUT, is_unreachable).await;
         ensure!(candidate.is_alive(), "{}", candidate.transcript());
     }
     scene.start_store().await?;
-    scene.find_leader(before, SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(Duration::ZERO).await
+    scene.wait_for_leader(before, TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(Duration::ZERO).await
 }
 
 pub async fn a_store_that_is_away_at_the_start_is_waited_for(stage: Stage) -> Result<()> {
     let mut scene = Scene::empty(stage).await?;
     scene.stop_store().await?;
     scene.candidates.push(scene.group.start("early", &[])?);
-    let problem = scene.candidates[0].event("problem", SOON).await;
+    let problem = scene.candidates[0].event("problem", TIMEOUT).await;
     ensure!(problem.event["class"] == "unreachable", "{}", problem.event);
     scene.start_store().await?;
-    scene.find_leader(0, SOON).await;
-    scene.sink.beat_of(scene.term, SOON).await;
-    scene.end(Duration::ZERO).await
+    scene.wait_for_leader(0, TIMEOUT).await;
+    scene.sink.wait_for_term(scene.term, TIMEOUT).await;
+    scene.finish(Duration::ZERO).await
 }

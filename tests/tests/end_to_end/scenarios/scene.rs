@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tenure_tests::candidate::{Line, first};
-use tenure_tests::store::Stopped;
+use tenure_tests::store::StoppedStore;
 use tenure_tests::{Candidate, Credential, Group, Sink, Store};
 
-use super::SOON;
+use super::TIMEOUT;
 
 /// A store, and what candidates prove themselves by.
 pub type Stage = (Store, Credential);
@@ -23,14 +23,14 @@ pub struct Scene {
     pub leader: usize,
     pub term: u64,
     store: Option<Store>,
-    stopped: Option<Stopped>,
+    stopped: Option<StoppedStore>,
 }
 
 impl Scene {
     /// No candidates yet. There is a container if they cannot make it.
     pub async fn empty((store, credential): Stage) -> Result<Self> {
         let sink = Sink::start().await?;
-        let group = Group::with(PROGRAM, &store, &sink, credential);
+        let group = Group::with_credential(PROGRAM, &store, &sink, credential);
         group.warm_up().await?;
         let scene = Self {
             credential,
@@ -47,26 +47,26 @@ impl Scene {
     }
 
     /// Three candidates, one of which leads and works.
-    pub async fn of_three(stage: Stage) -> Result<Self> {
+    pub async fn with_three_candidates(stage: Stage) -> Result<Self> {
         let mut scene = Self::empty(stage).await?;
         for name in ["ada", "ben", "cyd"] {
             scene.candidates.push(scene.group.start(name, &[])?);
         }
-        scene.find_leader(0, SOON).await;
-        scene.sink.beat_of(scene.term, SOON).await;
+        scene.wait_for_leader(0, TIMEOUT).await;
+        scene.sink.wait_for_term(scene.term, TIMEOUT).await;
         Ok(scene)
     }
 
     /// Waits until a candidate wins a term above `above`.
-    pub async fn find_leader(&mut self, above: u64, limit: Duration) -> Line {
+    pub async fn wait_for_leader(&mut self, previous_term: u64, limit: Duration) -> Line {
         let elections = self.candidates.iter().enumerate().map(|(index, candidate)| {
-            let elected = move |line: &Line| line.name() == "elected" && line.term() > above;
+            let elected = move |line: &Line| line.name() == "elected" && line.term() > previous_term;
             // A candidate that has ended wins no term.
-            Box::pin(async move { (index, candidate.line_where(elected).await) })
+            Box::pin(async move { (index, candidate.wait_for_line(elected).await) })
         });
         let (index, line) = tokio::time::timeout(limit, first(elections.collect()))
             .await
-            .unwrap_or_else(|_| panic!("no term above {above} within {limit:?}"));
+            .unwrap_or_else(|_| panic!("no term above {previous_term} within {limit:?}"));
         self.leader = index;
         self.term = line.term();
         line
@@ -99,13 +99,13 @@ impl Scene {
     }
 
     /// Judges what the sink saw, stops everybody and removes the container.
-    pub async fn end(mut self, overlap_at_most: Duration) -> Result<()> {
+    pub async fn finish(mut self, overlap_at_most: Duration) -> Result<()> {
         let (overlap, stale) = self.sink.overlap();
         ensure!(
             overlap <= overlap_at_most,
             "{stale} stale beats, up to {overlap:?} after a new term's first"
         );
-        ensure!(self.sink.doubled_slots().is_empty(), "{:?}", self.sink.doubled_slots());
+        ensure!(self.sink.repeated_slots().is_empty(), "{:?}", self.sink.repeated_slots());
         ensure!(!self.sink.beats().is_empty(), "the sink saw nothing");
         let mut elected: Vec<Line> = self.candidates.iter().flat_map(Candidate::lines).collect();
         elected.retain(|line| line.name() == "elected");
@@ -114,10 +114,10 @@ impl Scene {
         ensure!(terms.is_sorted_by(|earlier, later| earlier < later), "terms: {terms:?}");
         for candidate in &mut self.candidates {
             if candidate.is_alive() {
-                let status = candidate.terminate(SOON).await?;
+                let status = candidate.terminate(TIMEOUT).await?;
                 ensure!(status.success(), "{}: {status}", candidate.transcript());
             }
-            let secret = self.group.access.is_told_by(&candidate.transcript());
+            let secret = self.group.access.leaks_in(&candidate.transcript());
             ensure!(!secret, "{} told a secret", candidate.name);
         }
         if let Some(Store::Account(_)) = &self.store {

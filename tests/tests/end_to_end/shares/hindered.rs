@@ -6,53 +6,53 @@ use tenure_tests::proxy::{Mode, Proxy};
 use tenure_tests::{PATIENCE, Store};
 use tokio::time::{sleep, timeout};
 
-use super::processes::{SHARES, Stage, beats, wrong};
-use super::rolls::problem;
+use super::processes::{SHARES, Stage, beats, violations};
+use super::rolls::wait_for_problem;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_cannot_read_the_plan_loses_its_shares_to_a_new_split() {
     let store = Store::embedded().await.unwrap();
-    let (proxy, proxied) = Proxy::of_store(&store.connection_string()).await.unwrap();
-    let mut stage = Stage::of(&store).await;
+    let (proxy, proxied) = Proxy::for_store(&store.connection_string()).await.unwrap();
+    let mut stage = Stage::new(&store).await;
     stage.lease = Duration::from_secs(30);
     let ada = stage.start("ada", &[]);
     stage.balanced(&["ada"], SHARES).await;
-    let _ben = stage.start_behind(&proxied, "ben");
+    let _ben = stage.start_through_proxy(&proxied, "ben");
     stage.balanced(&["ada", "ben"], SHARES).await;
 
-    proxy.set(Mode::RefusePlanReads);
-    let asked = stage.command(&["reshare", "--shares", "4", "--yes"]).await;
-    assert_eq!(asked.status.code(), Some(0), "{asked:?}");
-    problem(&ada, "is held by ben, which does not give it up").await;
+    proxy.set_mode(Mode::RefusePlanReads);
+    let output = stage.command(&["reshare", "--shares", "4", "--yes"]).await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    wait_for_problem(&ada, "is held by ben, which does not give it up").await;
     let works = async {
-        while beats(&stage.place).iter().all(|beat| beat.share.0 != 4) {
+        while beats(&stage.beats_file).iter().all(|beat| beat.share.0 != 4) {
             sleep(Duration::from_millis(100)).await;
         }
     };
     assert!(timeout(PATIENCE, works).await.is_ok(), "{}", ada.transcript());
-    proxy.set(Mode::Pass);
+    proxy.set_mode(Mode::Pass);
     stage.balanced(&["ada", "ben"], 4).await;
-    assert_eq!(wrong(&beats(&stage.place)), [""; 0]);
+    assert_eq!(violations(&beats(&stage.beats_file)), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_coordinator_that_cannot_leave_signs_makes_way_for_one_that_can() {
+async fn coordinator_with_refused_signs_makes_way() {
     let store = Store::embedded().await.unwrap();
-    let (proxy, proxied) = Proxy::of_store(&store.connection_string()).await.unwrap();
-    let mut stage = Stage::of(&store).await;
+    let (proxy, proxied) = Proxy::for_store(&store.connection_string()).await.unwrap();
+    let mut stage = Stage::new(&store).await;
     stage.lease = Duration::from_secs(30);
-    let ada = stage.start_behind(&proxied, "ada");
+    let ada = stage.start_through_proxy(&proxied, "ada");
     stage.balanced(&["ada"], SHARES).await;
     let _ben = stage.start("ben", &[]);
     let mut cleo = stage.start("cleo", &[]);
     stage.balanced(&["ada", "ben", "cleo"], SHARES).await;
 
-    proxy.set(Mode::RefuseSigns);
+    proxy.set_mode(Mode::RefuseSigns);
     cleo.kill().await.unwrap();
-    problem(&ada, "the signs of life of this coordinator have failed").await;
+    wait_for_problem(&ada, "the signs of life of this coordinator have failed").await;
     // Who leaves no sign is gone too, and hands over what it holds.
     stage.balanced(&["ben"], SHARES).await;
-    proxy.set(Mode::Pass);
+    proxy.set_mode(Mode::Pass);
     stage.balanced(&["ada", "ben"], SHARES).await;
-    assert_eq!(wrong(&beats(&stage.place)), [""; 0]);
+    assert_eq!(violations(&beats(&stage.beats_file)), [""; 0]);
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use tenure::Authorities;
+use tenure::RootCertificates;
 use tenure::engine::{Clients, Election, Variables};
 use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event, LeaseState, Report, Request, Role, variable};
 use tenure_members::SharesStore;
-use tenure_shares::{Answer, Ask, Pace, Plan, Share, Sign, Tag};
+use tenure_shares::{StoreResponse, StoreRequest, SignTiming, Plan, Share, Sign, Tag};
 use tenure_store::sas::Scope;
 use tenure_tests::Store;
 use tenure_tests::credential::with_sas;
@@ -26,7 +26,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn of(connection_string: &str, election: &str) -> Self {
+    fn new(connection_string: &str, election: &str) -> Self {
         let clock = BootClock::new();
         let settings = Variables::new()
             .with(variable::CONNECTION_STRING, connection_string)
@@ -43,7 +43,7 @@ impl Candidate {
     }
 
     fn shares(&self, member: &str) -> SharesStore {
-        SharesStore::of(self.election.clone(), member)
+        SharesStore::new(self.election.clone(), member)
     }
 
     async fn step(&mut self, event: Option<Event>) -> &Report {
@@ -61,76 +61,76 @@ impl Candidate {
     }
 }
 
-fn coordinating() -> String {
+fn new_coordinating_election() -> String {
     format!("tenure-test-{}/jobs/of all", Uuid::new_v4().simple())
 }
 
 fn sign(member: &str) -> Sign {
-    let pace = Pace::of(Duration::from_secs(15));
-    Sign { member: member.to_owned(), weight: 2, most: Some(7), pace }
+    let pace = SignTiming::from_failover(Duration::from_secs(15));
+    Sign { member: member.to_owned(), weight: 2, max_shares: Some(7), timing: pace }
 }
 
-async fn ask(store: &SharesStore, ask: &Ask) -> Answer {
-    let told = store.ask(ask).await;
-    assert_eq!(told.problem, None, "{ask:?}");
-    told.answer
+async fn ask(store: &SharesStore, ask: &StoreRequest) -> StoreResponse {
+    let response = store.send(ask).await;
+    assert_eq!(response.problem, None, "{ask:?}");
+    response.response
 }
 
 /// Writes a sign: the tag that it has.
 async fn signed(store: &SharesStore, member: &str) -> Tag {
-    match ask(store, &Ask::Sign(sign(member))).await {
-        Answer::Signed(tag) => tag,
+    match ask(store, &StoreRequest::WriteSign(sign(member))).await {
+        StoreResponse::Signed(tag) => tag,
         other => panic!("{other:?}"),
     }
 }
 
 async fn signs(store: &SharesStore) -> Vec<(Sign, Tag)> {
-    match ask(store, &Ask::List).await {
-        Answer::Signs(signs) => signs.into_iter().map(|listed| (listed.sign, listed.tag)).collect(),
+    match ask(store, &StoreRequest::ListSigns).await {
+        StoreResponse::Signs(signs) => signs.into_iter().map(|listed| (listed.sign, listed.tag)).collect(),
         other => panic!("{other:?}"),
     }
 }
 
-async fn write(store: &SharesStore, plan: &Plan, over: Option<Tag>) -> Tag {
-    match ask(store, &Ask::WritePlan(plan.clone(), over)).await {
-        Answer::Plan(written, tag) if written == *plan => tag,
+async fn write_plan(store: &SharesStore, plan: &Plan, expected_tag: Option<Tag>) -> Tag {
+    match ask(store, &StoreRequest::WritePlan(plan.clone(), expected_tag)).await {
+        StoreResponse::Plan(written, tag) if written == *plan => tag,
         other => panic!("{other:?}"),
     }
 }
 
 async fn signs_come_and_go(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
+    let mut candidate = Candidate::new(&store.connection_string(), &new_coordinating_election());
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ä/ben."));
     // There is no container yet.
-    assert_eq!(ask(&ada, &Ask::Sign(sign("ada"))).await, Answer::Refused);
+    assert_eq!(ask(&ada, &StoreRequest::WriteSign(sign("ada"))).await, StoreResponse::Refused);
     assert_eq!(signs(&ada).await, []);
     candidate.step(None).await;
     assert_eq!(signs(&ada).await, []);
     let tags = [signed(&ben, "ä/ben.").await, signed(&ada, "ada").await];
     let both = signs(&ada).await;
-    let of_both = both.iter().map(|(sign, _)| sign.clone()).collect::<Vec<_>>();
-    assert_eq!(of_both, [sign("ä/ben."), sign("ada")], "in the order of their encoded names");
-    let [(_, of_ben), (_, of_ada)] = both.try_into().unwrap();
-    assert_eq!([&of_ben, &of_ada], tags.each_ref(), "that is what was told");
+    let listed_signs = both.iter().map(|(sign, _)| sign.clone()).collect::<Vec<_>>();
+    assert_eq!(listed_signs, [sign("ä/ben."), sign("ada")], "in the order of their encoded names");
+    let [(_, ben_tag), (_, ada_tag)] = both.try_into().unwrap();
+    assert_eq!([&ben_tag, &ada_tag], tags.each_ref(), "that is what was told");
     // Another sign is another version, also where it says the same.
     let newer = signed(&ada, "ada").await;
-    assert_ne!(newer, of_ada);
-    assert_eq!(ask(&ben, &Ask::Remove("ada".into(), of_ada)).await, Answer::Refused);
-    assert_eq!(ask(&ben, &Ask::Remove("ada".into(), newer.clone())).await, Answer::Done);
+    assert_ne!(newer, ada_tag);
+    assert_eq!(ask(&ben, &StoreRequest::RemoveSign("ada".into(), ada_tag)).await, StoreResponse::Refused);
+    assert_eq!(ask(&ben, &StoreRequest::RemoveSign("ada".into(), newer.clone())).await, StoreResponse::Done);
     // Azurite calls that a condition which is not met, and the service a blob that is missing.
-    let again = ask(&ben, &Ask::Remove("ada".into(), newer)).await;
-    assert!(matches!(again, Answer::Done | Answer::Refused), "{again:?}");
-    assert_eq!(signs(&ada).await, [(sign("ä/ben."), of_ben)]);
-    assert_eq!(ask(&ben, &Ask::TakeBack).await, Answer::Done);
+    let repeated = ask(&ben, &StoreRequest::RemoveSign("ada".into(), newer)).await;
+    assert!(matches!(repeated, StoreResponse::Done | StoreResponse::Refused), "{repeated:?}");
+    assert_eq!(signs(&ada).await, [(sign("ä/ben."), ben_tag)]);
+    assert_eq!(ask(&ben, &StoreRequest::WithdrawSign).await, StoreResponse::Done);
     assert_eq!(signs(&ada).await, []);
 }
 
 async fn signs_age_by_the_clock_of_the_store(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
+    let mut candidate = Candidate::new(&store.connection_string(), &new_coordinating_election());
     candidate.step(None).await;
     let ada = candidate.shares("ada");
-    let oldest = async || match ask(&ada, &Ask::List).await {
-        Answer::Signs(signs) => signs.into_iter().map(|listed| listed.age).max().unwrap(),
+    let oldest = async || match ask(&ada, &StoreRequest::ListSigns).await {
+        StoreResponse::Signs(signs) => signs.into_iter().map(|listed| listed.age).max().unwrap(),
         other => panic!("{other:?}"),
     };
     for needed in [Duration::from_secs(2), Duration::ZERO] {
@@ -150,57 +150,57 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
 
 /// As a supervisor sends it, which has no credential.
 async fn send(request: Request) -> u16 {
-    let clients = Arc::new(Clients::for_component(Authorities::default()));
+    let clients = Arc::new(Clients::with_env_proxies(RootCertificates::default()));
     let request = tenure::engine::to_http(&request).unwrap();
     let answer = clients.send(request, Duration::from_secs(30)).await.unwrap();
     answer.status().as_u16()
 }
 
 async fn a_last_will_deletes_one_sign(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
+    let mut candidate = Candidate::new(&store.connection_string(), &new_coordinating_election());
     candidate.step(None).await;
     let (ada, ben) = (candidate.shares("ä/ada."), candidate.shares("ben"));
     let first = signed(&ada, "ä/ada.").await;
-    let of_first = ada.deletion(&first).unwrap();
+    let first_deletion = ada.delete_request(&first).unwrap();
     let second = signed(&ada, "ä/ada.").await;
-    let of_second = ada.deletion(&second).unwrap();
+    let second_deletion = ada.delete_request(&second).unwrap();
     signed(&ben, "ben").await;
     assert_eq!(signs(&ben).await.len(), 2, "nothing was sent");
-    assert_eq!(send(of_first).await, 412, "it is another one");
+    assert_eq!(send(first_deletion).await, 412, "it is another one");
     assert_eq!(signs(&ben).await.len(), 2);
-    assert!(of_second.timeout > Duration::ZERO && of_second.timeout <= Duration::from_secs(900));
-    assert_eq!(send(of_second.clone()).await, 202);
+    assert!(second_deletion.timeout > Duration::ZERO && second_deletion.timeout <= Duration::from_secs(900));
+    assert_eq!(send(second_deletion.clone()).await, 202);
     let left = signs(&ben).await.into_iter().map(|(sign, _)| sign).collect::<Vec<_>>();
     assert_eq!(left, [sign("ben")]);
     // It comes a second time, when there is nothing, and when there is a process of that name again.
-    let again = send(of_second.clone()).await;
-    assert!(matches!(again, 404 | 412), "{again}");
+    let repeated = send(second_deletion.clone()).await;
+    assert!(matches!(repeated, 404 | 412), "{repeated}");
     signed(&ada, "ä/ada.").await;
-    assert_eq!(send(of_second).await, 412);
+    assert_eq!(send(second_deletion).await, 412);
     assert_eq!(signs(&ben).await.len(), 2);
 }
 
-async fn one_plan_is_written_over_what_was_read(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
+async fn plan_is_written_over_last_read(store: Store) {
+    let mut candidate = Candidate::new(&store.connection_string(), &new_coordinating_election());
     candidate.step(None).await;
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ben"));
-    assert_eq!(ask(&ada, &Ask::ReadPlan(None)).await, Answer::NoPlan);
+    assert_eq!(ask(&ada, &StoreRequest::ReadPlan(None)).await, StoreResponse::NoPlan);
     // Larger than what an answer of an election may have.
     let members = (0..1000).map(|number| format!("member-{number}")).collect::<Vec<_>>();
     let shares = (0..20_000).map(|share| Some(share % 1000)).collect();
-    let first = Plan { members, shares, ..Plan::first(0) };
-    let tag = write(&ada, &first, None).await;
-    assert_eq!(ask(&ben, &Ask::WritePlan(first.clone(), None)).await, Answer::Refused);
-    assert_eq!(ask(&ben, &Ask::ReadPlan(None)).await, Answer::Plan(first.clone(), tag.clone()));
-    assert_eq!(ask(&ben, &Ask::ReadPlan(Some(tag.clone()))).await, Answer::SamePlan);
-    let second = Plan { version: 2, ..Plan::first(3) };
-    let newer = write(&ben, &second, Some(tag.clone())).await;
-    assert_eq!(ask(&ada, &Ask::WritePlan(first, Some(tag.clone()))).await, Answer::Refused);
-    assert_eq!(ask(&ada, &Ask::ReadPlan(Some(tag))).await, Answer::Plan(second, newer));
+    let first = Plan { members, shares, ..Plan::unassigned(0) };
+    let tag = write_plan(&ada, &first, None).await;
+    assert_eq!(ask(&ben, &StoreRequest::WritePlan(first.clone(), None)).await, StoreResponse::Refused);
+    assert_eq!(ask(&ben, &StoreRequest::ReadPlan(None)).await, StoreResponse::Plan(first.clone(), tag.clone()));
+    assert_eq!(ask(&ben, &StoreRequest::ReadPlan(Some(tag.clone()))).await, StoreResponse::PlanUnchanged);
+    let second = Plan { version: 2, ..Plan::unassigned(3) };
+    let newer = write_plan(&ben, &second, Some(tag.clone())).await;
+    assert_eq!(ask(&ada, &StoreRequest::WritePlan(first, Some(tag.clone()))).await, StoreResponse::Refused);
+    assert_eq!(ask(&ada, &StoreRequest::ReadPlan(Some(tag))).await, StoreResponse::Plan(second, newer));
 }
 
 async fn a_list_has_more_than_one_page(store: Store) {
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
+    let mut candidate = Candidate::new(&store.connection_string(), &new_coordinating_election());
     candidate.step(None).await;
     let mut expected = (0..1001).map(|number| format!("m-{number}")).collect::<Vec<_>>();
     let ada = candidate.shares("ada");
@@ -208,8 +208,8 @@ async fn a_list_has_more_than_one_page(store: Store) {
         signed(&ada, name).await;
     }
     // Beside other elections, whose names begin alike.
-    let plan = Plan::first(1);
-    write(&ada, &plan, None).await;
+    let plan = Plan::unassigned(1);
+    write_plan(&ada, &plan, None).await;
     expected.sort();
     let listed = signs(&ada).await.into_iter().map(|(sign, _)| sign.member).collect::<Vec<_>>();
     assert_eq!(listed, expected);
@@ -219,24 +219,24 @@ async fn a_list_has_more_than_one_page(store: Store) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
     let store = Store::embedded().await.unwrap();
-    let (connection_string, coordinating) = (store.connection_string(), coordinating());
-    let mut candidate = Candidate::of(&connection_string, &coordinating);
+    let (connection_string, coordinating_election) = (store.connection_string(), new_coordinating_election());
+    let mut candidate = Candidate::new(&connection_string, &coordinating_election);
     candidate.step(None).await;
     let ada = candidate.shares("ada");
-    let plan = Plan::first(2);
-    let tag = write(&ada, &plan, None).await;
+    let plan = Plan::unassigned(2);
+    let tag = write_plan(&ada, &plan, None).await;
     signed(&ada, "ada").await;
     for (suffix, ask) in [
-        ("plan", Ask::WritePlan(plan.reshare(3), Some(tag))),
-        ("member.ada", Ask::Sign(sign("ada"))),
-        ("member.ada", Ask::TakeBack),
+        ("plan", StoreRequest::WritePlan(plan.reshare(3), Some(tag))),
+        ("member.ada", StoreRequest::WriteSign(sign("ada"))),
+        ("member.ada", StoreRequest::WithdrawSign),
     ] {
-        let blob = format!("{coordinating}.{suffix}");
+        let blob = format!("{coordinating_election}.{suffix}");
         let outsider = Outsider::new(&connection_string, &blob);
         outsider.acquire_forever().await.unwrap();
-        let told = ada.ask(&ask).await;
-        assert_eq!(told.answer, Answer::Refused);
-        let problem = told.problem.expect("it is reported");
+        let response = ada.send(&ask).await;
+        assert_eq!(response.response, StoreResponse::Refused);
+        let problem = response.problem.expect("it is reported");
         let expected = format!("another program holds a lease on the blob that has .{suffix} ");
         assert!(problem.detail.contains(&expected), "{}", problem.detail);
         outsider.break_lease().await.unwrap();
@@ -244,46 +244,46 @@ async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_lease_is_broken_is_named_and_renews_no_more() {
+async fn holder_of_broken_lease_is_named_and_stops_renewing() {
     let store = Store::embedded().await.unwrap();
-    let (connection_string, coordinating) = (store.connection_string(), coordinating());
-    let mut candidate = Candidate::of(&connection_string, &coordinating);
+    let (connection_string, coordinating_election) = (store.connection_string(), new_coordinating_election());
+    let mut candidate = Candidate::new(&connection_string, &coordinating_election);
     candidate.step(None).await;
     let share = Share { split: 1, index: 1 };
-    let election = format!("{coordinating}.{}", share.suffix(2));
-    let mut holder = Candidate::of(&connection_string, &election);
+    let election = format!("{coordinating_election}.{}", share.suffix(2));
+    let mut holder = Candidate::new(&connection_string, &election);
     holder.lead().await;
-    let told = candidate.shares("ben").ask(&Ask::Break { share, of: 2 }).await;
-    assert_eq!(told.answer, Answer::Done);
-    let problem = told.problem.expect("it is reported");
+    let response = candidate.shares("ben").send(&StoreRequest::BreakLease { share, count: 2 }).await;
+    assert_eq!(response.response, StoreResponse::Done);
+    let problem = response.problem.expect("it is reported");
     let expected = "share 1 of 2 is held by ada, which does not give it up";
     assert!(problem.detail.starts_with(expected), "{}", problem.detail);
-    let seen = holder.election.inspect().await.unwrap();
-    assert_eq!(seen.lease, LeaseState::Breaking);
+    let status = holder.election.inspect().await.unwrap();
+    assert_eq!(status.lease, LeaseState::Breaking);
 }
 
-async fn what_is_held_is_not_closed(store: Store) {
-    let (connection_string, coordinating) = (store.connection_string(), coordinating());
-    let mut candidate = Candidate::of(&connection_string, &coordinating);
+async fn held_share_is_not_closed(store: Store) {
+    let (connection_string, coordinating_election) = (store.connection_string(), new_coordinating_election());
+    let mut candidate = Candidate::new(&connection_string, &coordinating_election);
     candidate.step(None).await;
     let ada = candidate.shares("ada");
-    let (free, held) = (Share { split: 1, index: 0 }, Share { split: 1, index: 1 });
-    let close = Ask::Close { shares: vec![free, held], of: 2 };
+    let (free_share, held_share) = (Share { split: 1, index: 0 }, Share { split: 1, index: 1 });
+    let close = StoreRequest::CloseShares { shares: vec![free_share, held_share], count: 2 };
     let mut holder =
-        Candidate::of(&connection_string, &format!("{coordinating}.{}", held.suffix(2)));
+        Candidate::new(&connection_string, &format!("{coordinating_election}.{}", held_share.suffix(2)));
     holder.lead().await;
-    assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free]));
+    assert_eq!(ask(&ada, &close).await, StoreResponse::Closed(vec![free_share]));
     assert_eq!(holder.step(Some(Event::Leave(None))).await.role, Role::Left);
-    assert_eq!(ask(&ada, &close).await, Answer::Closed(vec![free, held]));
-    for share in [free, held] {
-        let election = format!("{coordinating}.{}", share.suffix(2));
-        let mut late = Candidate::of(&connection_string, &election);
+    assert_eq!(ask(&ada, &close).await, StoreResponse::Closed(vec![free_share, held_share]));
+    for share in [free_share, held_share] {
+        let election = format!("{coordinating_election}.{}", share.suffix(2));
+        let mut late_candidate = Candidate::new(&connection_string, &election);
         for _ in 0..3 {
-            let role = &late.step(None).await.role;
+            let role = &late_candidate.step(None).await.role;
             assert!(!matches!(role, Role::Leading(_)), "{role:?}");
         }
-        let looked = late.election.inspect().await.unwrap_err();
-        assert!(looked.detail.contains("is closed for good"), "{}", looked.detail);
+        let error = late_candidate.election.inspect().await.unwrap_err();
+        assert!(error.detail.contains("is closed for good"), "{}", error.detail);
     }
 }
 
@@ -313,18 +313,18 @@ needs!(Node => async fn signs_age_by_the_clock_of_azurite);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
     // It accepts connections, and says nothing.
-    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}/devstoreaccount1", mute.local_addr().unwrap());
+    let silent_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}/devstoreaccount1", silent_listener.local_addr().unwrap());
     let key = base64::engine::general_purpose::STANDARD.encode("key");
     let connection_string = format!(
         "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={key};BlobEndpoint={endpoint};"
     );
-    let candidate = Candidate::of(&connection_string, &coordinating());
-    let sign = Sign { pace: Pace::of(Duration::from_secs(3)), ..sign("ada") };
-    let told = candidate.shares("ada").ask(&Ask::Sign(sign)).await;
-    assert_eq!(told.answer, Answer::Unknown);
+    let candidate = Candidate::new(&connection_string, &new_coordinating_election());
+    let sign = Sign { timing: SignTiming::from_failover(Duration::from_secs(3)), ..sign("ada") };
+    let response = candidate.shares("ada").send(&StoreRequest::WriteSign(sign)).await;
+    assert_eq!(response.response, StoreResponse::Unknown);
     // Who waits for the time-out of other requests says that the account "did not answer in time".
-    assert!(told.problem.unwrap().detail.contains("given up"));
+    assert!(response.problem.unwrap().detail.contains("given up"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -340,11 +340,11 @@ needs!(Node => async fn a_last_will_deletes_one_sign_in_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_of_shares_is_kept_in_the_embedded_store() {
-    one_plan_is_written_over_what_was_read(Store::embedded().await.unwrap()).await;
+    plan_is_written_over_last_read(Store::embedded().await.unwrap()).await;
 }
 
 async fn a_plan_of_shares_is_kept_in_azurite() {
-    one_plan_is_written_over_what_was_read(Store::shared_azurite(false).await.unwrap()).await;
+    plan_is_written_over_last_read(Store::shared_azurite(false).await.unwrap()).await;
 }
 
 needs!(Node => async fn a_plan_of_shares_is_kept_in_azurite);
@@ -362,48 +362,48 @@ needs!(Node => async fn signs_are_listed_page_by_page_by_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_share_that_is_held_is_not_closed_in_the_embedded_store() {
-    what_is_held_is_not_closed(Store::embedded().await.unwrap()).await;
+    held_share_is_not_closed(Store::embedded().await.unwrap()).await;
 }
 
 async fn a_share_that_is_held_is_not_closed_in_azurite() {
-    what_is_held_is_not_closed(Store::shared_azurite(false).await.unwrap()).await;
+    held_share_is_not_closed(Store::shared_azurite(false).await.unwrap()).await;
 }
 
 needs!(Node => async fn a_share_that_is_held_is_not_closed_in_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_list_is_told_what_it_takes() {
-    let (store, coordinating) = (Store::embedded().await.unwrap(), coordinating());
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating);
+async fn refused_listing_names_missing_permission() {
+    let (store, coordinating_election) = (Store::embedded().await.unwrap(), new_coordinating_election());
+    let mut candidate = Candidate::new(&store.connection_string(), &coordinating_election);
     candidate.step(None).await;
-    let container = coordinating.split_once('/').unwrap().0.to_owned();
+    let container = coordinating_election.split_once('/').unwrap().0.to_owned();
     let allowed = |letters| {
         with_sas(&store.connection_string(), Scope::Container(container.clone()), letters)
     };
-    let may_not = Candidate::of(&allowed("rcwd"), &coordinating).shares("ada");
-    signed(&may_not, "ada").await;
-    let told = may_not.ask(&Ask::List).await;
-    assert_eq!(told.answer, Answer::Refused);
-    let problem = told.problem.unwrap().detail;
+    let without_list = Candidate::new(&allowed("rcwd"), &coordinating_election).shares("ada");
+    signed(&without_list, "ada").await;
+    let response = without_list.send(&StoreRequest::ListSigns).await;
+    assert_eq!(response.response, StoreResponse::Refused);
+    let problem = response.problem.unwrap().detail;
     assert!(
         problem.contains("list blobs") && problem.contains("it needs a SAS with l"),
         "{problem}"
     );
-    let may = Candidate::of(&allowed("rcwdl"), &coordinating).shares("ada");
-    assert_eq!(signs(&may).await.len(), 1);
+    let with_list = Candidate::new(&allowed("rcwdl"), &coordinating_election).shares("ada");
+    assert_eq!(signs(&with_list).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_knows_what_became_of_what_was_not_answered() {
+async fn unanswered_request_has_unknown_outcome() {
     let store = Store::embedded().await.unwrap();
-    let mut candidate = Candidate::of(&store.connection_string(), &coordinating());
+    let mut candidate = Candidate::new(&store.connection_string(), &new_coordinating_election());
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let stopped = store.stop().await.unwrap();
-    for asked in [Ask::Sign(sign("ada")), Ask::TakeBack, Ask::ReadPlan(None), Ask::List] {
-        let told = ada.ask(&asked).await;
-        assert_eq!(told.answer, Answer::Unknown, "{asked:?}");
-        assert!(told.problem.is_some(), "{asked:?}");
+    for request in [StoreRequest::WriteSign(sign("ada")), StoreRequest::WithdrawSign, StoreRequest::ReadPlan(None), StoreRequest::ListSigns] {
+        let response = ada.send(&request).await;
+        assert_eq!(response.response, StoreResponse::Unknown, "{request:?}");
+        assert!(response.problem.is_some(), "{request:?}");
     }
     let store = stopped.start().await.unwrap();
     signed(&ada, "ada").await;

@@ -10,7 +10,7 @@ use tenure::settings::{Credential, Schedule, Settings};
 use tenure::{Elector, Event, handler};
 use tenure_clock::BootClock;
 use tenure_members::{Part, Shares, SharesStore};
-use tenure_shares::{Answer, Ask};
+use tenure_shares::{StoreResponse, StoreRequest};
 use tenure_tests::Store;
 use tenure_tests::needs;
 use tokio::sync::{Notify, oneshot};
@@ -19,102 +19,102 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// What runs, and what is wrong with that.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     /// Who works for each share.
-    works: BTreeMap<Part, &'static str>,
+    workers: BTreeMap<Part, &'static str>,
     /// The newest term of each.
     terms: BTreeMap<Part, u64>,
     /// Who worked for it last.
-    last: BTreeMap<Part, &'static str>,
+    last_workers: BTreeMap<Part, &'static str>,
     /// So often it was somebody else than the time before.
-    moves: usize,
-    wrong: Vec<String>,
+    move_count: usize,
+    violations: Vec<String>,
     problems: Vec<String>,
 }
 
 #[derive(Clone, Default)]
-struct Judge {
-    seen: Arc<Mutex<Seen>>,
+struct Checker {
+    observations: Arc<Mutex<Observations>>,
     changed: Arc<Notify>,
 }
 
 /// Work that is under way; it has stopped when this is dropped.
 struct Work {
-    judge: Judge,
+    checker: Checker,
     part: Part,
 }
 
-impl Judge {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+impl Checker {
+    fn observations(&self) -> MutexGuard<'_, Observations> {
         // A judgement that failed must stay the one that is told.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.observations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begins(&self, part: Part, term: u64, member: &'static str) -> Work {
-        let mut seen = self.seen();
+    fn start_work(&self, part: Part, term: u64, member: &'static str) -> Work {
+        let mut observations = self.observations();
         let other =
-            seen.works.iter().find(|(other, _)| **other == part || other.count != part.count);
+            observations.workers.iter().find(|(other, _)| **other == part || other.count != part.count);
         let other = other
-            .map(|(other, who)| format!("{member} begins {part:?} beside {who} with {other:?}"));
-        seen.wrong.extend(other);
-        let newest = seen.terms.insert(part, term).unwrap_or(0);
+            .map(|(other, other_member)| format!("{member} begins {part:?} beside {other_member} with {other:?}"));
+        observations.violations.extend(other);
+        let newest = observations.terms.insert(part, term).unwrap_or(0);
         if newest >= term {
-            seen.wrong.push(format!("{member} begins {part:?} under {term} after {newest}"));
+            observations.violations.push(format!("{member} begins {part:?} under {term} after {newest}"));
         }
-        seen.works.insert(part, member);
-        let before = seen.last.insert(part, member);
-        seen.moves += usize::from(before.is_some_and(|before| before != member));
-        drop(seen);
+        observations.workers.insert(part, member);
+        let before = observations.last_workers.insert(part, member);
+        observations.move_count += usize::from(before.is_some_and(|before| before != member));
+        drop(observations);
         self.changed.notify_one();
-        Work { judge: self.clone(), part }
+        Work { checker: self.clone(), part }
     }
 
     /// Until there are so many shares that are spread evenly over these members. How many moved since the last time.
     async fn balanced(&self, members: &[&'static str], shares: u32) -> usize {
         let is_even = || {
-            let seen = self.seen();
+            let observations = self.observations();
             let parts = (0..shares).map(|index| Part { index, count: shares });
-            let held = |member: &&str| seen.works.values().filter(|who| *who == member).count();
-            let counts = members.iter().map(held).collect::<Vec<_>>();
+            let share_count = |member: &&str| observations.workers.values().filter(|worker| *worker == member).count();
+            let counts = members.iter().map(share_count).collect::<Vec<_>>();
             let (Some(most), Some(least)) = (counts.iter().max(), counts.iter().min()) else {
                 return false;
             };
-            let all = seen.works.keys().copied().collect::<BTreeSet<_>>() == parts.collect();
+            let all = observations.workers.keys().copied().collect::<BTreeSet<_>>() == parts.collect();
             all && most - least <= 1 && counts.iter().sum::<usize>() == shares as usize
         };
-        let waited = async {
+        let balancing = async {
             while !is_even() {
                 self.changed.notified().await;
             }
         };
-        let is_balanced = timeout(SOON, waited).await.is_ok();
-        let mut seen = self.seen();
+        let is_balanced = timeout(TIMEOUT, balancing).await.is_ok();
+        let mut observations = self.observations();
         assert!(
             is_balanced,
             "{members:?}: {:?}, {:?}, {:?}",
-            seen.works, seen.wrong, seen.problems
+            observations.workers, observations.violations, observations.problems
         );
-        std::mem::take(&mut seen.moves)
+        std::mem::take(&mut observations.move_count)
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.judge.seen().works.remove(&self.part);
-        self.judge.changed.notify_one();
+        self.checker.observations().workers.remove(&self.part);
+        self.checker.changed.notify_one();
     }
 }
 
 struct Scene {
     connection_string: String,
-    coordinating: String,
+    coordinating_election: String,
     /// Azurite may stand still for a while, and is given leases that bear it.
     failover: Option<Duration>,
-    judge: Judge,
+    checker: Checker,
 }
 
 struct Member {
@@ -123,18 +123,18 @@ struct Member {
 }
 
 impl Scene {
-    fn of(store: &Store) -> Self {
+    fn new(store: &Store) -> Self {
         Self {
             connection_string: store.connection_string(),
-            coordinating: format!("tenure-test-{}/jobs/orders", Uuid::new_v4().simple()),
+            coordinating_election: format!("tenure-test-{}/jobs/orders", Uuid::new_v4().simple()),
             failover: matches!(store, Store::Embedded(_)).then_some(Duration::from_secs(10)),
-            judge: Judge::default(),
+            checker: Checker::default(),
         }
     }
 
     fn settings(&self, name: &str) -> Settings {
         let credential = Credential::ConnectionString(self.connection_string.as_str().into());
-        let mut settings = Settings::new(&self.coordinating, credential);
+        let mut settings = Settings::new(&self.coordinating_election, credential);
         settings.name = Some(name.to_owned());
         settings.failover = self.failover;
         settings.lease = Some(Duration::from_secs(60));
@@ -144,27 +144,27 @@ impl Scene {
 
     async fn start(&self, name: &'static str, shares: u32) -> Member {
         let shares = Shares::new(&Elector::new(self.settings(name)).unwrap(), shares).unwrap();
-        let judge = self.judge.clone();
-        let told = move |part, event| {
+        let checker = self.checker.clone();
+        let record_problem = move |part, event| {
             if let Event::Problem { .. } = event {
-                judge.seen().problems.push(format!("{name} {part:?}: {event:?}"));
+                checker.observations().problems.push(format!("{name} {part:?}: {event:?}"));
             }
         };
-        let shares = shares.grace(Duration::ZERO).on_event(told);
-        let judge = self.judge.clone();
+        let shares = shares.grace(Duration::ZERO).on_event(record_problem);
+        let checker = self.checker.clone();
         let work = move |part: Part| {
-            let judge = judge.clone();
+            let checker = checker.clone();
             handler::from_fn(move |turn, _| {
-                let judge = judge.clone();
+                let checker = checker.clone();
                 async move {
-                    let _work = judge.begins(part, turn.term, name);
+                    let _work = checker.start_work(part, turn.term, name);
                     std::future::pending().await
                 }
             })
         };
-        let (leave, asked) = oneshot::channel::<()>();
+        let (leave, leave_requested) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
-            let leave = async { drop(asked.await) };
+            let leave = async { drop(leave_requested.await) };
             shares.run(Schedule::WhileLeading, work, leave).await.unwrap();
         });
         Member { task, leave }
@@ -174,19 +174,19 @@ impl Scene {
     async fn reshare(&self, shares: u32) {
         let election = Election::new(self.settings("command"), &BootClock::new());
         election.check().unwrap();
-        let store = SharesStore::of(Arc::new(election), "command");
-        let Answer::Plan(plan, tag) = ask(&store, Ask::ReadPlan(None)).await else {
+        let store = SharesStore::new(Arc::new(election), "command");
+        let StoreResponse::Plan(plan, tag) = ask(&store, StoreRequest::ReadPlan(None)).await else {
             panic!("no plan")
         };
-        let asked = ask(&store, Ask::WritePlan(plan.reshare(shares), Some(tag))).await;
-        assert!(matches!(asked, Answer::Plan(..)), "{asked:?}");
+        let answer = ask(&store, StoreRequest::WritePlan(plan.reshare(shares), Some(tag))).await;
+        assert!(matches!(answer, StoreResponse::Plan(..)), "{answer:?}");
     }
 }
 
-async fn ask(store: &SharesStore, ask: Ask) -> Answer {
-    let told = store.ask(&ask).await;
-    assert_eq!(told.problem, None::<Problem>);
-    told.answer
+async fn ask(store: &SharesStore, ask: StoreRequest) -> StoreResponse {
+    let response = store.send(&ask).await;
+    assert_eq!(response.problem, None::<Problem>);
+    response.response
 }
 
 impl Member {
@@ -198,34 +198,34 @@ impl Member {
 
     async fn leave(self) {
         self.leave.send(()).unwrap();
-        timeout(SOON, self.task).await.unwrap().unwrap();
+        timeout(TIMEOUT, self.task).await.unwrap().unwrap();
     }
 }
 
 /// 32 shares over three members, four, three and two, and then others.
 async fn shares_follow_members(store: Store) {
-    let scene = Scene::of(&store);
-    let judge = &scene.judge;
+    let scene = Scene::new(&store);
+    let checker = &scene.checker;
     let ada = scene.start("ada", 32).await;
     let ben = scene.start("ben", 32).await;
     let cleo = scene.start("cleo", 32).await;
-    judge.balanced(&["ada", "ben", "cleo"], 32).await;
+    checker.balanced(&["ada", "ben", "cleo"], 32).await;
 
     let dora = scene.start("dora", 32).await;
-    assert_eq!(judge.balanced(&["ada", "ben", "cleo", "dora"], 32).await, 8, "a join");
+    assert_eq!(checker.balanced(&["ada", "ben", "cleo", "dora"], 32).await, 8, "a join");
     ben.kill().await;
-    assert_eq!(judge.balanced(&["ada", "cleo", "dora"], 32).await, 8, "a death");
-    let held = judge.seen().works.values().filter(|who| **who == "cleo").count();
+    assert_eq!(checker.balanced(&["ada", "cleo", "dora"], 32).await, 8, "a death");
+    let cleo_shares = checker.observations().workers.values().filter(|worker| **worker == "cleo").count();
     cleo.leave().await;
-    assert_eq!(judge.balanced(&["ada", "dora"], 32).await, held, "a graceful leave");
+    assert_eq!(checker.balanced(&["ada", "dora"], 32).await, cleo_shares, "a graceful leave");
     // Who coordinates may have changed, and nobody else.
     scene.reshare(5).await;
-    judge.balanced(&["ada", "dora"], 5).await;
+    checker.balanced(&["ada", "dora"], 5).await;
     dora.leave().await;
-    judge.balanced(&["ada"], 5).await;
+    checker.balanced(&["ada"], 5).await;
     ada.leave().await;
-    assert!(judge.seen().works.is_empty());
-    assert_eq!(judge.seen().wrong, [""; 0], "{:?}", judge.seen().problems);
+    assert!(checker.observations().workers.is_empty());
+    assert_eq!(checker.observations().violations, [""; 0], "{:?}", checker.observations().problems);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

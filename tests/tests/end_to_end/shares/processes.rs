@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::PROGRAM;
 
 /// For what has no bound of its own, on a busy machine.
-const SOON: Duration = tenure_tests::PATIENCE;
+const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 pub(super) const SHARES: u32 = 8;
 
@@ -32,7 +32,7 @@ pub(super) struct Stage {
     /// The request time-out is a fifth of it.
     pub(super) lease: Duration,
     /// What the commands wrote, in the order in which they did.
-    pub(super) place: PathBuf,
+    pub(super) beats_file: PathBuf,
     _folder: tempfile::TempDir,
     _sink: Sink,
 }
@@ -40,97 +40,97 @@ pub(super) struct Stage {
 /// One line that a command wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Beat {
-    who: String,
+    member: String,
     /// Of how many, and which.
     pub(super) share: (u32, u32),
     term: u64,
 }
 
 impl Stage {
-    pub(super) async fn of(store: &Store) -> Self {
+    pub(super) async fn new(store: &Store) -> Self {
         let sink = Sink::start().await.unwrap();
         let mut group = Group::new(PROGRAM, store, &sink);
         group.timer = ["--every", "1s"];
         group.warm_up().await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("beats");
-        Self { group, lease: LEASE, place, _folder: folder, _sink: sink }
+        Self { group, lease: LEASE, beats_file: place, _folder: folder, _sink: sink }
     }
 
-    pub(super) fn start(&self, name: &str, more: &[&str]) -> Candidate {
-        self.start_plain(name, &[&["--shares", &SHARES.to_string()], more].concat())
+    pub(super) fn start(&self, name: &str, extra_args: &[&str]) -> Candidate {
+        self.start_without_shares(name, &[&["--shares", &SHARES.to_string()], extra_args].concat())
     }
 
     /// One without shares.
-    pub(super) fn start_plain(&self, name: &str, more: &[&str]) -> Candidate {
-        Candidate::spawn(name, self.plain(name, more)).unwrap()
+    pub(super) fn start_without_shares(&self, name: &str, extra_args: &[&str]) -> Candidate {
+        Candidate::spawn(name, self.run_command(name, extra_args)).unwrap()
     }
 
     /// One whose requests go to a proxy.
-    pub(super) fn start_behind(&self, proxied: &str, name: &str) -> Candidate {
-        let mut command = self.plain(name, &["--shares", &SHARES.to_string()]);
+    pub(super) fn start_through_proxy(&self, proxied: &str, name: &str) -> Candidate {
+        let mut command = self.run_command(name, &["--shares", &SHARES.to_string()]);
         command.env("AZURE_STORAGE_CONNECTION_STRING", proxied);
         Candidate::spawn(name, command).unwrap()
     }
 
-    fn plain(&self, name: &str, more: &[&str]) -> Command {
+    fn run_command(&self, name: &str, extra_args: &[&str]) -> Command {
         let lease = format!("{}s", self.lease.as_secs());
-        let (who, place) = (format!("WHO={name}"), format!("PLACE={}", self.place.display()));
+        let (member_env, beats_file_env) = (format!("WHO={name}"), format!("PLACE={}", self.beats_file.display()));
         let request_timeout = format!("{}s", self.lease.as_secs() / 5);
         let timings = ["--lease", &lease, "--request-timeout", &request_timeout];
-        let own = [&timings[..], &["--env", &who, "--env", &place]].concat();
-        let more = own.iter().chain(more).copied().collect::<Vec<_>>();
-        self.group.command(name, &more, &["sh", "-c", WORK])
+        let args = [&timings[..], &["--env", &member_env, "--env", &beats_file_env]].concat();
+        let extra_args = args.iter().chain(extra_args).copied().collect::<Vec<_>>();
+        self.group.command(name, &extra_args, &["sh", "-c", WORK])
     }
 
     pub(super) async fn command(&self, words: &[&str]) -> Output {
         let mut command = Command::new(PROGRAM);
         command.arg(words[0]).arg(&self.group.election).args(&words[1..]);
-        self.group.access.give(&mut command);
-        timeout(SOON, command.output()).await.unwrap().unwrap()
+        self.group.access.apply(&mut command);
+        timeout(TIMEOUT, command.output()).await.unwrap().unwrap()
     }
 
     /// Until each of so many shares is planned for these members evenly, and held and worked for by whom it is planned
     /// for. What `tenure status` says of them then.
     pub(super) async fn balanced(&self, members: &[&str], shares: u32) -> Value {
-        let asked = async {
+        let polling = async {
             loop {
-                let before = beats(&self.place);
-                assert_eq!(wrong(&before), [""; 0]);
+                let before = beats(&self.beats_file);
+                assert_eq!(violations(&before), [""; 0]);
                 let output = self.command(&["status", "--json"]).await;
                 let status: Value = serde_json::from_slice(&output.stdout).unwrap();
-                let told = status["shares"].clone();
-                let planned = planned(&told);
-                let even =
+                let shares_status = status["shares"].clone();
+                let planned = planned_shares(&shares_status);
+                let even_range =
                     shares as usize / members.len()..=(shares as usize).div_ceil(members.len());
-                let held = |name: &&str| planned.values().filter(|who| *who == name).count();
-                let is_held = judge_holders(&told, &planned, &before);
-                if planned.len() == shares as usize && told["count"] == shares {
+                let planned_count = |name: &&str| planned.values().filter(|member| *member == name).count();
+                let all_held = check_holders(&shares_status, &planned, &before);
+                if planned.len() == shares as usize && shares_status["count"] == shares {
                     let unread = |share: &Value| !share["problem"].is_null();
                     let code =
-                        match told["each"].as_array().is_some_and(|all| all.iter().any(unread)) {
+                        match shares_status["each"].as_array().is_some_and(|all| all.iter().any(unread)) {
                             true => 2,
-                            false if is_held && !status["leader"].is_null() => 0,
+                            false if all_held && !status["leader"].is_null() => 0,
                             false => 1,
                         };
                     assert_eq!(output.status.code(), Some(code), "{output:?}");
                     // Whoever beats from now on.
-                    if is_held
-                        && members.iter().all(|name| even.contains(&held(name)))
-                        && self.is_worked_for(&planned, shares, before.len()).await
+                    if all_held
+                        && members.iter().all(|name| even_range.contains(&planned_count(name)))
+                        && self.wait_until_worked_for(&planned, shares, before.len()).await
                     {
-                        return told;
+                        return shares_status;
                     }
                 }
                 sleep(Duration::from_millis(200)).await;
             }
         };
-        let waited = timeout(SOON, asked).await;
-        waited.unwrap_or_else(|_| panic!("{members:?}: {:?}", beats(&self.place)))
+        let waited = timeout(TIMEOUT, polling).await;
+        waited.unwrap_or_else(|_| panic!("{members:?}: {:?}", beats(&self.beats_file)))
     }
 
     /// Waits for beats of all shares behind so many lines; false when it is another one's.
-    async fn is_worked_for(
+    async fn wait_until_worked_for(
         &self,
         planned: &BTreeMap<u32, String>,
         shares: u32,
@@ -139,7 +139,7 @@ impl Stage {
         let mut worked = BTreeMap::new();
         let until = tokio::time::Instant::now() + Duration::from_secs(20);
         while tokio::time::Instant::now() < until {
-            for Beat { who, share: (count, index), .. } in &beats(&self.place)[from..] {
+            for Beat { member: who, share: (count, index), .. } in &beats(&self.beats_file)[from..] {
                 if *count == shares {
                     worked.insert(*index, who.clone());
                 }
@@ -154,9 +154,9 @@ impl Stage {
 }
 
 /// Who should hold what, by `tenure status --json`.
-fn planned(told: &Value) -> BTreeMap<u32, String> {
+fn planned_shares(shares_status: &Value) -> BTreeMap<u32, String> {
     let mut planned = BTreeMap::new();
-    for member in told["members"].as_array().into_iter().flatten() {
+    for member in shares_status["members"].as_array().into_iter().flatten() {
         for share in member["planned"].as_array().into_iter().flatten() {
             let index = u32::try_from(share.as_u64().unwrap()).unwrap();
             planned.insert(index, member["name"].as_str().unwrap().to_owned());
@@ -167,15 +167,15 @@ fn planned(told: &Value) -> BTreeMap<u32, String> {
 
 /// Whether each share is held by whom it is planned for, by `tenure status --json`, which has to agree with itself, and
 /// with what was worked `before` it was asked.
-fn judge_holders(told: &Value, planned: &BTreeMap<u32, String>, before: &[Beat]) -> bool {
-    let mut held: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    let (count, mut as_planned) = (told["count"].as_u64(), true);
-    for (number, share) in (0..).zip(told["each"].as_array().into_iter().flatten()) {
-        assert_eq!(share["index"], number, "{told}");
-        assert_eq!(share["planned"].as_str(), planned.get(&number).map(String::as_str), "{told}");
+fn check_holders(shares_status: &Value, planned: &BTreeMap<u32, String>, before: &[Beat]) -> bool {
+    let mut shares_by_holder: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    let (count, mut as_planned) = (shares_status["count"].as_u64(), true);
+    for (number, share) in (0..).zip(shares_status["each"].as_array().into_iter().flatten()) {
+        assert_eq!(share["index"], number, "{shares_status}");
+        assert_eq!(share["planned"].as_str(), planned.get(&number).map(String::as_str), "{shares_status}");
         as_planned &= share["holder"] == share["planned"];
         let Some(holder) = share["holder"].as_str() else { continue };
-        held.entry(holder).or_default().push(&share["index"]);
+        shares_by_holder.entry(holder).or_default().push(&share["index"]);
         let since = share["since"].as_str().unwrap_or_default();
         assert!(since.ends_with('Z'), "{share}");
         let term = share["term"].as_u64().unwrap();
@@ -183,53 +183,53 @@ fn judge_holders(told: &Value, planned: &BTreeMap<u32, String>, before: &[Beat])
         let newest = before.iter().rfind(of_share);
         assert!(newest.is_none_or(|beat| beat.term <= term), "{share} after {newest:?}");
     }
-    for member in told["members"].as_array().into_iter().flatten() {
-        let own = held.remove(member["name"].as_str().unwrap()).unwrap_or_default();
-        let fits = own.is_empty() == member["since"].is_null();
-        let holds = member["holds"].as_array().map(|all| all.iter().collect::<Vec<_>>());
-        assert!(holds.unwrap_or_default() == own && fits, "{told}");
+    for member in shares_status["members"].as_array().into_iter().flatten() {
+        let held_shares = shares_by_holder.remove(member["name"].as_str().unwrap()).unwrap_or_default();
+        let fits = held_shares.is_empty() == member["since"].is_null();
+        let reported = member["holds"].as_array().map(|all| all.iter().collect::<Vec<_>>());
+        assert!(reported.unwrap_or_default() == held_shares && fits, "{shares_status}");
     }
-    assert_eq!(held.len(), 0, "each holder is a row: {told}");
+    assert_eq!(shares_by_holder.len(), 0, "each holder is a row: {shares_status}");
     as_planned
 }
 
 /// All lines that are whole.
-pub(super) fn beats(place: &Path) -> Vec<Beat> {
-    let text = read_to_string(place).unwrap_or_default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+pub(super) fn beats(path: &Path) -> Vec<Beat> {
+    let text = read_to_string(path).unwrap_or_default();
+    let complete_lines = text.rfind('\n').map_or("", |end| &text[..end]);
     let beat = |line: &str| {
-        let words = line.split(' ').collect::<Vec<_>>();
-        let [who, index, count, term] = words.as_slice() else { panic!("{line}") };
+        let fields = line.split(' ').collect::<Vec<_>>();
+        let [member, index, count, term] = fields.as_slice() else { panic!("{line}") };
         let (index, count) = (index.parse().unwrap(), count.parse().unwrap());
-        Beat { who: (*who).to_owned(), share: (count, index), term: term.parse().unwrap() }
+        Beat { member: (*member).to_owned(), share: (count, index), term: term.parse().unwrap() }
     };
-    whole.lines().map(beat).collect()
+    complete_lines.lines().map(beat).collect()
 }
 
 /// What is wrong with these: a beat after one of a later term of its share, two holders under one term, or a beat of
 /// one split among those of another.
-pub(super) fn wrong(beats: &[Beat]) -> Vec<String> {
-    let mut wrong = Vec::new();
+pub(super) fn violations(beats: &[Beat]) -> Vec<String> {
+    let mut violations = Vec::new();
     let mut newest: BTreeMap<(u32, u32), &Beat> = BTreeMap::new();
     let mut counts = Vec::new();
     for beat in beats {
         let before = newest.insert(beat.share, beat);
-        let is_wrong = |before: &&Beat| {
-            before.term > beat.term || (before.term == beat.term && before.who != beat.who)
+        let is_violation = |before: &&Beat| {
+            before.term > beat.term || (before.term == beat.term && before.member != beat.member)
         };
-        wrong.extend(before.filter(is_wrong).map(|before| format!("{beat:?} after {before:?}")));
+        violations.extend(before.filter(is_violation).map(|before| format!("{beat:?} after {before:?}")));
         if beat.share.0 > 0 && counts.last() != Some(&beat.share.0) {
             counts.push(beat.share.0);
         }
     }
     if counts.iter().collect::<BTreeSet<_>>().len() != counts.len() {
-        wrong.push(format!("numbers of shares alternate: {counts:?}"));
+        violations.push(format!("numbers of shares alternate: {counts:?}"));
     }
-    wrong
+    violations
 }
 
 /// How many shares it was ordered to hand over.
-fn handed_over(member: &Candidate) -> usize {
+fn handed_over_count(member: &Candidate) -> usize {
     let is_order = |line: &tenure_tests::Line| {
         let order = line.event["order"].as_str().unwrap_or_default();
         line.name() == "ordered" && order.starts_with("hand over to")
@@ -239,34 +239,34 @@ fn handed_over(member: &Candidate) -> usize {
 }
 
 async fn processes_come_and_go(store: Store) {
-    let stage = Stage::of(&store).await;
-    let none = stage.command(&["status"]).await;
-    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    let stage = Stage::new(&store).await;
+    let no_candidates = stage.command(&["status"]).await;
+    assert_eq!(no_candidates.status.code(), Some(1), "{no_candidates:?}");
     let mut ada = stage.start("ada", &[]);
     stage.balanced(&["ada"], SHARES).await;
     let mut ben = stage.start("ben", &[]);
     stage.balanced(&["ada", "ben"], SHARES).await;
-    assert_eq!(handed_over(&ada), 4, "a join: {}", ada.transcript());
+    assert_eq!(handed_over_count(&ada), 4, "a join: {}", ada.transcript());
     let mut cleo = stage.start("cleo", &[]);
     stage.balanced(&["ada", "ben", "cleo"], SHARES).await;
 
     ben.kill().await.unwrap();
-    let told = stage.balanced(&["ada", "cleo"], SHARES).await;
-    let of_cleo = planned(&told).values().filter(|who| *who == "cleo").count();
-    let before = handed_over(&cleo);
-    let status = cleo.terminate(SOON).await.unwrap();
+    let shares_status = stage.balanced(&["ada", "cleo"], SHARES).await;
+    let cleo_share_count = planned_shares(&shares_status).values().filter(|member| *member == "cleo").count();
+    let before = handed_over_count(&cleo);
+    let status = cleo.terminate(TIMEOUT).await.unwrap();
     assert!(status.success(), "{}", cleo.transcript());
-    assert_eq!(handed_over(&cleo) - before, of_cleo, "a graceful leave: {}", cleo.transcript());
+    assert_eq!(handed_over_count(&cleo) - before, cleo_share_count, "a graceful leave: {}", cleo.transcript());
     stage.balanced(&["ada"], SHARES).await;
 
     let text = stage.command(&["status"]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("\n\n8 shares\n") && text.contains("  0–7    "), "{text}");
     assert!(text.contains(" ago\n") && !text.contains("moves"), "{text}");
-    let told = stage.command(&["status", "--json"]).await;
-    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-    let shares = &told["shares"];
-    assert_eq!((&shares["count"], &shares["next_count"]), (&8.into(), &Value::Null), "{told}");
+    let status_output = stage.command(&["status", "--json"]).await;
+    let status_json: Value = serde_json::from_slice(&status_output.stdout).unwrap();
+    let shares = &status_json["shares"];
+    assert_eq!((&shares["count"], &shares["next_count"]), (&8.into(), &Value::Null), "{status_json}");
 
     let refused = stage.command(&["reshare", "--shares", "5"]).await;
     assert_eq!(refused.status.code(), Some(2), "nobody agreed: {refused:?}");
@@ -274,8 +274,8 @@ async fn processes_come_and_go(store: Store) {
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     stage.balanced(&["ada"], 5).await;
     let again = stage.command(&["reshare", "--shares", "5", "--yes"]).await;
-    let said = String::from_utf8_lossy(&again.stdout).into_owned();
-    assert!(again.status.success() && said.contains("already"), "{again:?}");
+    let stdout = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(again.status.success() && stdout.contains("already"), "{again:?}");
 
     ada.kill().await.unwrap();
     let moves = async {
@@ -289,13 +289,13 @@ async fn processes_come_and_go(store: Store) {
             sleep(Duration::from_millis(200)).await;
         }
     };
-    timeout(SOON, moves).await.unwrap();
+    timeout(TIMEOUT, moves).await.unwrap();
 
-    let all = beats(&stage.place);
-    assert_eq!(wrong(&all), [""; 0]);
-    let seen = all.iter().map(|beat| beat.share).collect::<BTreeSet<_>>();
-    let of = |count: u32| (0..count).map(move |index| (count, index));
-    assert_eq!(seen, of(SHARES).chain(of(5)).collect::<BTreeSet<_>>());
+    let all = beats(&stage.beats_file);
+    assert_eq!(violations(&all), [""; 0]);
+    let worked_shares = all.iter().map(|beat| beat.share).collect::<BTreeSet<_>>();
+    let share_keys = |count: u32| (0..count).map(move |index| (count, index));
+    assert_eq!(worked_shares, share_keys(SHARES).chain(share_keys(5)).collect::<BTreeSet<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -310,34 +310,34 @@ async fn processes_come_and_go_in_azurite() {
 needs!(Node => async fn processes_come_and_go_in_azurite);
 
 /// What the store was asked about the blob whose name ends so, and did.
-fn done(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {
+fn store_entries(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {
     let Store::Embedded(store) = store else { panic!("it has no such log") };
     store.with(|service| {
-        let of = |entry: &&Entry| entry.verb == verb && entry.blob.ends_with(ends);
-        service.log().entries().filter(of).filter(|e| e.status < 300).cloned().collect()
+        let matches = |entry: &&Entry| entry.verb == verb && entry.blob.ends_with(ends);
+        service.log().entries().filter(matches).filter(|e| e.status < 300).cloned().collect()
     })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_be_missed() {
     let store = Store::embedded().await.unwrap();
-    let stage = Stage::of(&store).await;
+    let stage = Stage::new(&store).await;
     let ada = stage.start("ada", &[]);
     stage.balanced(&["ada"], SHARES).await;
     let mut ben = stage.start("ben", &[]);
-    let told = stage.balanced(&["ada", "ben"], SHARES).await;
-    let held = planned(&told).into_iter().filter(|(_, who)| who == "ben").map(|(share, _)| share);
-    let held = held.collect::<Vec<_>>();
-    assert_eq!(held.len(), 4, "{told}");
+    let shares_status = stage.balanced(&["ada", "ben"], SHARES).await;
+    let ben_shares = planned_shares(&shares_status).into_iter().filter(|(_, member)| member == "ben").map(|(share, _)| share);
+    let ben_shares = ben_shares.collect::<Vec<_>>();
+    assert_eq!(ben_shares.len(), 4, "{shares_status}");
 
     kill_process(ben.runner().unwrap(), Signal::KILL).unwrap();
-    assert_eq!(ben.end(SOON).await.unwrap().code(), Some(128 + 9));
+    assert_eq!(ben.end(TIMEOUT).await.unwrap().code(), Some(128 + 9));
     let lines = ben.all_lines().await;
-    let of_process = lines.iter().filter(|line| line.event["class"] == "process");
-    let of_process = of_process.map(|line| &line.event).collect::<Vec<_>>();
-    let [told] = of_process.as_slice() else { panic!("{of_process:?}") };
-    assert_eq!(told["election"], stage.group.election.as_str(), "{told}");
-    let text = told["detail"].as_str().unwrap();
+    let process_problems = lines.iter().filter(|line| line.event["class"] == "process");
+    let process_problems = process_problems.map(|line| &line.event).collect::<Vec<_>>();
+    let [problem] = process_problems.as_slice() else { panic!("{process_problems:?}") };
+    assert_eq!(problem["election"], stage.group.election.as_str(), "{problem}");
+    let text = problem["detail"].as_str().unwrap();
     assert!(text.contains("was killed by SIGKILL; nothing of its work runs any more; "), "{text}");
     assert!(
         text.contains("; the leases of shares ") && text.contains(" were released; "),
@@ -347,61 +347,61 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
 
     stage.balanced(&["ada"], SHARES).await;
     let sign = ".member.ben";
-    let last = done(&store, sign, Verb::PutBlob).pop().unwrap().at;
-    let deleted = done(&store, sign, Verb::DeleteBlob);
+    let last_sign_at = store_entries(&store, sign, Verb::PutBlob).pop().unwrap().at;
+    let deleted = store_entries(&store, sign, Verb::DeleteBlob);
     let [deleted] = deleted.as_slice() else { panic!("{deleted:?}") };
-    for share in held {
-        let acquired = done(&store, &format!(".{share}-of-{SHARES}"), Verb::Acquire).pop().unwrap();
+    for share in ben_shares {
+        let acquired = store_entries(&store, &format!(".{share}-of-{SHARES}"), Verb::Acquire).pop().unwrap();
         assert!(acquired.at > deleted.at, "{acquired:?} before {deleted:?}");
-        let after = acquired.at - last;
+        let after = acquired.at - last_sign_at;
         assert!(
             after < LEASE,
             "share {share}, {after:?} after the last sign: {}",
             ada.transcript()
         );
     }
-    assert_eq!(wrong(&beats(&stage.place)), [""; 0]);
+    assert_eq!(violations(&beats(&stage.beats_file)), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_not_ready_is_no_member() {
+async fn unready_process_is_no_member() {
     let store = Store::embedded().await.unwrap();
-    let stage = Stage::of(&store).await;
-    let [ready, asked] = ["ready", "asked"].map(|file| stage.place.with_extension(file));
-    let command = format!("echo >> {}; test -e {}", asked.display(), ready.display());
+    let stage = Stage::new(&store).await;
+    let [ready_file, probe_log] = ["ready", "asked"].map(|file| stage.beats_file.with_extension(file));
+    let command = format!("echo >> {}; test -e {}", probe_log.display(), ready_file.display());
     let ada = stage.start("ada", &["--ready-cmd", &command]);
     let _ben = stage.start("ben", &[]);
     stage.balanced(&["ben"], SHARES).await;
     // It has been there for long enough to count.
-    let long = async {
-        while read_to_string(&asked).unwrap_or_default().lines().count() < 4 {
+    let enough_probes = async {
+        while read_to_string(&probe_log).unwrap_or_default().lines().count() < 4 {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    timeout(SOON, long).await.unwrap();
-    assert_eq!(done(&store, ".member.ada", Verb::PutBlob), []);
+    timeout(TIMEOUT, enough_probes).await.unwrap();
+    assert_eq!(store_entries(&store, ".member.ada", Verb::PutBlob), []);
 
-    std::fs::write(&ready, "").unwrap();
+    std::fs::write(&ready_file, "").unwrap();
     stage.balanced(&["ada", "ben"], SHARES).await;
     // Its shares do not ask again.
-    let told = |line: &&Line| {
+    let is_ready_note = |line: &&Line| {
         line.event["detail"].as_str().is_some_and(|detail| detail.starts_with("ready, so"))
     };
-    assert_eq!(ada.lines().iter().filter(told).count(), 1, "{}", ada.transcript());
+    assert_eq!(ada.lines().iter().filter(is_ready_note).count(), 1, "{}", ada.transcript());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_component_is_told_which_share_its_turn_is_for() {
+async fn component_receives_the_share_of_its_turn() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     let ada = group.start("ada", &["--shares", "3"]).unwrap();
     for index in 0..3 {
-        let (election, told) =
+        let (election, expected) =
             (format!("{}.share.1.{index}-of-3", group.election), format!("share {index} of 3"));
-        let is_it = |line: &tenure_tests::Line| {
-            line.event["election"] == election.as_str() && line.event.to_string().contains(&told)
+        let matches = |line: &tenure_tests::Line| {
+            line.event["election"] == election.as_str() && line.event.to_string().contains(&expected)
         };
-        ada.line(&told, 0, SOON, is_it).await;
+        ada.line(&expected, 0, TIMEOUT, matches).await;
     }
 }

@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::stage::{SOON, Stage, code, said};
+use super::stage::{TIMEOUT, Stage, code, output_text};
 
 /// Listens in the place of a leader, and keeps all that it is sent.
 struct Impostor {
     url: String,
-    heard: Arc<Mutex<String>>,
+    received: Arc<Mutex<String>>,
     _serving: JoinSet<()>,
 }
 
@@ -21,8 +21,8 @@ impl Impostor {
     async fn start(answer: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let heard = Arc::<Mutex<String>>::default();
-        let kept = Arc::clone(&heard);
+        let received = Arc::<Mutex<String>>::default();
+        let recorder = Arc::clone(&received);
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut open = Vec::new();
@@ -30,30 +30,30 @@ impl Impostor {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut bytes = [0; 4096];
                 let read = stream.read(&mut bytes).await.unwrap_or_default();
-                kept.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
+                recorder.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
                 let _ = stream.write_all(answer.as_bytes()).await;
                 open.push(stream);
             }
         });
-        Self { url, heard, _serving: serving }
+        Self { url, received, _serving: serving }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listener_at_the_address_on_record_hears_a_hint_and_no_secret() {
+async fn listener_at_recorded_address_receives_hint_without_secret() {
     for answer in ["", "HTTP/1.1 202 Accepted\r\ncontent-length: 1000000000\r\n\r\nx", "no\r\n\r\n"]
     {
         let (stage, impostor) = (Stage::embedded().await, Impostor::start(answer).await);
-        let leader = stage.hidden("ada", &["--address", &impostor.url]);
-        leader.event("elected", SOON).await;
-        let follower = stage.hidden("ben", &[]);
-        follower.event("following", SOON).await;
-        let told = stage.transfer(&["--to", "ben"]).await;
-        assert_eq!(code(&told), 0, "{}", said(&told));
-        let heard = impostor.heard.lock().unwrap().to_ascii_lowercase();
-        assert!(heard.contains("post /hint?election="), "{heard}");
+        let leader = stage.start_without_listener("ada", &["--address", &impostor.url]);
+        leader.event("elected", TIMEOUT).await;
+        let follower = stage.start_without_listener("ben", &[]);
+        follower.event("following", TIMEOUT).await;
+        let output = stage.transfer(&["--to", "ben"]).await;
+        assert_eq!(code(&output), 0, "{}", output_text(&output));
+        let received = impostor.received.lock().unwrap().to_ascii_lowercase();
+        assert!(received.contains("post /hint?election="), "{received}");
         for secret in ["authorization", "cookie", "token", "sig="] {
-            assert!(!heard.contains(secret), "{heard}");
+            assert!(!received.contains(secret), "{received}");
         }
     }
 }

@@ -1,33 +1,33 @@
 //! A transfer to any candidate, break, the longest tenure, and a slow start.
 
-use super::stage::{SOON, Stage, address, code, event, said};
+use super::stage::{TIMEOUT, Stage, address, code, event, output_text};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_resigns_makes_way() {
+async fn resigned_leader_makes_way() {
     let stage = Stage::embedded().await;
-    let candidates = stage.started(&["ada", "ben"]).await;
+    let candidates = stage.start_all(&["ada", "ben"]).await;
     let order = stage.transfer(&[]).await;
-    assert_eq!(code(&order), 0, "{}", said(&order));
-    assert!(said(&order).contains("ben leads with term"), "{}", said(&order));
+    assert_eq!(code(&order), 0, "{}", output_text(&order));
+    assert!(output_text(&order).contains("ben leads with term"), "{}", output_text(&order));
     let stood_down = event(&candidates[0], "stood-down", 0).await;
     assert_eq!(stood_down.event["reason"], "resigned");
-    candidates[1].event("elected", SOON).await;
+    candidates[1].event("elected", TIMEOUT).await;
     assert_eq!(stage.sink.overlap().1, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_lease_is_won_by_another_after_its_rest() {
+async fn broken_lease_is_won_only_after_break_period() {
     let stage = Stage::embedded().await;
-    let candidates = stage.started(&["ada", "ben"]).await;
+    let candidates = stage.start_all(&["ada", "ben"]).await;
     let election = &stage.group.election;
-    let asked = stage.operate(&["break", election]).await;
-    assert_eq!(code(&asked), 2, "{}", said(&asked));
-    assert!(said(&asked).contains("add --yes") && said(&asked).contains("ada"), "{}", said(&asked));
+    let output = stage.run_command(&["break", election]).await;
+    assert_eq!(code(&output), 2, "{}", output_text(&output));
+    assert!(output_text(&output).contains("add --yes") && output_text(&output).contains("ada"), "{}", output_text(&output));
     assert_eq!(candidates[0].count("stood-down"), 0);
 
-    let done = stage.operate(&["break", election, "--yes"]).await;
-    assert_eq!(code(&done), 0, "{}", said(&done));
+    let done = stage.run_command(&["break", election, "--yes"]).await;
+    assert_eq!(code(&done), 0, "{}", output_text(&done));
     let stood_down = event(&candidates[0], "stood-down", 0).await;
     assert_eq!(stood_down.event["reason"], "lease-lost");
     let winners = candidates.iter().map(|c| c.count("elected")).sum::<usize>();
@@ -54,28 +54,28 @@ async fn a_candidate_that_is_not_ready_stays_out() {
             line.event["detail"].as_str().is_some_and(|detail| detail.contains(words))
         }
     };
-    first.line("note", 0, SOON, notes("not ready yet")).await;
+    first.line("note", 0, TIMEOUT, notes("not ready yet")).await;
     let readyz = format!("{}/readyz", address(&first).await);
-    let (status, why) = probe(&readyz).await;
-    assert!(status == 503 && why.contains("not ready"), "{status} {why}");
+    let (status, reason) = probe(&readyz).await;
+    assert!(status == 503 && reason.contains("not ready"), "{status} {reason}");
     // Until then nobody leads.
     let mut second = stage.start("ben", &[]);
-    second.event("elected", SOON).await;
+    second.event("elected", TIMEOUT).await;
     std::fs::write(&flag, "").unwrap();
-    first.line("note", 0, SOON, notes("ready, so this candidate now contends")).await;
+    first.line("note", 0, TIMEOUT, notes("ready, so this candidate now contends")).await;
     assert_eq!(first.count("elected"), 0, "{}", first.transcript());
     while probe(&readyz).await.0 != 200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    second.terminate(SOON).await.unwrap();
-    first.event("elected", SOON).await;
+    second.terminate(TIMEOUT).await.unwrap();
+    first.event("elected", TIMEOUT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_out_of_range_is_refused() {
+async fn max_tenure_out_of_range_is_rejected() {
     let stage = Stage::embedded().await;
     let run = ["run", &stage.group.election, "--every", "1h"];
-    let told = stage.operate(&[&run[..], &["--max-tenure", "10s", "--", "true"]].concat()).await;
-    assert_eq!(code(&told), 2, "{}", said(&told));
-    assert!(said(&told).contains("--max-tenure"), "{}", said(&told));
+    let output = stage.run_command(&[&run[..], &["--max-tenure", "10s", "--", "true"]].concat()).await;
+    assert_eq!(code(&output), 2, "{}", output_text(&output));
+    assert!(output_text(&output).contains("--max-tenure"), "{}", output_text(&output));
 }

@@ -4,11 +4,11 @@ use crate::PROGRAM;
 use std::process::Output;
 use std::time::Duration;
 
-use tenure_tests::{Candidate, Group, Line, Sink, Store, reserved};
+use tenure_tests::{Candidate, Group, Line, Sink, Store, reserve_port};
 use tokio::process::Command;
 
 /// For what has no bound of its own, on a busy machine.
-pub const SOON: Duration = tenure_tests::PATIENCE;
+pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// Followers look so often that a test does not take long.
 const QUICK: [&str; 4] = ["--poll", "1s", "--renew", "3s"];
@@ -25,7 +25,7 @@ impl Stage {
         let mut group = Group::new(PROGRAM, &store, &sink);
         group.timer = ["--every", "1s"];
         group.turn_ms = 600;
-        group.patient = true;
+        group.patient_timings = true;
         group.warm_up().await.unwrap();
         Self { _store: store, sink, group }
     }
@@ -35,60 +35,60 @@ impl Stage {
     }
 
     /// A candidate that hints reach.
-    pub fn start(&self, name: &str, more: &[&str]) -> Candidate {
-        let listen = reserved().unwrap().to_string();
+    pub fn start(&self, name: &str, extra_args: &[&str]) -> Candidate {
+        let listen = reserve_port().unwrap().to_string();
         let address = format!("http://{listen}");
-        let own = ["--listen", &listen, "--address", &address];
-        self.hidden(name, &[&own, more].concat())
+        let listen_args = ["--listen", &listen, "--address", &address];
+        self.start_without_listener(name, &[&listen_args, extra_args].concat())
     }
 
     /// A candidate without listener and address.
-    pub fn hidden(&self, name: &str, more: &[&str]) -> Candidate {
-        self.group.start(name, &[&QUICK, more].concat()).unwrap()
+    pub fn start_without_listener(&self, name: &str, extra_args: &[&str]) -> Candidate {
+        self.group.start(name, &[&QUICK, extra_args].concat()).unwrap()
     }
 
     /// Candidates of these names; the first leads.
-    pub async fn started(&self, names: &[&str]) -> Vec<Candidate> {
+    pub async fn start_all(&self, names: &[&str]) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for name in names {
             let candidate = self.start(name, &[]);
             let event = if candidates.is_empty() { "elected" } else { "following" };
-            candidate.event(event, SOON).await;
+            candidate.event(event, TIMEOUT).await;
             candidates.push(candidate);
         }
         candidates
     }
 
     /// Runs the program as an operator does.
-    pub async fn operate(&self, arguments: &[&str]) -> Output {
+    pub async fn run_command(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).kill_on_drop(true);
-        self.group.access.give(&mut command);
-        tokio::time::timeout(2 * SOON, command.output()).await.unwrap().unwrap()
+        self.group.access.apply(&mut command);
+        tokio::time::timeout(2 * TIMEOUT, command.output()).await.unwrap().unwrap()
     }
 
     /// Runs `tenure transfer` for the election.
     pub async fn transfer(&self, arguments: &[&str]) -> Output {
         let election = self.group.election.as_str();
-        self.operate(&[&["transfer", election], arguments].concat()).await
+        self.run_command(&[&["transfer", election], arguments].concat()).await
     }
 }
 
 /// Where a candidate listens.
 pub async fn address(candidate: &Candidate) -> String {
-    let listens = |line: &Line| {
+    let is_listening = |line: &Line| {
         line.name() == "note" && line.event["detail"].as_str().unwrap().starts_with("listening on ")
     };
-    let line = candidate.line("address", 0, SOON, listens).await;
+    let line = candidate.line("address", 0, TIMEOUT, is_listening).await;
     line.event["detail"].as_str().unwrap().trim_start_matches("listening on ").to_owned()
 }
 
 /// Waits for the event after so many lines.
 pub async fn event(candidate: &Candidate, name: &str, after: usize) -> Line {
-    candidate.line(name, after, SOON, |line| line.name() == name).await
+    candidate.line(name, after, TIMEOUT, |line| line.name() == name).await
 }
 
-pub fn said(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }

@@ -18,18 +18,18 @@ fn unruly() -> Vec<u8> {
 
 #[tokio::test]
 async fn a_handler_sees_its_variables_and_no_secret() {
-    let more = [("UNRULY", "environment"), ("MSI_SECRET", "s"), ("IDENTITY_HEADER", "s")];
-    let world = World::with_component(&unruly(), &more).await;
-    world.begin().await;
+    let extra_variables = [("UNRULY", "environment"), ("MSI_SECRET", "s"), ("IDENTITY_HEADER", "s")];
+    let world = World::with_component(&unruly(), &extra_variables).await;
+    world.start_first_slot().await;
     let answer = tick(&world.replica("a")).await;
     let names: Vec<_> = answer.json["error"].as_str().unwrap().split(' ').collect();
     assert_eq!(names, ["TENURE_HANDLER_URL", "UNRULY"], "{answer:?}");
 }
 
 #[tokio::test]
-async fn what_a_handler_says_is_the_error_of_the_turn() {
+async fn handler_error_is_the_error_of_the_turn() {
     let world = World::with_component(&unruly(), &[("UNRULY", "fail")]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let answer = tick(&world.replica("a")).await;
     assert_eq!((answer.status, answer.json["error"].as_str()), (500, Some("on purpose")));
 }
@@ -37,24 +37,24 @@ async fn what_a_handler_says_is_the_error_of_the_turn() {
 #[tokio::test]
 async fn after_a_trap_the_slot_stays_claimed_and_the_lease_runs_out() {
     let world = World::with_component(&unruly(), &[("UNRULY", "trap")]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let replica = world.replica("a");
     let trapped = replica.request(Method::POST, "/tick", Some(BEARER), "").await;
     assert!(trapped.is_err(), "{trapped:?}");
     let leader = get(&replica, "/leader").await;
     assert_eq!(leader.json["lease"], "leased");
-    let other = world.replica("b").with("UNRULY", "fail");
+    let other = world.replica("b").with_variable("UNRULY", "fail");
     assert_eq!(tick(&other).await.json["outcome"], "followed");
-    world.time.jump(Duration::from_secs(61));
+    world.time.advance(Duration::from_secs(61));
     assert_eq!(get(&replica, "/leader").await.json["lease"], "expired");
     let after = tick(&other).await;
     assert_eq!(after.json["outcome"], "nothing-due", "its slot was claimed: {after:?}");
-    world.time.jump(Duration::from_secs(3600));
+    world.time.advance(Duration::from_secs(3600));
     assert_eq!(tick(&other).await.json["outcome"], "failed", "the next one is run");
 }
 
 #[tokio::test]
-async fn the_runner_takes_a_composed_component_too() {
+async fn runner_accepts_composed_component() {
     let world = World::new(&[]).await;
     let engine = Engine::with_cache(None).unwrap();
     let settings = Variables::from_env()
@@ -72,7 +72,7 @@ async fn the_runner_takes_a_composed_component_too() {
         let report = component.step(Some(&first.state), clock.now(), None).await.unwrap();
         assert!(matches!(report.role, Role::Leading(_)), "{:?}", report.role);
         let leave = Some(Event::Leave(None));
-        let left = component.step(Some(&report.state), clock.now(), leave).await;
-        assert_eq!(left.unwrap().role, Role::Left);
+        let leave_report = component.step(Some(&report.state), clock.now(), leave).await;
+        assert_eq!(leave_report.unwrap().role, Role::Left);
     }
 }

@@ -3,7 +3,7 @@
 use ::http::Method;
 use serde_json::{Value, json};
 use tenure_tests::Platform;
-use tenure_tests::platform::Shift;
+use tenure_tests::platform::ClockOffset;
 use tenure_wasmtime::compose::UNIVERSAL_COMPONENT;
 
 use super::world::{BEARER, World, get, tick};
@@ -11,7 +11,7 @@ use super::world::{BEARER, World, get, tick};
 #[tokio::test]
 async fn only_the_token_gets_a_turn() {
     let world = World::new(&[]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let replica = world.replica("a");
     for wrong in
         [None, Some(""), Some("Bearer"), Some("Bearer a-long-random-toke"), Some("Basic eA==")]
@@ -27,23 +27,23 @@ async fn only_the_token_gets_a_turn() {
 }
 
 #[tokio::test]
-async fn without_a_token_nobody_gets_a_turn_unless_the_operator_says_so() {
+async fn tick_without_token_requires_explicit_opt_in() {
     let world = World::new(&[]).await;
-    world.begin().await;
-    let replica = world.replica("a").with("TENURE_TICK_TOKEN", "");
+    world.start_first_slot().await;
+    let replica = world.replica("a").with_variable("TENURE_TICK_TOKEN", "");
     for header in [None, Some("Bearer "), Some(BEARER)] {
         let answer = replica.request(Method::POST, "/tick", header, "").await.unwrap();
         assert_eq!(answer.status, 403, "{header:?}");
         assert_eq!(settings(&answer.json), ["TENURE_TICK_TOKEN"]);
     }
     assert!(world.endpoint.calls().is_empty());
-    let open = replica.with("TENURE_TICK_OPEN", "true");
+    let open = replica.with_variable("TENURE_TICK_OPEN", "true");
     assert_eq!(open.request(Method::POST, "/tick", None, "").await.unwrap().status, 200);
     assert_eq!(world.endpoint.calls().len(), 1);
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused() {
+async fn unknown_paths_and_methods_are_rejected() {
     let world = World::new(&[]).await;
     let replica = world.replica("a");
     for (method, path, status, allowed) in [
@@ -64,9 +64,9 @@ async fn what_is_not_there_is_refused() {
 }
 
 #[tokio::test]
-async fn a_body_is_not_needed_and_not_endless() {
+async fn request_body_is_optional_and_bounded() {
     let world = World::new(&[]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let replica = world.replica("a");
     for (length, status) in [(64 * 1024 + 1, 413), (10 * 1024 * 1024, 413), (64 * 1024, 200)] {
         let answer = replica.request(Method::POST, "/tick", Some(BEARER), vec![b'x'; length]).await;
@@ -76,8 +76,8 @@ async fn a_body_is_not_needed_and_not_endless() {
 }
 
 #[tokio::test]
-async fn all_that_is_missing_is_said_at_once() {
-    let bare = Platform::new(UNIVERSAL_COMPONENT, &[], Shift::default()).unwrap();
+async fn http_lists_all_missing_settings() {
+    let unconfigured = Platform::new(UNIVERSAL_COMPONENT, &[], ClockOffset::default()).unwrap();
     let missing = [
         "TENURE_EVERY",
         "TENURE_ELECTION",
@@ -85,31 +85,31 @@ async fn all_that_is_missing_is_said_at_once() {
         "TENURE_HANDLER_URL",
     ];
     for path in ["/leader", "/healthz"] {
-        let answer = get(&bare, path).await;
+        let answer = get(&unconfigured, path).await;
         assert_eq!((answer.status, settings(&answer.json)), (503, missing.to_vec()), "{path}");
     }
-    let answer = bare.request(Method::POST, "/tick", None, "").await.unwrap();
+    let answer = unconfigured.request(Method::POST, "/tick", None, "").await.unwrap();
     assert_eq!(answer.status, 503);
     assert_eq!(settings(&answer.json), [&missing[..], &["TENURE_TICK_TOKEN"]].concat());
-    let told = answer.json["complaints"].as_array().unwrap();
-    let (token, others) = told.split_last().unwrap();
+    let complaints = answer.json["complaints"].as_array().unwrap();
+    let (token, others) = complaints.split_last().unwrap();
     assert!(token["advice"].is_string());
     assert!(others.iter().all(|complaint| complaint["problem"].is_null()), "anybody may ask");
 }
 
 #[tokio::test]
-async fn health_asks_nobody_and_head_has_no_body() {
+async fn health_sends_no_request_and_head_has_no_body() {
     let world = World::new(&[]).await;
     let replica = world.replica("a");
-    let asked = || world.store.with(|service| service.log().total());
-    let before = asked();
+    let request_total = || world.store.with(|service| service.log().total());
+    let before = request_total();
     let health = get(&replica, "/healthz").await;
     assert_eq!((health.status, health.json), (200, json!({ "healthy": true })));
     let head = replica.request(Method::HEAD, "/healthz", None, "").await.unwrap();
     assert_eq!((head.status, head.json), (200, Value::Null));
-    assert_eq!(asked(), before);
+    assert_eq!(request_total(), before);
     get(&replica, "/leader").await;
-    assert!(asked() > before);
+    assert!(request_total() > before);
 }
 
 fn settings(json: &Value) -> Vec<&str> {

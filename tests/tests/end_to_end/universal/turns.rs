@@ -10,7 +10,7 @@ use super::world::{World, get, tick};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_is_run_once_by_ten_ticks_at_once_in_three_replicas() {
     let world = World::new(&[]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     for round in 1..=2 {
         let replicas = ["a", "b", "c"].map(|name| world.replica(name));
         let ticks: Vec<_> = (0..10)
@@ -30,14 +30,14 @@ async fn a_slot_is_run_once_by_ten_ticks_at_once_in_three_replicas() {
             succeeded += usize::from(outcome == "succeeded");
         }
         assert_eq!((succeeded, world.endpoint.calls().len()), (1, round));
-        world.time.jump(Duration::from_secs(3600));
+        world.time.advance(Duration::from_secs(3600));
     }
 }
 
 #[tokio::test]
-async fn the_turn_is_told_to_the_endpoint_and_to_the_caller() {
+async fn turn_is_reported_to_endpoint_and_caller() {
     let world = World::new(&[]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let answer = tick(&world.replica("a")).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (200, &json!("succeeded")), "{answer:?}");
     let (headers, body) = world.endpoint.calls().pop().unwrap();
@@ -67,14 +67,14 @@ async fn the_turn_is_told_to_the_endpoint_and_to_the_caller() {
 #[tokio::test]
 async fn while_a_turn_runs_the_others_follow() {
     let world = World::new(&[]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let leader = world.replica("a");
     let turn = tokio::spawn(async move { tick(&leader).await });
     let other = world.replica("b");
     let mut followed = None;
     while !turn.is_finished() {
-        let seen = get(&other, "/leader").await;
-        if seen.json["leader"]["name"] == "a" {
+        let leader_status = get(&other, "/leader").await;
+        if leader_status.json["leader"]["name"] == "a" {
             followed = Some(tick(&other).await);
         }
     }
@@ -85,10 +85,10 @@ async fn while_a_turn_runs_the_others_follow() {
 }
 
 #[tokio::test]
-async fn a_failed_turn_is_an_error_of_the_server_and_repeated_only_where_that_is_the_rule() {
+async fn failed_turn_is_a_server_error_repeated_by_delivery_rule() {
     for (delivery, calls) in [("at-most-once", 1), ("at-least-once", 2)] {
         let world = World::new(&[("TENURE_DELIVERY", delivery)]).await;
-        world.begin().await;
+        world.start_first_slot().await;
         world.endpoint.answer_with(StatusCode::BAD_GATEWAY);
         let answer = tick(&world.replica("a")).await;
         assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("failed")), "{answer:?}");
@@ -105,15 +105,15 @@ async fn a_failed_turn_is_an_error_of_the_server_and_repeated_only_where_that_is
 #[tokio::test]
 async fn a_turn_that_outlasts_its_validity_has_overrun() {
     let world = World::new(&[("TENURE_DELIVERY", "at-least-once")]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let replica = world.replica("a");
     let shift = world.time.clone();
     // Later than 48 s, earlier than 60 s.
-    world.endpoint.meanwhile(move || shift.jump(Duration::from_secs(50)));
+    world.endpoint.on_call(move || shift.advance(Duration::from_secs(50)));
     let answer = tick(&replica).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("overran")), "{answer:?}");
     assert_eq!((&answer.json["ran"], &answer.json["recorded"]), (&json!(true), &json!(true)));
-    world.endpoint.meanwhile(|| {});
+    world.endpoint.on_call(|| {});
     let again = tick(&world.replica("b")).await;
     assert_eq!(again.json["outcome"], "nothing-due", "it succeeded, and that is on record");
 }
@@ -121,10 +121,10 @@ async fn a_turn_that_outlasts_its_validity_has_overrun() {
 #[tokio::test]
 async fn work_that_cannot_be_done_costs_no_slot() {
     let world = World::new(&[("TENURE_DELIVERY", "at-most-once")]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let replica = world.replica("a");
-    let sent = || world.store.with(|service| service.log().total());
-    let before = sent();
+    let request_total = || world.store.with(|service| service.log().total());
+    let before = request_total();
     for (setting, value) in [
         ("TENURE_HANDLER_URL", " "),
         ("TENURE_HANDLER_URL", "http://user:S3CRET@sink.example"),
@@ -132,10 +132,10 @@ async fn work_that_cannot_be_done_costs_no_slot() {
         ("TENURE_HANDLER_URL", "http://sink.example:65536/S3CRET"),
         ("TENURE_HANDLER_TIMEOUT", "soon"),
     ] {
-        let wrong = replica.with(setting, value);
-        let answer = tick(&wrong).await;
+        let misconfigured = replica.with_variable(setting, value);
+        let answer = tick(&misconfigured).await;
         assert_eq!(answer.status, 503, "{setting}={value}: {answer:?}");
-        let (succeeded, stdout) = wrong.run().await.unwrap();
+        let (succeeded, stdout) = misconfigured.run().await.unwrap();
         assert!(!succeeded, "{setting}={value}: {stdout}");
         let ran: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!(ran, answer.json, "the same in both entries");
@@ -143,9 +143,9 @@ async fn work_that_cannot_be_done_costs_no_slot() {
         assert_eq!(complaints.len(), 1, "{complaints:?}");
         assert_eq!(complaints[0]["setting"], setting);
         assert!(!stdout.contains("S3CRET"), "{stdout}");
-        assert_eq!(get(&wrong, "/healthz").await.status, 503);
+        assert_eq!(get(&misconfigured, "/healthz").await.status, 503);
     }
-    assert_eq!(sent(), before, "nothing was sent");
+    assert_eq!(request_total(), before, "nothing was sent");
     assert!(world.endpoint.calls().is_empty());
     let answer = tick(&replica).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (200, &json!("succeeded")), "{answer:?}");
@@ -153,16 +153,16 @@ async fn work_that_cannot_be_done_costs_no_slot() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_takes_too_long_is_waited_for_no_longer() {
+async fn slow_endpoint_times_out() {
     let world = World::new(&[("TENURE_HANDLER_TIMEOUT", "20ms")]).await;
-    world.begin().await;
+    world.start_first_slot().await;
     let answer = tick(&world.replica("a")).await;
     assert_eq!((answer.status, &answer.json["outcome"]), (500, &json!("failed")));
     assert_eq!(answer.json["error"], "the webhook did not answer within 20 ms");
 }
 
 #[tokio::test]
-async fn a_service_that_cannot_be_asked_is_told_of() {
+async fn unreachable_service_is_reported() {
     let world = World::new(&[]).await;
     let replica = world.replica("a");
     let connection_string = world.store.connection_string();

@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde_json::Value;
 use tenure_store::{Account, Now, Service, Store, system_clock};
 use tenure_tests::Platform;
-use tenure_tests::platform::{Answered, Shift};
+use tenure_tests::platform::{HttpResponse, ClockOffset};
 use tenure_wasmtime::compose::UNIVERSAL_COMPONENT;
 use tokio::net::TcpListener;
 
@@ -21,30 +21,30 @@ pub const BEARER: &str = "Bearer a-long-random-token";
 pub struct World {
     pub store: Store,
     /// Of all clocks: those of the store and of the platforms.
-    pub time: Shift,
+    pub time: ClockOffset,
     pub endpoint: Endpoint,
     platform: Platform,
 }
 
 impl World {
     /// With `tenure.wasm`, and these variables beside the usual ones.
-    pub async fn new(more: &[(&str, &str)]) -> Self {
-        Self::with_component(UNIVERSAL_COMPONENT, more).await
+    pub async fn new(extra_variables: &[(&str, &str)]) -> Self {
+        Self::with_component(UNIVERSAL_COMPONENT, extra_variables).await
     }
 
-    pub async fn with_component(component: &[u8], more: &[(&str, &str)]) -> Self {
-        let time = Shift::default();
+    pub async fn with_component(component: &[u8], extra_variables: &[(&str, &str)]) -> Self {
+        let time = ClockOffset::default();
         // Ten minutes past an hour, whenever this runs: a minute's jump never meets the next slot.
-        let past = u64::try_from(system_clock().wall.timestamp()).unwrap() % 3600;
-        time.jump(Duration::from_secs((3600 + 600 - past) % 3600));
+        let seconds_past_hour = u64::try_from(system_clock().wall.timestamp()).unwrap() % 3600;
+        time.advance(Duration::from_secs((3600 + 600 - seconds_past_hour) % 3600));
         let shift = time.clone();
         let clock = move || {
             let Now { elapsed, wall } = system_clock();
             Now { elapsed: elapsed + shift.get(), wall: wall + shift.get() }
         };
         let service = Service::new(vec![Account::emulator()], 1);
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let store = Store::start_by(Arc::new(clock), any, service).await.unwrap();
+        let listen_address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let store = Store::start_with_clock(Arc::new(clock), listen_address, service).await.unwrap();
         let endpoint = Endpoint::start().await;
         let connection_string = store.connection_string();
         let mut env = vec![
@@ -54,30 +54,30 @@ impl World {
             ("TENURE_TICK_TOKEN", TOKEN),
             ("TENURE_HANDLER_URL", &endpoint.url),
         ];
-        env.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
-        env.extend(more);
+        env.retain(|(name, _)| extra_variables.iter().all(|(other, _)| other != name));
+        env.extend(extra_variables);
         let platform = Platform::new(component, &env, time.clone()).unwrap();
         Self { store, time, endpoint, platform }
     }
 
     /// A replica, whose clocks can be moved on for itself.
     pub fn replica(&self, name: &str) -> Platform {
-        self.platform.with("TENURE_NAME", name)
+        self.platform.with_variable("TENURE_NAME", name)
     }
 
     /// The first turn of all, which begins the count; then a slot is due.
-    pub async fn begin(&self) {
+    pub async fn start_first_slot(&self) {
         let (succeeded, first) = self.platform.run().await.unwrap();
         assert!(succeeded && first.contains("nothing-due"), "{first}");
-        self.time.jump(Duration::from_secs(3600));
+        self.time.advance(Duration::from_secs(3600));
     }
 }
 
-pub async fn tick(platform: &Platform) -> Answered {
+pub async fn tick(platform: &Platform) -> HttpResponse {
     platform.request(Method::POST, "/tick", Some(BEARER), "").await.unwrap()
 }
 
-pub async fn get(platform: &Platform, path: &str) -> Answered {
+pub async fn get(platform: &Platform, path: &str) -> HttpResponse {
     platform.request(Method::GET, path, None, "").await.unwrap()
 }
 
@@ -91,7 +91,7 @@ pub struct Endpoint {
 struct Inner {
     calls: Vec<(HeaderMap, Value)>,
     status: StatusCode,
-    meanwhile: Box<dyn Fn() + Send>,
+    on_call: Box<dyn Fn() + Send>,
 }
 
 impl Endpoint {
@@ -99,18 +99,18 @@ impl Endpoint {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}/work?key=S3CRET", listener.local_addr().unwrap());
         let inner =
-            Inner { calls: Vec::new(), status: StatusCode::NO_CONTENT, meanwhile: Box::new(|| {}) };
+            Inner { calls: Vec::new(), status: StatusCode::NO_CONTENT, on_call: Box::new(|| {}) };
         let inner = Arc::new(Mutex::new(inner));
-        let take = async |State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, json| {
+        let receive = async |State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, json| {
             let Json(json): Json<Value> = json;
             // So long that calls at the same time would be seen.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let mut inner = inner.lock().unwrap();
             inner.calls.push((headers, json));
-            (inner.meanwhile)();
+            (inner.on_call)();
             inner.status
         };
-        let router = Router::new().route("/work", post(take)).with_state(Arc::clone(&inner));
+        let router = Router::new().route("/work", post(receive)).with_state(Arc::clone(&inner));
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { url, inner }
     }
@@ -124,7 +124,7 @@ impl Endpoint {
     }
 
     /// What happens during each call.
-    pub fn meanwhile(&self, meanwhile: impl Fn() + Send + 'static) {
-        self.inner.lock().unwrap().meanwhile = Box::new(meanwhile);
+    pub fn on_call(&self, callback: impl Fn() + Send + 'static) {
+        self.inner.lock().unwrap().on_call = Box::new(callback);
     }
 }

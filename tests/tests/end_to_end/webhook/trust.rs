@@ -10,31 +10,31 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{SECRET, SOON, command, good, no_secret, refused, stage};
+use super::{SECRET, TIMEOUT, command, secret_url, no_secret, run_refused, stage};
 
 /// Takes every call whose handshake succeeds.
-struct Guarded {
+struct TlsReceiver {
     url: String,
     certificates: Certificates,
     calls: Arc<AtomicUsize>,
 }
 
-impl Guarded {
+impl TlsReceiver {
     async fn start() -> Self {
-        let certificates = Certificates::mint().unwrap();
+        let certificates = Certificates::generate().unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(certificates.server().unwrap()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let calls = Arc::<AtomicUsize>::default();
-        let counted = calls.clone();
+        let counter = calls.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
-                let mut heard = Vec::new();
-                while !heard.ends_with(b"}") {
-                    let Ok(1..) = stream.read_buf(&mut heard).await else { break };
+                let mut received = Vec::new();
+                while !received.ends_with(b"}") {
+                    let Ok(1..) = stream.read_buf(&mut received).await else { break };
                 }
-                counted.fetch_add(1, Ordering::SeqCst);
+                counter.fetch_add(1, Ordering::SeqCst);
                 let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
                 let _ = stream.write_all(answer).await;
                 let _ = stream.shutdown().await;
@@ -53,31 +53,31 @@ impl Guarded {
 }
 
 /// The end of the first turn.
-async fn ended(candidate: &Candidate) -> Line {
-    candidate.event("turn-ended", SOON).await
+async fn wait_for_turn_end(candidate: &Candidate) -> Line {
+    candidate.event("turn-ended", TIMEOUT).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_authority_of_ones_own_is_trusted_where_it_is_named_and_not_else() {
+async fn private_ca_is_trusted_only_where_configured() {
     let (_store, group) = stage().await;
-    let (server, other) = (Guarded::start().await, Guarded::start().await);
-    let of = |name: &str, more: &[&str], variables: &[(&str, String)]| {
+    let (server, other) = (TlsReceiver::start().await, TlsReceiver::start().await);
+    let start_candidate = |name: &str, extra_args: &[&str], variables: &[(&str, String)]| {
         let mut group = group.clone();
         group.election = format!("{}-{name}", group.election);
-        let mut command = command(&group, name, &[&["--webhook", &server.url], more].concat());
+        let mut command = command(&group, name, &[&["--webhook", &server.url], extra_args].concat());
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         Candidate::spawn(name, command).unwrap()
     };
-    let (ca, another) = (server.ca(), other.ca());
+    let (ca, other_ca) = (server.ca(), other.ca());
     // What the storage account is trusted by says nothing of the webhook.
     let refused = [
-        of("none", &[], &[]),
-        of("other", &["--webhook-ca-file", &another], &[]),
-        of("storage", &["--ca-file", &ca], &[]),
-        of("flag", &["--webhook-ca-file", &another], &[("TENURE_HANDLER_CA_FILE", ca.clone())]),
+        start_candidate("none", &[], &[]),
+        start_candidate("other", &["--webhook-ca-file", &other_ca], &[]),
+        start_candidate("storage", &["--ca-file", &ca], &[]),
+        start_candidate("flag", &["--webhook-ca-file", &other_ca], &[("TENURE_HANDLER_CA_FILE", ca.clone())]),
     ];
     for candidate in &refused {
-        let ended = ended(candidate).await.event;
+        let ended = wait_for_turn_end(candidate).await.event;
         assert_eq!(ended["outcome"], "failed", "{}", candidate.transcript());
         let detail = ended["detail"].as_str().unwrap();
         assert!(detail.starts_with("the webhook cannot be trusted over TLS (TLS: "), "{detail}");
@@ -85,11 +85,11 @@ async fn an_authority_of_ones_own_is_trusted_where_it_is_named_and_not_else() {
     }
     assert_eq!(server.count(), 0);
     let accepted = [
-        of("named", &["--webhook-ca-file", &ca], &[]),
-        of("set", &[], &[("TENURE_HANDLER_CA_FILE", ca.clone())]),
+        start_candidate("named", &["--webhook-ca-file", &ca], &[]),
+        start_candidate("set", &[], &[("TENURE_HANDLER_CA_FILE", ca.clone())]),
     ];
     for candidate in &accepted {
-        let ended = ended(candidate).await.event;
+        let ended = wait_for_turn_end(candidate).await.event;
         assert_eq!(ended["outcome"], "succeeded", "{}", candidate.transcript());
         no_secret(candidate);
     }
@@ -98,9 +98,9 @@ async fn an_authority_of_ones_own_is_trusted_where_it_is_named_and_not_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_file_names_an_authority_by_a_path_from_where_it_lies() {
+async fn ca_path_is_relative_to_the_file() {
     let (_store, group) = stage().await;
-    let server = Guarded::start().await;
+    let server = TlsReceiver::start().await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(server.ca(), folder.path().join("own.pem")).unwrap();
     let file: PathBuf = folder.path().join("tenure.toml");
@@ -112,30 +112,30 @@ async fn the_file_names_an_authority_by_a_path_from_where_it_lies() {
     std::fs::write(&file, text).unwrap();
     let mut command = tokio::process::Command::new(PROGRAM);
     command.arg("run").arg("--config").arg(&file);
-    group.access.give(&mut command);
+    group.access.apply(&mut command);
     let candidate = Candidate::spawn("ada", command).unwrap();
-    let ended = ended(&candidate).await.event;
+    let ended = wait_for_turn_end(&candidate).await.event;
     assert_eq!(ended["outcome"], "succeeded", "{}", candidate.transcript());
 }
 
 #[test]
-fn what_names_no_authority_or_no_webhook_is_told_before_anything_is_sent() {
+fn invalid_webhook_ca_is_reported_before_any_request() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "").unwrap();
-    let (empty, url) = (empty.to_str().unwrap(), good());
+    let (empty, url) = (empty.to_str().unwrap(), secret_url());
     for (file, problem) in [(empty, "holds no certificate"), ("/no/such/file", "cannot be read")] {
-        let given = ["--every", "5s", "--webhook", &url, "--webhook-ca-file", file];
-        let said = refused(&given, &[]);
-        assert!(said.contains(&format!("--webhook-ca-file {file}\n")), "{said}");
-        assert!(said.contains(problem), "{said}");
-        let said = refused(&given[..4], &[("TENURE_HANDLER_CA_FILE", file)]);
-        assert!(said.contains("TENURE_HANDLER_CA_FILE\n"), "{said}");
-        assert!(said.contains(problem), "{said}");
+        let args = ["--every", "5s", "--webhook", &url, "--webhook-ca-file", file];
+        let message = run_refused(&args, &[]);
+        assert!(message.contains(&format!("--webhook-ca-file {file}\n")), "{message}");
+        assert!(message.contains(problem), "{message}");
+        let message = run_refused(&args[..4], &[("TENURE_HANDLER_CA_FILE", file)]);
+        assert!(message.contains("TENURE_HANDLER_CA_FILE\n"), "{message}");
+        assert!(message.contains(problem), "{message}");
     }
     for work in [&["--", "true"][..], &[]] {
-        let given = [&["--every", "5s", "--webhook-ca-file", empty], work].concat();
-        let said = refused(&given, &[]);
-        assert!(said.contains("--webhook-ca-file\n    this is for a webhook"), "{said}");
+        let args = [&["--every", "5s", "--webhook-ca-file", empty], work].concat();
+        let message = run_refused(&args, &[]);
+        assert!(message.contains("--webhook-ca-file\n    this is for a webhook"), "{message}");
     }
 }

@@ -10,10 +10,10 @@ use tenure_tests::{Candidate, Group, Store, examples, foreign, needs, tools};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
-use super::{SOON, refused, stage, start};
+use super::{TIMEOUT, run_refused, stage, start};
 
-const ONE: &str = "whsec_T25lU2VjcmV0T25lU2VjcmV0T25lU2VjcmV0";
-const OTHER: &str = "whsec_T3RoZXJTZWNyZXRPdGhlclNlY3JldE90aGVy";
+const FIRST_SECRET: &str = "whsec_T25lU2VjcmV0T25lU2VjcmV0T25lU2VjcmV0";
+const SECOND_SECRET: &str = "whsec_T3RoZXJTZWNyZXRPdGhlclNlY3JldE90aGVy";
 const TOKEN: &str = "VG9rZW5PZlRoZVRlc3Q";
 
 /// Nothing of them may be seen. They are their values' beginnings.
@@ -44,7 +44,7 @@ impl Receiver {
 
     /// The next call.
     async fn call(&mut self) -> Value {
-        let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("it is called");
+        let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.expect("it is called");
         serde_json::from_str(&line.unwrap().expect("it goes on")).unwrap()
     }
 
@@ -84,7 +84,7 @@ impl Files {
         fs::rename(new, self.path(name)).unwrap();
     }
 
-    fn given(&self, url: &str) -> [String; 6] {
+    fn webhook_args(&self, url: &str) -> [String; 6] {
         let file = |name| self.path(name).to_str().unwrap().to_owned();
         let [secret, token] = [file("secret"), file("token")];
         let words =
@@ -93,19 +93,19 @@ impl Files {
     }
 }
 
-fn begin(group: &Group, files: &Files, url: &str, more: &[&str]) -> Candidate {
-    let given = files.given(url);
-    let given: Vec<_> = given.iter().map(String::as_str).chain(more.iter().copied()).collect();
-    start(group, "ada", &given)
+fn start_candidate(group: &Group, files: &Files, url: &str, extra_args: &[&str]) -> Candidate {
+    let args = files.webhook_args(url);
+    let args: Vec<_> = args.iter().map(String::as_str).chain(extra_args.iter().copied()).collect();
+    start(group, "ada", &args)
 }
 
 fn no_secret(candidate: &Candidate) {
-    let told = candidate.transcript();
-    assert!(SECRETS.iter().all(|secret| !told.contains(secret)), "{told}");
+    let transcript = candidate.transcript();
+    assert!(SECRETS.iter().all(|secret| !transcript.contains(secret)), "{transcript}");
 }
 
 /// What holds for every call that is verified.
-fn judge(call: &Value, election: &str) {
+fn assert_call_is_valid(call: &Value, election: &str) {
     let (turn, event, headers) = (&call["turn"], &call["event"], &call["headers"]);
     assert_eq!(turn["election"], election, "{call}");
     assert_eq!(headers["tenure-election"], election);
@@ -122,62 +122,62 @@ fn judge(call: &Value, election: &str) {
 
 async fn a_receiver_verifies_each_call_while_secrets_change() {
     let (_store, group) = stage().await;
-    let files = Files::new(ONE);
+    let files = Files::new(FIRST_SECRET);
     let mut receiver = Receiver::start(&files.path("received")).await;
-    let mut ada = begin(&group, &files, &receiver.url("/"), &[]);
-    judge(&receiver.call().await, &group.election);
+    let mut ada = start_candidate(&group, &files, &receiver.url("/"), &[]);
+    assert_call_is_valid(&receiver.call().await, &group.election);
     // To another secret without a call that is refused: the sender takes it on, the receiver changes, the
     // sender leaves the first one.
-    files.write("secret", &format!("{ONE}\n{OTHER}"));
+    files.write("secret", &format!("{FIRST_SECRET}\n{SECOND_SECRET}"));
     loop {
         let call = receiver.call().await;
-        judge(&call, &group.election);
+        assert_call_is_valid(&call, &group.election);
         let signatures = call["headers"]["webhook-signature"].as_str().unwrap();
         if signatures.matches("v1,").count() == 2 {
             break;
         }
     }
-    files.write("received", OTHER);
-    files.write("secret", OTHER);
+    files.write("received", SECOND_SECRET);
+    files.write("secret", SECOND_SECRET);
     loop {
         let call = receiver.call().await;
-        judge(&call, &group.election);
+        assert_call_is_valid(&call, &group.election);
         if call["headers"]["webhook-signature"].as_str().unwrap().matches("v1,").count() == 1 {
             break;
         }
     }
     // What is in the middle of a change is not used.
     files.write("secret", "");
-    let told = ada.event("handler", SOON).await.event;
-    let line = told["line"].as_str().unwrap();
+    let handler_event = ada.event("handler", TIMEOUT).await.event;
+    let line = handler_event["line"].as_str().unwrap();
     assert!(
         line.contains("is empty")
             && line.contains("the credentials that were read before are used"),
         "{line}"
     );
-    judge(&receiver.call().await, &group.election);
+    assert_call_is_valid(&receiver.call().await, &group.election);
     // One that nobody knows is refused.
-    files.write("secret", ONE);
+    files.write("secret", FIRST_SECRET);
     let call = receiver.call_with(401).await;
     assert_eq!(call["turn"], "No matching signature found", "{call}");
     ada.signal(Signal::TERM).unwrap();
-    ada.end(SOON).await.unwrap();
+    ada.end(TIMEOUT).await.unwrap();
     no_secret(&ada);
 }
 
 needs!(Python => async fn a_receiver_verifies_each_call_while_secrets_change);
 
-async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only() {
+async fn busy_receiver_is_retried_only_with_at_least_once() {
     let (_store, group) = stage().await;
-    let files = Files::new(ONE);
+    let files = Files::new(FIRST_SECRET);
     let mut receiver = Receiver::start(&files.path("received")).await;
     let url = receiver.url("/?busy");
-    let mut ada = begin(&group, &files, &url, &["--delivery", "at-least-once"]);
+    let mut ada = start_candidate(&group, &files, &url, &["--delivery", "at-least-once"]);
     let (busy, taken) = (receiver.call().await, receiver.call().await);
     assert_eq!((&busy["status"], &taken["status"]), (&503.into(), &204.into()), "{busy} {taken}");
     // The same turn: only what was measured, and when it was signed, is anew.
-    for what in ["slot", "term", "attempt"] {
-        assert_eq!(busy["turn"][what], taken["turn"][what], "{what}");
+    for field in ["slot", "term", "attempt"] {
+        assert_eq!(busy["turn"][field], taken["turn"][field], "{field}");
     }
     for header in ["idempotency-key", "webhook-id", "ce-id", "tenure-term"] {
         assert_eq!(busy["headers"][header], taken["headers"][header], "{header}");
@@ -186,16 +186,16 @@ async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only() {
         call["headers"]["webhook-timestamp"].as_str().unwrap().parse::<u64>().unwrap()
     };
     assert!(at(&busy) < at(&taken), "{busy} {taken}");
-    assert_eq!(ada.event("turn-ended", SOON).await.event["outcome"], "succeeded");
-    let said = ada.event("handler", SOON).await.event;
-    assert_eq!(said["line"], "tenure: the webhook answered 503; it is called again in 1s");
-    assert!(ada.terminate(SOON).await.unwrap().success());
+    assert_eq!(ada.event("turn-ended", TIMEOUT).await.event["outcome"], "succeeded");
+    let handler_event = ada.event("handler", TIMEOUT).await.event;
+    assert_eq!(handler_event["line"], "tenure: the webhook answered 503; it is called again in 1s");
+    assert!(ada.terminate(TIMEOUT).await.unwrap().success());
 
     let election = format!("{}-2", group.election);
     let group = Group { election, ..group };
     let mut receiver = Receiver::start(&files.path("received")).await;
-    let ben = begin(&group, &files, &receiver.url("/?busy"), &[]);
-    let ended = ben.event("turn-ended", SOON).await.event;
+    let ben = start_candidate(&group, &files, &receiver.url("/?busy"), &[]);
+    let ended = ben.event("turn-ended", TIMEOUT).await.event;
     assert_eq!(ended["outcome"], "failed");
     assert_eq!(ended["detail"], "the webhook answered 503");
     let (one, next) = (receiver.call().await, receiver.call().await);
@@ -203,28 +203,28 @@ async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only() {
     no_secret(&ben);
 }
 
-needs!(Python => async fn a_receiver_that_is_busy_is_called_again_with_at_least_once_only);
+needs!(Python => async fn busy_receiver_is_retried_only_with_at_least_once);
 
 async fn the_component_signs_as_the_runner_does() {
     let store = Store::azurite().await.unwrap();
-    let files = Files::new(ONE);
+    let files = Files::new(FIRST_SECRET);
     let mut receiver = Receiver::start(&files.path("received")).await;
     let component = examples::components().unwrap().join("tenure.wasm");
     let url = receiver.url("/");
     let turn = async |secret: &str| {
-        let mut once = foreign::wasmtime("run.py", &component).unwrap();
-        once.env("TENURE_ELECTION", "tenure-test/v1.trusted a");
-        once.env("TENURE_EVERY", "1s").env("TENURE_HANDLER_URL", &url);
-        once.env("TENURE_HANDLER_SECRET", secret).env("TENURE_HANDLER_TOKEN", TOKEN);
-        once.env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());
-        let output = tokio::time::timeout(SOON, once.output()).await.expect("it ends").unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8(told).unwrap();
-        assert!(SECRETS.iter().all(|secret| !told.contains(secret)), "{told}");
-        told
+        let mut command = foreign::wasmtime_script("run.py", &component).unwrap();
+        command.env("TENURE_ELECTION", "tenure-test/v1.trusted a");
+        command.env("TENURE_EVERY", "1s").env("TENURE_HANDLER_URL", &url);
+        command.env("TENURE_HANDLER_SECRET", secret).env("TENURE_HANDLER_TOKEN", TOKEN);
+        command.env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());
+        let output = tokio::time::timeout(TIMEOUT, command.output()).await.expect("it ends").unwrap();
+        let output_text = [output.stdout, output.stderr].concat();
+        let output_text = String::from_utf8(output_text).unwrap();
+        assert!(SECRETS.iter().all(|secret| !output_text.contains(secret)), "{output_text}");
+        output_text
     };
     // A new election has its first slot ahead.
-    while !turn(&format!("{ONE} {OTHER}")).await.contains("succeeded") {}
+    while !turn(&format!("{FIRST_SECRET} {SECOND_SECRET}")).await.contains("succeeded") {}
     let call = receiver.call().await;
     let (headers, event) = (&call["headers"], &call["event"]);
     assert_eq!(call["status"], 204, "{call}");
@@ -234,34 +234,34 @@ async fn the_component_signs_as_the_runner_does() {
     assert_eq!(headers["idempotency-key"], event["id"]);
     assert_eq!(event["source"], "tenure://devstoreaccount1/tenure-test/v1.trusted%20a");
     assert_eq!(headers["webhook-id"], event["id"].as_str().unwrap().replace('.', "%2E"));
-    let told = turn("whsec_S3CRET").await;
+    let output_text = turn("whsec_S3CRET").await;
     let refused = r#""TENURE_HANDLER_SECRET","problem":"is not whsec_"#;
-    assert!(told.contains(refused) && !told.contains("S3CRET"), "{told}");
+    assert!(output_text.contains(refused) && !output_text.contains("S3CRET"), "{output_text}");
 }
 
 needs!(Node, Python => async fn the_component_signs_as_the_runner_does);
 
 #[test]
-fn what_cannot_be_trusted_is_told_before_anything_is_sent() {
+fn invalid_webhook_credentials_are_reported_before_any_request() {
     let files = Files::new("no secret");
-    let given = files.given("https://example.com/a");
-    let given: Vec<_> = given.iter().map(String::as_str).collect();
+    let args = files.webhook_args("https://example.com/a");
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
     let path = files.path("secret");
     let secret = format!("--webhook-secret-file {}\n    is not whsec_", path.display());
-    let all = [&given[..], &["--every", "5s"]].concat();
-    let said = refused(&all, &[]);
-    assert!(said.contains(&secret), "{said}");
+    let all = [&args[..], &["--every", "5s"]].concat();
+    let message = run_refused(&all, &[]);
+    assert!(message.contains(&secret), "{message}");
     fs::remove_file(files.path("token")).unwrap();
-    let said = refused(&all, &[]);
+    let message = run_refused(&all, &[]);
     let token = format!("the file {} is not there", files.path("token").display());
-    assert!(said.contains(&secret) && said.contains(&token), "{said}");
+    assert!(message.contains(&secret) && message.contains(&token), "{message}");
     let variables = [("TENURE_HANDLER_SECRET", "S3CRET"), ("TENURE_HANDLER_TOKEN", "a b")];
-    let said = refused(&["--every", "5s", "--webhook", "http://a/"], &variables);
+    let message = run_refused(&["--every", "5s", "--webhook", "http://a/"], &variables);
     for variable in ["TENURE_HANDLER_SECRET\n    is not whsec_", "TENURE_HANDLER_TOKEN\n    holds"]
     {
-        assert!(said.contains(variable), "{said}");
+        assert!(message.contains(variable), "{message}");
     }
-    assert!(!said.contains("S3CRET"), "{said}");
-    let said = refused(&["--every", "5s", "--webhook-secret-file", "a", "--", "true"], &[]);
-    assert!(said.contains("--webhook-secret-file\n    this is for a webhook"), "{said}");
+    assert!(!message.contains("S3CRET"), "{message}");
+    let message = run_refused(&["--every", "5s", "--webhook-secret-file", "a", "--", "true"], &[]);
+    assert!(message.contains("--webhook-secret-file\n    this is for a webhook"), "{message}");
 }

@@ -1,13 +1,13 @@
 //! Secrets from variables, and from files that variables name.
 
-use super::super::{Reader, variable};
+use super::super::{SettingsReader, variable};
 use crate::environment::{SecretFile, read_secret};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED_ADVICE, is_quoted};
 
 /// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
-static IN_FILES: [(&str, &str); 5] = [
+static SECRET_FILES: [(&str, &str); 5] = [
     (variable::CONNECTION_STRING, variable::CONNECTION_STRING_FILE),
     (variable::KEY, variable::KEY_FILE),
     (variable::SAS_TOKEN, variable::SAS_TOKEN_FILE),
@@ -16,35 +16,35 @@ static IN_FILES: [(&str, &str); 5] = [
 ];
 
 /// The variable that names the file with that secret.
-pub(super) fn file_of(secret: &str) -> Option<&'static str> {
-    IN_FILES.iter().find(|(known, _)| *known == secret).map(|(_, file)| *file)
+pub(super) fn file_variable(secret: &str) -> Option<&'static str> {
+    SECRET_FILES.iter().find(|(known, _)| *known == secret).map(|(_, file)| *file)
 }
 
 /// The files that the variables name.
 pub(in crate::settings) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let names = IN_FILES.iter().map(|(_, file)| *file);
+    let names = SECRET_FILES.iter().map(|(_, file)| *file);
     names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
 }
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     /// A secret, from its variable or from the file that the other one names.
     pub(super) fn secret(&mut self, name: &'static str) -> Option<Secret> {
-        let given = self.given(name);
+        let value = self.trimmed_variable(name);
         let Some((file_name, path)) =
-            file_of(name).and_then(|name| Some((name, self.given(name)?)))
+            file_variable(name).and_then(|name| Some((name, self.trimmed_variable(name)?)))
         else {
-            return given.and_then(|text| self.unquoted(name, text.trim().into()));
+            return value.and_then(|text| self.reject_quotes(name, text.trim().into()));
         };
-        if given.is_some() {
-            let problem = format!("excludes {}", self.called(name, file_name));
+        if value.is_some() {
+            let problem = format!("excludes {}", self.setting_name(name, file_name));
             self.complain(file_name, problem, "keep one of the two");
         }
         let text = self.file(file_name, path)?;
-        self.unquoted(file_name, text)
+        self.reject_quotes(file_name, text)
     }
 
     /// No secret is in quotation marks.
-    fn unquoted(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
+    fn reject_quotes(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
         if is_quoted(secret.reveal()) {
             self.complain_of_quotes(name, QUOTED_ADVICE.into());
             return None;

@@ -33,7 +33,7 @@ const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
 const APPLICATION: [(&str, &str); 2] = [(variable::TENANT_ID, "t"), (variable::CLIENT_ID, "c")];
 
 /// Something of each kind, in the order of detection.
-fn each() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+fn each_kind() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     vec![
         ("connection string", vec![(variable::CONNECTION_STRING, STRING)]),
         ("account's key", vec![(variable::KEY, KEY)]),
@@ -53,7 +53,7 @@ fn each() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
 
 #[test]
 fn of_several_credentials_the_first_in_the_order_is_taken() {
-    let each = each();
+    let each = each_kind();
     for (index, (words, _)) in each.iter().enumerate() {
         let mut pairs = vec![ACCOUNT];
         pairs.extend(APPLICATION);
@@ -79,8 +79,8 @@ fn identities_are_asked_at_an_origin_of_their_own() {
     let endpoint = (variable::SERVICE_ENDPOINT, china);
     let elsewhere = origins(&[endpoint, tenant, client, secret]);
     assert_eq!(elsewhere, [china, "https://login.chinacloudapi.cn"]);
-    let own = (variable::AUTHORITY_HOST, "login.example.com");
-    assert_eq!(origins(&[ACCOUNT, tenant, client, secret, own])[1], "https://login.example.com");
+    let authority = (variable::AUTHORITY_HOST, "login.example.com");
+    assert_eq!(origins(&[ACCOUNT, tenant, client, secret, authority])[1], "https://login.example.com");
 }
 
 #[test]
@@ -132,15 +132,15 @@ fn a_sas_may_come_with_its_address() {
         "https://tenure.blob.core.windows.net/other",
         "https://tenure.blob.core.windows.net/leases/lead",
     ] {
-        let told = complaints(&[(variable::SAS_TOKEN, &format!("{other}?{SAS}"))]);
-        assert!(told[0].1.contains("not for the election's"), "{told:?}");
+        let found = complaints(&[(variable::SAS_TOKEN, &format!("{other}?{SAS}"))]);
+        assert!(found[0].1.contains("not for the election's"), "{found:?}");
     }
     let notes = needs(&[ACCOUNT, (variable::SAS_TOKEN, SAS)]).notes.join("; ");
     assert!(notes.contains("expires at 2027-01-01T00:00:00Z"), "{notes}");
 }
 
 #[test]
-fn contradictions_and_what_is_missing_are_told_at_once() {
+fn all_contradictions_and_missing_settings_are_reported() {
     let other = (variable::ACCOUNT, "other");
     let url = format!("https://tenure.blob.core.windows.net/leases?{SAS}");
     for (pairs, setting, words) in [
@@ -251,9 +251,9 @@ fn contradictions_and_what_is_missing_are_told_at_once() {
             "plain http",
         ),
     ] {
-        let told = complaints(&pairs);
-        let found = told.iter().any(|(name, problem)| *name == setting && problem.contains(words));
-        assert!(found, "{pairs:?}: {told:?}");
+        let reported = complaints(&pairs);
+        let found = reported.iter().any(|(name, problem)| *name == setting && problem.contains(words));
+        assert!(found, "{pairs:?}: {reported:?}");
     }
 }
 
@@ -296,10 +296,10 @@ proptest! {
 }
 
 #[test]
-fn what_nobody_set_is_not_complained_of() {
-    let told = complaints(&[APPLICATION[0], APPLICATION[1], (variable::CLIENT_SECRET, "s")]);
-    let about: Vec<_> = told.iter().map(|(name, _)| *name).collect();
-    assert_eq!(about, [variable::ACCOUNT], "{told:?}");
+fn unset_settings_are_not_reported() {
+    let found = complaints(&[APPLICATION[0], APPLICATION[1], (variable::CLIENT_SECRET, "s")]);
+    let about: Vec<_> = found.iter().map(|(name, _)| *name).collect();
+    assert_eq!(about, [variable::ACCOUNT], "{found:?}");
 }
 
 #[test]
@@ -313,8 +313,8 @@ fn writing_is_required_of_a_sas_where_something_is_written() {
         let [(name, problem)] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(*name, setting.0);
         assert!(problem.contains("does not permit writing (w)"), "{problem}");
-        let looks = read(&[ACCOUNT, setting, (variable::OBSERVE, "true")]);
-        assert!(looks.is_ok(), "{looks:?}");
+        let observer = read(&[ACCOUNT, setting, (variable::OBSERVE, "true")]);
+        assert!(observer.is_ok(), "{observer:?}");
     }
 }
 

@@ -15,7 +15,7 @@ use core::fmt;
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Timelike};
 
-use super::zone::{Stretch, Zone};
+use super::zone::{OffsetSpan, Zone};
 pub use parse::CronError;
 use tenure_base::prelude::*;
 
@@ -54,48 +54,48 @@ struct DaySet {
 impl DaySet {
     fn contains(&self, date: NaiveDate) -> bool {
         let (day, weekday) = (date.day(), date.weekday().num_days_from_sunday());
-        let rest = date.num_days_in_month().into();
+        let days_in_month = date.num_days_in_month().into();
         let nth = 7 * ((day - 1) / 7) + weekday;
-        let last = day + 7 > rest;
-        let of_month = self.of_month >> day & 1 == 1 || (self.last_of_month && day == rest);
+        let is_last_week = day + 7 > days_in_month;
+        let of_month = self.of_month >> day & 1 == 1 || (self.last_of_month && day == days_in_month);
         let of_week = self.of_week >> weekday & 1 == 1
             || self.nth_of_week >> nth & 1 == 1
-            || (last && self.nth_of_week >> (35 + weekday) & 1 == 1);
+            || (is_last_week && self.nth_of_week >> (35 + weekday) & 1 == 1);
         if self.either { of_month || of_week } else { of_month && of_week }
     }
 }
 
 impl Cron {
     /// The first slot that is later than `then`, in seconds since 1970.
-    pub(super) fn next(&self, zone: &Zone, then: i64) -> Option<i64> {
-        let mut second = then.checked_add(1)?;
+    pub(super) fn next(&self, zone: &Zone, after: i64) -> Option<i64> {
+        let mut second = after.checked_add(1)?;
         let horizon = DateTime::from_timestamp(second, 0)?.checked_add_months(HORIZON)?.timestamp();
         while second <= horizon {
-            let stretch = zone.stretch(second);
-            if let Some(found) = self.in_stretch(stretch, second, horizon) {
+            let span = zone.offset_span(second);
+            if let Some(found) = self.in_stretch(span, second, horizon) {
                 return Some(found);
             }
-            second = stretch.ends;
+            second = span.end;
         }
         None
     }
 
     /// The newest slot that is not later than `now`.
     pub(super) fn newest(&self, zone: &Zone, now: i64) -> Option<i64> {
-        let until_now = |then: i64| self.next(zone, then).filter(|slot| *slot <= now);
+        let next_until_now = |after: i64| self.next(zone, after).filter(|slot| *slot <= now);
         // Back in doubling leaps to an instant with a slot after it, then halfway forth again.
-        let mut back = 1;
+        let mut step_back = 1;
         let mut found = loop {
-            match until_now(now.checked_sub(back)?) {
+            match next_until_now(now.checked_sub(step_back)?) {
                 Some(slot) => break slot,
-                None if back > now => return None,
-                None => back *= 2,
+                None if step_back > now => return None,
+                None => step_back *= 2,
             }
         };
         let mut end = now;
         while found < end {
             let middle = found + (end - found) / 2;
-            match until_now(middle) {
+            match next_until_now(middle) {
                 Some(slot) => found = slot,
                 None => end = middle,
             }
@@ -104,29 +104,29 @@ impl Cron {
     }
 
     /// The first slot from `second` on, before the stretch and the horizon end.
-    fn in_stretch(&self, stretch: Stretch, second: i64, horizon: i64) -> Option<i64> {
-        let Stretch { begins, offset, before, .. } = stretch;
-        let [offset, before] = [offset, before].map(i64::from);
-        let last = (stretch.ends - 1).min(horizon);
-        let mut from = second;
-        if !self.interval && begins != i64::MIN {
-            if second == begins && offset > before {
+    fn in_stretch(&self, stretch: OffsetSpan, second: i64, horizon: i64) -> Option<i64> {
+        let OffsetSpan { start, offset, previous_offset, .. } = stretch;
+        let [offset, previous_offset] = [offset, previous_offset].map(i64::from);
+        let last = (stretch.end - 1).min(horizon);
+        let mut first = second;
+        if !self.interval && start != i64::MIN {
+            if second == start && offset > previous_offset {
                 // What the clocks skipped comes now.
-                let skipped = self.local(begins + before, begins + offset - 1);
+                let skipped = self.local(start + previous_offset, start + offset - 1);
                 if skipped.is_some() {
-                    return Some(begins);
+                    return Some(start);
                 }
             }
             // What the clocks show a second time has been.
-            from = from.max(begins + (before - offset).max(0));
+            first = first.max(start + (previous_offset - offset).max(0));
         }
-        Some(self.local(from + offset, last + offset)? - offset)
+        Some(self.local(first + offset, last + offset)? - offset)
     }
 
     /// The first time that the expression names from `from` to `last`, as local time counted
     /// like seconds since 1970.
-    fn local(&self, from: i64, last: i64) -> Option<i64> {
-        let first = DateTime::from_timestamp(from, 0)?.naive_utc();
+    fn local(&self, first_second: i64, last: i64) -> Option<i64> {
+        let first = DateTime::from_timestamp(first_second, 0)?.naive_utc();
         let (mut date, mut earliest) = (first.date(), first.time());
         while date.and_time(NaiveTime::MIN).and_utc().timestamp() <= last {
             if self.months >> date.month() & 1 == 0 {
@@ -167,8 +167,8 @@ impl Cron {
 
 /// The smallest member of a set of bits that is not below `least`.
 fn at_or_after(set: u64, least: u32) -> Option<u32> {
-    let left = set.checked_shr(least)?;
-    (left != 0).then(|| least + left.trailing_zeros())
+    let remaining = set.checked_shr(least)?;
+    (remaining != 0).then(|| least + remaining.trailing_zeros())
 }
 
 impl fmt::Display for Cron {

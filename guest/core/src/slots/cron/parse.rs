@@ -88,7 +88,7 @@ struct Piece<'t> {
 
 /// What a field allows.
 #[derive(Default)]
-struct Allowed {
+struct AllowedValues {
     set: u64,
     /// Of the month: L. Of the week: the nth ones.
     last: bool,
@@ -106,15 +106,15 @@ impl Cron {
     /// All that cannot be read, in the order of the fields.
     pub fn parse(text: &str) -> Result<Self, Vec<CronError>> {
         let nickname = text.trim().to_ascii_lowercase();
-        if let Some((_, long)) = NICKNAMES.iter().find(|(name, _)| *name == nickname) {
-            return Ok(Self { text: nickname, ..Self::parse(long)? });
+        if let Some((_, expanded)) = NICKNAMES.iter().find(|(name, _)| *name == nickname) {
+            return Ok(Self { text: nickname, ..Self::parse(expanded)? });
         }
         let pieces = Piece { text, position: 1 }.split(char::is_whitespace);
         let fields: Vec<_> = pieces.into_iter().filter(|piece| !piece.text.is_empty()).collect();
         // As other crons have it. The first letters are enough: a zone's name has slashes.
-        let zone =
+        let is_zone =
             |field: &&Piece<'_>| ["CRON_TZ=", "TZ="].iter().any(|p| field.text.starts_with(p));
-        if let Some(zone) = fields.first().filter(zone) {
+        if let Some(zone) = fields.first().filter(is_zone) {
             return Err(vec![CronError {
                 position: zone.position,
                 piece: zone.text.into(),
@@ -142,27 +142,27 @@ impl Cron {
             }
         };
         let mut errors = Vec::new();
-        let mut read = |field: &Field, piece: Option<&Piece<'_>>| {
-            let Some(piece) = piece else { return Allowed { set: 1, ..Allowed::default() } };
-            field.read(*piece).unwrap_or_else(|error| {
+        let mut parse_field = |field: &Field, piece: Option<&Piece<'_>>| {
+            let Some(piece) = piece else { return AllowedValues { set: 1, ..AllowedValues::default() } };
+            field.parse(*piece).unwrap_or_else(|error| {
                 errors.push(error);
-                Allowed::default()
+                AllowedValues::default()
             })
         };
-        let seconds = read(&SECONDS, second);
+        let seconds = parse_field(&SECONDS, second);
         let [minutes, hours, days, months, weekdays] = [
-            read(&MINUTES, Some(rest[0])),
-            read(&HOURS, Some(rest[1])),
-            read(&DAYS, Some(rest[2])),
-            read(&MONTHS, Some(rest[3])),
-            read(&WEEKDAYS, Some(rest[4])),
+            parse_field(&MINUTES, Some(rest[0])),
+            parse_field(&HOURS, Some(rest[1])),
+            parse_field(&DAYS, Some(rest[2])),
+            parse_field(&MONTHS, Some(rest[3])),
+            parse_field(&WEEKDAYS, Some(rest[4])),
         ];
         if !errors.is_empty() {
             return Err(errors);
         }
-        let words: Vec<_> = fields.iter().map(|field| field.text).collect();
+        let texts: Vec<_> = fields.iter().map(|field| field.text).collect();
         let cron = Self {
-            text: words.join(" "),
+            text: texts.join(" "),
             seconds: seconds.set,
             minutes: minutes.set,
             hours: hours.set,
@@ -190,15 +190,15 @@ impl Cron {
 }
 
 impl Field {
-    fn read(&self, piece: Piece<'_>) -> Result<Allowed, CronError> {
-        let mut allowed = Allowed::default();
+    fn parse(&self, piece: Piece<'_>) -> Result<AllowedValues, CronError> {
+        let mut allowed = AllowedValues::default();
         for item in piece.split(|c| c == ',') {
-            self.item(item, &mut allowed)?;
+            self.parse_item(item, &mut allowed)?;
         }
         Ok(allowed)
     }
 
-    fn item(&self, item: Piece<'_>, allowed: &mut Allowed) -> Result<(), CronError> {
+    fn parse_item(&self, item: Piece<'_>, allowed: &mut AllowedValues) -> Result<(), CronError> {
         let days = self.name == DAYS.name;
         let weekdays = self.name == WEEKDAYS.name;
         if days && item.text.eq_ignore_ascii_case("L") {
@@ -207,12 +207,12 @@ impl Field {
         }
         if weekdays && let Some((day, nth)) = item.cut('#') {
             let weekday = self.value(day)? % 7;
-            let nth_of = match nth.text {
+            let week = match nth.text {
                 "1" | "2" | "3" | "4" | "5" => nth.text.parse().unwrap_or(1),
                 "L" | "l" => 6,
                 _ => return Err(self.error(nth, "names a week that is not 1 to 5 or L")),
             };
-            allowed.nth |= 1 << (7 * (nth_of - 1) + weekday);
+            allowed.nth |= 1 << (7 * (week - 1) + weekday);
             return Ok(());
         }
         let (range, step) = match item.cut('/') {
@@ -226,11 +226,11 @@ impl Field {
             }
             None => (item, None),
         };
-        let wild = range.text == "*" || (range.text == "?" && (days || weekdays));
+        let is_wildcard = range.text == "*" || (range.text == "?" && (days || weekdays));
         // As in Kubernetes' cron: a step of 1 leaves nothing out.
-        allowed.any |= wild && step.is_none_or(|step| step == 1);
+        allowed.any |= is_wildcard && step.is_none_or(|step| step == 1);
         let (first, last) = match range.cut('-') {
-            _ if wild => {
+            _ if is_wildcard => {
                 allowed.interval |= range.text == "*";
                 // Sunday once.
                 (self.least, if weekdays { 6 } else { self.most })
@@ -254,9 +254,9 @@ impl Field {
     }
 
     fn value(&self, piece: Piece<'_>) -> Result<u32, CronError> {
-        let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(piece.text));
-        let named = named.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
-        match named.or_else(|| piece.number()) {
+        let named_value = self.names.iter().position(|name| name.eq_ignore_ascii_case(piece.text));
+        let named_value = named_value.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
+        match named_value.or_else(|| piece.number()) {
             Some(value) if (self.least..=self.most).contains(&value) => Ok(value),
             Some(_) => {
                 Err(self.error(piece, &format!("is not between {} and {}", self.least, self.most)))
@@ -279,8 +279,8 @@ impl Field {
 impl<'t> Piece<'t> {
     /// Digits alone.
     fn number(self) -> Option<u32> {
-        let digits = !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit());
-        self.text.parse().ok().filter(|_| digits)
+        let is_digits = !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit());
+        self.text.parse().ok().filter(|_| is_digits)
     }
 
     fn split(self, at: impl Fn(char) -> bool) -> Vec<Piece<'t>> {

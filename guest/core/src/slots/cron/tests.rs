@@ -10,27 +10,27 @@ fn utc(text: &str) -> i64 {
     DateTime::parse_from_rfc3339(text).unwrap().timestamp()
 }
 
-fn told(second: i64) -> String {
+fn to_rfc3339(second: i64) -> String {
     DateTime::from_timestamp(second, 0).unwrap().format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The first slots after an instant.
 fn slots(cron: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
-    let (cron, zone) = (Cron::parse(cron).unwrap(), Zone::named(zone).unwrap());
+    let (cron, zone) = (Cron::parse(cron).unwrap(), Zone::from_name(zone).unwrap());
     let next = |then: &i64| cron.next(&zone, *then);
     let first = next(&utc(after));
-    core::iter::successors(first, next).take(count).map(told).collect()
+    core::iter::successors(first, next).take(count).map(to_rfc3339).collect()
 }
 
 fn complaint(text: &str) -> Vec<(usize, String)> {
     let errors = Cron::parse(text).unwrap_err();
     assert!(errors.iter().all(|error| !error.expected.is_empty()));
-    let told = |error: CronError| (error.position, format!("{}|{}", error.piece, error.problem));
-    errors.into_iter().map(told).collect()
+    let summary = |error: CronError| (error.position, format!("{}|{}", error.piece, error.problem));
+    errors.into_iter().map(summary).collect()
 }
 
 #[test]
-fn a_zone_of_other_crons_is_told_where_it_belongs() {
+fn zone_prefix_of_other_crons_is_rejected_with_advice() {
     for text in ["CRON_TZ=Europe/Berlin 0 9 * * *", "TZ=UTC */5 * * * *"] {
         let zone = text.split(' ').next().unwrap();
         let problem = format!("{zone}|a time zone stands before the fields");
@@ -88,7 +88,7 @@ fn nicknames_steps_lists_and_the_days_of_azure_and_quartz_users() {
 
 /// The table of docs/configuration.md: Berlin, 29 March 2026, 02:00 → 03:00, at 01:00Z.
 #[test]
-fn what_the_clocks_skip_in_spring() {
+fn skipped_hour_in_spring() {
     let after = "2026-03-29T00:00:00Z"; // 01:00
     // Fixed: as soon as the clocks have been put forward, and once.
     assert_eq!(
@@ -114,7 +114,7 @@ fn what_the_clocks_skip_in_spring() {
 
 /// The table of docs/configuration.md: Berlin, 25 October 2026, 03:00 → 02:00, at 01:00Z.
 #[test]
-fn what_the_clocks_show_twice_in_autumn() {
+fn repeated_hour_in_autumn() {
     let after = "2026-10-24T23:59:00Z"; // 01:59
     // Fixed: the first time.
     assert_eq!(
@@ -156,7 +156,7 @@ fn a_change_of_half_an_hour_and_one_at_midnight() {
 }
 
 #[test]
-fn complaints_say_where_and_what() {
+fn errors_show_position_and_problem() {
     for (text, expected) in [
         ("", vec![(1, "|the number of fields is 0")]),
         ("* * * *", vec![(8, "|the number of fields is 4")]),
@@ -200,12 +200,12 @@ fn the_newest_slot_is_the_last_one_that_is_not_later() {
         ("* * * * * *", "2026-11-20T07:01:40Z", "2026-11-20T07:01:40Z"),
         ("*/2 30 4 1 1 *", "2026-11-20T07:01:40Z", "2026-01-01T04:30:58Z"),
     ] {
-        let found = Cron::parse(cron).unwrap().newest(&Zone::UTC, utc(now)).map(told);
+        let found = Cron::parse(cron).unwrap().newest(&Zone::UTC, utc(now)).map(to_rfc3339);
         assert_eq!(found.as_deref(), Some(newest), "{cron} at {now}");
     }
     let never_yet =
         Cron::parse("0 0 1 1 *").unwrap().newest(&Zone::UTC, utc("1970-01-01T00:00:01Z"));
-    assert_eq!(never_yet.map(told).as_deref(), Some("1970-01-01T00:00:00Z"));
+    assert_eq!(never_yet.map(to_rfc3339).as_deref(), Some("1970-01-01T00:00:00Z"));
 }
 
 /// A field that both this parser and croner read alike.
@@ -247,9 +247,9 @@ const ZONES: [&str; 8] = [
 #[test]
 fn a_time_that_is_jumped_over_with_midnight_is_that_of_the_jump() {
     let cron = Cron::parse("0 23 25 3 *").unwrap();
-    let nuuk = Zone::named("America/Nuuk").unwrap();
+    let nuuk = Zone::from_name("America/Nuuk").unwrap();
     // 22:59:59 is followed by 00:00:00 of the 26th.
-    let next = cron.next(&nuuk, utc("2028-03-25T20:00:00Z")).map(told);
+    let next = cron.next(&nuuk, utc("2028-03-25T20:00:00Z")).map(to_rfc3339);
     assert_eq!(next.as_deref(), Some("2028-03-26T01:00:00Z"));
 }
 
@@ -270,28 +270,28 @@ proptest! {
             prop_assume!(false, "such a day");
             unreachable!()
         };
-        let zone = Zone::named(zone).unwrap();
+        let zone = Zone::from_name(zone).unwrap();
         let mut from = utc("2026-01-01T00:00:00Z") + day * 86_400 + second;
         if at_change {
-            let ends = zone.stretch(from).ends;
+            let ends = zone.offset_span(from).end;
             if ends != i64::MAX {
                 from = ends - 7_200 + second % 14_400;
             }
         }
-        let judge = CronParser::builder().seconds(Seconds::Optional).build().parse(&text).unwrap();
+        let reference = CronParser::builder().seconds(Seconds::Optional).build().parse(&text).unwrap();
         // Lists and ranges are an interval to croner, and fixed times here, as in Vixie's cron.
-        prop_assume!(cron.interval || judge.determine_job_type() == croner::JobType::FixedTime);
-        let mut ours = from;
-        let mut theirs = zone.timestamp_opt(from, 0).unwrap();
+        prop_assume!(cron.interval || reference.determine_job_type() == croner::JobType::FixedTime);
+        let actual = from;
+        let expected = zone.timestamp_opt(from, 0).unwrap();
         for _ in 0..4 {
-            ours = cron.next(&zone, ours).unwrap();
-            theirs = judge.find_next_occurrence(&theirs, false).unwrap();
-            prop_assert_eq!(told(ours), told(theirs.timestamp()), "{}, {}, from {}", text, zone.name(), told(from));
+            actual = cron.next(&zone, actual).unwrap();
+            expected = reference.find_next_occurrence(&expected, false).unwrap();
+            prop_assert_eq!(to_rfc3339(actual), to_rfc3339(expected.timestamp()), "{}, {}, from {}", text, zone.name(), to_rfc3339(from));
         }
         // And back again.
-        prop_assert_eq!(cron.newest(&zone, ours).map(told), Some(told(ours)));
-        let before = cron.newest(&zone, ours - 1).unwrap();
-        prop_assert_eq!(cron.next(&zone, before).map(told), Some(told(ours)));
+        prop_assert_eq!(cron.newest(&zone, actual).map(to_rfc3339), Some(to_rfc3339(actual)));
+        let before = cron.newest(&zone, actual - 1).unwrap();
+        prop_assert_eq!(cron.next(&zone, before).map(to_rfc3339), Some(to_rfc3339(actual)));
     }
 
     #[test]

@@ -10,11 +10,11 @@ pub struct Service {
     pub version: u32,
     pub successor: Option<(Metadata, Moment)>,
     /// The tag of what stands there.
-    pub word: u32,
+    pub announcement_version: u32,
     /// For how long it was acquired last.
     pub seconds: u32,
     /// Each id that ever held the lease, in order.
-    pub held: Vec<LeaseId>,
+    pub lease_ids: Vec<LeaseId>,
     /// The orders, and their tag.
     pub orders: Option<(Metadata, u32)>,
     /// No write of the record arrives.
@@ -38,7 +38,7 @@ pub struct Service {
 impl Service {
     pub fn hold(&mut self, lease: LeaseId) {
         self.holder = Some(lease);
-        self.held.push(lease);
+        self.lease_ids.push(lease);
     }
 
     pub fn serve(&mut self, operation: &Operation, at: Moment) -> Reply {
@@ -46,8 +46,8 @@ impl Service {
             self.holder = None;
         }
         let reply = self.answer(operation, at);
-        let held = matches!(operation, Operation::Acquire { .. } | Operation::Renew { .. });
-        if held && reply.as_ref().is_ok_and(|answer| answer.status < 300) {
+        let takes_lease = matches!(operation, Operation::Acquire { .. } | Operation::Renew { .. });
+        if takes_lease && reply.as_ref().is_ok_and(|answer| answer.status < 300) {
             self.until = at + Duration::from_secs(self.seconds.into());
         }
         reply
@@ -56,29 +56,29 @@ impl Service {
     pub fn answer(&mut self, operation: &Operation, at: Moment) -> Reply {
         let version = format!("\"{}\"", self.version);
         let etag = ("etag", version.as_str());
-        let mismatch = |o| refusal(o, at, 412, "LeaseIdMismatchWithBlobOperation");
+        let mismatch = |o| error_answer(o, at, 412, "LeaseIdMismatchWithBlobOperation");
         match operation {
             Operation::Read { lease: Some(_) } if self.busy > 0 => {
                 self.busy -= 1;
-                refusal(operation, at, 503, "ServerBusy")
+                error_answer(operation, at, 503, "ServerBusy")
             }
             Operation::Read { lease: None } if self.busy_for_followers > 0 => {
                 self.busy_for_followers -= 1;
-                refusal(operation, at, 503, "ServerBusy")
+                error_answer(operation, at, 503, "ServerBusy")
             }
             Operation::Read { lease: Some(lease) } if self.holder != Some(*lease) => {
                 mismatch(operation)
             }
             Operation::Read { .. } => {
                 let state = if self.holder.is_some() { "leased" } else { "available" };
-                look(operation, at, state, etag, &self.record, at)
+                side_blob_answer(operation, at, state, etag, &self.record, at)
             }
             Operation::Acquire { lease, seconds, .. } if self.holder == Some(*lease) => {
                 self.seconds = *seconds;
                 answer(operation, at, 201, &[("x-ms-lease-id", &lease.to_string()), etag])
             }
             Operation::Acquire { .. } if self.holder.is_some() => {
-                refusal(operation, at, 409, "LeaseAlreadyPresent")
+                error_answer(operation, at, 409, "LeaseAlreadyPresent")
             }
             Operation::Acquire { lease, seconds, .. } => {
                 self.seconds = *seconds;
@@ -89,7 +89,7 @@ impl Service {
                 answer(operation, at, 200, &[("x-ms-lease-id", &lease.to_string()), etag])
             }
             Operation::Change { .. } if self.loses_changes => failure(FailureKind::Reset),
-            Operation::Change { lease, to } if self.holder == Some(*lease) => {
+            Operation::Change { lease, proposed: to } if self.holder == Some(*lease) => {
                 self.hold(*to);
                 answer(operation, at, 200, &[("x-ms-lease-id", &to.to_string()), etag])
             }
@@ -106,55 +106,55 @@ impl Service {
                 answer(operation, at, 200, &[("etag", &format!("\"{}\"", self.version))])
             }
             Operation::ReadSideBlob(_) if self.hides_announcements => {
-                refusal(operation, at, 503, "ServerBusy")
+                error_answer(operation, at, 503, "ServerBusy")
             }
             Operation::ReadSideBlob(SideBlob::Successor) => {
                 self.reads_announcements += 1;
                 match &self.successor {
                     Some((metadata, when)) => {
-                        let tag = format!("\"h{}\"", self.word);
-                        look(operation, at, "available", ("etag", &tag), metadata, *when)
+                        let tag = format!("\"h{}\"", self.announcement_version);
+                        side_blob_answer(operation, at, "available", ("etag", &tag), metadata, *when)
                     }
-                    None => refusal(operation, at, 404, "BlobNotFound"),
+                    None => error_answer(operation, at, 404, "BlobNotFound"),
                 }
             }
             Operation::ReadSideBlob(SideBlob::Orders) => match &self.orders {
                 Some((metadata, tag)) => {
                     let tag = format!("\"o{tag}\"");
-                    look(operation, at, "available", ("etag", &tag), metadata, at)
+                    side_blob_answer(operation, at, "available", ("etag", &tag), metadata, at)
                 }
-                None => refusal(operation, at, 404, "BlobNotFound"),
+                None => error_answer(operation, at, 404, "BlobNotFound"),
             },
-            Operation::WriteSideBlob { blob: SideBlob::Orders, over, metadata } => {
+            Operation::WriteSideBlob { blob: SideBlob::Orders, replaces: over, metadata } => {
                 let tag = self.orders.as_ref().map(|(_, tag)| format!("\"o{tag}\""));
                 if over.as_ref().map(|tag| tag.0.clone()) != tag {
-                    return refusal(operation, at, 412, "ConditionNotMet");
+                    return error_answer(operation, at, 412, "ConditionNotMet");
                 }
                 let next = self.orders.as_ref().map_or(1, |(_, tag)| tag + 1);
                 self.orders = Some((metadata.clone(), next));
                 answer(operation, at, 201, &[("etag", &format!("\"o{next}\""))])
             }
             Operation::WriteSideBlob { .. } if self.forbids_side_blobs => {
-                refusal(operation, at, 403, "AuthorizationPermissionMismatch")
+                error_answer(operation, at, 403, "AuthorizationPermissionMismatch")
             }
-            Operation::WriteSideBlob { over, .. }
+            Operation::WriteSideBlob { replaces: over, .. }
                 if over.as_ref().is_none_or(|tag| tag.0 != "*")
                     && over.as_ref().map(|tag| tag.0.clone())
-                        != self.successor.as_ref().map(|_| format!("\"h{}\"", self.word)) =>
+                        != self.successor.as_ref().map(|_| format!("\"h{}\"", self.announcement_version)) =>
             {
-                refusal(operation, at, 412, "ConditionNotMet")
+                error_answer(operation, at, 412, "ConditionNotMet")
             }
             Operation::WriteSideBlob { blob: SideBlob::Successor, metadata, .. } => {
                 self.successor = Some((metadata.clone(), at));
-                self.word += 1;
-                answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.word))])
+                self.announcement_version += 1;
+                answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.announcement_version))])
             }
-            other => refusal(other, at, 409, "LeaseIdMismatchWithLeaseOperation"),
+            other => error_answer(other, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         }
     }
 }
 
-pub fn look(
+pub fn side_blob_answer(
     operation: &Operation,
     at: Moment,
     state: &str,
@@ -174,7 +174,7 @@ pub fn look(
     answer(operation, at, 200, &headers)
 }
 
-pub fn named(name: &'static str, more: &[(&str, &'static str)]) -> Candidate {
+pub fn candidate_named(name: &'static str, more: &[(&str, &'static str)]) -> Candidate {
     let mut variables = vec![(variable::NAME, name)];
     variables.extend(more.iter().map(|(name, value)| (*name, *value)));
     Candidate::new(&variables.iter().map(|(n, v)| (*n, *v)).collect::<Vec<_>>())
@@ -192,10 +192,10 @@ pub struct Scene {
 impl Scene {
     /// The first one leads.
     pub fn new(candidates: Vec<Candidate>) -> Self {
-        let begin = candidates[0].now;
+        let start = candidates[0].now;
         let candidates = (1..).zip(candidates).map(|(seed, mut candidate)| {
             candidate.chance = Counter(seed);
-            (candidate, begin, Role::Undecided)
+            (candidate, start, Role::Undecided)
         });
         let candidates = candidates.collect();
         let service = Service::default();
@@ -260,5 +260,5 @@ impl Scene {
 
 pub fn scene(names: [&'static str; 3]) -> Scene {
     let [first, second, third] = names;
-    Scene::new(vec![named(first, &[]), named(second, &[]), named(third, &[])])
+    Scene::new(vec![candidate_named(first, &[]), candidate_named(second, &[]), candidate_named(third, &[])])
 }

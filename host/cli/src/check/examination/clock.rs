@@ -8,11 +8,11 @@ use super::Finding;
 use tenure_base::duration::format_duration;
 
 /// As much is nothing: the service may be as far off itself (A1, protocol.md §2).
-const NOTHING: i64 = 2_000;
+const TOLERANCE_MS: i64 = 2_000;
 
 /// From here on signatures and tokens are on the way to being refused: directories allow five
 /// minutes, the service fifteen.
-const TOO_FAR: i64 = 5 * 60 * 1_000;
+const LIMIT_MS: i64 = 5 * 60 * 1_000;
 
 /// What the service's clock is ahead of this machine's, in milliseconds: between two bounds, since a
 /// `Date` has whole seconds and is some time on its way.
@@ -21,57 +21,57 @@ pub(super) struct Offset(Option<(i64, i64)>);
 
 impl Offset {
     /// Learns from the `Date` of an answer to what was sent and answered at these times of day.
-    pub fn learn(&mut self, date: DateTime<Utc>, sent: DateTime<Utc>, answered: DateTime<Utc>) {
+    pub fn update(&mut self, date: DateTime<Utc>, sent: DateTime<Utc>, answered: DateTime<Utc>) {
         let date = date.timestamp_millis();
-        let told = (
+        let bounds = (
             date.saturating_sub(answered.timestamp_millis()),
             date.saturating_add(1_000).saturating_sub(sent.timestamp_millis()),
         );
-        let narrowed = self.0.map(|(least, most)| (least.max(told.0), most.min(told.1)));
+        let narrowed = self.0.map(|(least, most)| (least.max(bounds.0), most.min(bounds.1)));
         // Bounds that exclude each other: a clock was set in between, and the newest counts.
-        self.0 = Some(narrowed.filter(|(least, most)| least <= most).unwrap_or(told));
+        self.0 = Some(narrowed.filter(|(least, most)| least <= most).unwrap_or(bounds));
     }
 
     /// What it is ahead at least; negative when it is behind. None before the first answer.
-    pub fn certain(self) -> Option<i64> {
+    pub fn known_ms(self) -> Option<i64> {
         let (least, most) = self.0?;
         Some(if least > 0 { least } else { most.min(0) })
     }
 
     /// Whether it explains that a signature is refused.
     pub fn is_suspect(self) -> bool {
-        self.certain().is_some_and(|ahead| ahead.abs() > TOO_FAR)
+        self.known_ms().is_some_and(|ahead| ahead.abs() > LIMIT_MS)
     }
 
     /// The service's time when this machine's clock shows `wall`, as far as that is known.
     pub fn correct(self, wall: DateTime<Utc>) -> DateTime<Utc> {
-        let ahead = TimeDelta::try_milliseconds(self.certain().unwrap_or(0)).unwrap_or_default();
+        let ahead = TimeDelta::try_milliseconds(self.known_ms().unwrap_or(0)).unwrap_or_default();
         wall.checked_add_signed(ahead).unwrap_or(wall)
     }
 
     pub fn finding(self) -> Finding {
         const CHECK: &str = "clock";
-        let Some(ahead) = self.certain() else {
+        let Some(ahead) = self.known_ms() else {
             return Finding::unknown(CHECK, "the service's answers gave no time");
         };
-        let off = ahead.unsigned_abs();
-        if off <= NOTHING.unsigned_abs() {
+        let magnitude_ms = ahead.unsigned_abs();
+        if magnitude_ms <= TOLERANCE_MS.unsigned_abs() {
             return Finding::good(CHECK, "this machine's clock agrees with the service's");
         }
         // People need no milliseconds here.
-        let off = format_duration(Duration::from_secs(off.div_ceil(1_000)));
-        let way = if ahead > 0 { "behind" } else { "ahead of" };
-        let what = format!("this machine's clock is {off} {way} the service's");
-        if ahead.abs() <= TOO_FAR {
+        let magnitude = format_duration(Duration::from_secs(magnitude_ms.div_ceil(1_000)));
+        let direction = if ahead > 0 { "behind" } else { "ahead of" };
+        let problem = format!("this machine's clock is {magnitude} {direction} the service's");
+        if ahead.abs() <= LIMIT_MS {
             Finding::warning(
                 CHECK,
-                what + ": elections do not depend on it, but times in logs do not match; set this machine's clock by \
+                problem + ": elections do not depend on it, but times in logs do not match; set this machine's clock by \
                         NTP",
             )
         } else {
             Finding::failed(
                 CHECK,
-                what + ": signatures, SAS, tokens and certificates depend on it, and will soon be refused; set this \
+                problem + ": signatures, SAS, tokens and certificates depend on it, and will soon be refused; set this \
                         machine's clock by NTP",
             )
         }
@@ -89,12 +89,12 @@ mod tests {
 
     fn offset(date: i64, sent: i64, answered: i64) -> Offset {
         let mut offset = Offset::default();
-        offset.learn(at(date), at(sent), at(answered));
+        offset.update(at(date), at(sent), at(answered));
         offset
     }
 
     #[test]
-    fn what_whole_seconds_and_the_way_hide_is_not_held_against_a_clock() {
+    fn whole_seconds_and_latency_do_not_count_as_offset() {
         // A date of 0 s stands for all up to 1 s, answered somewhere between sent and answered.
         for (sent, answered, certain) in [
             (0, 10, 0),
@@ -103,23 +103,23 @@ mod tests {
             (-3_000, -2_500, 2_500),
             (4_000, 4_100, -3_000),
         ] {
-            assert_eq!(offset(0, sent, answered).certain(), Some(certain), "{sent} {answered}");
+            assert_eq!(offset(0, sent, answered).known_ms(), Some(certain), "{sent} {answered}");
         }
     }
 
     #[test]
-    fn answers_narrow_it_down_and_a_clock_that_was_set_begins_anew() {
+    fn responses_narrow_the_offset_and_a_clock_change_resets_it() {
         let mut known = offset(0, -5_000, -3_000);
-        assert_eq!(known.certain(), Some(3_000));
-        known.learn(at(1_000), at(-3_500), at(-3_400));
-        assert_eq!(known.certain(), Some(4_400));
-        known.learn(at(2_000), at(2_100), at(2_200));
-        assert_eq!(known.certain(), Some(0));
+        assert_eq!(known.known_ms(), Some(3_000));
+        known.update(at(1_000), at(-3_500), at(-3_400));
+        assert_eq!(known.known_ms(), Some(4_400));
+        known.update(at(2_000), at(2_100), at(2_200));
+        assert_eq!(known.known_ms(), Some(0));
     }
 
     #[test]
-    fn a_clock_is_judged_at_the_bounds() {
-        for (ahead, verdict, words) in [
+    fn clock_verdicts_change_at_the_bounds() {
+        for (ahead, verdict, expected) in [
             (0, Verdict::Good, "agrees"),
             (2_000, Verdict::Good, "agrees"),
             (2_001, Verdict::Warning, "3s behind the service's"),
@@ -127,15 +127,15 @@ mod tests {
             (300_001, Verdict::Failed, "behind"),
             (-86_400_000, Verdict::Failed, "1d ahead"),
         ] {
-            let told = Offset(Some((ahead, ahead))).finding();
-            assert_eq!(told.verdict, verdict, "{ahead}: {told:?}");
-            assert!(told.detail.contains(words), "{ahead}: {told:?}");
+            let finding = Offset(Some((ahead, ahead))).finding();
+            assert_eq!(finding.verdict, verdict, "{ahead}: {finding:?}");
+            assert!(finding.detail.contains(expected), "{ahead}: {finding:?}");
         }
         assert_eq!(Offset::default().finding().verdict, Verdict::Unknown);
     }
 
     #[test]
-    fn the_time_is_corrected_by_what_is_certain() {
+    fn time_is_corrected_by_the_known_offset() {
         assert_eq!(Offset::default().correct(at(7)), at(7));
         assert_eq!(Offset(Some((-9_000, -8_000))).correct(at(0)), at(-8_000));
         assert!(Offset(Some((600_000, 600_500))).is_suspect());

@@ -11,7 +11,7 @@ use tenure_core::{Needs, Settings};
 const CHECK: &str = "credential";
 
 /// One that ends earlier is likely to be forgotten.
-const SOON: TimeDelta = TimeDelta::days(7);
+const EXPIRY_WARNING: TimeDelta = TimeDelta::days(7);
 
 /// What the settings say of it. `now` is the service's time, as far as it is known.
 pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
@@ -20,7 +20,7 @@ pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
     let Credential::Sas(sas) = settings.account.credential() else {
         return Finding::good(CHECK, detail);
     };
-    match sas.bounds() {
+    match sas.validity_bounds() {
         (Some(start), _) if start > now => Finding::failed(
             CHECK,
             format!("{detail}; wait until then, or make one with an earlier st (or none)"),
@@ -28,7 +28,7 @@ pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
         (_, Some(expiry)) if expiry <= now => {
             Finding::failed(CHECK, format!("{detail}; make a new one"))
         }
-        (_, Some(expiry)) if expiry < now + SOON => Finding::warning(
+        (_, Some(expiry)) if expiry < now + EXPIRY_WARNING => Finding::warning(
             CHECK,
             format!(
                 "{detail}, which is soon: after that nobody can lead; make a new one in time \
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::check::findings::Verdict;
 
-    fn judged(sas: &str) -> Finding {
+    fn finding_for(sas: &str) -> Finding {
         let text = format!(
             "BlobEndpoint=http://127.0.0.1:1/acc;SharedAccessSignature={sas}&sv=1&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k="
         );
@@ -58,17 +58,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sas_is_judged_by_its_times() {
-        for (times, verdict, words) in [
+    fn sas_verdict_depends_on_its_validity_period() {
+        for (times, verdict, expected) in [
             ("se=2026-01-10T00:00:00Z", Verdict::Failed, "has expired"),
             ("se=2026-01-16T23:59:59Z", Verdict::Warning, "which is soon"),
             ("se=2026-01-17T00:00:00Z", Verdict::Good, "expires at 2026-01-17"),
             ("st=2026-01-10T00:00:01Z&se=2027-01-01", Verdict::Failed, "not valid before"),
             ("si=policy", Verdict::Good, "the SAS in the connection string"),
         ] {
-            let finding = judged(&format!("sr=c&sp=rcw&{times}"));
+            let finding = finding_for(&format!("sr=c&sp=rcw&{times}"));
             assert_eq!(finding.verdict, verdict, "{times}: {finding:?}");
-            assert!(finding.detail.contains(words), "{times}: {finding:?}");
+            assert!(finding.detail.contains(expected), "{times}: {finding:?}");
             assert!(!finding.detail.contains("c2ln"), "{finding:?}");
         }
     }

@@ -22,12 +22,12 @@ pub(super) struct Facts {
     /// The account keeps every version of a blob.
     pub versions: bool,
     /// It would have said so: something was written.
-    written: bool,
+    has_written: bool,
     soft_delete: bool,
     immutable: bool,
     legal_hold: bool,
     /// Why the account told nothing of itself.
-    untold: Option<String>,
+    account_error: Option<String>,
 }
 
 impl Facts {
@@ -36,11 +36,11 @@ impl Facts {
         for (name, value) in headers {
             let Ok(value) = core::str::from_utf8(value) else { continue };
             // What comes from afar is to be a word or two.
-            let word = || Some(value).filter(|value| is_plain(value)).map(String::from);
+            let text = || Some(value).filter(|value| is_plain(value)).map(String::from);
             match name.to_ascii_lowercase().as_str() {
-                "server" => self.server = word().or(self.server.take()),
-                "x-ms-sku-name" => self.sku = word(),
-                "x-ms-account-kind" => self.kind = word(),
+                "server" => self.server = text().or(self.server.take()),
+                "x-ms-sku-name" => self.sku = text(),
+                "x-ms-account-kind" => self.kind = text(),
                 "x-ms-version-id" => self.versions = true,
                 // Of an answer to Delete Blob: what was deleted is kept.
                 "x-ms-delete-type-permanent" if value == "false" => self.soft_delete = true,
@@ -52,15 +52,15 @@ impl Facts {
     }
 
     /// Takes notice of an answer.
-    pub fn answered(&mut self, operation: &Operation, answer: &Answer) {
+    pub fn record_answer(&mut self, operation: &Operation, answer: &Answer) {
         let writes = matches!(operation, Operation::CreateBlob | Operation::WriteMetadata { .. });
-        self.written |= writes && answer.class == Class::Done;
+        self.has_written |= writes && answer.class == Class::Done;
         self.immutable |= answer.code.as_deref() == Some("BlobImmutableDueToPolicy");
     }
 
     /// The account was asked for itself, and this is what it said.
-    pub fn asked(&mut self, is_told: bool, explained: String) {
-        self.untold = (!is_told).then_some(explained);
+    pub fn record_account(&mut self, is_known: bool, reason: String) {
+        self.account_error = (!is_known).then_some(reason);
     }
 
     /// What there is to say beside its kind; nothing, in most cases.
@@ -74,22 +74,22 @@ impl Facts {
     pub fn account(&self, account: &str) -> Finding {
         const CHECK: &str = "account";
         let (Some(sku), Some(kind)) = (&self.sku, &self.kind) else {
-            let why = match &self.untold {
+            let why = match &self.account_error {
                 Some(why) => why.as_str(),
                 None => "the service did not say",
             };
             return Finding::unknown(CHECK, format!("its kind and replication are unknown: {why}"));
         };
-        let told = format!("{sku}, {kind}");
+        let detail = format!("{sku}, {kind}");
         // What an emulator says of itself is true of nothing.
         if self.emulator(account).is_some() {
-            return Finding::good(CHECK, format!("{told}, as the emulator says"));
+            return Finding::good(CHECK, format!("{detail}, as the emulator says"));
         }
         if sku.contains("GRS") || sku.contains("GZRS") {
             return Finding::warning(
                 CHECK,
                 format!(
-                    "{told}: geo-redundant; an active lease can delay a failover to the other region; use an LRS or \
+                    "{detail}: geo-redundant; an active lease can delay a failover to the other region; use an LRS or \
                      ZRS account for elections"
                 ),
             );
@@ -100,18 +100,18 @@ impl Facts {
             return Finding::failed(
                 CHECK,
                 format!(
-                    "{told}: this kind of account has no block blobs, which elections need; use an account of kind \
+                    "{detail}: this kind of account has no block blobs, which elections need; use an account of kind \
                      StorageV2 (Standard) or BlockBlobStorage"
                 ),
             );
         }
-        Finding::good(CHECK, told)
+        Finding::good(CHECK, detail)
     }
 
     fn emulator(&self, account: &str) -> Option<Finding> {
         const CHECK: &str = "emulator";
         let server = self.server.as_deref().filter(|server| server.starts_with(AZURITE));
-        let told = match server {
+        let detail = match server {
             Some(server) => format!(
                 "this is an emulator ({server}): good for trying things out; some leases, dates and permissions work \
                  differently from the service"
@@ -121,7 +121,7 @@ impl Facts {
             ),
             None => return None,
         };
-        Some(Finding::warning(CHECK, told))
+        Some(Finding::warning(CHECK, detail))
     }
 
     /// Whether each write of the record makes a version of the blob.
@@ -130,7 +130,7 @@ impl Facts {
         match (self.versions, failover) {
             (true, Some(failover)) => {
                 let day = Duration::from_secs(24 * 3600).as_millis();
-                let beats = day / failover.beat().as_millis().max(1);
+                let beats = day / failover.beat_interval().as_millis().max(1);
                 let detail = format!(
                     "the account keeps every version of a blob, and --failover {} would make {beats} a day, so it \
                      has no effect, and a leader that dies is replaced when its lease expires (60s unless it is set); turn \
@@ -145,7 +145,7 @@ impl Facts {
                  its blob; versions are kept and cost money; let a lifecycle rule delete old versions, or use an account without versioning. \
                  Failover before the lease ends (--failover) is not available here",
             ),
-            (false, _) if self.written => Finding::good(
+            (false, _) if self.has_written => Finding::good(
                 CHECK,
                 "off: old versions are not kept, as failover before the lease ends requires",
             ),
@@ -208,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_judged_by_its_kind_and_replication() {
-        for (sku, kind, verdict, words) in [
+    fn account_verdict_depends_on_kind_and_replication() {
+        for (sku, kind, verdict, expected) in [
             ("Standard_LRS", "StorageV2", Verdict::Good, "Standard_LRS, StorageV2"),
             ("Standard_ZRS", "BlobStorage", Verdict::Good, ""),
             ("Premium_ZRS", "BlockBlobStorage", Verdict::Good, ""),
@@ -224,7 +224,7 @@ mod tests {
             let facts = facts(&[("x-ms-sku-name", sku), ("X-MS-Account-Kind", kind)]);
             let finding = facts.account("acc");
             assert_eq!(finding.verdict, verdict, "{sku} {kind}: {finding:?}");
-            assert!(finding.detail.contains(words), "{sku} {kind}: {finding:?}");
+            assert!(finding.detail.contains(expected), "{sku} {kind}: {finding:?}");
         }
     }
 
@@ -235,10 +235,10 @@ mod tests {
         for (facts, account, emulates) in
             [(&azurite, "acc", true), (&service, EMULATOR, true), (&service, "acc", false)]
         {
-            let told =
+            let emulator =
                 facts.findings(account).into_iter().find(|finding| finding.check == "emulator");
-            assert_eq!(told.is_some(), emulates, "{account}");
-            assert!(told.is_none_or(|told| told.verdict == Verdict::Warning));
+            assert_eq!(emulator.is_some(), emulates, "{account}");
+            assert!(emulator.is_none_or(|finding| finding.verdict == Verdict::Warning));
         }
         // Azurite calls itself geo-redundant.
         let replicated = facts(&[
@@ -250,15 +250,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_or_protected_is_told() {
+    fn retention_and_protection_are_reported() {
         for (header, check, verdict) in [
             (("x-ms-delete-type-permanent", "false"), "soft delete", Verdict::Good),
             (("x-ms-immutability-policy-until-date", "x"), "immutability", Verdict::Failed),
             (("x-ms-legal-hold", "true"), "legal hold", Verdict::Failed),
         ] {
             let findings = facts(&[header]).findings("acc");
-            let told: Vec<_> = findings.iter().map(|finding| finding.check).collect();
-            assert_eq!(told, [check]);
+            let checks: Vec<_> = findings.iter().map(|finding| finding.check).collect();
+            assert_eq!(checks, [check]);
             assert_eq!(findings[0].verdict, verdict);
         }
         let nothing =
@@ -270,7 +270,7 @@ mod tests {
     fn versions_are_a_failure_where_failover_would_make_them() {
         let failover = Some(Failover { within: Duration::from_secs(3) });
         let version = ("X-Ms-Version-Id", "2026-01-01T00:00:00Z");
-        let wrote = Facts { written: true, ..facts(&[]) };
+        let wrote = Facts { has_written: true, ..facts(&[]) };
         for (facts, failover, verdict, words) in [
             (facts(&[version]), failover, Verdict::Failed, "--failover 3s would make 172800 a day"),
             (facts(&[version]), None, Verdict::Warning, "not available here"),

@@ -19,18 +19,18 @@ use scratch::Scratch;
 use std::time::Duration;
 use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::credential::{Credential, Pass};
+use tenure_azure::credential::{Credential, AuthSource};
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_core::{
-    Chance, CredentialState, Failure, Fetch, Fetched, LONGEST_FETCH, Look, Moment, Problem,
+    Chance, CredentialState, Failure, TokenRequest, TokenReply, LONGEST_FETCH, Inspection, Moment, Problem,
     Settings, Snapshot,
 };
-use times::{Times, short};
+use times::{Times, short_duration};
 
 /// A request that is not answered is sent so often.
-const MOST_TRIES: u32 = 2;
+const MAX_TRIES: u32 = 2;
 
 /// A request of an examination.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Question {
     pub blob: BlobName,
     /// The longest that it may take, everything included.
     pub timeout: Duration,
-    pass: Pass,
+    pass: AuthSource,
     correction: Offset,
 }
 
@@ -77,21 +77,21 @@ pub trait Transport: Chance {
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure>;
 
     /// Asks for a token.
-    async fn fetch(&mut self, asked: Fetch) -> Fetched;
+    async fn fetch(&mut self, fetch: TokenRequest) -> TokenReply;
 }
 
 /// What came of a question.
-struct Answered {
+struct Exchange {
     operation: Operation,
     answer: Answer,
     /// An earlier try of it may have been carried out.
-    again: bool,
+    is_retry: bool,
     /// How long the last try took.
-    took: Duration,
+    elapsed: Duration,
 }
 
 /// Nothing of the rest can be asked, for this reason.
-struct GaveUp(&'static str);
+struct Aborted(&'static str);
 
 /// One examination of an account, from the first look to the last finding.
 pub struct Examination<'s, W> {
@@ -108,7 +108,7 @@ pub struct Examination<'s, W> {
 
 impl<'s, W: Transport> Examination<'s, W> {
     /// Of the account that these settings name.
-    pub fn of(settings: &'s Settings, transport: W) -> Self {
+    pub fn new(settings: &'s Settings, transport: W) -> Self {
         Self {
             settings,
             transport,
@@ -124,9 +124,9 @@ impl<'s, W: Transport> Examination<'s, W> {
     /// Tries everything, and returns all that was found.
     pub async fn findings(mut self) -> Vec<Finding> {
         let result = self.try_all().await;
-        let gave_up = result.err();
-        let is_complete = gave_up.is_none();
-        let mut all = self.so_far(gave_up);
+        let aborted = result.err();
+        let is_complete = aborted.is_none();
+        let mut all = self.summarize(aborted);
         if is_complete {
             all.push(self.times.finding(&self.settings.timings));
             all.push(self.facts.account(self.settings.account.name()));
@@ -139,49 +139,49 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 
     /// Only reads the election: the rest was tried with the same credential for another one of its container.
-    pub async fn look_only(mut self) -> Vec<Finding> {
-        let gave_up = self.look().await.err();
-        self.so_far(gave_up)
+    pub async fn check_election_only(mut self) -> Vec<Finding> {
+        let aborted = self.check_election().await.err();
+        self.summarize(aborted)
     }
 
     /// Returns what the credential, the requests so far and the clock came to.
-    fn so_far(&mut self, gave_up: Option<GaveUp>) -> Vec<Finding> {
+    fn summarize(&mut self, aborted: Option<Aborted>) -> Vec<Finding> {
         let wall = self.transport.wall();
         let mut all = vec![credential::finding(self.settings, self.clock.correct(wall))];
         all.append(&mut self.findings);
-        let gave_up = gave_up.map(|GaveUp(why)| format!("everything else: {why}"));
-        all.extend(gave_up.map(|why| Finding::unknown("not tried", why)));
+        let aborted = aborted.map(|Aborted(why)| format!("everything else: {why}"));
+        all.extend(aborted.map(|why| Finding::unknown("not tried", why)));
         // Without a response, one line is enough.
-        if self.clock.certain().is_some() {
+        if self.clock.known_ms().is_some() {
             all.push(self.clock.finding());
         }
         all
     }
 
-    async fn try_all(&mut self) -> Result<(), GaveUp> {
-        self.look().await?;
-        self.measure().await?;
-        if let Some(scratch) = self.beside() {
-            self.try_beside(scratch).await?;
+    async fn try_all(&mut self) -> Result<(), Aborted> {
+        self.check_election().await?;
+        self.measure_latency().await?;
+        if let Some(scratch) = self.scratch_blob() {
+            self.try_on_scratch(scratch).await?;
         }
         self.read_orders().await?;
         let election = &self.settings.election;
         match self.ask(Operation::ReadAccount, election).await? {
-            Ok(asked) => {
-                let explained = self.explained(&asked, election);
-                self.facts.asked(asked.answer.class == Class::Done, explained);
+            Ok(exchange) => {
+                let reason = self.explain(&exchange, election);
+                self.facts.record_account(exchange.answer.class == Class::Done, reason);
             }
-            Err(problem) => self.facts.asked(false, problem.detail),
+            Err(problem) => self.facts.record_account(false, problem.detail),
         }
         Ok(())
     }
 
     /// Reads the election's own blob.
-    async fn look(&mut self) -> Result<(), GaveUp> {
+    async fn check_election(&mut self) -> Result<(), Aborted> {
         let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
-        let Answered { answer, .. } = self.answer(read.clone(), election).await?;
-        match Look::read(&answer, self.settings, self.transport.wall()) {
-            Ok(look) => self.findings.extend(of_election(&look.snapshot, self.settings)),
+        let Exchange { answer, .. } = self.require_answer(read.clone(), election).await?;
+        match Inspection::from_answer(&answer, self.settings, self.transport.wall()) {
+            Ok(look) => self.findings.extend(election_findings(&look.snapshot, self.settings)),
             Err(problem) if answer.class == Class::Done => {
                 self.findings.push(Finding::failed("election", problem.detail));
             }
@@ -189,7 +189,7 @@ impl<'s, W: Transport> Examination<'s, W> {
                 self.findings.push(Finding::failed(read.name(), problem.detail));
                 // Who may not read may still be allowed other requests.
                 if !lacks_permission(&answer) {
-                    return Err(GaveUp("the first request got an unexpected answer"));
+                    return Err(Aborted("the first request got an unexpected answer"));
                 }
             }
         }
@@ -197,24 +197,24 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 
     /// Reads the election's own blob some more times, for the time that it takes.
-    async fn measure(&mut self) -> Result<(), GaveUp> {
+    async fn measure_latency(&mut self) -> Result<(), Aborted> {
         let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
-        while !self.times.are_enough() {
-            let took = self.answer(read.clone(), election).await?.took;
-            self.times.add(took);
+        while !self.times.is_complete() {
+            let elapsed = self.require_answer(read.clone(), election).await?.elapsed;
+            self.times.add(elapsed);
         }
         Ok(())
     }
 
     /// Reads the orders, as a leader does. A leader that may not read them leads all the same.
-    async fn read_orders(&mut self) -> Result<(), GaveUp> {
+    async fn read_orders(&mut self) -> Result<(), Aborted> {
         let (read, election) = (Operation::ReadSideBlob(SideBlob::Orders), &self.settings.election);
         let check = read.name();
         if !election.may_have_side_blobs() {
             return Ok(());
         }
         let problem = match self.ask(read, election).await? {
-            Ok(asked) if asked.answer.class == Class::Refused => self.explained(&asked, election),
+            Ok(exchange) if exchange.answer.class == Class::Refused => self.explain(&exchange, election),
             Ok(_) => return Ok(()),
             Err(problem) => problem.detail,
         };
@@ -226,12 +226,12 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 
     /// The blob beside the election's on which the rest is tried, if the credential is good for one.
-    fn beside(&mut self) -> Option<Scratch> {
+    fn scratch_blob(&mut self) -> Option<Scratch> {
         let one_blob = match self.settings.account.credential() {
             Credential::Sas(sas) => sas.is_for_one_blob(),
             _ => false,
         };
-        let scratch = Scratch::beside(&self.settings.election, self.transport.bits());
+        let scratch = Scratch::new(&self.settings.election, self.transport.bits());
         let why = match &scratch {
             _ if one_blob => {
                 "the SAS is valid for the election's blob only, so no other blob can be tested"
@@ -244,11 +244,11 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 
     /// The answer to a question without which there is no use in others.
-    async fn answer(&mut self, operation: Operation, blob: &BlobName) -> Result<Answered, GaveUp> {
+    async fn require_answer(&mut self, operation: Operation, blob: &BlobName) -> Result<Exchange, Aborted> {
         let check = operation.name();
         self.ask(operation, blob).await?.map_err(|problem| {
             self.findings.push(Finding::failed(check, problem.detail));
-            GaveUp("the service does not answer")
+            Aborted("the service does not answer")
         })
     }
 
@@ -258,7 +258,7 @@ impl<'s, W: Transport> Examination<'s, W> {
         &mut self,
         operation: Operation,
         blob: &BlobName,
-    ) -> Result<Result<Answered, Problem>, GaveUp> {
+    ) -> Result<Result<Exchange, Problem>, Aborted> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -272,74 +272,74 @@ impl<'s, W: Transport> Examination<'s, W> {
             let sent = self.transport.now();
             let reply = self.transport.ask(question).await;
             let (now, wall) = (self.transport.now(), self.transport.wall());
-            let took = now.saturating_sub(sent);
+            let elapsed = now.saturating_sub(sent);
             let Reply { answer, headers } = match reply {
                 Ok(reply) => reply,
-                Err(_) if tries < MOST_TRIES => continue,
+                Err(_) if tries < MAX_TRIES => continue,
                 Err(failure) => {
                     let origin = self.settings.account.origin();
-                    return Ok(Err(failure.problem(operation.name(), origin)));
+                    return Ok(Err(failure.to_problem(operation.name(), origin)));
                 }
             };
             if let Some(date) = answer.date {
-                self.clock.learn(date, wall.checked_sub_signed(delta(took)).unwrap_or(wall), wall);
+                self.clock.update(date, wall.checked_sub_signed(to_time_delta(elapsed)).unwrap_or(wall), wall);
             }
             self.facts.read(&headers);
-            self.facts.answered(&operation, &answer);
-            let later = answer.class == Class::Unavailable && tries < MOST_TRIES;
-            if !self.is_about_the_signature(&answer, now) && !later {
-                return Ok(Ok(Answered { operation, answer, again: tries > 1, took }));
+            self.facts.record_answer(&operation, &answer);
+            let retry_later = answer.class == Class::Unavailable && tries < MAX_TRIES;
+            if !self.needs_reauthorization(&answer, now) && !retry_later {
+                return Ok(Ok(Exchange { operation, answer, is_retry: tries > 1, elapsed }));
             }
         }
     }
 
     /// With what the next question is authorised.
-    async fn pass(&mut self) -> Result<Pass, GaveUp> {
+    async fn pass(&mut self) -> Result<AuthSource, Aborted> {
         const CHECK: &str = "token";
         let credential = self.settings.account.credential();
         let mut failures = 0;
         loop {
             let sent = self.transport.now();
-            let pass = self.credential_state.pass(credential, sent);
-            let fetch = CredentialState::fetch(credential, LONGEST_FETCH);
-            let (None, Some(fetch)) = (&pass, fetch) else { return Ok(pass.unwrap_or(Pass::Own)) };
+            let pass = self.credential_state.auth_source(credential, sent);
+            let fetch = CredentialState::token_request(credential, LONGEST_FETCH);
+            let (None, Some(fetch)) = (&pass, fetch) else { return Ok(pass.unwrap_or(AuthSource::Credential)) };
             let reply = self.transport.fetch(fetch).await;
             let (times, wall) = ((sent, self.transport.now()), self.transport.wall());
             let state = &mut self.credential_state;
-            match state.fetched(credential, reply, times, wall, &mut self.transport) {
+            match state.on_token_reply(credential, reply, times, wall, &mut self.transport) {
                 Ok(()) => {
-                    let took = short(times.1.saturating_sub(sent));
-                    self.findings.push(Finding::good(CHECK, format!("obtained in {took}")));
+                    let elapsed = short_duration(times.1.saturating_sub(sent));
+                    self.findings.push(Finding::good(CHECK, format!("obtained in {elapsed}")));
                 }
-                Err(_) if failures + 1 < MOST_TRIES => failures += 1,
+                Err(_) if failures + 1 < MAX_TRIES => failures += 1,
                 Err(problem) => {
                     self.findings.push(Finding::failed(CHECK, problem.detail));
-                    return Err(GaveUp("there is no token"));
+                    return Err(Aborted("there is no token"));
                 }
             }
         }
     }
 
     /// Whether the same question is to be asked again at once, by another date or with another token.
-    fn is_about_the_signature(&mut self, answer: &Answer, now: Moment) -> bool {
+    fn needs_reauthorization(&mut self, answer: &Answer, now: Moment) -> bool {
         if answer.status == 403 && !self.corrected && self.clock.is_suspect() {
             self.corrected = true;
             return true;
         }
         let credential = self.settings.account.credential();
-        let problem = self.credential_state.answered(credential, answer, now);
-        let other = problem.is_some();
+        let problem = self.credential_state.on_answer(credential, answer, now);
+        let needs_retry = problem.is_some();
         self.findings.extend(problem.map(|p| Finding::warning("credential", p.detail)));
-        other
+        needs_retry
     }
 
-    fn explained(&self, asked: &Answered, blob: &BlobName) -> String {
-        asked.answer.explain(&asked.operation, blob, &self.settings.account)
+    fn explain(&self, exchange: &Exchange, blob: &BlobName) -> String {
+        exchange.answer.explain(&exchange.operation, blob, &self.settings.account)
     }
 }
 
 /// What a look at the election showed.
-fn of_election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
+fn election_findings(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
     const CHECK: &str = "election";
     let name = &settings.election;
     let is_held = matches!(
@@ -362,9 +362,9 @@ fn of_election(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
             }
         },
     )];
-    let schedules = Problem::of_schedules(snapshot.turns.schedule.as_deref(), settings);
+    let schedules = Problem::schedule_mismatch(snapshot.turns.schedule.as_deref(), settings);
     let ahead =
-        snapshot.ahead.and(snapshot.turns.last_slot).map(|last| Problem::of_slot_ahead(last.slot));
+        snapshot.ahead.and(snapshot.turns.last_slot).map(|last| Problem::slot_ahead(last.slot));
     let problems = schedules.into_iter().chain(ahead);
     findings.extend(problems.map(|problem| Finding::warning("schedule", problem.detail)));
     findings
@@ -383,7 +383,7 @@ fn lacks_permission(answer: &Answer) -> bool {
         )
 }
 
-fn delta(span: Duration) -> chrono::TimeDelta {
+fn to_time_delta(span: Duration) -> chrono::TimeDelta {
     chrono::TimeDelta::from_std(span).unwrap_or_default()
 }
 

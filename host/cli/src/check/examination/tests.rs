@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check::findings::Verdict;
-use service::{ELECTION, MOST_QUESTIONS, Service, refused, settings, with_failover, with_key};
+use service::{ELECTION, MOST_QUESTIONS, Service, refusal, settings, with_failover, with_key};
 use tenure_azure::operation::Operation;
 use tenure_azure::{LeaseId, http_date};
 use tenure_core::FailureKind;
 
-fn of<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
+fn finding_for<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
     let found = findings.iter().find(|finding| finding.check == check);
     found.unwrap_or_else(|| panic!("no {check}: {findings:#?}"))
 }
@@ -22,7 +22,7 @@ fn checks(findings: &[Finding]) -> Vec<&str> {
 }
 
 #[test]
-fn on_a_service_as_it_has_to_be_all_is_well_and_nothing_is_left() {
+fn correct_service_passes_and_nothing_remains() {
     let mut service = Service::new();
     let findings = service.examine(&with_key(), |_, _| None);
     assert_eq!(
@@ -49,17 +49,17 @@ fn on_a_service_as_it_has_to_be_all_is_well_and_nothing_is_left() {
     );
     assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{findings:#?}");
     assert_eq!(service.blob, None);
-    service.judge_what_was_asked();
+    service.check_questions();
     assert!(!format!("{findings:?}").contains("c2VjcmV0"));
 }
 
 /// Returns true for requests of this check on the examination's own blob.
-fn is(question: &Question, check: &str) -> bool {
+fn is_check(question: &Question, check: &str) -> bool {
     question.operation.name() == check && question.blob.to_string() != ELECTION
 }
 
 #[test]
-fn each_permission_that_lacks_is_named_and_what_was_made_is_removed() {
+fn missing_permission_is_named_and_the_blob_is_removed() {
     for (check, letters, goes_on) in [
         ("create blob", "c or w", false),
         ("acquire lease", "a SAS with w,", false),
@@ -71,27 +71,27 @@ fn each_permission_that_lacks_is_named_and_what_was_made_is_removed() {
     ] {
         let mut service = Service::new();
         let findings = service.examine(&with_key(), |question, _| {
-            is(question, check).then(|| refused(403, "AuthorizationPermissionMismatch"))?
+            is_check(question, check).then(|| refusal(403, "AuthorizationPermissionMismatch"))?
         });
-        let finding = of(&findings, check);
+        let finding = finding_for(&findings, check);
         assert_eq!(finding.verdict, Verdict::Failed, "{findings:#?}");
         assert!(finding.detail.contains(letters), "{finding:?}");
         assert_eq!(!checks(&findings).contains(&"not tried"), goes_on, "{findings:#?}");
         assert_eq!(service.blob, None, "{check}: {findings:#?}");
-        service.judge_what_was_asked();
+        service.check_questions();
     }
 }
 
 #[test]
-fn who_may_not_look_learns_which_permission_lacks_and_what_else_is_permitted() {
+fn without_read_permission_other_permissions_are_still_checked() {
     let mut service = Service::new();
     let findings = service.examine(&with_key(), |question, _| {
         matches!(question.operation, Operation::Read { .. })
-            .then(|| refused(403, "AuthorizationPermissionMismatch"))?
+            .then(|| refusal(403, "AuthorizationPermissionMismatch"))?
     });
-    assert_eq!(of(&findings, "read blob").verdict, Verdict::Failed);
-    assert!(of(&findings, "read blob").detail.contains("containers/blobs/read"));
-    assert_eq!(of(&findings, "release lease").verdict, Verdict::Good);
+    assert_eq!(finding_for(&findings, "read blob").verdict, Verdict::Failed);
+    assert!(finding_for(&findings, "read blob").detail.contains("containers/blobs/read"));
+    assert_eq!(finding_for(&findings, "release lease").verdict, Verdict::Good);
     assert_eq!(service.blob, None);
 }
 
@@ -101,30 +101,30 @@ fn a_credential_that_may_not_read_orders_gets_a_warning() {
     let mut service = Service::new();
     let findings = service.examine(&with_key(), |question, _| {
         matches!(question.operation, Operation::ReadSideBlob(_))
-            .then(|| refused(403, "AuthorizationPermissionMismatch"))?
+            .then(|| refusal(403, "AuthorizationPermissionMismatch"))?
     });
-    let finding = of(&findings, "read orders");
+    let finding = finding_for(&findings, "read orders");
     assert_eq!(finding.verdict, Verdict::Warning, "{findings:#?}");
     assert!(finding.detail.contains("takes no orders"), "{finding:?}");
 }
 
 #[test]
-fn who_is_not_known_is_asked_nothing_more() {
+fn unauthenticated_caller_sends_no_more_requests() {
     for code in
         ["AuthenticationFailed", "AuthorizationFailure", "KeyBasedAuthenticationNotPermitted"]
     {
         let mut service = Service::new();
-        let findings = service.examine(&with_key(), |_, _| refused(403, code));
-        assert_eq!(of(&findings, "read blob").verdict, Verdict::Failed);
-        assert!(of(&findings, "read blob").detail.contains(code), "{findings:#?}");
-        assert!(of(&findings, "not tried").detail.contains("everything else"));
-        assert_eq!(service.asked.len(), 1);
+        let findings = service.examine(&with_key(), |_, _| refusal(403, code));
+        assert_eq!(finding_for(&findings, "read blob").verdict, Verdict::Failed);
+        assert!(finding_for(&findings, "read blob").detail.contains(code), "{findings:#?}");
+        assert!(finding_for(&findings, "not tried").detail.contains("everything else"));
+        assert_eq!(service.questions.len(), 1);
     }
 }
 
 #[test]
-fn a_request_that_is_never_answered_ends_it_and_what_was_made_is_removed() {
-    for (check, left) in [
+fn unanswered_request_ends_the_check_and_the_blob_is_removed() {
+    for (check, remains) in [
         ("create blob", false),
         ("read blob", false),
         ("acquire lease", false),
@@ -139,30 +139,30 @@ fn a_request_that_is_never_answered_ends_it_and_what_was_made_is_removed() {
         let mut made = false;
         let findings = service.examine(&with_key(), |question, _| {
             made |= matches!(question.operation, Operation::CreateBlob);
-            (is(question, check) && made).then_some(Err(FailureKind::Timeout))
+            (is_check(question, check) && made).then_some(Err(FailureKind::Timeout))
         });
-        let unanswered = service.asked.iter().filter(|question| is(question, check)).count();
+        let unanswered = service.questions.iter().filter(|question| is_check(question, check)).count();
         // The first break has a condition.
-        let told = if check == "break lease" { "conditional break" } else { check };
-        let finding = of(&findings, told);
+        let check_name = if check == "break lease" { "conditional break" } else { check };
+        let finding = finding_for(&findings, check_name);
         assert!(finding.verdict >= Verdict::Warning, "{check}: {finding:?}");
         assert!(finding.detail.contains("did not answer in time"), "{check}: {finding:?}");
-        assert_eq!(finding.detail.contains("by hand"), left, "{check}: {finding:?}");
+        assert_eq!(finding.detail.contains("by hand"), remains, "{check}: {finding:?}");
         assert!((2..=4).contains(&unanswered), "{check}: {unanswered}");
-        assert_eq!(service.blob.is_some(), left, "{check}: {findings:#?}");
+        assert_eq!(service.blob.is_some(), remains, "{check}: {findings:#?}");
     }
 }
 
 #[test]
-fn one_lost_answer_is_no_finding() {
+fn one_lost_response_is_no_finding() {
     for lost in 0..30 {
         let (mut service, mut shadow) = (Service::new(), Service::new());
         let mut count = 0;
         let findings = service.examine(&with_key(), |question, _| {
             count += 1;
-            let told = shadow.say(question);
+            let response = shadow.respond(question);
             // Done, and not heard of.
-            Some(if count == lost { Err(FailureKind::Reset) } else { told })
+            Some(if count == lost { Err(FailureKind::Reset) } else { response })
         });
         assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{lost}: {findings:#?}");
         assert_eq!(shadow.blob, None, "{lost}");
@@ -178,21 +178,21 @@ fn a_service_that_does_not_keep_leases_apart_is_found_out() {
         }
         _ => None,
     });
-    assert_eq!(of(&twice, "exclusion").verdict, Verdict::Failed);
+    assert_eq!(finding_for(&twice, "exclusion").verdict, Verdict::Failed);
 
     let stale = Service::new().examine(&with_key(), |question, _| match &question.operation {
         Operation::WriteMetadata { .. } => Some(Ok((200, vec![("etag", "\"7\"".into())]))),
         _ => None,
     });
-    assert_eq!(of(&stale, "conditions").verdict, Verdict::Failed);
+    assert_eq!(finding_for(&stale, "conditions").verdict, Verdict::Failed);
 
-    let another = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
+    let other_lease = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
     let theirs = Service::new().examine(&with_key(), |question, _| match &question.operation {
-        Operation::Renew { .. } => Some(Ok((200, vec![("x-ms-lease-id", another.to_string())]))),
+        Operation::Renew { .. } => Some(Ok((200, vec![("x-ms-lease-id", other_lease.to_string())]))),
         _ => None,
     });
-    assert!(of(&theirs, "renew lease").detail.contains("a different lease"));
-    assert_eq!(of(&theirs, "renew lease").verdict, Verdict::Failed);
+    assert!(finding_for(&theirs, "renew lease").detail.contains("a different lease"));
+    assert_eq!(finding_for(&theirs, "renew lease").verdict, Verdict::Failed);
 }
 
 /// Who breaks a lease by what it has seen has to be refused when that was written over.
@@ -214,9 +214,9 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
             if let Operation::Break { if_match, .. } = &mut question.operation {
                 *if_match = None;
             }
-            Some(shadow.say(&question))
+            Some(shadow.respond(&question))
         });
-        let finding = of(&ignored, "conditional break");
+        let finding = finding_for(&ignored, "conditional break");
         assert_eq!(finding.verdict, verdict);
         assert!(
             finding.detail.contains("broken although the blob had changed since"),
@@ -227,9 +227,9 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
         // It is seen, and the lease is gone.
         let mut service = Service::new();
         let gone = service.examine(&settings, |question, _| {
-            after(question).then(|| refused(412, "LeaseNotPresentWithBlobOperation"))?
+            after(question).then(|| refusal(412, "LeaseNotPresentWithBlobOperation"))?
         });
-        let finding = of(&gone, "conditional break");
+        let finding = finding_for(&gone, "conditional break");
         assert_eq!(finding.verdict, verdict);
         assert!(finding.detail.contains("still ended the lease"), "{finding:?}");
         assert_eq!(service.blob, None, "{gone:#?}");
@@ -237,9 +237,9 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
         // Nothing fits.
         let mut service = Service::new();
         let never = service.examine(&settings, |question, _| {
-            breaks(question, "newest").then(|| refused(412, "ConditionNotMet"))?
+            breaks(question, "newest").then(|| refusal(412, "ConditionNotMet"))?
         });
-        let finding = of(&never, "conditional break");
+        let finding = finding_for(&never, "conditional break");
         assert_eq!(finding.verdict, verdict);
         assert!(
             finding.detail.contains("could not be broken although the blob had not changed"),
@@ -250,44 +250,44 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
 }
 
 #[test]
-fn a_clock_that_is_far_off_is_told_and_the_rest_is_tried_by_the_services() {
+fn clock_skew_is_reported_and_service_time_is_used() {
     let mut service = Service { ahead: TimeDelta::minutes(20), ..Service::new() };
     let settings = with_key();
-    let findings = service.examine(&settings, |question, there| {
-        let sent = question.request(&settings, there - TimeDelta::minutes(20));
+    let findings = service.examine(&settings, |question, service_time| {
+        let sent = question.request(&settings, service_time - TimeDelta::minutes(20));
         let (_, date) = sent.headers.iter().find(|(name, _)| name == "x-ms-date").unwrap();
-        let age = there - http_date::parse(date).unwrap();
-        (age > TimeDelta::minutes(15)).then(|| refused(403, "AuthenticationFailed"))?
+        let age = service_time - http_date::parse(date).unwrap();
+        (age > TimeDelta::minutes(15)).then(|| refusal(403, "AuthenticationFailed"))?
     });
-    assert_eq!(of(&findings, "clock").verdict, Verdict::Failed);
-    assert!(of(&findings, "clock").detail.contains("20m behind"), "{findings:#?}");
-    assert_eq!(of(&findings, "delete blob").verdict, Verdict::Good);
+    assert_eq!(finding_for(&findings, "clock").verdict, Verdict::Failed);
+    assert!(finding_for(&findings, "clock").detail.contains("20m behind"), "{findings:#?}");
+    assert_eq!(finding_for(&findings, "delete blob").verdict, Verdict::Good);
 }
 
 #[test]
-fn who_may_not_delete_leaves_one_blob_however_often_he_comes() {
+fn caller_without_delete_permission_leaves_only_one_blob() {
     let mut service = Service::new();
     let no_delete = |question: &Question, _: DateTime<Utc>| {
         matches!(question.operation, Operation::Delete { .. })
-            .then(|| refused(403, "AuthorizationPermissionMismatch"))?
+            .then(|| refusal(403, "AuthorizationPermissionMismatch"))?
     };
     for _ in 0..2 {
         let findings = service.examine(&with_key(), no_delete);
         assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{findings:#?}");
-        assert!(of(&findings, "delete blob").detail.contains("jobs/report.check stays"));
-        service.asked.clear();
+        assert!(finding_for(&findings, "delete blob").detail.contains("jobs/report.check stays"));
+        service.questions.clear();
     }
     assert_eq!(service.blob.as_ref().unwrap().0, "jobs/report.check");
     assert_eq!(service.lease, None);
 }
 
 #[test]
-fn a_blob_of_somebody_else_is_left_alone() {
+fn foreign_blob_is_left_alone() {
     for header in [("x-ms-meta-owner", "somebody"), ("content-length", "5")] {
         let mut service = Service::new();
         let findings = service.examine(&with_key(), |question, _| match &question.operation {
-            Operation::Delete { .. } => refused(403, "AuthorizationPermissionMismatch"),
-            Operation::CreateBlob => refused(409, "BlobAlreadyExists"),
+            Operation::Delete { .. } => refusal(403, "AuthorizationPermissionMismatch"),
+            Operation::CreateBlob => refusal(409, "BlobAlreadyExists"),
             Operation::Read { .. } if question.blob.to_string() != ELECTION => Some(Ok((
                 200,
                 vec![
@@ -299,46 +299,46 @@ fn a_blob_of_somebody_else_is_left_alone() {
             _ => None,
         });
         assert!(
-            of(&findings, "permissions").detail.contains("not made by Tenure"),
+            finding_for(&findings, "permissions").detail.contains("not made by Tenure"),
             "{findings:#?}"
         );
         let touched =
-            service.asked.iter().filter(|q| is(q, "acquire lease") || is(q, "write record"));
+            service.questions.iter().filter(|q| is_check(q, "acquire lease") || is_check(q, "write record"));
         assert_eq!(touched.count(), 0);
-        let deleted = service.asked.iter().filter(|q| is(q, "delete blob")).count();
+        let deleted = service.questions.iter().filter(|q| is_check(q, "delete blob")).count();
         assert_eq!(deleted, 1, "only asked whether it could");
     }
 }
 
 #[test]
-fn a_missing_container_is_made_or_told() {
+fn missing_container_is_created_or_reported() {
     let mut service = Service::default();
     let findings = service.examine(&with_key(), |_, _| None);
-    assert_eq!(of(&findings, "create container").verdict, Verdict::Good);
-    assert_eq!(of(&findings, "delete blob").verdict, Verdict::Good);
+    assert_eq!(finding_for(&findings, "create container").verdict, Verdict::Good);
+    assert_eq!(finding_for(&findings, "delete blob").verdict, Verdict::Good);
 
     let findings = Service::default().examine(&with_key(), |question, _| {
         matches!(question.operation, Operation::CreateContainer)
-            .then(|| refused(403, "AuthorizationResourceTypeMismatch"))?
+            .then(|| refusal(403, "AuthorizationResourceTypeMismatch"))?
     });
-    let finding = of(&findings, "create container");
+    let finding = finding_for(&findings, "create container");
     assert_eq!(finding.verdict, Verdict::Failed);
     assert!(finding.detail.contains("the container jobs is missing"), "{finding:?}");
 }
 
 #[test]
-fn a_sas_for_the_one_blob_is_not_tried_beside_it() {
+fn sas_for_one_blob_is_not_tried_on_another() {
     let one = "BlobEndpoint=https://acc.blob.core.windows.net;\
                SharedAccessSignature=sv=2022-11-02&sr=b&sp=rw&se=2099-01-01&sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k=";
     let mut service = Service::new();
     let findings = service.examine(&settings(one), |_, _| None);
-    assert_eq!(of(&findings, "permissions").verdict, Verdict::Unknown);
-    assert!(service.asked.iter().all(|question| question.blob.to_string() == ELECTION));
-    service.judge_what_was_asked();
+    assert_eq!(finding_for(&findings, "permissions").verdict, Verdict::Unknown);
+    assert!(service.questions.iter().all(|question| question.blob.to_string() == ELECTION));
+    service.check_questions();
 }
 
 #[test]
-fn a_blob_that_is_no_election_is_told() {
+fn blob_that_is_no_election_is_reported() {
     let findings = Service::new().examine(&with_key(), |question, _| {
         let election = question.blob.to_string() == ELECTION;
         (election && matches!(question.operation, Operation::Read { .. })).then(|| {
@@ -352,16 +352,16 @@ fn a_blob_that_is_no_election_is_told() {
             ))
         })
     });
-    assert_eq!(of(&findings, "election").verdict, Verdict::Failed);
-    assert!(of(&findings, "election").detail.contains("7 bytes"));
-    assert_eq!(of(&findings, "delete blob").verdict, Verdict::Good, "the rest is tried");
+    assert_eq!(finding_for(&findings, "election").verdict, Verdict::Failed);
+    assert!(finding_for(&findings, "election").detail.contains("7 bytes"));
+    assert_eq!(finding_for(&findings, "delete blob").verdict, Verdict::Good, "the rest is tried");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn whatever_is_answered_it_ends_and_the_election_is_only_looked_at(
+    fn any_response_ends_the_check_and_the_election_is_only_read(
         answers in proptest::collection::vec((0..14_usize, any::<bool>()), MOST_QUESTIONS)
     ) {
         let mut service = Service::new();
@@ -376,6 +376,6 @@ proptest! {
                 Some(status) => Some(Ok((*status, vec![("etag", "\"1\"".into())]))),
             }
         });
-        service.judge_what_was_asked();
+        service.check_questions();
     }
 }

@@ -7,7 +7,7 @@ use tenure_base::duration::format_duration;
 use tenure_core::Timings;
 
 /// As many are measured.
-const MEASURED: usize = 10;
+const SAMPLES: usize = 10;
 
 /// The longest lease that the service grants, in seconds.
 const LONGEST_LEASE: u64 = 60;
@@ -20,12 +20,12 @@ const LONGEST_TIMEOUT: u64 = 30;
 pub(super) struct Times(Vec<Duration>);
 
 impl Times {
-    pub fn add(&mut self, took: Duration) {
-        self.0.push(took);
+    pub fn add(&mut self, elapsed: Duration) {
+        self.0.push(elapsed);
     }
 
-    pub fn are_enough(&self) -> bool {
-        self.0.len() >= MEASURED
+    pub fn is_complete(&self) -> bool {
+        self.0.len() >= SAMPLES
     }
 
     pub fn finding(&mut self, timings: &Timings) -> Finding {
@@ -39,18 +39,18 @@ impl Times {
         let figures = format!(
             "{} requests took {} / {} / {} (min / median / max)",
             self.0.len(),
-            short(min),
-            short(median),
-            short(max)
+            short_duration(min),
+            short_duration(median),
+            short_duration(max)
         );
-        if let Some(failover) = timings.failover.filter(|failover| max > failover.look_timeout()) {
+        if let Some(failover) = timings.failover.filter(|failover| max > failover.poll_timeout()) {
             return Finding::warning(
                 CHECK,
                 format!(
                     "{figures}: too slow for --failover {}, which allows {} for a beat; choose a longer one, or use \
                      an account in a region nearby",
                     format_duration(failover.within),
-                    format_duration(failover.look_timeout())
+                    format_duration(failover.poll_timeout())
                 ),
             );
         }
@@ -95,7 +95,7 @@ fn advice(slowest: Duration, timings: &Timings) -> String {
 }
 
 /// To three figures or so.
-pub(super) fn short(span: Duration) -> String {
+pub(super) fn short_duration(span: Duration) -> String {
     let micros = span.as_micros();
     match micros {
         0..1_000 => format!("{micros} µs"),
@@ -120,7 +120,7 @@ mod tests {
         failover: None,
     };
 
-    fn told(millis: &[u64], timings: &Timings) -> Finding {
+    fn finding_for(millis: &[u64], timings: &Timings) -> Finding {
         let mut times = Times::default();
         for millis in millis {
             times.add(Duration::from_millis(*millis));
@@ -130,45 +130,45 @@ mod tests {
 
     #[test]
     fn the_figures_are_shown_and_fast_ones_are_good() {
-        let finding = told(&[9, 1, 250, 3, 4], &DEFAULTS);
+        let finding = finding_for(&[9, 1, 250, 3, 4], &DEFAULTS);
         assert_eq!(finding.verdict, Verdict::Good);
         assert!(
             finding.detail.starts_with("5 requests took 1.0 ms / 4.0 ms / 250 ms"),
             "{finding:?}"
         );
-        assert_eq!(told(&[1_500], &DEFAULTS).verdict, Verdict::Good);
+        assert_eq!(finding_for(&[1_500], &DEFAULTS).verdict, Verdict::Good);
     }
 
     #[test]
     fn signs_of_life_have_to_be_faster() {
         let failover = Some(Failover { within: Duration::from_secs(3) });
         let beats = Timings { failover, ..DEFAULTS };
-        assert_eq!(told(&[9, 500], &beats).verdict, Verdict::Good);
-        let slow = told(&[9, 501], &beats);
+        assert_eq!(finding_for(&[9, 500], &beats).verdict, Verdict::Good);
+        let slow = finding_for(&[9, 501], &beats);
         assert_eq!(slow.verdict, Verdict::Warning);
         assert!(slow.detail.contains("--failover 3s, which allows 500ms for a beat"), "{slow:?}");
     }
 
     #[test]
-    fn slow_ones_are_told_which_periods_would_do() {
+    fn slow_requests_get_advice_on_periods() {
         let longer = Timings { lease: Duration::from_secs(30), ..DEFAULTS };
-        for (millis, timings, words) in [
+        for (millis, timings, expected) in [
             (1_501, &longer, "set --request-timeout 4s, or"),
             (1_501, &DEFAULTS, "set --request-timeout 4s and --lease 17s"),
             (7_500, &DEFAULTS, "set --request-timeout 15s and --lease 59s"),
             (7_600, &DEFAULTS, "no lease is long enough"),
         ] {
-            let finding = told(&[millis], timings);
+            let finding = finding_for(&[millis], timings);
             assert_eq!(finding.verdict, Verdict::Warning, "{millis}: {finding:?}");
-            assert!(finding.detail.contains(words), "{millis}: {finding:?}");
+            assert!(finding.detail.contains(expected), "{millis}: {finding:?}");
         }
     }
 
     #[test]
     fn the_periods_that_are_advised_are_taken() {
         for timeout in 2..=15_u64 {
-            let told = told(&[timeout * 500], &DEFAULTS).detail;
-            let Some((_, periods)) = told.split_once("set --request-timeout ") else { continue };
+            let detail = finding_for(&[timeout * 500], &DEFAULTS).detail;
+            let Some((_, periods)) = detail.split_once("set --request-timeout ") else { continue };
             let mut words = periods.split(&[' ', ','][..]);
             let timeout = words.next().unwrap().to_string();
             let lease = words.nth(2).filter(|_| periods.contains("--lease")).map(str::to_string);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_is_no_figure() {
-        assert_eq!(told(&[], &DEFAULTS).verdict, Verdict::Unknown);
+    fn no_response_gives_no_figure() {
+        assert_eq!(finding_for(&[], &DEFAULTS).verdict, Verdict::Unknown);
     }
 }

@@ -1,7 +1,7 @@
 //! The requests that are tried on the examination's own blob, one after the other, and what each response means.
 
 use super::scratch::Scratch;
-use super::{Answered, Examination, Finding, GaveUp, Transport, lacks_permission};
+use super::{Exchange, Examination, Finding, Aborted, Transport, lacks_permission};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};
@@ -18,7 +18,7 @@ const MARK: &str = "check";
 const CONDITIONAL_BREAK: &str = "conditional break";
 
 /// What is tried once there is a blob, in this order. What only leads to the next one has no name.
-const TRIED: [&str; 9] = [
+const CHECKS: [&str; 9] = [
     "acquire lease",
     "exclusion",
     "write record",
@@ -31,17 +31,17 @@ const TRIED: [&str; 9] = [
 ];
 
 /// Why the rest is not tried.
-enum Stop {
+enum TrialError {
     /// Something before it failed.
     Failed,
     /// The blob is not to be touched.
     Untouchable,
-    GaveUp(GaveUp),
+    Aborted(Aborted),
 }
 
-impl From<GaveUp> for Stop {
-    fn from(why: GaveUp) -> Self {
-        Self::GaveUp(why)
+impl From<Aborted> for TrialError {
+    fn from(why: Aborted) -> Self {
+        Self::Aborted(why)
     }
 }
 
@@ -51,10 +51,10 @@ struct Trial<'e, 's, W> {
     blob: BlobName,
     removable: bool,
     /// It may be there, and is to be removed.
-    is_made: bool,
+    may_exist: bool,
     ids: [LeaseId; 2],
     /// Which of them holds the lease, when one does.
-    held: LeaseId,
+    held_lease: LeaseId,
     /// The lease may be held.
     is_leased: bool,
     /// It was tried to break the lease.
@@ -62,91 +62,91 @@ struct Trial<'e, 's, W> {
     /// Of the blob: the newest, and the one before.
     etags: [Option<ETag>; 2],
     /// What of [`TRIED`] is to come.
-    left: &'static [&'static str],
+    remaining: &'static [&'static str],
 }
 
 impl<W: Transport> Examination<'_, W> {
     /// Tries all that an election does on a blob of its own, and removes that.
-    pub(super) async fn try_beside(&mut self, mut scratch: Scratch) -> Result<(), GaveUp> {
+    pub(super) async fn try_on_scratch(&mut self, mut scratch: Scratch) -> Result<(), Aborted> {
         let delete = Operation::Delete { lease: None, if_match: None };
         // It is not there yet.
-        let asked = self.answer(delete, scratch.name()).await?;
-        scratch.removable = asked.answer.class != Class::Refused;
+        let exchange = self.require_answer(delete, scratch.name()).await?;
+        scratch.removable = exchange.answer.class != Class::Refused;
         let ids = [fresh_lease_id(&mut self.transport), fresh_lease_id(&mut self.transport)];
         let mut trial = Trial {
             examination: self,
             blob: scratch.name().clone(),
             removable: scratch.removable,
-            is_made: false,
+            may_exist: false,
             ids,
-            held: ids[0],
+            held_lease: ids[0],
             is_leased: false,
             is_broken: false,
             etags: [None, None],
-            left: &TRIED,
+            remaining: &CHECKS,
         };
         match trial.run().await {
             Ok(()) => {}
-            Err(Stop::Failed) => {
-                let left = trial.left.join(", ");
-                if !left.is_empty() {
-                    let why = format!("{left}: an earlier check failed");
-                    trial.find(Finding::unknown("not tried", why));
+            Err(TrialError::Failed) => {
+                let remaining = trial.remaining.join(", ");
+                if !remaining.is_empty() {
+                    let why = format!("{remaining}: an earlier check failed");
+                    trial.push_finding(Finding::unknown("not tried", why));
                 }
             }
-            Err(Stop::Untouchable) => return Ok(()),
-            Err(Stop::GaveUp(why)) => return Err(why),
+            Err(TrialError::Untouchable) => return Ok(()),
+            Err(TrialError::Aborted(why)) => return Err(why),
         }
-        if trial.is_made { trial.clean().await } else { Ok(()) }
+        if trial.may_exist { trial.clean_up().await } else { Ok(()) }
     }
 }
 
 impl<W: Transport> Trial<'_, '_, W> {
-    async fn run(&mut self) -> Result<(), Stop> {
-        self.make().await?;
-        self.look().await?;
-        self.lead().await?;
-        self.take_over().await
+    async fn run(&mut self) -> Result<(), TrialError> {
+        self.ensure_blob().await?;
+        self.check_ownership().await?;
+        self.try_leader_requests().await?;
+        self.try_takeover().await
     }
 
     /// Creates the blob, and the container if that is missing.
-    async fn make(&mut self) -> Result<(), Stop> {
-        let mut asked = self.create().await?;
-        if asked.answer.class == Class::MissingContainer {
-            self.make_container().await?;
-            asked = self.create().await?;
+    async fn ensure_blob(&mut self) -> Result<(), TrialError> {
+        let mut exchange = self.create().await?;
+        if exchange.answer.class == Class::MissingContainer {
+            self.ensure_container().await?;
+            exchange = self.create().await?;
         }
-        let Answered { answer, .. } = &asked;
+        let Exchange { answer, .. } = &exchange;
         // 412: a lasting one that another examination uses.
         let exists = matches!(answer.class, Class::Conflict | Class::LeaseMismatch)
             && matches!(answer.code.as_deref(), Some("BlobAlreadyExists" | "LeaseIdMissing"));
         if answer.class != Class::Done && !exists {
-            self.refuse("create blob", &asked);
-            return Err(Stop::Failed);
+            self.report_refusal("create blob", &exchange);
+            return Err(TrialError::Failed);
         }
         if answer.class == Class::Done {
             self.etags[0].clone_from(&answer.etag);
         }
-        self.is_made = true;
-        self.find(Finding::good("create blob", "permitted"));
+        self.may_exist = true;
+        self.push_finding(Finding::good("create blob", "permitted"));
         Ok(())
     }
 
-    async fn create(&mut self) -> Result<Answered, Stop> {
+    async fn create(&mut self) -> Result<Exchange, TrialError> {
         // Not answered, it may have been made all the same.
-        self.is_made = true;
-        let asked = self.ask("create blob", Operation::CreateBlob).await?;
-        self.is_made = false;
-        Ok(asked)
+        self.may_exist = true;
+        let exchange = self.ask("create blob", Operation::CreateBlob).await?;
+        self.may_exist = false;
+        Ok(exchange)
     }
 
-    async fn make_container(&mut self) -> Result<(), Stop> {
+    async fn ensure_container(&mut self) -> Result<(), TrialError> {
         const CHECK: &str = "create container";
         let election = &self.examination.settings.election;
-        let asked = self.examination.answer(Operation::CreateContainer, election).await?;
-        let exists = asked.answer.code.as_deref() == Some("ContainerAlreadyExists");
-        if asked.answer.class == Class::Done || exists {
-            self.find(Finding::good(
+        let exchange = self.examination.require_answer(Operation::CreateContainer, election).await?;
+        let exists = exchange.answer.code.as_deref() == Some("ContainerAlreadyExists");
+        if exchange.answer.class == Class::Done || exists {
+            self.push_finding(Finding::good(
                 CHECK,
                 "the container was missing; it was created, as a candidate would do, and is kept",
             ));
@@ -154,89 +154,89 @@ impl<W: Transport> Trial<'_, '_, W> {
         }
         let detail = format!(
             "{}; the container {} is missing: create it, or use a credential that may",
-            self.examination.explained(&asked, election),
+            self.examination.explain(&exchange, election),
             election.container()
         );
-        self.find(Finding::failed(CHECK, detail));
-        Err(GaveUp("there is no container").into())
+        self.push_finding(Finding::failed(CHECK, detail));
+        Err(Aborted("there is no container").into())
     }
 
     /// Tests whether the blob is an examination's, and no other one uses it.
-    async fn look(&mut self) -> Result<(), Stop> {
+    async fn check_ownership(&mut self) -> Result<(), TrialError> {
         const CHECK: &str = "permissions";
-        let asked = self.ask("read blob", Operation::Read { lease: None }).await?;
-        let Answered { answer, .. } = &asked;
+        let exchange = self.ask("read blob", Operation::Read { lease: None }).await?;
+        let Exchange { answer, .. } = &exchange;
         let Some(properties) = answer.properties.as_ref().filter(|_| answer.class == Class::Done)
         else {
             if lacks_permission(answer) {
                 // Told by the first look.
                 return Ok(());
             }
-            self.refuse("read blob", &asked);
-            return Err(Stop::Failed);
+            self.report_refusal("read blob", &exchange);
+            return Err(TrialError::Failed);
         };
-        let ours = properties.metadata.is_empty() || properties.metadata.get(MARK).is_some();
+        let is_ours = properties.metadata.is_empty() || properties.metadata.get(MARK).is_some();
         let blob = &self.blob;
-        if !ours || properties.content_length > 0 {
+        if !is_ours || properties.content_length > 0 {
             let detail = format!(
                 "{blob} was not made by Tenure, so it was left untouched, and nothing was tested on it"
             );
-            self.find(Finding::unknown(CHECK, detail));
-            return Err(Stop::Untouchable);
+            self.push_finding(Finding::unknown(CHECK, detail));
+            return Err(TrialError::Untouchable);
         }
         if matches!(
             properties.lease,
             LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking
         ) {
-            return Err(self.at_work());
+            return Err(self.in_use());
         }
         self.etags[0].clone_from(&answer.etag);
         Ok(())
     }
 
     /// All examinations share a blob that is never removed.
-    fn at_work(&mut self) -> Stop {
+    fn in_use(&mut self) -> TrialError {
         let detail = format!("another tenure check uses {}; try again in {LEASE}s", self.blob);
-        self.find(Finding::unknown("permissions", detail));
-        Stop::Untouchable
+        self.push_finding(Finding::unknown("permissions", detail));
+        TrialError::Untouchable
     }
 
     /// What a leader does.
-    async fn lead(&mut self) -> Result<(), Stop> {
+    async fn try_leader_requests(&mut self) -> Result<(), TrialError> {
         let [first, second] = self.ids;
         let acquire = |lease, if_match| Operation::Acquire { lease, seconds: LEASE, if_match };
 
         // Not answered, or of another lease, it may be held all the same.
         self.is_leased = true;
-        let asked = self.ask("acquire lease", acquire(first, self.etags[0].clone())).await?;
-        self.is_leased = asked.answer.class == Class::Done;
-        let is_taken = matches!(asked.answer.class, Class::Conflict | Class::ConditionNotMet);
+        let exchange = self.ask("acquire lease", acquire(first, self.etags[0].clone())).await?;
+        self.is_leased = exchange.answer.class == Class::Done;
+        let is_taken = matches!(exchange.answer.class, Class::Conflict | Class::ConditionNotMet);
         if !self.removable && is_taken {
-            return Err(self.at_work());
+            return Err(self.in_use());
         }
-        if !self.permitted(&asked, Some(first))? {
-            return Err(Stop::Failed);
+        if !self.expect_permitted(&exchange, Some(first))? {
+            return Err(TrialError::Failed);
         }
 
-        let asked = self.ask("exclusion", acquire(second, None)).await?;
-        self.refused(
+        let exchange = self.ask("exclusion", acquire(second, None)).await?;
+        self.expect_refused(
             "exclusion",
-            &asked,
+            &exchange,
             Class::Conflict,
             "a second lease is refused while the first one is held",
             "the lease was granted a second time while it was held: no election can be held on \
              this service",
         )?;
 
-        let asked = self.ask("write record", self.write(&self.etags[0])).await?;
+        let exchange = self.ask("write record", self.write(&self.etags[0])).await?;
         // The answer to the first try was lost.
-        let lost = asked.again && asked.answer.class == Class::ConditionNotMet;
-        if self.permitted_or(lost, &asked, None)? {
-            self.etags = [asked.answer.etag, self.etags[0].take()];
-            let asked = self.ask("conditions", self.write(&self.etags[1])).await?;
-            self.refused(
+        let lost = exchange.is_retry && exchange.answer.class == Class::ConditionNotMet;
+        if self.expect_permitted_or(lost, &exchange, None)? {
+            self.etags = [exchange.answer.etag, self.etags[0].take()];
+            let exchange = self.ask("conditions", self.write(&self.etags[1])).await?;
+            self.expect_refused(
                 "conditions",
-                &asked,
+                &exchange,
                 Class::ConditionNotMet,
                 "a write over a newer version is refused (If-Match)",
                 "a write over a newer version was accepted: If-Match does not reach the service, or the service \
@@ -244,135 +244,135 @@ impl<W: Transport> Trial<'_, '_, W> {
             )?;
         }
 
-        let asked = self.ask("renew lease", Operation::Renew { lease: self.held }).await?;
-        self.permitted(&asked, Some(self.held))?;
+        let exchange = self.ask("renew lease", Operation::Renew { lease: self.held_lease }).await?;
+        self.expect_permitted(&exchange, Some(self.held_lease))?;
 
-        let change = Operation::Change { lease: self.held, to: second };
-        let asked = self.ask("change lease", change).await?;
-        if self.permitted(&asked, Some(second))? {
-            self.held = second;
+        let change = Operation::Change { lease: self.held_lease, proposed: second };
+        let exchange = self.ask("change lease", change).await?;
+        if self.expect_permitted(&exchange, Some(second))? {
+            self.held_lease = second;
         }
 
-        let asked = self.ask("release lease", Operation::Release { lease: self.held }).await?;
-        let lost = asked.again && asked.answer.class == Class::Conflict;
-        self.permitted_or(lost, &asked, None)?;
+        let exchange = self.ask("release lease", Operation::Release { lease: self.held_lease }).await?;
+        let lost = exchange.is_retry && exchange.answer.class == Class::Conflict;
+        self.expect_permitted_or(lost, &exchange, None)?;
         Ok(())
     }
 
     /// What a follower does to a leader whose promise is over. Each thing that is not so is a reason against
     /// failover, and for nothing else.
-    async fn take_over(&mut self) -> Result<(), Stop> {
+    async fn try_takeover(&mut self) -> Result<(), TrialError> {
         let first = self.ids[0];
         let acquire = Operation::Acquire { lease: first, seconds: LEASE, if_match: None };
-        let asked = self.ask("acquire lease", acquire).await?;
-        match asked.answer.class {
-            Class::Done => self.held = first,
+        let exchange = self.ask("acquire lease", acquire).await?;
+        match exchange.answer.class {
+            Class::Done => self.held_lease = first,
             // It was not released.
             Class::Conflict => {}
             _ => {
                 let why = "there is no lease to break";
-                self.find(Finding::unknown(CONDITIONAL_BREAK, why));
-                return self.break_seen(true).await;
+                self.push_finding(Finding::unknown(CONDITIONAL_BREAK, why));
+                return self.break_current(true).await;
             }
         }
-        let stale = self.etags[1].clone().unwrap_or_else(|| ETag("\"0x0\"".into()));
-        let stale = Operation::Break { period: Some(0), if_match: Some(stale) };
-        let asked = self.ask(CONDITIONAL_BREAK, stale).await?;
-        match asked.answer.class {
-            _ if asked.answer.status == 412 => {}
+        let stale_etag = self.etags[1].clone().unwrap_or_else(|| ETag("\"0x0\"".into()));
+        let stale_break = Operation::Break { period: Some(0), if_match: Some(stale_etag) };
+        let exchange = self.ask(CONDITIONAL_BREAK, stale_break).await?;
+        match exchange.answer.class {
+            _ if exchange.answer.status == 412 => {}
             Class::Done => {
                 return self.no_conditional_break(
                     "the lease was broken although the blob had changed since: If-Match does not reach the service, or the service \
                      ignores it; look for a proxy in between",
                 );
             }
-            _ if lacks_permission(&asked.answer) => {
+            _ if lacks_permission(&exchange.answer) => {
                 // The next one tells which permission it is.
-                self.find(Finding::unknown(
+                self.push_finding(Finding::unknown(
                     CONDITIONAL_BREAK,
                     "this credential may not break leases",
                 ));
-                return self.break_seen(true).await;
+                return self.break_current(true).await;
             }
-            _ => return self.no_conditional_break(&self.explained(&asked)),
+            _ => return self.no_conditional_break(&self.explain(&exchange)),
         }
-        let read = Operation::Read { lease: Some(self.held) };
-        let asked = self.ask(CONDITIONAL_BREAK, read).await?;
-        let lease = asked.answer.properties.as_ref().map(|properties| properties.lease);
-        match (lease, asked.answer.class) {
+        let read = Operation::Read { lease: Some(self.held_lease) };
+        let exchange = self.ask(CONDITIONAL_BREAK, read).await?;
+        let lease = exchange.answer.properties.as_ref().map(|properties| properties.lease);
+        match (lease, exchange.answer.class) {
             (Some(LeaseState::Leased), Class::Done) => {}
             // Told by the first look.
-            _ if lacks_permission(&asked.answer) => {}
+            _ if lacks_permission(&exchange.answer) => {}
             (Some(_), Class::Done) | (_, Class::LeaseMismatch) => {
                 return self.no_conditional_break(
                     "a break that was refused, since the blob had changed, still ended the lease",
                 );
             }
-            _ => return self.no_conditional_break(&self.explained(&asked)),
+            _ => return self.no_conditional_break(&self.explain(&exchange)),
         }
-        self.break_seen(false).await
+        self.break_current(false).await
     }
 
     /// Breaks the lease by what is there. `told`: what there is to say of the condition was said.
-    async fn break_seen(&mut self, told: bool) -> Result<(), Stop> {
+    async fn break_current(&mut self, condition_reported: bool) -> Result<(), TrialError> {
         self.is_broken = true;
-        let seen = Operation::Break { period: Some(0), if_match: self.etags[0].clone() };
-        let asked = self.ask("break lease", seen).await?;
-        self.is_leased &= !matches!(asked.answer.class, Class::Done | Class::Conflict);
-        match asked.answer.class {
+        let current_break = Operation::Break { period: Some(0), if_match: self.etags[0].clone() };
+        let exchange = self.ask("break lease", current_break).await?;
+        self.is_leased &= !matches!(exchange.answer.class, Class::Done | Class::Conflict);
+        match exchange.answer.class {
             Class::ConditionNotMet => {
                 return self.no_conditional_break("the lease could not be broken although the blob had not changed (412)");
             }
-            Class::Done if !told => self.find(Finding::good(
+            Class::Done if !condition_reported => self.push_finding(Finding::good(
                 CONDITIONAL_BREAK,
                 "the lease is not broken when the blob has changed since (If-Match): failover before the lease ends needs \
                  that",
             )),
             _ => {}
         }
-        self.permitted(&asked, None)?;
+        self.expect_permitted(&exchange, None)?;
         Ok(())
     }
 
     /// Nothing goes wrong without failover.
-    fn no_conditional_break(&mut self, why: &str) -> Result<(), Stop> {
+    fn no_conditional_break(&mut self, why: &str) -> Result<(), TrialError> {
         let detail = format!(
             "{why}. Failover before the lease ends (--failover) is not safe here: a follower may end the lease of a \
              healthy leader"
         );
-        self.find(match self.examination.settings.timings.failover {
+        self.push_finding(match self.examination.settings.timings.failover {
             Some(_) => Finding::failed(CONDITIONAL_BREAK, detail),
             None => Finding::warning(CONDITIONAL_BREAK, detail),
         });
-        Err(Stop::Failed)
+        Err(TrialError::Failed)
     }
 
     /// Removes what was made.
-    async fn clean(&mut self) -> Result<(), GaveUp> {
+    async fn clean_up(&mut self) -> Result<(), Aborted> {
         const CHECK: &str = "delete blob";
         let blob = self.blob.clone();
         if !self.is_broken {
-            let end = Operation::Break { period: Some(0), if_match: None };
-            if let Ok(asked) = self.examination.ask(end, &blob).await? {
-                self.is_leased &= !matches!(asked.answer.class, Class::Done | Class::Conflict);
+            let break_lease = Operation::Break { period: Some(0), if_match: None };
+            if let Ok(exchange) = self.examination.ask(break_lease, &blob).await? {
+                self.is_leased &= !matches!(exchange.answer.class, Class::Done | Class::Conflict);
             }
         }
-        let lease = self.is_leased.then_some(self.held);
+        let lease = self.is_leased.then_some(self.held_lease);
         let delete = Operation::Delete { lease, if_match: None };
-        let asked = match self.examination.ask(delete, &blob).await? {
-            Ok(asked) => asked,
+        let exchange = match self.examination.ask(delete, &blob).await? {
+            Ok(exchange) => exchange,
             Err(problem) => {
                 let detail = format!(
                     "{}. The blob {blob} may still exist: delete it by hand",
                     problem.detail
                 );
-                self.find(Finding::warning(CHECK, detail));
+                self.push_finding(Finding::warning(CHECK, detail));
                 return Ok(());
             }
         };
-        let Answered { answer, again, .. } = &asked;
-        let gone = answer.class == Class::Done || (*again && answer.class == Class::MissingBlob);
-        self.find(if gone {
+        let Exchange { answer, is_retry: again, .. } = &exchange;
+        let is_deleted = answer.class == Class::Done || (*again && answer.class == Class::MissingBlob);
+        self.push_finding(if is_deleted {
             Finding::good(CHECK, "permitted; the test blob is gone")
         } else if !self.removable && lacks_permission(answer) {
             Finding::good(
@@ -383,109 +383,109 @@ impl<W: Transport> Trial<'_, '_, W> {
                 ),
             )
         } else {
-            let why = self.explained(&asked);
+            let why = self.explain(&exchange);
             Finding::warning(CHECK, format!("{why}. Delete the blob {blob} by hand"))
         });
         Ok(())
     }
 
-    fn find(&mut self, finding: Finding) {
+    fn push_finding(&mut self, finding: Finding) {
         self.examination.findings.push(finding);
     }
 
-    fn explained(&self, asked: &Answered) -> String {
-        self.examination.explained(asked, &self.blob)
+    fn explain(&self, exchange: &Exchange) -> String {
+        self.examination.explain(exchange, &self.blob)
     }
 
     fn write(&self, etag: &Option<ETag>) -> Operation {
         Operation::WriteMetadata {
-            lease: self.held,
+            lease: self.held_lease,
             if_match: etag.clone().unwrap_or_else(|| ETag("*".into())),
             metadata: Metadata::from_iter([(MARK, "examined")]),
         }
     }
 
     /// Asks about the blob, for this check.
-    async fn ask(&mut self, check: &'static str, operation: Operation) -> Result<Answered, Stop> {
-        if let Some(place) = self.left.iter().position(|next| *next == check) {
-            self.left = &self.left[place + 1..];
+    async fn ask(&mut self, check: &'static str, operation: Operation) -> Result<Exchange, TrialError> {
+        if let Some(place) = self.remaining.iter().position(|next| *next == check) {
+            self.remaining = &self.remaining[place + 1..];
         }
-        let asked = self.examination.ask(operation, &self.blob).await?;
-        asked.map_err(|problem| {
-            self.find(Finding::failed(check, problem.detail));
-            Stop::Failed
+        let exchange = self.examination.ask(operation, &self.blob).await?;
+        exchange.map_err(|problem| {
+            self.push_finding(Finding::failed(check, problem.detail));
+            TrialError::Failed
         })
     }
 
     /// Whether a request was permitted, as it has to be; the rest can be tried when it was not. `lease`: which one
     /// the answer has to name.
-    fn permitted(&mut self, asked: &Answered, lease: Option<LeaseId>) -> Result<bool, Stop> {
-        self.permitted_or(false, asked, lease)
+    fn expect_permitted(&mut self, exchange: &Exchange, lease: Option<LeaseId>) -> Result<bool, TrialError> {
+        self.expect_permitted_or(false, exchange, lease)
     }
 
     /// The same of one that may have been `carried_out` by a try whose answer was lost.
-    fn permitted_or(
+    fn expect_permitted_or(
         &mut self,
         carried_out: bool,
-        asked: &Answered,
+        exchange: &Exchange,
         lease: Option<LeaseId>,
-    ) -> Result<bool, Stop> {
-        let (check, done) = (asked.operation.name(), asked.answer.class == Class::Done);
+    ) -> Result<bool, TrialError> {
+        let (check, done) = (exchange.operation.name(), exchange.answer.class == Class::Done);
         if !done && !carried_out {
-            return self.refuse(check, asked).then_some(false).ok_or(Stop::Failed);
+            return self.report_refusal(check, exchange).then_some(false).ok_or(TrialError::Failed);
         }
-        if done && lease.is_some() && asked.answer.lease != lease {
-            self.find(Finding::failed(
+        if done && lease.is_some() && exchange.answer.lease != lease {
+            self.push_finding(Finding::failed(
                 check,
                 "the answer names a different lease: this service does not tell leases apart as the Blob service does",
             ));
-            return Err(Stop::Failed);
+            return Err(TrialError::Failed);
         }
-        self.find(Finding::good(check, "permitted"));
+        self.push_finding(Finding::good(check, "permitted"));
         Ok(true)
     }
 
     /// Whether a request was refused, as it has to be, and for this reason.
-    fn refused(
+    fn expect_refused(
         &mut self,
         check: &'static str,
-        asked: &Answered,
-        by: Class,
+        exchange: &Exchange,
+        expected: Class,
         good: &str,
         bad: &str,
-    ) -> Result<(), Stop> {
-        match asked.answer.class {
-            class if class == by => self.find(Finding::good(check, good)),
+    ) -> Result<(), TrialError> {
+        match exchange.answer.class {
+            class if class == expected => self.push_finding(Finding::good(check, good)),
             Class::Done => {
-                self.find(Finding::failed(check, bad));
-                return Err(Stop::Failed);
+                self.push_finding(Finding::failed(check, bad));
+                return Err(TrialError::Failed);
             }
-            _ if self.refuse(check, asked) => {}
-            _ => return Err(Stop::Failed),
+            _ if self.report_refusal(check, exchange) => {}
+            _ => return Err(TrialError::Failed),
         }
         Ok(())
     }
 
     /// A request was refused, or answered otherwise than it should be. Whether the rest can be tried: just this is
     /// denied.
-    fn refuse(&mut self, check: &'static str, asked: &Answered) -> bool {
-        let lacks = lacks_permission(&asked.answer);
+    fn report_refusal(&mut self, check: &'static str, exchange: &Exchange) -> bool {
+        let lacks = lacks_permission(&exchange.answer);
         let detail = match lacks {
-            true => lacking(
-                &asked.operation,
-                &asked.answer,
+            true => missing_permission(
+                &exchange.operation,
+                &exchange.answer,
                 self.examination.settings.account.credential(),
             ),
-            false => self.explained(asked),
+            false => self.explain(exchange),
         };
-        self.find(Finding::failed(check, detail));
+        self.push_finding(Finding::failed(check, detail));
         lacks
     }
 }
 
 /// Which permission it is.
-fn lacking(operation: &Operation, answer: &Answer, credential: &Credential) -> String {
-    let needed = operation.permission().needed(credential);
+fn missing_permission(operation: &Operation, answer: &Answer, credential: &Credential) -> String {
+    let needed = operation.permission().describe(credential);
     let code = answer.code.as_deref().unwrap_or("");
     format!(
         "not permitted ({} {code}): it needs {needed}{}",

@@ -16,29 +16,29 @@ fn line(arguments: &[&str]) -> CommandLine {
 fn line_of(command: &str, arguments: &[&str]) -> CommandLine {
     let all = ["tenure", command].into_iter().chain(arguments.iter().copied());
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
-    CommandLine::of(TABLE, command, matches.subcommand().unwrap().1)
+    CommandLine::from_matches(TABLE, command, matches.subcommand().unwrap().1)
 }
 
 /// What becomes of a file, a command line, and the variables that are set.
 fn elections(file: &str, command_line: &[&str], variables: &[&str]) -> Elections {
     let set = |name: &str| variables.contains(&name).then(|| OsString::from("set"));
-    Elections::of_file(&Source::of(file), &line(command_line), &set)
+    Elections::from_file(&SettingsFile::from_text(file), &line(command_line), &set)
 }
 
-fn only(elections: &Elections) -> &Given {
+fn only(elections: &Elections) -> &ResolvedSettings {
     assert_eq!(elections.complaints, []);
-    let [given] = elections.given.as_slice() else { panic!("one election") };
-    given
+    let [resolved] = elections.resolved.as_slice() else { panic!("one election") };
+    resolved
 }
 
 /// All that a setting says, for comparison.
-fn words(given: &Given, setting: &Setting) -> Vec<String> {
-    let words = given.get(setting).into_iter().flat_map(|value| &value.words);
-    words.map(|word| word.text.to_str().unwrap().to_owned()).collect()
+fn items_of(resolved: &ResolvedSettings, setting: &Setting) -> Vec<String> {
+    let words = resolved.get(setting).into_iter().flat_map(|value| &value.items);
+    words.map(|item| item.text.to_str().unwrap().to_owned()).collect()
 }
 
-fn text(given: &Given, setting: &Setting) -> Option<String> {
-    words(given, setting).pop()
+fn text(resolved: &ResolvedSettings, setting: &Setting) -> Option<String> {
+    items_of(resolved, setting).pop()
 }
 
 fn sources(elections: &Elections) -> Vec<&str> {
@@ -71,7 +71,7 @@ fn every_kind_of_value_arrives_as_it_would_from_the_command_line() {
         &["--allow-host", "a", "--allow-host", "b", "--env", "A=--b=c"],
         &["--ca-file", "/etc/ca.pem", "--", "backup", "--all", "--"],
     ];
-    let typed = Given::of(&line(&typed.concat()));
+    let typed = ResolvedSettings::from_command_line(&line(&typed.concat()));
     for (setting, expected) in [
         (&ELECTION, &["jobs/a"][..]),
         (&MAX_ATTEMPTS, &["-1"]),
@@ -82,17 +82,17 @@ fn every_kind_of_value_arrives_as_it_would_from_the_command_line() {
         (&CA_FILE, &["/etc/ca.pem"]),
         (&LOG, &["json"]),
     ] {
-        assert_eq!(words(only(&from_file), setting), expected, "{}", setting.name);
-        assert_eq!(words(&typed, setting), expected, "{}", setting.name);
+        assert_eq!(items_of(only(&from_file), setting), expected, "{}", setting.name);
+        assert_eq!(items_of(&typed, setting), expected, "{}", setting.name);
     }
 }
 
 #[test]
 fn a_list_takes_the_place_of_the_whole_other_list() {
     let file = "env = { A = \"1\" }\n[[election]]\nenv = { B = \"2\" }\n";
-    assert_eq!(words(only(&elections(file, &[], &[])), &ENV), ["B=2"]);
-    let given = elections(file, &["--env", "C=3", "--env", "D=4"], &[]);
-    assert_eq!(words(only(&given), &ENV), ["C=3", "D=4"]);
+    assert_eq!(items_of(only(&elections(file, &[], &[])), &ENV), ["B=2"]);
+    let merged = elections(file, &["--env", "C=3", "--env", "D=4"], &[]);
+    assert_eq!(items_of(only(&merged), &ENV), ["C=3", "D=4"]);
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn another_timer_or_work_takes_the_place_of_the_weaker_one() {
     let from_file = elections(file, &[], &[]);
     let from_file = only(&from_file);
     assert_eq!((text(from_file, &EVERY), from_file.is_on(&CRON)), (None, true));
-    let given = elections(file, &["--every", "9s", "--", "true"], &[]);
-    let given = only(&given);
-    assert_eq!((text(given, &EVERY).as_deref(), text(given, &CRON)), (Some("9s"), None));
-    assert_eq!((given.is_on(&HANDLER), given.is_on(&COMMAND)), (false, true));
+    let merged = elections(file, &["--every", "9s", "--", "true"], &[]);
+    let only_election = only(&merged);
+    assert_eq!((text(only_election, &EVERY).as_deref(), text(only_election, &CRON)), (Some("9s"), None));
+    assert_eq!((only_election.is_on(&HANDLER), only_election.is_on(&COMMAND)), (false, true));
     assert!(!only(&elections(file, &[], &["TENURE_EVERY"])).is_on(&CRON));
     // Two on a command line are a contradiction, which is told.
     let both = elections(file, &["--every", "9s", "--cron", "* * * * *"], &[]);
@@ -124,8 +124,8 @@ fn a_switch_is_on_or_off() {
     let file = "while-leading = true\n[[election]]\ncron = \"* * * * *\"\n";
     let other = elections(file, &[], &[]);
     assert!(!only(&other).is_on(&WHILE_LEADING) && only(&other).is_on(&CRON));
-    let given = elections("every = \"5s\"\n", &["--while-leading"], &[]);
-    assert!(only(&given).is_on(&WHILE_LEADING) && !only(&given).is_on(&EVERY));
+    let merged = elections("every = \"5s\"\n", &["--while-leading"], &[]);
+    assert!(only(&merged).is_on(&WHILE_LEADING) && !only(&merged).is_on(&EVERY));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_credential_in_the_environment_wins_too() {
 }
 
 #[test]
-fn what_is_for_one_election_is_refused_for_several() {
+fn single_election_settings_are_refused_for_several() {
     let file = "[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n";
     let command_line = ["--lease", "20s", "--", "true"];
     let several = elections(file, &command_line, &["TENURE_EVERY", "TENURE_NAME"]);
@@ -151,10 +151,10 @@ fn what_is_for_one_election_is_refused_for_several() {
     }
     // They are judged without what was refused: else a cron without its effect would be complained of too.
     assert_eq!(
-        several.given.iter().map(|given| text(given, &ELECTION)).collect::<Vec<_>>(),
+        several.resolved.iter().map(|resolved| text(resolved, &ELECTION)).collect::<Vec<_>>(),
         [Some("jobs/a".to_owned()), Some("jobs/b".to_owned())]
     );
-    assert!(several.given.iter().all(|given| text(given, &EVERY).is_none()));
+    assert!(several.resolved.iter().all(|resolved| text(resolved, &EVERY).is_none()));
     let one = elections("[[election]]\nelection = \"jobs/a\"\n", &command_line, &["TENURE_EVERY"]);
     assert_eq!(text(only(&one), &EVERY).as_deref(), Some("set"));
 }
@@ -167,11 +167,11 @@ fn no_election_is_there_twice() {
 }
 
 #[test]
-fn what_the_settings_lack_is_told_with_its_election_unless_the_file_explains_it() {
-    let tell = |file: &str| {
+fn missing_settings_are_reported_with_their_election() {
+    let sources_of = |file: &str| {
         let mut elections = elections(file, &["--lease", "1s"], &[]);
-        for given in std::mem::take(&mut elections.given) {
-            let mut configuration = Configuration::of_run(given);
+        for resolved in std::mem::take(&mut elections.resolved) {
+            let mut configuration = Configuration::for_run(resolved);
             configuration.complaints.clear();
             configuration.complain(&EVERY, "no timer", "");
             configuration.complain_at("A".to_owned(), "", "");
@@ -181,29 +181,29 @@ fn what_the_settings_lack_is_told_with_its_election_unless_the_file_explains_it(
         sources(&elections).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let file = "[[election]]\nelection = \"a/a\"\n[[election]]\nelection = \"b/b\"\n";
-    assert_eq!(tell(file), ["t.toml:1:1: every", "A", "--lease 1s", "t.toml:3:1: every"]);
+    assert_eq!(sources_of(file), ["t.toml:1:1: every", "A", "--lease 1s", "t.toml:3:1: every"]);
     assert_eq!(
-        tell("election = \"a/a\"\n"),
+        sources_of("election = \"a/a\"\n"),
         ["t.toml:1:1: every, or TENURE_EVERY", "A", "--lease 1s"]
     );
-    assert_eq!(tell("evry = \"5s\"\n"), ["t.toml:1:1: evry", "A", "--lease 1s"]);
-    assert_eq!(tell("cron = 5\n"), ["t.toml:1:8: cron", "A", "--lease 1s"]);
+    assert_eq!(sources_of("evry = \"5s\"\n"), ["t.toml:1:1: evry", "A", "--lease 1s"]);
+    assert_eq!(sources_of("cron = 5\n"), ["t.toml:1:8: cron", "A", "--lease 1s"]);
     // What is wrong elsewhere explains nothing.
     let other = "nmae = \"a\"\n[[election]]\nevery = 5\n[[election]]\n";
     assert_eq!(
-        tell(other),
+        sources_of(other),
         ["t.toml:1:1: nmae", "t.toml:3:9: every", "A", "--lease 1s", "t.toml:4:1: every"]
     );
     assert_eq!(
-        tell("[election]\n"),
+        sources_of("[election]\n"),
         ["t.toml:1:2: election", "t.toml:1:2: every, or TENURE_EVERY", "A", "--lease 1s"]
     );
 }
 
 #[test]
-fn what_is_no_toml_is_all_that_is_told() {
+fn invalid_toml_is_the_only_complaint() {
     let broken = elections("lease = 15s\n", &[], &[]);
-    assert_eq!((broken.given.len(), broken.complaints.len()), (0, 1));
+    assert_eq!((broken.resolved.len(), broken.complaints.len()), (0, 1));
 }
 
 const TWO: &str = "lease = \"20s\"\n[[election]]\nelection = \"jobs/a\"\n\
@@ -212,15 +212,15 @@ const TWO: &str = "lease = \"20s\"\n[[election]]\nelection = \"jobs/a\"\n\
 #[test]
 fn one_election_of_a_file_can_be_named() {
     let named = |command, file, arguments: &[&str]| {
-        Elections::of_file(&Source::of(file), &line_of(command, arguments), &|_| None)
+        Elections::from_file(&SettingsFile::from_text(file), &line_of(command, arguments), &|_| None)
     };
     for command in ["run", "check", "status"] {
         let elections = named(command, TWO, &["jobs/b"]);
         assert_eq!(text(only(&elections), &LEASE).as_deref(), Some("30s"), "{command}");
-        assert!(!elections.all_of_a_file);
+        assert!(!elections.is_whole_file);
     }
     let all = named("status", TWO, &[]);
-    assert!(all.all_of_a_file && all.given.len() == 2 && all.complaints.is_empty());
+    assert!(all.is_whole_file && all.resolved.len() == 2 && all.complaints.is_empty());
     let none = named("status", TWO, &["jobs/c"]);
     assert_eq!(sources(&none), ["jobs/c"]);
     assert!(none.complaints[0].advice.contains("(jobs/a, jobs/b)"), "{:?}", none.complaints);
@@ -232,32 +232,32 @@ fn one_election_of_a_file_can_be_named() {
 }
 
 #[test]
-fn what_is_for_one_election_is_told_which_there_are() {
-    let of = |arguments: &[&str]| {
-        Elections::of_file(&Source::of(TWO), &line_of("break", arguments), &|_| None).only()
+fn command_for_one_election_lists_the_candidates_of_the_file() {
+    let single = |arguments: &[&str]| {
+        Elections::from_file(&SettingsFile::from_text(TWO), &line_of("break", arguments), &|_| None).into_single()
     };
-    let (_, complaints) = of(&["--yes"]);
+    let (_, complaints) = single(&["--yes"]);
     assert_eq!(complaints.len(), 1);
     assert_eq!(complaints[0].advice, "name one of them: jobs/a, jobs/b");
-    let (given, complaints) = of(&["--yes", "jobs/a"]);
-    assert_eq!((given.text(&ELECTION).as_deref(), complaints), (Some("jobs/a"), Vec::new()));
+    let (resolved, complaints) = single(&["--yes", "jobs/a"]);
+    assert_eq!((resolved.text(&ELECTION).as_deref(), complaints), (Some("jobs/a"), Vec::new()));
 }
 
 /// Its blob is its own. What the file has for elections is for those who lead them.
 #[cfg(unix)]
 #[test]
-fn a_lock_goes_by_what_is_above_the_elections() {
-    let of = |arguments: &[&str]| {
+fn lock_uses_the_defaults_of_the_file() {
+    let lock_settings = |arguments: &[&str]| {
         let line = line_of("lock", &[arguments, &["--", "true"]].concat());
         let file = TWO.replace("lease = \"30s\"", "handler = \"a.wasm\"\nevery = \"5s\"");
-        let (mut given, complaints) =
-            Elections::of_file(&Source::of(&file), &line, &|_| None).only();
-        given.keep_own();
-        let told = [&LEASE, &EVERY, &HANDLER, &COMMAND].map(|setting| text(&given, setting));
-        (told, complaints.len())
+        let (mut resolved, complaints) =
+            Elections::from_file(&SettingsFile::from_text(&file), &line, &|_| None).into_single();
+        resolved.retain_command_settings();
+        let values = [&LEASE, &EVERY, &HANDLER, &COMMAND].map(|setting| text(&resolved, setting));
+        (values, complaints.len())
     };
-    let told = [Some("20s".to_owned()), None, None, Some("true".to_owned())];
-    assert_eq!(of(&["jobs/c"]), (told.clone(), 0));
-    assert_eq!(of(&["jobs/b"]), (told, 0));
-    assert_eq!(of(&[]).1, 1);
+    let expected = [Some("20s".to_owned()), None, None, Some("true".to_owned())];
+    assert_eq!(lock_settings(&["jobs/c"]), (expected.clone(), 0));
+    assert_eq!(lock_settings(&["jobs/b"]), (expected, 0));
+    assert_eq!(lock_settings(&[]).1, 1);
 }

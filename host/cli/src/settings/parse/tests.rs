@@ -2,7 +2,7 @@ use super::super::table::TABLE;
 use super::*;
 
 fn read(text: &str) -> Content {
-    parse(&Source::of(text), TABLE)
+    parse(&SettingsFile::from_text(text), TABLE)
 }
 
 /// Place and key of each complaint.
@@ -15,7 +15,7 @@ fn entry<'s>(section: &'s Section, key: &str) -> &'s Entry {
 }
 
 fn values<'s>(section: &'s Section, key: &str) -> Vec<&'s str> {
-    entry(section, key).words.iter().map(|word| word.text.to_str().unwrap()).collect()
+    entry(section, key).items.iter().map(|item| item.text.to_str().unwrap()).collect()
 }
 
 #[test]
@@ -27,11 +27,11 @@ fn values_are_read_with_their_places() {
     );
     let [first, second] = content.elections.as_slice() else { panic!("two elections") };
     assert_eq!(entry(&content.defaults, "lease").place, "t.toml:1:1");
-    assert_eq!(entry(&content.defaults, "lease").words[0].place, "t.toml:1:9");
+    assert_eq!(entry(&content.defaults, "lease").items[0].place, "t.toml:1:9");
     assert_eq!((first.place.as_str(), second.place.as_str()), ("t.toml:3:1", "t.toml:14:1"));
     assert_eq!(values(first, "max-attempts"), ["7"]);
     assert_eq!(values(first, "allow-host"), ["a", "b"]);
-    assert_eq!(entry(first, "allow-host").words[1].place, "t.toml:8:3");
+    assert_eq!(entry(first, "allow-host").items[1].place, "t.toml:8:3");
     assert_eq!(values(first, "handler"), ["/etc/a.wasm"]);
     assert_eq!(values(first, "ca-file"), ["/ca.pem"]);
     assert_eq!(values(first, "command"), ["true", "--x"]);
@@ -41,7 +41,7 @@ fn values_are_read_with_their_places() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_in_the_order_of_the_file() {
+fn all_mistakes_are_reported_in_file_order() {
     let text = "evry = \"5s\"\nlease = 15\nmax-attempts = 1.5\nlog = \"xml\"\n[[election]]\n\
                 listen = \"127.0.0.1:0\"\nallow-host = \"a\"\nenv = { A = 1, \"B=C\" = \"\" }\n\
                 allow_host = [\"a\"]\nhandler = true\n";
@@ -86,7 +86,7 @@ fn a_secret_is_refused_and_not_shown() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_line_by_line_and_nothing_else() {
+fn invalid_toml_is_reported_line_by_line_alone() {
     let content = read("lease = 15s\nevery = \nevry = \"5s\"\n");
     assert!(content.broken);
     let places: Vec<_> = content.complaints.iter().map(|c| c.source.as_str()).collect();
@@ -112,7 +112,7 @@ fn a_key_that_is_set_twice_is_not_called_bad_toml() {
 }
 
 #[test]
-fn a_file_that_says_nothing_is_told() {
+fn empty_file_is_reported() {
     for empty in ["", "# nothing\n"] {
         assert_eq!(read(empty).complaints[0].problem, "nothing is set in this file");
     }
@@ -122,7 +122,7 @@ fn a_file_that_says_nothing_is_told() {
 }
 
 #[test]
-fn a_value_without_quotes_is_told_with_what_to_write() {
+fn unquoted_value_gets_a_correction() {
     for (line, advice) in [
         ("cron = 0 2 * * *", "write it in quotes: cron = \"…\""),
         ("cron = @daily", "write it in quotes: cron = \"…\""),
@@ -137,7 +137,7 @@ fn a_value_without_quotes_is_told_with_what_to_write() {
 }
 
 #[test]
-fn a_shell_line_is_told_how_to_be_written() {
+fn shell_line_gets_a_correction() {
     let complaints = read("command = \"backup --all | tee log\"\n").complaints;
     assert_eq!(complaints[0].problem, "a list of strings is expected, not this string");
     assert!(complaints[0].advice.contains("[\"sh\", \"-c\", \"…\"]"), "{complaints:?}");

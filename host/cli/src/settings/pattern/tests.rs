@@ -8,18 +8,18 @@ use std::fs::write;
 fn line(command: &str, arguments: &[&str]) -> CommandLine {
     let all = ["tenure", command].into_iter().chain(arguments.iter().copied());
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
-    CommandLine::of(TABLE, command, matches.subcommand().unwrap().1)
+    CommandLine::from_matches(TABLE, command, matches.subcommand().unwrap().1)
 }
 
 fn elections(file: &str, command: &str, arguments: &[&str]) -> Elections {
-    Elections::of_file(&Source::of(file), &line(command, arguments), &|_| None)
+    Elections::from_file(&SettingsFile::from_text(file), &line(command, arguments), &|_| None)
 }
 
 fn names(elections: &Elections) -> Vec<String> {
-    elections.given.iter().filter_map(|given| given.text(&ELECTION)).collect()
+    elections.resolved.iter().filter_map(|resolved| resolved.text(&ELECTION)).collect()
 }
 
-fn told(complaints: &[Complaint]) -> Vec<String> {
+fn messages(complaints: &[Complaint]) -> Vec<String> {
     complaints
         .iter()
         .map(|complaint| format!("{}: {}", complaint.source, complaint.problem))
@@ -33,23 +33,23 @@ const TENANTS: &str = "handler = \"{each}.wasm\"\n[[election]]\nelection = \"ten
 #[test]
 fn each_name_is_an_election_and_stands_in_its_settings() {
     let all = elections(TENANTS, "run", &[]);
-    assert_eq!(told(&all.complaints), [""; 0]);
+    assert_eq!(messages(&all.complaints), [""; 0]);
     // Without names it is no pattern.
     assert_eq!(names(&all), ["tenants/ada", "tenants/ben", "jobs/{each}"]);
     assert_eq!(
-        all.given.iter().map(|given| given.pattern).collect::<Vec<_>>(),
+        all.resolved.iter().map(|resolved| resolved.pattern).collect::<Vec<_>>(),
         [Some(0), Some(0), None]
     );
-    let text = |number: usize, setting| all.given[number].text(setting);
+    let text = |number: usize, setting| all.resolved[number].text(setting);
     assert_eq!(text(1, &ENV).as_deref(), Some("TENANT=ben"));
     assert_eq!(text(1, &HANDLER).as_deref(), Some("/etc/ben.wasm"));
     assert_eq!(text(2, &HANDLER).as_deref(), Some("/etc/{each}.wasm"));
     // What is wrong with one is told of its name.
-    let place = all.given[1].get(&ELECTION).unwrap().told();
+    let place = all.resolved[1].get(&ELECTION).unwrap().describe();
     assert_eq!(place, "t.toml:4:20: election = \"tenants/ben\"");
 
     let plain = ["tenants/{each}", "--for-each", "ada", "--for-each", "ben"];
-    assert_eq!(names(&Elections::of(&line("run", &plain))), ["tenants/ada", "tenants/ben"]);
+    assert_eq!(names(&Elections::from_command_line(&line("run", &plain))), ["tenants/ada", "tenants/ben"]);
 }
 
 /// What a variable says is the same for all of them.
@@ -57,14 +57,14 @@ fn each_name_is_an_election_and_stands_in_its_settings() {
 fn a_variable_is_no_pattern() {
     let variable = |name: &str| (name == "TENURE_ELECTION").then(|| "tenants/{each}".into());
     let line = line("run", &["--for-each", "ada", "--for-each", "ben"]);
-    let all = Elections::of_file(&Source::of("log = \"json\"\n"), &line, &variable);
+    let all = Elections::from_file(&SettingsFile::from_text("log = \"json\"\n"), &line, &variable);
     let problem = "TENURE_ELECTION: all of them would be one election";
-    assert_eq!(told(&all.complaints), [problem]);
+    assert_eq!(messages(&all.complaints), [problem]);
     assert_eq!(names(&all), [""; 0]);
 }
 
 #[test]
-fn one_of_them_can_be_named() {
+fn one_election_of_a_pattern_can_be_named() {
     assert_eq!(names(&elections(TENANTS, "status", &["tenants/ben"])), ["tenants/ben"]);
     assert_eq!(elections(TENANTS, "status", &["tenants/ben"]).complaints, []);
     assert_eq!(names(&elections(TENANTS, "status", &["jobs/{each}"])), ["jobs/{each}"]);
@@ -74,7 +74,7 @@ fn one_of_them_can_be_named() {
         assert_eq!(complaint.problem, "the file has no such election");
         assert!(complaint.advice.contains("tenants/{each}"), "{complaint:?}");
     }
-    let (_, complaints) = elections(TENANTS, "trigger", &["--id", "a"]).only();
+    let (_, complaints) = elections(TENANTS, "trigger", &["--id", "a"]).into_single();
     assert!(complaints[0].advice.contains("tenants/ada, tenants/ben"), "{complaints:?}");
 }
 
@@ -89,9 +89,9 @@ fn names_are_read_from_a_file_line_by_line() {
         elections(&toml, "run", &[])
     };
     let all = read("# tenants\n\n  ada\r\nben # since May\nc#\n#\n");
-    assert_eq!(told(&all.complaints), [""; 0]);
+    assert_eq!(messages(&all.complaints), [""; 0]);
     assert_eq!(names(&all), ["tenants/ada", "tenants/ben", "tenants/c#"]);
-    let ada = all.given[0].get(&ELECTION).unwrap().told();
+    let ada = all.resolved[0].get(&ELECTION).unwrap().describe();
     assert_eq!(ada, format!("{list}:3:3: election = \"tenants/ada\""));
     // Nobody yet.
     let none = read("# nobody\n");
@@ -100,34 +100,34 @@ fn names_are_read_from_a_file_line_by_line() {
     let wrong = read("ada\nb\u{1b}en\n ada\nada\n");
     let again = "this name is a duplicate";
     assert_eq!(
-        told(&wrong.complaints),
+        messages(&wrong.complaints),
         [
             format!("{list}:2:1: b\\u{{1b}}en: this is not a name"),
             format!("{list}:3:2: ada: {again}"),
             format!("{list}:4:1: ada: {again}"),
         ]
     );
-    assert!(told(&read("\n").complaints)[0].starts_with(&format!("{list}:1:1: the file is empty")));
+    assert!(messages(&read("\n").complaints)[0].starts_with(&format!("{list}:1:1: the file is empty")));
     std::fs::remove_file(&file).unwrap();
     let missing = elections(&toml, "run", &[]);
     let place = format!("t.toml:2:17: for-each-file {list}: the file cannot be read: ");
-    assert!(told(&missing.complaints)[0].starts_with(&place), "{:?}", missing.complaints);
+    assert!(messages(&missing.complaints)[0].starts_with(&place), "{:?}", missing.complaints);
 }
 
 #[test]
-fn all_of_them_must_not_be_one_election() {
+fn names_must_not_all_give_one_election() {
     let one = elections("election = \"tenants/all\"\nfor-each = [\"ada\", \"ada\"]\n", "run", &[]);
     assert_eq!(
-        told(&one.complaints),
+        messages(&one.complaints),
         [
             "t.toml:1:12: election = \"tenants/all\": all of them would be one election",
             "t.toml:2:20: ada: this name is a duplicate"
         ]
     );
     let twice = format!("{TENANTS}[[election]]\nelection = \"tenants/ben\"\n");
-    let told = told(&elections(&twice, "run", &[]).complaints);
+    let lines = messages(&elections(&twice, "run", &[]).complaints);
     assert_eq!(
-        told,
+        lines,
         ["t.toml:9:12: election = \"tenants/ben\": the file has this election already"]
     );
 }

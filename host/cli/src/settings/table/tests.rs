@@ -1,18 +1,18 @@
 //! What the table says is what those say who judge.
 
 use super::*;
-use crate::settings::options::{in_words, range};
+use crate::settings::options::{to_text, range};
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_core::Complaint;
 
-fn of_component() -> impl Iterator<Item = &'static Setting> {
+fn component_settings() -> impl Iterator<Item = &'static Setting> {
     TABLE.iter().copied().filter(|setting| setting.component && !setting.name.is_empty())
 }
 
 /// What the component reads, with one setting as it is given and others with which it makes sense.
 fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>> {
     let settings = tenure_core::Settings::read(|name: &str| {
-        let beside = match name {
+        let required = match name {
             variable::ELECTION => Some("any/any"),
             variable::CONNECTION_STRING => Some("UseDevelopmentStorage=true"),
             variable::DELIVERY if setting.is(&MAX_ATTEMPTS) => Some("at-least-once"),
@@ -20,7 +20,7 @@ fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>
             variable::EVERY if setting.is(&JITTER) => Some("366d"),
             _ => None,
         };
-        let value = if name == setting.variable { value.or(beside) } else { beside };
+        let value = if name == setting.variable { value.or(required) } else { required };
         value.map(str::to_owned)
     });
     settings.map(|settings| format!("{settings:?}"))
@@ -28,16 +28,16 @@ fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>
 
 /// Whether a value is refused for itself, and not for others.
 fn is_refused(setting: &Setting, value: &str) -> bool {
-    let of_range =
+    let is_range_complaint =
         |c: &Complaint| c.setting.variable() == setting.variable && !c.problem.contains("exceed");
-    read(setting, Some(value)).is_err_and(|complaints| complaints.iter().any(of_range))
+    read(setting, Some(value)).is_err_and(|complaints| complaints.iter().any(is_range_complaint))
 }
 
 #[test]
-fn the_component_allows_what_the_table_says() {
+fn component_allows_the_ranges_of_the_table() {
     const STEP: Duration = Duration::from_millis(1);
-    let mut judged = 0;
-    for setting in of_component() {
+    let mut checked = 0;
+    for setting in component_settings() {
         let (good, bad): (Vec<String>, Vec<String>) = match (&setting.range, setting.kind) {
             (Range::Durations(range), _) => {
                 let (least, most) = (*range.start(), *range.end());
@@ -60,7 +60,7 @@ fn the_component_allows_what_the_table_says() {
             }
             _ => continue,
         };
-        judged += 1;
+        checked += 1;
         for value in &good {
             assert!(!is_refused(setting, value), "{} {value}", setting.name);
         }
@@ -68,15 +68,15 @@ fn the_component_allows_what_the_table_says() {
             assert!(is_refused(setting, value), "{} {value}", setting.name);
         }
     }
-    assert!(judged >= 16, "{judged}");
+    assert!(checked >= 16, "{checked}");
 }
 
 #[test]
 fn defaults_are_those_of_the_component() {
-    let mut judged = 0;
-    for setting in of_component() {
+    let mut checked = 0;
+    for setting in component_settings() {
         // What it is with another setting comes after it.
-        let default = in_words(setting.default);
+        let default = to_text(setting.default);
         let default = default.split(',').next().unwrap_or_default();
         let is_value = match setting.kind {
             Kind::Duration => parse_duration(default).is_some(),
@@ -85,23 +85,23 @@ fn defaults_are_those_of_the_component() {
             _ => setting.is(&TIME_ZONE),
         };
         if is_value {
-            judged += 1;
+            checked += 1;
             let (set, unset) = (read(setting, Some(default)), read(setting, None));
             assert_eq!(set.unwrap(), unset.unwrap(), "{}", setting.name);
         }
     }
-    assert!(judged >= 10, "{judged}");
+    assert!(checked >= 10, "{checked}");
 }
 
 #[test]
 fn defaults_are_those_of_the_program() {
     #[cfg(unix)]
     assert_eq!(
-        in_words(STOP_TIME.default).split(',').next().and_then(parse_duration),
+        to_text(STOP_TIME.default).split(',').next().and_then(parse_duration),
         Some(tenure_supervisor::STOP_TIME)
     );
     for setting in [&LOG, &LOG_LEVEL] {
-        let (words, default) = (setting.kind, in_words(setting.default));
+        let (words, default) = (setting.kind, to_text(setting.default));
         assert!(matches!(words, Kind::OneOf(words) if words.contains(&&*default)));
     }
 }
@@ -111,8 +111,8 @@ fn every_variable_of_the_component_has_a_row() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/variable.rs");
     let source = std::fs::read_to_string(source).unwrap();
     // The variables that hosts set are at the end of the module.
-    let of_users = source.split("A host sets the rest, and no user.").next().unwrap();
-    let names = of_users.lines().filter_map(|line| {
+    let user_section = source.split("A host sets the rest, and no user.").next().unwrap();
+    let names = user_section.lines().filter_map(|line| {
         line.trim().strip_prefix("pub const ")?.split_once(": &str = \"")?.1.strip_suffix("\";")
     });
     let names: Vec<_> = names.collect();
@@ -137,9 +137,9 @@ fn rows_make_sense() {
         assert!(!id.is_empty() && !setting.help.is_empty() && !setting.help.ends_with('.'), "{id}");
         assert!(HEADINGS.contains(&setting.heading), "{id}");
         assert!(!setting.component || !setting.variable.is_empty(), "{id}");
-        let judged =
+        let has_range =
             matches!(setting.range, Range::Durations(_) | Range::From(_) | Range::Sizes(_));
-        assert!(setting.component || !judged || !setting.advice.is_empty(), "{id}");
+        assert!(setting.component || !has_range || !setting.advice.is_empty(), "{id}");
         if !setting.content.is_empty() {
             assert_eq!(setting.variable, format!("{}_FILE", setting.content), "{id}");
         }
@@ -166,8 +166,8 @@ fn the_variable_of_an_option_has_its_name() {
 }
 
 #[test]
-fn ranges_are_told_in_words() {
-    for (setting, told) in [
+fn ranges_are_described_in_words() {
+    for (setting, expected) in [
         (&LEASE, Some("15s to 1m")),
         (&MARGIN, Some("at least 2s 500ms")),
         (&MEMORY_LIMIT, Some("1MiB to 4GiB")),
@@ -175,14 +175,14 @@ fn ranges_are_told_in_words() {
         (&DELIVERY, Some("at-most-once or at-least-once")),
         (&CA_FILE, None),
     ] {
-        assert_eq!(range(setting).as_deref(), told);
+        assert_eq!(range(setting).as_deref(), expected);
     }
     assert_eq!(GRACE.allowed().unwrap(), "between 0s and 1h");
 }
 
 /// The settings of the component that have options, as a program writes them that embeds the library.
 #[test]
-fn the_library_has_a_value_for_each_of_them() {
+fn library_has_a_value_for_each_component_setting() {
     use tenure::engine::{CandidateSettings, Variables};
     use tenure::settings::{Credential, Delivery, Missed, Schedule, Settings};
     let period = Duration::from_secs(60);
@@ -210,9 +210,9 @@ fn the_library_has_a_value_for_each_of_them() {
     let (expression, time_zone) = ("0 9 * * *".to_owned(), Some("UTC".to_owned()));
     let cron = Schedule::Cron { expression, time_zone };
     let written = [Schedule::Every(period), cron, Schedule::WhileLeading]
-        .map(|schedule| Variables::from(CandidateSettings::from(all.clone()).on(schedule)));
-    for setting in of_component() {
-        let said = written.iter().any(|variables| variables.get(setting.variable).is_some());
-        assert!(said, "{}", setting.name);
+        .map(|schedule| Variables::from(CandidateSettings::from(all.clone()).with_schedule(schedule)));
+    for setting in component_settings() {
+        let is_written = written.iter().any(|variables| variables.get(setting.variable).is_some());
+        assert!(is_written, "{}", setting.name);
     }
 }

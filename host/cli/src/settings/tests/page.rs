@@ -1,6 +1,6 @@
 //! The tables of docs/configuration.md.
 
-use crate::settings::options::{first_sentence, in_words, range};
+use crate::settings::options::{first_sentence, to_text, range};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ pub(super) fn tables(table: &[&'static Setting]) -> String {
         let _ = write!(text, "### {heading}\n\n| option, variable | default | range | meaning |\n");
         text += "|---|---|---|---|\n";
         for setting in rows {
-            let cells = [names(setting), code(&in_words(setting.default)), allowed(setting)];
+            let cells = [names(setting), code(&to_text(setting.default)), allowed(setting)];
             for cell in cells {
                 let _ = write!(text, "| {cell}{}", if cell.is_empty() { "" } else { " " });
             }
@@ -66,12 +66,12 @@ fn meaning(setting: &Setting) -> String {
 /// A text with what is typed as code.
 fn code(text: &str) -> String {
     let is_typed = |word: &str| {
-        let shouted =
+        let is_code_character =
             |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_:/[]=".contains(c);
         word.starts_with("--")
             || word.contains("://")
             || (word.starts_with('/') && word.len() > 1)
-            || (word.len() > 2 && word.contains(['_', ':', '=']) && word.chars().all(shouted))
+            || (word.len() > 2 && word.contains(['_', ':', '=']) && word.chars().all(is_code_character))
     };
     let word = |word: &str| {
         let bare = word.trim_matches(['(', ')', ',', ';', '.', '\'']);
@@ -95,8 +95,8 @@ mod tests {
     fn the_page_has_the_tables() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
         let text = fs::read_to_string(&page).unwrap();
-        let (before, rest) = text.split_once(BEGIN).unwrap();
-        let (_, after) = rest.split_once(END).unwrap();
+        let (before, remainder) = text.split_once(BEGIN).unwrap();
+        let (_, after) = remainder.split_once(END).unwrap();
         let expected = format!("{before}{BEGIN}\n\n{}{END}{after}", tables(TABLE));
         if std::env::var_os("REWRITE").is_some() {
             fs::write(&page, &expected).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_code() {
+    fn typed_text_is_code() {
         for (text, written) in [
             ("of --cron, like '0 9'", "of `--cron`, like '0 9'"),
             ("(/healthz), is", "(`/healthz`), is"),

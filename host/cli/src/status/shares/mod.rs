@@ -3,17 +3,17 @@
 
 mod show;
 
-use super::subjects::{AT_ONCE, Subject};
+use super::subjects::{MAX_CONCURRENT, Subject};
 use futures_util::{StreamExt as _, stream};
 pub(super) use show::{as_json, as_text};
 use std::collections::BTreeMap;
 use tenure::engine::{CandidateSettings, Election};
 use tenure_core::{Problem, ProblemClass, Timestamp};
-use tenure_members::{Candidate, SharesStore};
-use tenure_shares::{Answer, Ask, Plan, Sign};
+use tenure_members::{ShareCandidate, SharesStore};
+use tenure_shares::{StoreResponse, StoreRequest, Plan, Sign};
 
 /// The records of more shares are not read, since that is a request for each.
-const MOST_READ: u32 = 1_000;
+const MAX_READ: u32 = 1_000;
 
 /// Who leads the election of a share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct Holder {
     /// When it won.
     pub since: Timestamp,
     /// When that was seen, by the same clock.
-    pub seen: Timestamp,
+    pub observed_at: Timestamp,
 }
 
 /// What the record of a share's election says: who holds the share, if anybody does.
@@ -41,16 +41,16 @@ pub(in crate::status) struct Shares {
 }
 
 /// What is known of a member, or of another one that holds a share.
-pub(super) struct Row<'a> {
+pub(super) struct MemberRow<'a> {
     pub name: &'a str,
     /// None: there is no sign of life of it.
     pub sign: Option<&'a Sign>,
     /// What it should hold.
     pub planned: Vec<u32>,
     /// What it holds, where records were read.
-    pub held: Option<Vec<u32>>,
+    pub held_shares: Option<Vec<u32>>,
     /// The share that it won last.
-    pub newest: Option<&'a Holder>,
+    pub newest_holder: Option<&'a Holder>,
 }
 
 /// Shares that one holds and another one should hold; none is nobody.
@@ -65,10 +65,10 @@ impl Shares {
     /// Each share is held by the member that should hold it; where records were not read, by one with a sign of life.
     pub(in crate::status) fn is_as_planned(&self) -> bool {
         let Some(plan) = &self.plan else { return false };
-        let signs = |member| self.signs.contains_key(member);
+        let has_sign = |member| self.signs.contains_key(member);
         plan.next.is_none()
             && plan.shares.iter().all(Option::is_some)
-            && (self.records.is_some() || plan.members.iter().all(signs))
+            && (self.records.is_some() || plan.members.iter().all(has_sign))
             && self.unread().is_none()
             && self.moves().is_empty()
     }
@@ -88,26 +88,26 @@ impl Shares {
 
     /// Who holds what.
     fn holders(&self) -> impl Iterator<Item = (u32, &Holder)> {
-        let read = (0..).zip(self.records.iter().flatten());
-        read.filter_map(|(share, record)| Some((share, record.as_ref().ok()?.as_ref()?)))
+        let records = (0..).zip(self.records.iter().flatten());
+        records.filter_map(|(share, record)| Some((share, record.as_ref().ok()?.as_ref()?)))
     }
 
     /// Those of the plan, those with a sign, and whoever else holds a share.
-    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+    pub(super) fn rows(&self) -> Vec<MemberRow<'_>> {
         let planned = self.plan.iter().flat_map(|plan| &plan.members);
         let mut names: Vec<_> = planned.chain(self.signs.keys()).map(String::as_str).collect();
         names.extend(self.holders().map(|(_, holder)| holder.name.as_str()));
         names.sort_unstable();
         names.dedup();
         let row = |name| {
-            let planned = self.plan.iter().flat_map(|plan| plan.of(name));
-            let own = || self.holders().filter(move |(_, holder)| holder.name == name);
-            Row {
+            let planned = self.plan.iter().flat_map(|plan| plan.shares_of(name));
+            let held = || self.holders().filter(move |(_, holder)| holder.name == name);
+            MemberRow {
                 name,
                 sign: self.signs.get(name),
                 planned: planned.map(|share| share.index).collect(),
-                held: self.records.is_some().then(|| own().map(|(share, _)| share).collect()),
-                newest: own().map(|(_, holder)| holder).max_by_key(|holder| holder.since),
+                held_shares: self.records.is_some().then(|| held().map(|(share, _)| share).collect()),
+                newest_holder: held().map(|(_, holder)| holder).max_by_key(|holder| holder.since),
             }
         };
         names.into_iter().map(row).collect()
@@ -115,7 +115,7 @@ impl Shares {
 
     /// Shares that nobody should hold.
     pub(super) fn unassigned(&self) -> Vec<u32> {
-        let all = self.plan.iter().flat_map(|plan| plan.all().map(move |share| (plan, share)));
+        let all = self.plan.iter().flat_map(|plan| plan.all_shares().map(move |share| (plan, share)));
         all.filter(|(plan, share)| plan.holder(*share).is_none()).map(|(_, s)| s.index).collect()
     }
 
@@ -123,7 +123,7 @@ impl Shares {
     pub(super) fn moves(&self) -> Vec<Move<'_>> {
         let mut moves: BTreeMap<_, Vec<u32>> = BTreeMap::new();
         for plan in self.plan.iter().filter(|plan| plan.next.is_none()) {
-            for share in plan.all() {
+            for share in plan.all_shares() {
                 let Some(Ok(holder)) = self.record(share.index) else { continue };
                 let (from, to) = (holder.as_ref().map(|h| h.name.as_str()), plan.holder(share));
                 if from != to {
@@ -140,25 +140,25 @@ impl Shares {
 
 /// Reads the plan, the members' signs of life, and the records of the shares.
 pub(super) async fn read(subject: &Subject) -> Result<Shares, Problem> {
-    let store = SharesStore::of(subject.reached.clone(), String::new());
+    let store = SharesStore::new(subject.handle.clone(), String::new());
     let mut shares = Shares::default();
-    for ask in [Ask::ReadPlan(None), Ask::List] {
-        let response = store.ask(&ask).await;
+    for ask in [StoreRequest::ReadPlan(None), StoreRequest::ListSigns] {
+        let response = store.send(&ask).await;
         if let Some(problem) = response.problem {
             return Err(problem);
         }
-        match response.answer {
-            Answer::Plan(plan, _) => shares.plan = Some(plan),
-            Answer::Signs(signs) => {
+        match response.response {
+            StoreResponse::Plan(plan, _) => shares.plan = Some(plan),
+            StoreResponse::Signs(signs) => {
                 let signs = signs.into_iter().map(|listed| listed.sign);
                 shares.signs = signs.map(|sign| (sign.member.clone(), sign)).collect();
             }
             _ => {}
         }
     }
-    if let Some(plan) = shares.plan.as_ref().filter(|plan| plan.count() <= MOST_READ) {
+    if let Some(plan) = shares.plan.as_ref().filter(|plan| plan.count() <= MAX_READ) {
         let settings = &subject.configuration.settings;
-        shares.records = Some(records(&subject.election, plan, settings, &subject.reached).await);
+        shares.records = Some(records(&subject.election, plan, settings, &subject.handle).await);
     }
     Ok(shares)
 }
@@ -168,15 +168,15 @@ async fn records(
     coordinating: &str,
     plan: &Plan,
     settings: &CandidateSettings,
-    reached: &Election,
+    handle: &Election,
 ) -> Vec<Record> {
-    let each = plan.all().map(|share| {
-        let election = Candidate::of(share, plan.count()).election(coordinating);
+    let each = plan.all_shares().map(|share| {
+        let election = ShareCandidate::new(share, plan.count()).election(coordinating);
         let mut settings = settings.clone();
         settings.options.election = Some(election);
-        record(reached.with_settings(settings), plan.next.is_some())
+        record(handle.with_settings(settings), plan.next.is_some())
     });
-    stream::iter(each).buffered(AT_ONCE).collect().await
+    stream::iter(each).buffered(MAX_CONCURRENT).collect().await
 }
 
 /// Reads that of one.
@@ -190,7 +190,7 @@ async fn record(election: Election, closing: bool) -> Record {
             name: leader.name.clone(),
             term: leader.term,
             since: leader.since,
-            seen: snapshot.asked_at,
+            observed_at: snapshot.answered_at,
         })),
         // It is closed: nobody leads with a record that candidates cannot read.
         Err(Problem { class: ProblemClass::UnusableBlob, .. }) if closing => Ok(None),

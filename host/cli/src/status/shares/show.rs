@@ -1,30 +1,30 @@
 //! The text and the JSON of shares.
 
-use super::{Holder, MOST_READ, Move, Row, Shares};
+use super::{Holder, MAX_READ, Move, MemberRow, Shares};
 use crate::complaint::printable;
 use crate::ranges::ranges;
-use crate::terminal::aligned;
+use crate::terminal::align_columns;
 use crate::times::ago;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tenure_core::Problem;
 use tenure_shares::{Plan, Share};
 
-pub(in crate::status) fn as_json(seen: &Shares) -> Value {
-    let plan = seen.plan.as_ref();
-    let members = seen.rows().into_iter().map(|row| {
-        let Row { name, sign, planned, held, newest } = row;
+pub(in crate::status) fn as_json(state: &Shares) -> Value {
+    let plan = state.plan.as_ref();
+    let members = state.rows().into_iter().map(|row| {
+        let MemberRow { name, sign, planned, held_shares: held, newest_holder: newest } = row;
         json!({
             "name": name,
             "capacity": sign.map(|sign| sign.weight),
-            "max_shares": sign.and_then(|sign| sign.most),
+            "max_shares": sign.and_then(|sign| sign.max_shares),
             "has_sign": sign.is_some(),
             "planned": planned,
             "holds": held,
             "since": newest.map(|holder| holder.since.to_rfc3339()),
         })
     });
-    let shares = plan.map(|plan| plan.all().map(move |share| of_share(seen, plan, share)));
+    let shares = plan.map(|plan| plan.all_shares().map(move |share| share_as_json(state, plan, share)));
     json!({
         "count": plan.map(Plan::count),
         "split": plan.map(|plan| plan.split),
@@ -36,9 +36,9 @@ pub(in crate::status) fn as_json(seen: &Shares) -> Value {
 }
 
 /// Who holds it is missing where that was not read, and null where nobody does.
-fn of_share(seen: &Shares, plan: &Plan, share: Share) -> Value {
+fn share_as_json(state: &Shares, plan: &Plan, share: Share) -> Value {
     let mut object = json!({ "index": share.index, "planned": plan.holder(share) });
-    match seen.record(share.index) {
+    match state.record(share.index) {
         None => {}
         Some(Ok(holder)) => {
             let holder = holder.as_ref();
@@ -54,64 +54,64 @@ fn of_share(seen: &Shares, plan: &Plan, share: Share) -> Value {
 }
 
 /// Anyone who may write beside the blob chooses the names.
-pub(in crate::status) fn as_text(seen: &Shares) -> String {
-    let Some(plan) = &seen.plan else {
+pub(in crate::status) fn as_text(state: &Shares) -> String {
+    let Some(plan) = &state.plan else {
         return "The work is split into shares, and the coordinator has made no plan yet.\n"
             .to_owned();
     };
-    let mut text = format!("{}\n", parts(plan.count()));
+    let mut text = format!("{}\n", share_count(plan.count()));
     if let Some(next) = plan.next {
         let _ = writeln!(
             text,
             "All shares are being closed, since {} were asked for. Nobody holds a share until all are closed.",
-            parts(next)
+            share_count(next)
         );
     }
-    if seen.records.is_none() {
+    if state.records.is_none() {
         let _ = writeln!(
             text,
-            "This is the plan. With more than {MOST_READ} shares, the actual holders are not read."
+            "This is the plan. With more than {MAX_READ} shares, the actual holders are not read."
         );
     }
-    let rows = seen.rows();
+    let rows = state.rows();
     if !rows.is_empty() {
-        let holds = if seen.records.is_some() { "holds" } else { "planned" };
+        let holds = if state.records.is_some() { "holds" } else { "planned" };
         let title = ["member", "capacity", "most", holds, "which", "since"].map(str::to_owned);
         text.push('\n');
-        text += &aligned([title].into_iter().chain(rows.iter().map(row)));
+        text += &align_columns([title].into_iter().chain(rows.iter().map(row)));
     }
-    let moves = seen.moves();
+    let moves = state.moves();
     if !moves.is_empty() {
         let title = ["share", "moves"].map(str::to_owned);
         text.push('\n');
-        text += &aligned([title].into_iter().chain(moves.iter().map(moving)));
+        text += &align_columns([title].into_iter().chain(moves.iter().map(move_row)));
     }
-    let unassigned = seen.unassigned();
+    let unassigned = state.unassigned();
     if !unassigned.is_empty() && plan.next.is_none() {
         let _ = writeln!(text, "\nBy the plan nobody holds {}.", ranges(&unassigned));
     }
     text
 }
 
-fn row(row: &Row<'_>) -> [String; 6] {
-    let Row { name, sign, planned, held, newest } = row;
+fn row(row: &MemberRow<'_>) -> [String; 6] {
+    let MemberRow { name, sign, planned, held_shares: held, newest_holder: newest } = row;
     let none = || "-".to_owned();
     let shares = held.as_ref().unwrap_or(planned);
     [
         printable(name),
         sign.map_or_else(|| "no sign".to_owned(), |sign| sign.weight.to_string()),
-        sign.and_then(|sign| sign.most).map_or_else(none, |most| most.to_string()),
+        sign.and_then(|sign| sign.max_shares).map_or_else(none, |most| most.to_string()),
         shares.len().to_string(),
         if shares.is_empty() { none() } else { ranges(shares) },
-        newest.map_or_else(none, |Holder { since, seen, .. }| ago(*since, *seen)),
+        newest.map_or_else(none, |Holder { since, observed_at: seen, .. }| ago(*since, *seen)),
     ]
 }
 
-fn moving(Move { shares, from, to }: &Move<'_>) -> [String; 2] {
-    let name = |who: Option<&str>| who.map_or_else(|| "nobody".to_owned(), printable);
+fn move_row(Move { shares, from, to }: &Move<'_>) -> [String; 2] {
+    let name = |holder: Option<&str>| holder.map_or_else(|| "nobody".to_owned(), printable);
     [ranges(shares), format!("{} → {}", name(*from), name(*to))]
 }
 
-fn parts(count: u32) -> String {
+fn share_count(count: u32) -> String {
     if count == 1 { "1 share".to_owned() } else { format!("{count} shares") }
 }

@@ -3,11 +3,11 @@ use super::*;
 use crate::ranges::ranges;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tenure_shares::Pace;
+use tenure_shares::SignTiming;
 
 /// Who holds a share since so many seconds after 1970, seen at 72 s.
-fn held(name: &str, since: u64) -> Record {
-    Ok(Some(Holder { name: name.to_owned(), term: 9, since: at(since), seen: at(72) }))
+fn held_record(name: &str, since: u64) -> Record {
+    Ok(Some(Holder { name: name.to_owned(), term: 9, since: at(since), observed_at: at(72) }))
 }
 
 fn failed() -> Record {
@@ -15,43 +15,43 @@ fn failed() -> Record {
 }
 
 /// Eight shares, each of which is held by the member that should hold it.
-fn seen() -> Shares {
+fn shares_state() -> Shares {
     let sign = |member: &str, weight, most| {
-        let pace = Pace::of(Duration::from_secs(15));
-        (member.to_owned(), Sign { member: member.to_owned(), weight, most, pace })
+        let pace = SignTiming::from_failover(Duration::from_secs(15));
+        (member.to_owned(), Sign { member: member.to_owned(), weight, max_shares: most, timing: pace })
     };
     let shares = [0, 0, 0, 1, 0, 1, 0, 1].map(Some).to_vec();
     let members = vec!["ada".to_owned(), "ben\u{1b}".to_owned()];
     let plan = Plan { term: 7, version: 3, split: 1, members, shares, next: None };
     let signs = BTreeMap::from([sign("ada", 2, None), sign("cleo", 1, Some(4))]);
-    let (ada, ben) = (held("ada", 12), held("ben\u{1b}", 60));
-    let late = held("ada", 11);
+    let (ada, ben) = (held_record("ada", 12), held_record("ben\u{1b}", 60));
+    let late = held_record("ada", 11);
     let records = [&ada, &late, &ada, &ben, &ada, &ben, &ada, &ben].map(Clone::clone).to_vec();
     Shares { plan: Some(plan), signs, records: Some(records) }
 }
 
 /// The same, where some records say something else.
 fn moved(others: impl IntoIterator<Item = (usize, Record)>) -> Shares {
-    let mut seen = seen();
+    let mut state = shares_state();
     for (share, record) in others {
-        seen.records.as_mut().unwrap()[share] = record;
+        state.records.as_mut().unwrap()[share] = record;
     }
-    seen
+    state
 }
 
 #[test]
 fn numbers_that_follow_each_other_are_one_range() {
-    for (numbers, told) in
+    for (numbers, expected) in
         [(&[][..], ""), (&[3], "3"), (&[3, 4], "3–4"), (&[0, 1, 2, 5, 7, 8], "0–2, 5, 7–8")]
     {
-        assert_eq!(ranges(numbers), told);
+        assert_eq!(ranges(numbers), expected);
     }
 }
 
 #[test]
 fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
     assert_eq!(
-        as_text(&seen()),
+        as_text(&shares_state()),
         "8 shares\n\
          \n\
          member     capacity  most  holds  which      since\n\
@@ -59,8 +59,8 @@ fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
          ben\\u{1b}  no sign   -     3      3, 5, 7    12s ago\n\
          cleo       1         4     0      -          -\n"
     );
-    assert!(seen().is_as_planned());
-    let object = as_json(&seen());
+    assert!(shares_state().is_as_planned());
+    let object = as_json(&shares_state());
     let ada = &object["members"][0];
     assert_eq!((&ada["planned"], &ada["holds"]), (&json!([0, 1, 2, 4, 6]), &ada["planned"]));
     assert_eq!(ada["since"], "1970-01-01T00:00:12Z");
@@ -73,12 +73,12 @@ fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
 }
 
 #[test]
-fn what_is_held_otherwise_than_planned_moves() {
-    let seen =
-        moved([(0, Ok(None)), (3, held("ada", 12)), (5, held("dan", 70)), (7, held("ada", 12))]);
-    assert!(!seen.is_as_planned());
+fn shares_held_against_the_plan_are_moves() {
+    let state =
+        moved([(0, Ok(None)), (3, held_record("ada", 12)), (5, held_record("dan", 70)), (7, held_record("ada", 12))]);
+    assert!(!state.is_as_planned());
     assert_eq!(
-        as_text(&seen),
+        as_text(&state),
         "8 shares\n\
          \n\
          member     capacity  most  holds  which     since\n\
@@ -92,7 +92,7 @@ fn what_is_held_otherwise_than_planned_moves() {
          3, 7   ada → ben\\u{1b}\n\
          5      dan → ben\\u{1b}\n"
     );
-    let object = as_json(&seen);
+    let object = as_json(&state);
     assert_eq!(object["members"][1]["planned"], json!([3, 5, 7]));
     assert_eq!(object["members"][1]["holds"], json!([]));
     let nobody =
@@ -101,37 +101,37 @@ fn what_is_held_otherwise_than_planned_moves() {
 }
 
 #[test]
-fn shares_that_nobody_is_to_hold_are_told() {
-    let mut seen = moved([(7, Ok(None))]);
-    let plan = seen.plan.as_mut().unwrap();
+fn unassigned_shares_are_reported() {
+    let mut state = moved([(7, Ok(None))]);
+    let plan = state.plan.as_mut().unwrap();
     plan.shares[1] = None;
     plan.shares[7] = None;
-    assert!(!seen.is_as_planned());
-    let text = as_text(&seen);
-    let told = "\nshare  moves\n1      ada → nobody\n\nBy the plan nobody holds 1, 7.\n";
-    assert!(text.ends_with(told), "{text}");
-    assert_eq!(as_json(&seen)["each"][7]["planned"], Value::Null);
+    assert!(!state.is_as_planned());
+    let text = as_text(&state);
+    let expected = "\nshare  moves\n1      ada → nobody\n\nBy the plan nobody holds 1, 7.\n";
+    assert!(text.ends_with(expected), "{text}");
+    assert_eq!(as_json(&state)["each"][7]["planned"], Value::Null);
 }
 
 #[test]
-fn another_number_that_was_asked_for_is_told() {
-    let seen = Shares { plan: seen().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
-    assert!(!seen.is_as_planned());
-    let text = as_text(&seen);
-    let told = "8 shares\nAll shares are being closed, since 5 shares were asked for.";
-    assert!(text.contains(told) && text.contains(" 1–2, 4, 6  1m ago\n"), "{text}");
+fn requested_share_count_is_reported() {
+    let state = Shares { plan: shares_state().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
+    assert!(!state.is_as_planned());
+    let text = as_text(&state);
+    let expected = "8 shares\nAll shares are being closed, since 5 shares were asked for.";
+    assert!(text.contains(expected) && text.contains(" 1–2, 4, 6  1m ago\n"), "{text}");
     assert!(!text.contains("moves") && !text.contains("By the plan nobody holds 0"), "{text}");
-    assert_eq!(as_json(&seen)["next_count"], 5);
+    assert_eq!(as_json(&state)["next_count"], 5);
 }
 
 #[test]
-fn what_could_not_be_read_is_told_apart_from_what_nobody_holds() {
-    let seen = moved([(2, failed()), (3, failed())]);
-    let (shares, problem) = seen.unread().unwrap();
+fn unread_records_differ_from_shares_without_holder() {
+    let state = moved([(2, failed()), (3, failed())]);
+    let (shares, problem) = state.unread().unwrap();
     assert_eq!((shares, &*problem.detail), (vec![2, 3], "no answer"));
-    assert!(!seen.is_as_planned());
-    assert!(!as_text(&seen).contains("moves"));
-    let second = &as_json(&seen)["each"][2];
+    assert!(!state.is_as_planned());
+    assert!(!as_text(&state).contains("moves"));
+    let second = &as_json(&state)["each"][2];
     assert_eq!(
         (second["problem"]["detail"].as_str(), second.get("holder")),
         (Some("no answer"), None)
@@ -139,28 +139,28 @@ fn what_could_not_be_read_is_told_apart_from_what_nobody_holds() {
 }
 
 #[test]
-fn of_too_many_shares_the_plan_alone_is_told() {
-    let mut seen = Shares { records: None, ..seen() };
-    let text = as_text(&seen);
+fn with_too_many_shares_only_the_plan_is_shown() {
+    let mut state = Shares { records: None, ..shares_state() };
+    let text = as_text(&state);
     assert!(
         text.contains("8 shares\nThis is the plan. ") && text.contains("  planned  which "),
         "{text}"
     );
     assert!(text.contains("  5        0–2, 4, 6  -\n"), "{text}");
-    let object = as_json(&seen);
+    let object = as_json(&state);
     assert_eq!(object["each"][0], json!({ "index": 0, "planned": "ada" }));
     assert_eq!(object["members"][0]["holds"], Value::Null);
     // One without a sign of life holds nothing.
-    assert!(!seen.is_as_planned());
-    let sign = Sign { member: "ben\u{1b}".to_owned(), ..seen.signs["ada"].clone() };
-    seen.signs.insert(sign.member.clone(), sign);
-    assert!(seen.is_as_planned());
+    assert!(!state.is_as_planned());
+    let sign = Sign { member: "ben\u{1b}".to_owned(), ..state.signs["ada"].clone() };
+    state.signs.insert(sign.member.clone(), sign);
+    assert!(state.is_as_planned());
 }
 
 #[test]
-fn what_is_not_split_has_no_plan() {
-    let seen = Shares::default();
-    assert!(as_text(&seen).contains("no plan yet"));
-    assert!(!seen.is_as_planned());
-    assert_eq!(as_json(&seen)["each"], Value::Null);
+fn unsplit_work_has_no_plan() {
+    let state = Shares::default();
+    assert!(as_text(&state).contains("no plan yet"));
+    assert!(!state.is_as_planned());
+    assert_eq!(as_json(&state)["each"], Value::Null);
 }

@@ -1,22 +1,22 @@
-use super::super::Ended;
+use super::super::EndedLeadership;
 use super::*;
-use crate::answers::value;
+use crate::answers::query_value;
 use crate::role::Leader;
 
-const NEVER: Duration = Duration::ZERO;
+const AT_START: Duration = Duration::ZERO;
 
-fn leader() -> Followed {
+fn leader() -> FollowedLeader {
     let address = "http://10.0.0.7:8080".to_owned();
-    Followed { name: "ben".to_owned(), term: 7, address }
+    FollowedLeader { name: "ben".to_owned(), term: 7, address }
 }
 
 fn board() -> Board {
     Board::new("jobs/report", "ada", Duration::ZERO)
 }
 
-fn news(more: impl FnOnce(&mut News)) -> Vec<u8> {
+fn news(more: impl FnOnce(&mut StatusUpdate)) -> Vec<u8> {
     let leader = Leader { name: "ben".to_owned(), term: 7, address: None, since: None };
-    let mut news = News {
+    let mut news = StatusUpdate {
         version: VERSION,
         election: "jobs/report".to_owned(),
         candidate: "ben".to_owned(),
@@ -32,8 +32,8 @@ fn news(more: impl FnOnce(&mut News)) -> Vec<u8> {
     format!("data: {}\n\n", serde_json::to_string(&news).unwrap()).into_bytes()
 }
 
-fn ended(term: u64, released: bool) -> Option<Ended> {
-    Some(Ended { term, reason: "left".to_owned(), released })
+fn ended(term: u64, released: bool) -> Option<EndedLeadership> {
+    Some(EndedLeadership { term, reason: "left".to_owned(), released })
 }
 
 fn resigned(released: bool) -> Vec<u8> {
@@ -43,7 +43,7 @@ fn resigned(released: bool) -> Vec<u8> {
 }
 
 #[test]
-fn only_what_matters_is_reason_to_poll() {
+fn only_relevant_changes_trigger_a_poll() {
     let (leader, board) = (leader(), board());
     let mut reader = Reader::new(&leader, &board);
     for (bytes, hint) in [
@@ -60,12 +60,12 @@ fn only_what_matters_is_reason_to_poll() {
         (resigned(true), true),
         (resigned(true), false),
     ] {
-        assert_eq!(reader.read(&bytes, NEVER), Ok(hint), "{}", String::from_utf8_lossy(&bytes));
+        assert_eq!(reader.read(&bytes, AT_START), Ok(hint), "{}", String::from_utf8_lossy(&bytes));
     }
 }
 
 #[test]
-fn whoever_finds_the_leader_gone_already_polls() {
+fn a_follower_that_finds_the_leader_gone_polls_at_once() {
     let (leader, board) = (leader(), board());
     for bytes in [
         resigned(true),
@@ -74,7 +74,7 @@ fn whoever_finds_the_leader_gone_already_polls() {
         // It won another term meanwhile.
         news(|news| news.leader.as_mut().unwrap().term = 8),
     ] {
-        assert_eq!(Reader::new(&leader, &board).read(&bytes, NEVER), Ok(true));
+        assert_eq!(Reader::new(&leader, &board).read(&bytes, AT_START), Ok(true));
     }
 }
 
@@ -83,35 +83,35 @@ fn news_arrive_in_pieces() {
     let (leader, board) = (leader(), board());
     let mut reader = Reader::new(&leader, &board);
     let bytes = resigned(true);
-    let hints = bytes.iter().filter(|byte| reader.read(&[**byte], NEVER).unwrap()).count();
+    let hints = bytes.iter().filter(|byte| reader.read(&[**byte], AT_START).unwrap()).count();
     assert_eq!(hints, 1);
 }
 
 #[test]
-fn what_no_candidate_writes_is_not_read_on() {
+fn streams_of_no_candidate_are_rejected() {
     let (leader, board) = (leader(), board());
-    let read = |bytes: &[u8]| Reader::new(&leader, &board).read(bytes, NEVER).is_err();
+    let read = |bytes: &[u8]| Reader::new(&leader, &board).read(bytes, AT_START).is_err();
     assert!(read(&news(|news| news.candidate = "eve".to_owned())));
     assert!(read(&news(|news| news.election = "jobs/other".to_owned())));
     assert!(read(&news(|news| news.version = 2)));
     assert!(read(b"data: {}\n"));
     assert!(read(b"data: \xff\n"));
-    assert!(read(&[b'x'; LONGEST_LINE + 1]));
-    assert!(!read(&[b'x'; LONGEST_LINE]));
+    assert!(read(&[b'x'; MAX_LINE + 1]));
+    assert!(!read(&[b'x'; MAX_LINE]));
 }
 
 #[test]
-fn a_stream_without_measure_is_left() {
+fn an_excessive_stream_is_abandoned() {
     let (leader, board) = (leader(), board());
     let mut reader = Reader::new(&leader, &board);
     let flood = [resigned(true), news(|_| {})].concat();
-    let hints = (0..).map_while(|_| reader.read(&flood, NEVER).ok()).count();
-    assert_eq!(hints, MOST_CHANGES as usize / 2);
+    let hints = (0..).map_while(|_| reader.read(&flood, AT_START).ok()).count();
+    assert_eq!(hints, MAX_CHANGES as usize / 2);
 
     let mut reader = Reader::new(&leader, &board);
     let quiet = news(|_| {});
-    let at_once = (0..).map_while(|_| reader.read(&quiet, NEVER).ok()).count() * quiet.len();
-    assert!(at_once as u64 <= MOST_BYTES, "{at_once}");
+    let at_once = (0..).map_while(|_| reader.read(&quiet, AT_START).ok()).count() * quiet.len();
+    assert!(at_once as u64 <= BURST_BYTES, "{at_once}");
     // As many renewals as there may be, for a day.
     let mut reader = Reader::new(&leader, &board);
     for second in 0..24 * 3_600 {
@@ -120,19 +120,19 @@ fn a_stream_without_measure_is_left() {
 }
 
 #[test]
-fn whatever_an_election_is_called_its_listener_reads_that() {
+fn a_listener_reads_every_election_name() {
     for election in ["jobs/a b", "jobs/a+b", "jobs/a%20b&c=d", "jobs/ü"] {
-        let at = listener("http://10.0.0.7:8080").unwrap();
-        let asked = endpoint(&at, "leader", Some(election)).to_string();
-        let uri = asked.parse().unwrap();
-        assert_eq!(value(&uri, "election").as_deref(), Some(election), "{asked}");
+        let at = parse_listener("http://10.0.0.7:8080").unwrap();
+        let url = endpoint(&at, "leader", Some(election)).to_string();
+        let uri = url.parse().unwrap();
+        assert_eq!(query_value(&uri, "election").as_deref(), Some(election), "{url}");
     }
 }
 
 #[test]
-fn only_addresses_of_listeners_are_asked() {
-    let asked =
-        |text| listener(text).map(|at| endpoint(&at, "watch", Some("jobs/a b")).to_string());
+fn only_listener_addresses_are_requested() {
+    let watch_url =
+        |text| parse_listener(text).map(|at| endpoint(&at, "watch", Some("jobs/a b")).to_string());
     for (text, url) in [
         ("http://10.0.0.7:8080", Some("http://10.0.0.7:8080/watch?election=jobs%2Fa+b")),
         ("https://x.test/a/?b=c#d", Some("https://x.test/a/watch?election=jobs%2Fa+b")),
@@ -142,7 +142,7 @@ fn only_addresses_of_listeners_are_asked() {
         ("http://:secret@10.0.0.7", None),
         ("the machine below the stairs", None),
     ] {
-        assert_eq!(asked(text).as_deref(), url, "{text}");
+        assert_eq!(watch_url(text).as_deref(), url, "{text}");
     }
 }
 
@@ -166,7 +166,7 @@ mod peers {
 
     /// How many hints come of a peer that answers each of two questions with this and closes then; and what was
     /// told. With the third question the second end was seen.
-    async fn heard(answer: Vec<u8>) -> (usize, Vec<String>) {
+    async fn watch_peer(answer: Vec<u8>) -> (usize, Vec<String>) {
         let peer = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", peer.local_addr().unwrap());
         let board = Arc::new(board());
@@ -177,11 +177,11 @@ mod peers {
             address: Some(address),
             coordinates: false,
         };
-        let report = Report::of(Role::Following(Some(incumbent)), Duration::from_secs(4));
-        board.stepped(&report, Duration::ZERO, Duration::ZERO);
-        let watcher = Watcher::new(Authorities::default());
-        let (hints, told) = (Arc::new(Notify::new()), Mutex::new(Vec::new()));
-        let tell = |why: String| told.lock().unwrap().push(why);
+        let report = Report::new(Role::Following(Some(incumbent)), Duration::from_secs(4));
+        board.on_step(&report, Duration::ZERO, Duration::ZERO);
+        let watcher = Watcher::new(RootCertificates::default());
+        let (hints, warnings) = (Arc::new(Notify::new()), Mutex::new(Vec::new()));
+        let warn = |reason: String| warnings.lock().unwrap().push(reason);
         let count = AtomicUsize::new(0);
         let counting = async {
             loop {
@@ -189,13 +189,13 @@ mod peers {
                 count.fetch_add(1, Ordering::Relaxed);
             }
         };
-        let mut asked = String::new();
+        let mut requests = String::new();
         let serve = async {
             for _ in 0..2 {
                 let (mut stream, _) = peer.accept().await.unwrap();
                 let mut head = vec![0; 4096];
                 let length = stream.read(&mut head).await.unwrap();
-                asked.push_str(&String::from_utf8_lossy(&head[..length]));
+                requests.push_str(&String::from_utf8_lossy(&head[..length]));
                 let _ = stream.write_all(&answer).await;
                 let _ = stream.shutdown().await;
             }
@@ -203,20 +203,20 @@ mod peers {
         };
         select! {
             biased;
-            () = watcher.run(board.clone(), hints.clone(), tell) => {}
+            () = watcher.run(board.clone(), hints.clone(), warn) => {}
             () = counting => {}
             () = serve => {}
         }
-        assert!(asked.starts_with("GET /watch?election=jobs%2Freport HTTP/1.1\r\n"), "{asked}");
-        assert!(!asked.to_lowercase().contains("authorization"), "{asked}");
-        (count.into_inner(), told.into_inner().unwrap())
+        assert!(requests.starts_with("GET /watch?election=jobs%2Freport HTTP/1.1\r\n"), "{requests}");
+        assert!(!requests.to_lowercase().contains("authorization"), "{requests}");
+        (count.into_inner(), warnings.into_inner().unwrap())
     }
 
     #[tokio::test]
     async fn a_stream_that_breaks_off_is_a_hint_and_one_that_ends_is_none() {
         let quiet = [HEAD.as_bytes(), &chunk(&news(|_| {}))].concat();
         let ended = [&quiet[..], b"0\r\n\r\n"].concat();
-        let (broke_off, ended) = tokio::join!(heard(quiet), heard(ended));
+        let (broke_off, ended) = tokio::join!(watch_peer(quiet), watch_peer(ended));
         assert_eq!((broke_off, ended), ((2, Vec::new()), (0, Vec::new())));
     }
 
@@ -224,27 +224,27 @@ mod peers {
     async fn a_leader_that_others_watch_already_is_no_problem() {
         let full =
             b"HTTP/1.1 503 -\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
-        assert_eq!(heard(full.to_vec()).await, (0, Vec::new()));
+        assert_eq!(watch_peer(full.to_vec()).await, (0, Vec::new()));
     }
 
     #[test]
-    fn the_elections_of_a_process_leave_others_room_at_one_leader() {
-        let watcher = Watcher::new(Authorities::default());
-        let there = watcher.places_of("http://10.1.2.3:8080");
-        let taken: Vec<_> = (0..PLACES_AT_ONE).map_while(|_| there.try_acquire().ok()).collect();
-        assert_eq!(taken.len(), PLACES_AT_ONE);
-        assert!(watcher.places_of("http://10.1.2.3:8080").try_acquire().is_err());
-        assert!(watcher.places_of("http://10.1.2.4:8080").try_acquire().is_ok());
+    fn one_process_cannot_use_all_permits_of_a_leader() {
+        let watcher = Watcher::new(RootCertificates::default());
+        let permits = watcher.permits_for("http://10.1.2.3:8080");
+        let taken: Vec<_> = (0..MAX_WATCHED_PER_ADDRESS).map_while(|_| permits.try_acquire().ok()).collect();
+        assert_eq!(taken.len(), MAX_WATCHED_PER_ADDRESS);
+        assert!(watcher.permits_for("http://10.1.2.3:8080").try_acquire().is_err());
+        assert!(watcher.permits_for("http://10.1.2.4:8080").try_acquire().is_ok());
         // What nobody watches is forgotten.
-        assert_eq!(watcher.of.lock().unwrap().len(), 2);
+        assert_eq!(watcher.by_address.lock().unwrap().len(), 2);
         drop(taken);
-        drop(there);
-        watcher.places_of("http://10.1.2.5:8080");
-        assert_eq!(watcher.of.lock().unwrap().len(), 1);
+        drop(permits);
+        watcher.permits_for("http://10.1.2.5:8080");
+        assert_eq!(watcher.by_address.lock().unwrap().len(), 1);
     }
 
     #[tokio::test]
-    async fn who_is_no_candidate_is_told_of_once_and_gives_no_hint() {
+    async fn a_peer_that_is_no_candidate_is_reported_once_and_gives_no_hint() {
         let redirect = b"HTTP/1.1 307 -\r\nlocation: http://127.0.0.1:1/\r\n\r\n".to_vec();
         let nonsense = [HEAD.as_bytes(), &chunk(b"data: nonsense\n\n")].concat();
         let silent = [HEAD.as_bytes(), b"0\r\n\r\n"].concat();
@@ -258,11 +258,11 @@ mod peers {
             (nonsense, "does not come from a candidate"),
             (silent, "was silent"),
         ];
-        let all = cases.map(|(answer, why)| async move { (heard(answer).await, why) });
-        for ((hints, told), why) in join_all(all).await {
-            assert_eq!((hints, told.len()), (0, 1), "{why}: {told:?}");
-            assert!(told[0].starts_with("cannot watch ben at http://127.0.0.1:"), "{told:?}");
-            assert!(told[0].contains(why), "{told:?}");
+        let all = cases.map(|(answer, why)| async move { (watch_peer(answer).await, why) });
+        for ((hints, warnings), why) in join_all(all).await {
+            assert_eq!((hints, warnings.len()), (0, 1), "{why}: {warnings:?}");
+            assert!(warnings[0].starts_with("cannot watch ben at http://127.0.0.1:"), "{warnings:?}");
+            assert!(warnings[0].contains(why), "{warnings:?}");
         }
     }
 }

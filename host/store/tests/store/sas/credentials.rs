@@ -5,15 +5,15 @@ use tenure_azure::shared_key::decoded_query;
 use tenure_store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, Request, Verb};
 
 use super::super::script::{Scene, signed};
-use super::super::send::{Direct, Send, Wire};
-use super::{answer, container, outcome, sas, terms, told};
+use super::super::send::{Direct, Transport, Wire};
+use super::{answer, container, outcome, sas, terms, ok_or_code};
 
 #[test]
 fn a_header_decides_over_a_token() {
     let good = sas(container("leases"), "rw");
     let key = "date=0 auth=wrong-key";
     let refused = answer(&format!("put; acquire id=A {key}"), &good);
-    assert_eq!(told(&refused), "AuthenticationFailed");
+    assert_eq!(ok_or_code(&refused), "AuthenticationFailed");
     // Shared Key signs the query too, decoded, and the service says what it signed.
     let query = decoded_query(&good);
     let (_, signature) = query.iter().find(|(name, _)| name == "sig").unwrap();
@@ -53,7 +53,7 @@ fn a_token_lives_as_long_as_its_key() {
         account.sas(KeyName::Key1, &terms(container("leases"), "r")).unwrap()
     };
     // A token and a signed request by each key: who is let in?
-    let let_in = |wire: &mut Direct| {
+    let accepted = |wire: &mut Direct| {
         [old, new, other].map(|key| {
             let target = format!("/{EMULATOR_ACCOUNT}/leases/blob");
             let head =
@@ -62,23 +62,23 @@ fn a_token_lives_as_long_as_its_key() {
             let date = http_date::format(wire.now().wall);
             let head = head(&target).with("x-ms-date", &date);
             let by_key = wire.send(&signed(head, key, EMULATOR_ACCOUNT, "SharedKey"));
-            assert_eq!(told(&by_token), told(&by_key), "a token is worth what its key is");
-            told(&by_key) == "ok"
+            assert_eq!(ok_or_code(&by_token), ok_or_code(&by_key), "a token is worth what its key is");
+            ok_or_code(&by_key) == "ok"
         })
     };
     let replace = |wire: &mut Direct, name, key| {
         wire.service.replace_key(EMULATOR_ACCOUNT, name, key).unwrap();
     };
-    assert_eq!(let_in(&mut wire), [true, false, false]);
+    assert_eq!(accepted(&mut wire), [true, false, false]);
     replace(&mut wire, KeyName::Key2, other);
-    assert_eq!(let_in(&mut wire), [true, false, true], "a second key does not touch the first");
+    assert_eq!(accepted(&mut wire), [true, false, true], "a second key does not touch the first");
     replace(&mut wire, KeyName::Key1, new);
-    assert_eq!(let_in(&mut wire), [false, true, true]);
+    assert_eq!(accepted(&mut wire), [false, true, true]);
     replace(&mut wire, KeyName::Key2, old);
-    assert_eq!(let_in(&mut wire), [true, true, false]);
+    assert_eq!(accepted(&mut wire), [true, true, false]);
     let unknown = wire.service.replace_key("nobody", KeyName::Key1, new);
     assert_eq!(unknown, Err(AccountError::Unknown));
-    assert_eq!(let_in(&mut wire), [true, true, false]);
+    assert_eq!(accepted(&mut wire), [true, true, false]);
 }
 
 #[test]
@@ -89,13 +89,13 @@ fn so_it_is_over_a_connection() {
     let step = |verb: &str| format!("{verb} sas={token}");
     let script = ["put", "acquire id=A", "head", "renew id=A"].map(step).join("; ");
     assert_eq!(scene.run(&script).header("x-ms-lease-id").map(str::len), Some(36));
-    assert_eq!(told(&scene.run(&step("delete id=A"))), "AuthorizationPermissionMismatch");
+    assert_eq!(ok_or_code(&scene.run(&step("delete id=A"))), "AuthorizationPermissionMismatch");
     let new = "AAEC";
     wire.store.with(|service| service.replace_key(EMULATOR_ACCOUNT, KeyName::Key1, new)).unwrap();
     assert!(wire.store.connection_string().contains("AccountKey=AAEC;"));
     let target = format!("/{EMULATOR_ACCOUNT}/leases/blob?{token}");
     let head = Request::new("HEAD", &target).with("x-ms-version", "2021-12-02");
-    assert_eq!(told(&wire.send(&head)), "AuthenticationFailed");
-    let refused = wire.store.with(|service| service.log().count_of(Verb::HeadBlob, 403));
+    assert_eq!(ok_or_code(&wire.send(&head)), "AuthenticationFailed");
+    let refused = wire.store.with(|service| service.log().count_with_status(Verb::HeadBlob, 403));
     assert_eq!(refused, 1);
 }

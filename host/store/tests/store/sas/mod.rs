@@ -5,19 +5,19 @@ mod refusals;
 mod rights;
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use tenure_store::sas::{Scope, Terms, Token};
+use tenure_store::sas::{Scope, SasParameters, Token};
 use tenure_store::{Account, KeyName, Response};
 
 use super::script::Scene;
-use super::send::{Direct, start_of_time};
+use super::send::{Direct, start_instant};
 
 /// Friday, 2 January 2026, 03:04:05: the second in which a scene begins, a quarter before it does.
 fn second() -> DateTime<Utc> {
-    start_of_time().wall.trunc_subsecs(0)
+    start_instant().wall.trunc_subsecs(0)
 }
 
-fn terms(scope: Scope, letters: &str) -> Terms {
-    Terms::new(scope, letters, second() + TimeDelta::hours(1))
+fn terms(scope: Scope, letters: &str) -> SasParameters {
+    SasParameters::new(scope, letters, second() + TimeDelta::hours(1))
 }
 
 fn account(services: &str, types: &str) -> Scope {
@@ -32,7 +32,7 @@ fn blob(container: &str, blob: &str) -> Scope {
     Scope::Blob { container: container.to_owned(), blob: blob.to_owned() }
 }
 
-fn token(terms: &Terms) -> Token {
+fn token(terms: &SasParameters) -> Token {
     Account::emulator().sas(KeyName::Key1, terms).unwrap()
 }
 
@@ -46,11 +46,11 @@ fn answer(script: &str, token: &str) -> Response {
 }
 
 fn outcome(script: &str, token: &str) -> String {
-    told(&answer(script, token))
+    ok_or_code(&answer(script, token))
 }
 
 /// `ok`, or the error code.
-fn told(answer: &Response) -> String {
+fn ok_or_code(answer: &Response) -> String {
     match answer.status {
         200..=202 => "ok".to_owned(),
         403 => answer.code().unwrap_or("no code").to_owned(),

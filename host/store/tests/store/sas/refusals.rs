@@ -1,21 +1,21 @@
 //! When a token is worth nothing: out of its time, by the wrong protocol, changed, incomplete, of a kind not played.
 
 use chrono::TimeDelta;
-use tenure_store::sas::Terms;
+use tenure_store::sas::SasParameters;
 
-use super::{account, answer, container, detail, outcome, sas, second, terms, token, told};
+use super::{account, answer, container, detail, outcome, sas, second, terms, token, ok_or_code};
 
 #[test]
 fn from_its_start_until_just_before_its_expiry() {
     let (starts, expires) = (second() + TimeDelta::seconds(10), second() + TimeDelta::seconds(20));
     let token =
-        token(&Terms { starts: Some(starts), ..Terms::new(container("leases"), "rw", expires) });
+        token(&SasParameters { starts_at: Some(starts), ..SasParameters::new(container("leases"), "rw", expires) });
     let after = |seconds| answer(&format!("put; wait {seconds}; acquire id=A"), token.query());
     // The scene begins a quarter of a second after the second.
-    assert_eq!(told(&after(9.749)), "AuthenticationFailed");
-    assert_eq!(told(&after(9.75)), "ok");
-    assert_eq!(told(&after(19.749)), "ok");
-    assert_eq!(told(&after(19.75)), "AuthenticationFailed");
+    assert_eq!(ok_or_code(&after(9.749)), "AuthenticationFailed");
+    assert_eq!(ok_or_code(&after(9.75)), "ok");
+    assert_eq!(ok_or_code(&after(19.749)), "ok");
+    assert_eq!(ok_or_code(&after(19.75)), "AuthenticationFailed");
     assert_eq!(
         detail(&after(20.0)),
         "Signature not valid in the specified time frame: Start [Fri, 02 Jan 2026 03:04:15 GMT] - \
@@ -24,12 +24,12 @@ fn from_its_start_until_just_before_its_expiry() {
 }
 
 #[test]
-fn without_a_start_it_is_valid_at_once_and_its_end_is_told_otherwise() {
-    let token = token(&Terms::new(container("leases"), "rw", second() + TimeDelta::seconds(20)));
+fn without_a_start_it_is_valid_at_once() {
+    let token = token(&SasParameters::new(container("leases"), "rw", second() + TimeDelta::seconds(20)));
     let after = |seconds| answer(&format!("put; wait {seconds}; acquire id=A"), token.query());
-    assert_eq!(told(&after(0.0)), "ok");
-    assert_eq!(told(&after(19.749)), "ok");
-    assert_eq!(told(&after(19.75)), "AuthenticationFailed");
+    assert_eq!(ok_or_code(&after(0.0)), "ok");
+    assert_eq!(ok_or_code(&after(19.749)), "ok");
+    assert_eq!(ok_or_code(&after(19.75)), "AuthenticationFailed");
     assert_eq!(
         detail(&after(21.0)),
         "Signed expiry time [Fri, 02 Jan 2026 03:04:25 GMT] must be after signed start time \
@@ -38,26 +38,26 @@ fn without_a_start_it_is_valid_at_once_and_its_end_is_told_otherwise() {
 }
 
 #[test]
-fn there_is_no_tls_here() {
-    let by = |protocol: &str| Terms {
+fn https_only_tokens_are_refused() {
+    let with_protocol = |protocol: &str| SasParameters {
         protocol: Some(protocol.to_owned()),
         ..terms(container("leases"), "rw")
     };
-    let found = |protocol| outcome("put; acquire id=A", token(&by(protocol)).query());
-    assert_eq!(found("https"), "AuthorizationProtocolMismatch");
-    assert_eq!(found("https,http"), "ok");
-    assert_eq!(found("http"), "AuthenticationFailed");
+    let outcome_with = |protocol| outcome("put; acquire id=A", token(&with_protocol(protocol)).query());
+    assert_eq!(outcome_with("https"), "AuthorizationProtocolMismatch");
+    assert_eq!(outcome_with("https,http"), "ok");
+    assert_eq!(outcome_with("http"), "AuthenticationFailed");
 }
 
 #[test]
 fn nothing_of_a_token_can_be_changed() {
-    let full = Terms {
-        starts: Some(second() - TimeDelta::hours(1)),
+    let full = SasParameters {
+        starts_at: Some(second() - TimeDelta::hours(1)),
         protocol: Some("https,http".to_owned()),
         ..terms(container("leases"), "rw")
     };
     let of_container = token(&full);
-    let of_account = token(&Terms { scope: account("b", "o"), ..full });
+    let of_account = token(&SasParameters { scope: account("b", "o"), ..full });
     let changes = [
         ("sp=rw", "sp=rcw"),
         ("st=2026-01-02T02", "st=2026-01-02T01"),
@@ -87,11 +87,11 @@ fn nothing_of_a_token_can_be_changed() {
 }
 
 #[test]
-fn what_is_missing_or_cannot_be_is_said() {
+fn missing_and_invalid_parameters_are_named() {
     let good = sas(container("leases"), "rw");
-    let why = |token: &str| {
+    let detail_for = |token: &str| {
         let answer = answer("put; acquire id=A", token);
-        assert_eq!(told(&answer), "AuthenticationFailed", "{token}");
+        assert_eq!(ok_or_code(&answer), "AuthenticationFailed", "{token}");
         detail(&answer)
     };
     for name in ["sv", "sp", "se", "sr", "sig"] {
@@ -102,29 +102,29 @@ fn what_is_missing_or_cannot_be_is_said() {
             })
             .collect();
         let empty = format!("{}&{name}=", without.join("&"));
-        assert_eq!(why(&empty), format!("{name} is mandatory. Cannot be empty"));
+        assert_eq!(detail_for(&empty), format!("{name} is mandatory. Cannot be empty"));
     }
     const MALFORMED: &str = "Signature fields not well formed.";
-    assert_eq!(why(&sas(container("leases"), "wr")), MALFORMED);
-    assert_eq!(why(&sas(container("leases"), "rrw")), MALFORMED);
-    assert_eq!(why(&sas(container("leases"), "rwz")), MALFORMED);
-    assert_eq!(why(&format!("{good}&sp=rcw")), MALFORMED);
-    assert_eq!(why(&format!("{good}&ss=b&srt=o")), MALFORMED);
-    assert_eq!(why(&good.replace("se=2026", "se=soon")), MALFORMED);
-    assert_eq!(why(&format!("{good}&st=soon")), MALFORMED);
+    assert_eq!(detail_for(&sas(container("leases"), "wr")), MALFORMED);
+    assert_eq!(detail_for(&sas(container("leases"), "rrw")), MALFORMED);
+    assert_eq!(detail_for(&sas(container("leases"), "rwz")), MALFORMED);
+    assert_eq!(detail_for(&format!("{good}&sp=rcw")), MALFORMED);
+    assert_eq!(detail_for(&format!("{good}&ss=b&srt=o")), MALFORMED);
+    assert_eq!(detail_for(&good.replace("se=2026", "se=soon")), MALFORMED);
+    assert_eq!(detail_for(&format!("{good}&st=soon")), MALFORMED);
     // Of an account SAS the letters may be in any order.
     assert_eq!(outcome("put; acquire id=A", &sas(account("b", "o"), "wr")), "ok");
     assert_eq!(
-        told(&answer("put; head", "sv=2021-12-02&sp=r")),
+        ok_or_code(&answer("put; head", "sv=2021-12-02&sp=r")),
         "401 Some(\"NoAuthenticationInformation\")"
     );
 }
 
 #[test]
-fn what_is_not_played_is_refused_by_name() {
+fn unsupported_parameters_are_refused_by_name() {
     let good = sas(container("leases"), "rw");
-    let why = |token: &str| detail(&answer("put; acquire id=A", token));
-    for (more, what) in [
+    let detail_for = |token: &str| detail(&answer("put; acquire id=A", token));
+    for (parameter, expected_detail) in [
         (
             "si=policy",
             "si is not supported here: the signature is by or for a stored access policy.",
@@ -139,16 +139,16 @@ fn what_is_not_played_is_refused_by_name() {
         ),
         ("ses=scope", "ses is not supported here: the signature is by or for an encryption scope."),
     ] {
-        assert_eq!(why(&format!("{good}&{more}")), what);
+        assert_eq!(detail_for(&format!("{good}&{parameter}")), expected_detail);
     }
-    assert_eq!(why(&good.replace("sr=c", "sr=bs")), "sr is not supported here, only b and c.");
+    assert_eq!(detail_for(&good.replace("sr=c", "sr=bs")), "sr is not supported here, only b and c.");
     for version in ["2020-10-02", "2021-1-2", "latest"] {
-        let terms = Terms { version: version.to_owned(), ..terms(container("leases"), "rw") };
+        let terms = SasParameters { version: version.to_owned(), ..terms(container("leases"), "rw") };
         let expected = "sv is not supported here, only 2020-12-06 and later.";
-        assert_eq!(why(token(&terms).query()), expected, "{version}");
+        assert_eq!(detail_for(token(&terms).query()), expected, "{version}");
     }
     for version in ["2020-12-06", "2099-01-01"] {
-        let terms = Terms { version: version.to_owned(), ..terms(container("leases"), "rw") };
+        let terms = SasParameters { version: version.to_owned(), ..terms(container("leases"), "rw") };
         assert_eq!(outcome("put; acquire id=A", token(&terms).query()), "ok", "{version}");
     }
 }

@@ -2,8 +2,8 @@
 
 use tenure_store::Request;
 
-use super::super::send::{Direct, Send};
-use super::{account, answer, blob, container, detail, outcome, sas, told};
+use super::super::send::{Direct, Transport};
+use super::{account, answer, blob, container, detail, outcome, sas, ok_or_code};
 
 const BLOB_LETTERS: &str = "racwdxyltfmeopi";
 
@@ -55,8 +55,8 @@ fn a_container_is_opened_by_an_account_sas_alone() {
             let letter = letter.to_string();
             assert_eq!(outcome(step, &sas(account("bq", "sco"), &letter)), expected, "{step}");
             let name = if step.ends_with("new") { "leases-new" } else { "leases" };
-            let own = sas(container(name), &letter);
-            assert_eq!(outcome(step, &own), "AuthorizationFailure", "{step}");
+            let container_token = sas(container(name), &letter);
+            assert_eq!(outcome(step, &container_token), "AuthorizationFailure", "{step}");
             let of_blob = sas(blob(name, "blob"), &letter);
             assert_eq!(outcome(step, &of_blob), "AuthenticationFailed", "{step}");
         }
@@ -66,26 +66,26 @@ fn a_container_is_opened_by_an_account_sas_alone() {
 #[test]
 fn to_create_is_not_to_overwrite() {
     for scope in [account("b", "o"), container("leases"), blob("leases", "blob")] {
-        let found = |letters| outcome("put; put", &sas(scope.clone(), letters));
-        assert_eq!(found("c"), "UnauthorizedBlobOverwrite");
-        assert_eq!(found("w"), "ok");
-        assert_eq!(found("cw"), "ok");
-        assert_eq!(found("r"), "AuthorizationPermissionMismatch");
+        let outcome_with = |letters| outcome("put; put", &sas(scope.clone(), letters));
+        assert_eq!(outcome_with("c"), "UnauthorizedBlobOverwrite");
+        assert_eq!(outcome_with("w"), "ok");
+        assert_eq!(outcome_with("cw"), "ok");
+        assert_eq!(outcome_with("r"), "AuthorizationPermissionMismatch");
     }
 }
 
 #[test]
 fn an_account_sas_names_service_and_resource_type() {
-    let found = |services, types, step| outcome(step, &sas(account(services, types), "rwdlac"));
-    assert_eq!(found("b", "o", "put; acquire id=A"), "ok");
-    assert_eq!(found("qft", "sco", "put; acquire id=A"), "AuthorizationServiceMismatch");
-    assert_eq!(found("b", "sc", "put; acquire id=A"), "AuthorizationResourceTypeMismatch");
-    assert_eq!(found("b", "so", "mkcontainer box=new"), "AuthorizationResourceTypeMismatch");
-    assert_eq!(found("b", "c", "mkcontainer box=new"), "ok");
+    let outcome_with = |services, types, step| outcome(step, &sas(account(services, types), "rwdlac"));
+    assert_eq!(outcome_with("b", "o", "put; acquire id=A"), "ok");
+    assert_eq!(outcome_with("qft", "sco", "put; acquire id=A"), "AuthorizationServiceMismatch");
+    assert_eq!(outcome_with("b", "sc", "put; acquire id=A"), "AuthorizationResourceTypeMismatch");
+    assert_eq!(outcome_with("b", "so", "mkcontainer box=new"), "AuthorizationResourceTypeMismatch");
+    assert_eq!(outcome_with("b", "c", "mkcontainer box=new"), "ok");
 }
 
 #[test]
-fn every_token_for_blobs_may_ask_for_the_kind_of_account() {
+fn every_blob_token_may_read_the_account_kind() {
     let ask = |services| {
         let token = sas(account(services, "o"), "l");
         let target = format!("/devstoreaccount1/?restype=account&comp=properties&{token}");
@@ -97,11 +97,11 @@ fn every_token_for_blobs_may_ask_for_the_kind_of_account() {
 }
 
 #[test]
-fn a_token_opens_what_it_was_signed_for() {
+fn sas_grants_only_its_signed_scope() {
     for other in [container("others"), blob("leases", "other"), blob("others", "blob")] {
         let token = sas(other.clone(), "rcw");
         let refused = answer("put; acquire id=A", &token);
-        assert_eq!(told(&refused), "AuthenticationFailed", "{other:?}");
+        assert_eq!(ok_or_code(&refused), "AuthenticationFailed", "{other:?}");
         let detail = detail(&refused);
         assert!(detail.starts_with("Signature did not match. String to sign used was rcw\n"));
         assert!(detail.contains("\n/blob/devstoreaccount1/leases"), "{detail}");

@@ -10,7 +10,7 @@ use super::super::{Examination, Finding, Question, Reply, Transport};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{LeaseId, http_date};
-use tenure_core::{Chance, Failure, FailureKind, Fetch, Fetched, Settings};
+use tenure_core::{Chance, Failure, FailureKind, TokenRequest, TokenReply, Settings};
 
 pub const ELECTION: &str = "jobs/report";
 
@@ -18,20 +18,20 @@ pub const ELECTION: &str = "jobs/report";
 pub const MOST_QUESTIONS: usize = 60;
 
 /// The way to a service of values.
-struct Said<'a, F> {
+struct TestTransport<'a, F> {
     service: &'a mut Service,
-    other: F,
+    override_answer: F,
     chance: Counter,
     now: Duration,
 }
 
-impl<F> Chance for Said<'_, F> {
+impl<F> Chance for TestTransport<'_, F> {
     fn bits(&mut self) -> u64 {
         self.chance.bits()
     }
 }
 
-impl<F: FnMut(&Question, DateTime<Utc>) -> Option<Told>> Transport for Said<'_, F> {
+impl<F: FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>> Transport for TestTransport<'_, F> {
     fn now(&self) -> Duration {
         self.now
     }
@@ -41,26 +41,26 @@ impl<F: FnMut(&Question, DateTime<Utc>) -> Option<Told>> Transport for Said<'_, 
     }
 
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure> {
-        let asked = &self.service.asked;
-        assert!(asked.len() < MOST_QUESTIONS, "it does not end: {asked:?}");
+        let questions = &self.service.questions;
+        assert!(questions.len() < MOST_QUESTIONS, "it does not end: {questions:?}");
         self.now += Duration::from_millis(20);
-        let there = self.wall() + self.service.ahead;
-        let told = (self.other)(&question, there);
-        let told = told.unwrap_or_else(|| self.service.say(&question));
-        let reply = told.map_err(|kind| Failure { kind, detail: String::new() });
+        let service_time = self.wall() + self.service.ahead;
+        let response = (self.override_answer)(&question, service_time);
+        let response = response.unwrap_or_else(|| self.service.respond(&question));
+        let reply = response.map_err(|kind| Failure { kind, detail: String::new() });
         let reply = reply.map(|(status, more)| {
-            let fixed = [("date", http_date::format(there)), ("x-ms-request-id", "1".to_string())];
+            let fixed = [("date", http_date::format(service_time)), ("x-ms-request-id", "1".to_string())];
             let all = fixed.into_iter().chain(more);
             let headers: Vec<_> =
                 all.map(|(name, value)| (name.to_string(), value.into_bytes())).collect();
-            let answer = Answer::read(&question.operation, status, &headers);
+            let answer = Answer::from_parts(&question.operation, status, &headers);
             Reply { answer, headers }
         });
-        self.service.asked.push(question);
+        self.service.questions.push(question);
         reply
     }
 
-    async fn fetch(&mut self, _: Fetch) -> Fetched {
+    async fn fetch(&mut self, _: TokenRequest) -> TokenReply {
         panic!("a key needs no token")
     }
 }
@@ -97,9 +97,9 @@ pub fn with_key() -> Settings {
     settings("AccountName=acc;AccountKey=c2VjcmV0")
 }
 
-pub type Told = Result<(u16, Vec<(&'static str, String)>), FailureKind>;
+pub type TestResponse = Result<(u16, Vec<(&'static str, String)>), FailureKind>;
 
-pub fn refused(status: u16, code: &str) -> Option<Told> {
+pub fn refusal(status: u16, code: &str) -> Option<TestResponse> {
     Some(Ok((status, vec![("x-ms-error-code", code.to_string())])))
 }
 
@@ -112,7 +112,7 @@ pub struct Service {
     pub container: bool,
     /// Ahead of the machine's clock.
     pub ahead: TimeDelta,
-    pub asked: Vec<Question>,
+    pub questions: Vec<Question>,
 }
 
 impl Service {
@@ -120,19 +120,19 @@ impl Service {
         Self { container: true, ..Self::default() }
     }
 
-    fn code(status: u16, code: &str) -> Told {
+    fn code(status: u16, code: &str) -> TestResponse {
         Ok((status, vec![("x-ms-error-code", code.to_string())]))
     }
 
     /// What the service would say.
-    pub fn say(&mut self, question: &Question) -> Told {
+    pub fn respond(&mut self, question: &Question) -> TestResponse {
         let name = question.blob.to_string();
         let etag = |number: u32| ("etag", format!("\"{number}\""));
-        let held = |lease: &LeaseId| ("x-ms-lease-id", lease.to_string());
+        let lease_header = |lease: &LeaseId| ("x-ms-lease-id", lease.to_string());
         if !self.container && !matches!(question.operation, Operation::CreateContainer) {
             return Self::code(404, "ContainerNotFound");
         }
-        let there = self.blob.as_ref().is_some_and(|(known, ..)| *known == name);
+        let exists = self.blob.as_ref().is_some_and(|(known, ..)| *known == name);
         match &question.operation {
             Operation::CreateContainer => {
                 self.container = true;
@@ -145,13 +145,13 @@ impl Service {
                     ("x-ms-account-kind", "StorageV2".to_string()),
                 ],
             )),
-            Operation::CreateBlob if there => Self::code(409, "BlobAlreadyExists"),
+            Operation::CreateBlob if exists => Self::code(409, "BlobAlreadyExists"),
             Operation::CreateBlob => {
                 self.blob = Some((name, 1, false));
                 Ok((201, vec![etag(1)]))
             }
             Operation::ReadSideBlob(_) => Self::code(404, "BlobNotFound"),
-            _ if !there => Self::code(404, "BlobNotFound"),
+            _ if !exists => Self::code(404, "BlobNotFound"),
             Operation::Read { lease: Some(lease) } if self.lease != Some(*lease) => {
                 Self::code(412, "LeaseNotPresentWithBlobOperation")
             }
@@ -166,7 +166,7 @@ impl Service {
                 Some(other) if other != *lease => Self::code(409, "LeaseAlreadyPresent"),
                 _ => {
                     self.lease = Some(*lease);
-                    Ok((201, vec![held(lease)]))
+                    Ok((201, vec![lease_header(lease)]))
                 }
             },
             Operation::WriteMetadata { lease, if_match: ETag(wanted), .. } => {
@@ -200,7 +200,7 @@ impl Service {
                 Ok((202, vec![]))
             }
             // The same change again is one that was done.
-            Operation::Change { to, .. } if self.lease == Some(*to) => Ok((200, vec![held(to)])),
+            Operation::Change { proposed: to, .. } if self.lease == Some(*to) => Ok((200, vec![lease_header(to)])),
             Operation::Renew { lease }
             | Operation::Change { lease, .. }
             | Operation::Release { lease }
@@ -208,10 +208,10 @@ impl Service {
             {
                 Self::code(409, "LeaseIdMismatchWithLeaseOperation")
             }
-            Operation::Renew { lease } => Ok((200, vec![held(lease)])),
-            Operation::Change { to, .. } => {
+            Operation::Renew { lease } => Ok((200, vec![lease_header(lease)])),
+            Operation::Change { proposed: to, .. } => {
                 self.lease = Some(*to);
-                Ok((200, vec![held(to)]))
+                Ok((200, vec![lease_header(to)]))
             }
             Operation::Release { .. } => {
                 self.lease = None;
@@ -225,10 +225,10 @@ impl Service {
     pub fn examine(
         &mut self,
         settings: &Settings,
-        other: impl FnMut(&Question, DateTime<Utc>) -> Option<Told>,
+        override_answer: impl FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>,
     ) -> Vec<Finding> {
-        let transport = Said { service: self, other, chance: Counter(0), now: Duration::ZERO };
-        let examined = pin!(Examination::of(settings, transport).findings());
+        let transport = TestTransport { service: self, override_answer, chance: Counter(0), now: Duration::ZERO };
+        let examined = pin!(Examination::new(settings, transport).findings());
         match examined.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(findings) => findings,
             Poll::Pending => panic!("nothing here is waited for"),
@@ -236,8 +236,8 @@ impl Service {
     }
 
     /// Nothing but looks at the election's blob.
-    pub fn judge_what_was_asked(&self) {
-        for Question { operation, blob, .. } in &self.asked {
+    pub fn check_questions(&self) {
+        for Question { operation, blob, .. } in &self.questions {
             let harmless = matches!(
                 operation,
                 Operation::Read { .. }
