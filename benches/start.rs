@@ -1,5 +1,5 @@
-//! From the start of the program `tenure run` to its first requests, as the store sees them:
-//! with the compiled components in the cache, and without.
+//! Measures the time from the start of `tenure run` to its first requests at the store, with and
+//! without the compiled components in the cache.
 //!
 //! ```text
 //! cargo bench -p tenure-tests --bench start [-- --json]
@@ -20,23 +20,23 @@ use tokio::runtime::Builder;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");
 
-/// For the acquire, which is the first request about a lease, with a warm cache.
+/// Bound for the acquire, the first request about a lease, with a warm cache.
 const BOUND: Duration = Duration::from_millis(50);
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One start.
+/// The times of one start.
 struct Start {
-    /// When the store handled the first request of all, a look.
+    /// When the store handled the first request, a lookup.
     first_request: Duration,
-    /// When it handled the acquire. Container and blob were made in between.
+    /// When it handled the acquire. Container and blob were created in between.
     acquire: Duration,
 }
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().collect();
     let has_flag = |name: &str| arguments.iter().any(|argument| argument == name);
-    // `cargo test --benches` only wants to see it run.
+    // `cargo test --benches` only checks that it runs.
     let starts: usize = if has_flag("--bench") { 30 } else { 1 };
 
     let before = load();
@@ -86,7 +86,7 @@ fn main() -> Result<ExitCode> {
     Ok(if met || starts == 1 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A store that tells the time of its requests by a clock of ours.
+/// A store with a known clock, so its requests can be timed.
 struct Bench {
     store: Store,
     origin: Instant,
@@ -130,7 +130,7 @@ impl Bench {
     }
 }
 
-/// A process that ends with its owner.
+/// A process that is killed when this is dropped.
 struct ChildGuard(Child);
 
 impl Drop for ChildGuard {

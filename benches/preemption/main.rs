@@ -1,6 +1,6 @@
-//! How late a handler is stopped that would go on for ever: its last instruction, the end of its
-//! turn, its last request; under the real runner, while the machine is idle and while as many
-//! threads as it has processors compute.
+//! Measures how late a non-terminating handler is stopped: its last instruction, the end of its
+//! turn, and its last request. Runs under the real runner, on an idle machine and with one busy
+//! thread per processor.
 //!
 //! ```text
 //! cargo bench -p tenure-tests --bench preemption [-- --json]
@@ -23,13 +23,13 @@ use tenure_clock::BootClock;
 use tenure_tests::measure::{Spread, Table, load};
 use tokio::runtime::Builder;
 
-/// For 99 of 100 deadlines on an idle machine.
+/// Bound for the 99th percentile on an idle machine.
 const USUAL_BOUND: Duration = Duration::from_millis(5);
 
-/// For each of them: the slack that the protocol gives to preemption.
+/// Bound for the maximum: the slack that the protocol gives to preemption.
 const MAX_BOUND: Duration = Duration::from_millis(20);
 
-/// The mode of the handler, what is measured, and how a turn tells it.
+/// The mode of the handler, the measured quantity, and its value in a turn.
 type Case = (&'static str, &'static str, fn(&Turn) -> Duration);
 
 const CASES: [Case; 4] = [
@@ -42,12 +42,12 @@ const CASES: [Case; 4] = [
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().collect();
     let has_flag = |name: &str| arguments.iter().any(|argument| argument == name);
-    // `cargo test --benches` only wants to see it run.
+    // `cargo test --benches` only checks that it runs.
     let deadlines = if has_flag("--bench") { 200 } else { 2 };
 
     let clock = BootClock::new();
     let sink = Sink::start(clock.clone())?;
-    // As the program does it.
+    // Same as in the program.
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut rows = Vec::new();
     for busy in [false, true] {
@@ -76,15 +76,15 @@ fn main() -> Result<ExitCode> {
     Ok(if missed && has_flag("--bench") { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// One kind of turn.
+/// The results for one kind of turn.
 struct Row {
     case: &'static str,
     busy: bool,
-    /// After the deadline. Zero: before.
+    /// Time after the deadline; zero if it was before.
     lateness: Spread,
-    /// Requests that arrived after the deadline although nothing sent before it was under way.
+    /// Requests that arrived after the deadline although no earlier request was in flight.
     unchecked: usize,
-    /// Of the machine, before.
+    /// Load of the machine before the measurement.
     load: String,
 }
 
@@ -123,7 +123,7 @@ fn print(rows: &[Row]) {
     }
 }
 
-/// As many busy threads as there are processors, until it is dropped.
+/// One busy thread per processor, until it is dropped.
 struct Load {
     stopped: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,

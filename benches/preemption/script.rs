@@ -1,4 +1,4 @@
-//! Turns of the unruly handler under the real runner, with a script in place of the election.
+//! Turns of the unruly handler under the real runner, with a scripted election.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use tenure_wasmtime::{ComponentHandler, Engine, Options};
 
 use super::sink::Sink;
 
-/// Deadlines lie this far ahead, and up to 100 ms further.
+/// Minimum time to a deadline, in milliseconds. Up to 100 ms are added.
 const SHORTEST: u64 = 50;
 
-/// One turn, against its deadline.
+/// The observations of one turn, relative to its deadline.
 pub struct Turn {
-    /// When the handler read its clock last.
+    /// The last time the handler read its clock.
     pub last_reading: Duration,
-    /// When the runner had seen the turn stopped.
+    /// The time when the runner saw that the turn had stopped.
     pub end: Duration,
-    /// When the last request arrived.
+    /// Arrival of the last request.
     pub last_request: Duration,
-    /// How many arrived after the deadline.
+    /// Number of requests after the deadline.
     pub requests: usize,
 }
 
-/// A handler, and the clocks that tell on it.
+/// A handler, and the clocks that observe it.
 pub struct Stage<'a> {
     clock: BootClock,
     handler: Arc<ComponentHandler>,
@@ -58,7 +58,7 @@ impl<'a> Stage<'a> {
     pub async fn turns(&self, count: u64) -> Result<Vec<Turn>> {
         let mut turns = Vec::new();
         for number in 0..count {
-            // In no rhythm with any timer.
+            // Not in step with any timer.
             let valid_for = Duration::from_micros(SHORTEST * 1000 + number * 7919 % 100_000);
             turns.push(self.turn(valid_for).await?);
         }
@@ -79,7 +79,7 @@ impl<'a> Stage<'a> {
             }
         });
         runner.run(std::future::pending()).await;
-        // What is under way is there by then, on this machine.
+        // Requests in flight on this machine have arrived by then.
         tokio::time::sleep(Duration::from_millis(5)).await;
         let deadline = Duration::from_nanos(deadline.load(Ordering::Relaxed));
         let lateness = |instant: &AtomicU64| {
@@ -95,7 +95,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Leads for a while, has one turn run, and leaves when that has ended.
+/// Leads for a while, requests one turn, and leaves when that has ended.
 struct Script {
     valid_for: Duration,
     deadline: Arc<AtomicU64>,
@@ -135,7 +135,7 @@ impl Elector for Script {
     }
 }
 
-/// One handler for many runners.
+/// Shares one handler among many runners.
 struct Shared(Arc<ComponentHandler>);
 
 impl Handler for Shared {
@@ -144,7 +144,7 @@ impl Handler for Shared {
     }
 }
 
-/// The clock of the handler, which keeps in mind when it was read last.
+/// The clock of the handler, which records its last reading.
 #[derive(Clone)]
 struct RecordingClock {
     clock: BootClock,

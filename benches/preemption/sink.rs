@@ -1,4 +1,4 @@
-//! A sink that notes when each request arrived, as soon as the kernel hands it over.
+//! A sink that records the arrival of each request as soon as the kernel delivers it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -47,7 +47,8 @@ impl Sink {
     }
 }
 
-/// A request is short, and comes in one or two pieces: its head, and its body `{…}`.
+/// Serves one connection. A request is short and comes in one or two pieces: its head, and its body
+/// `{…}`.
 fn serve(mut stream: TcpStream, clock: &BootClock, arrivals: &Arrivals) {
     let mut buffer = [0; 4096];
     let mut partial = false;
@@ -56,7 +57,7 @@ fn serve(mut stream: TcpStream, clock: &BootClock, arrivals: &Arrivals) {
         if count == 0 {
             return;
         }
-        // What belongs to one request counts once, by its first piece.
+        // Each request counts once, by its first piece.
         if !partial {
             arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(at);
         }

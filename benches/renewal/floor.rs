@@ -1,4 +1,4 @@
-//! The fastest server there can be: it looks at nothing but the lease id, and says yes.
+//! The fastest possible server: it reads only the lease id and accepts every request.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -7,11 +7,11 @@ use std::thread;
 use chrono::Utc;
 use tenure_azure::http_date;
 
-/// The account that [`start`] answers for; any key will do.
+/// The key of the account that [`start`] serves. The server checks no key.
 const KEY: &str = "a2V5IG9mIGEgc2VydmVyIHRoYXQgY2hlY2tzIG5vdGhpbmc=";
 
-/// Starts it in threads of its own, which stay where the calling thread is, and returns the
-/// connection string. It ends with the process.
+/// Starts the server in its own threads, on the processor of the calling thread. Returns the
+/// connection string. The server ends with the process.
 pub fn start() -> io::Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
@@ -28,7 +28,7 @@ fn answer_all(mut stream: TcpStream) -> io::Result<()> {
     let mut buffer = [0; 8 * 1024];
     let mut filled = 0;
     loop {
-        // No request has a body, and none is sent before the last one is answered.
+        // Requests have no body, and each follows the response to the last one.
         while !buffer[..filled].ends_with(b"\r\n\r\n") {
             match stream.read(&mut buffer[filled..])? {
                 0 => return Ok(()),

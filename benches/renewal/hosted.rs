@@ -1,4 +1,4 @@
-//! A leader as the runner hosts it: the component that ships, on an instance that is used again.
+//! A leader as the runner hosts it: the released component on a reused instance.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use tenure_clock::BootClock;
 use tenure_core::{Report, Role, State, variable};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
-/// More steps than any candidate needs to win a free lease.
+/// More steps than a candidate needs to win a free lease.
 const STEPS: usize = 20;
 
-/// Leads an election.
+/// A candidate that leads an election.
 pub struct Hosted {
     component: ElectionComponent,
     state: State,
-    /// The time as the candidate is told it: it need not wait for its next renewal.
+    /// The candidate's time. The bench advances it, so renewals are due at once.
     elapsed: Duration,
     again_in: Duration,
 }
 
 impl Hosted {
-    /// Contends, and wins.
+    /// Contends until it wins.
     pub async fn elect(connection_string: &str, election: &str) -> Result<Self> {
         let settings = Variables::new()
             .with(variable::ELECTION, election)
@@ -45,7 +45,7 @@ impl Hosted {
         None.context("it does not win a free lease")
     }
 
-    /// What is measured: one step, at the time when its renewal is due.
+    /// Runs the measured step, at the time when its renewal is due.
     pub async fn renew(&mut self) -> Result<()> {
         self.elapsed += self.again_in;
         let report = self.component.step(Some(&self.state), self.elapsed, None).await?;
@@ -55,7 +55,7 @@ impl Hosted {
         Ok(())
     }
 
-    /// A step that comes too early: it decides to send nothing.
+    /// Runs a step that is too early, and sends no request.
     pub async fn idle(&mut self) -> Result<()> {
         let report = self.component.step(Some(&self.state), self.elapsed, None).await?;
         ensure!(!report.renewed && report.problems.is_empty(), "{report:?}");

@@ -1,13 +1,13 @@
-//! One renewal through the component beside the same signed request sent natively: to the same
-//! server, by clients with the same settings, one after the other in one run, on chosen
-//! processors. The ratio of the medians is the price of the component.
+//! Compares one renewal through the component with the same signed request sent natively. Both use
+//! the same server and client settings, alternate in one run, and stay on chosen processors. The
+//! ratio of the medians is the cost of the component.
 //!
 //! ```text
 //! cargo bench -p tenure-tests --bench renewal [-- --json]
 //! ```
 //!
-//! Two servers: one that answers at once and shows the whole price, and Azurite, which works
-//! for its answer. Two places: client and server on one processor, and on two.
+//! There are two servers: one that responds at once and shows the whole cost, and Azurite, which
+//! does real work. Client and server run on one processor or on two.
 
 mod floor;
 mod hosted;
@@ -24,7 +24,7 @@ use tenure_tests::Azurite;
 use tenure_tests::measure::{Spread, Table, allowed, load, stay_on};
 use tokio::runtime::{Builder, Runtime};
 
-/// A server, and what a renewal through the component may cost there.
+/// A server, and the bound for the cost of a renewal through the component.
 struct Server {
     name: &'static str,
     connection_string: String,
@@ -33,22 +33,22 @@ struct Server {
     renewals: usize,
 }
 
-/// Pairs before the first round: connections, caches, and Azurite's compiler.
+/// Pairs before the first round; they warm up connections, caches and Azurite's compiler.
 const WARM_UP: usize = 2_000;
 
-/// How threads serve the client.
+/// The threads that serve the client.
 #[derive(Clone, Copy)]
 enum Workers {
-    /// As the program `tenure` does: the loop in one, the connections in two more.
+    /// The threads of the program `tenure`: one for the loop, two for the connections.
     Program,
-    /// Everything in one thread, as a program may that embeds the runner.
+    /// One thread for everything, as in a program that embeds the runner.
     SingleThread,
 }
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().collect();
     let has_flag = |name: &str| arguments.iter().any(|argument| argument == name);
-    // `cargo test --benches` only wants to see it run.
+    // `cargo test --benches` only checks that it runs.
     let rounds = if has_flag("--bench") { 9 } else { 1 };
 
     let processors = allowed();
@@ -89,7 +89,7 @@ fn main() -> Result<ExitCode> {
     Ok(if missed && rounds > 1 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What one server, one place and one runtime gave.
+/// The results for one server, placement and runtime.
 struct Case {
     server: &'static str,
     bound: f64,
@@ -148,7 +148,7 @@ impl Case {
         self.hosted.median().as_secs_f64() / self.native.median().as_secs_f64()
     }
 
-    /// The bound holds for the program as it is, wherever client and server run.
+    /// The bound applies to the program's own threads, wherever client and server run.
     fn has_bound(&self) -> bool {
         matches!(self.workers, Workers::Program)
     }
@@ -167,7 +167,8 @@ impl Case {
     }
 }
 
-/// Each in turn first, so that neither always finds the processor as the other left it.
+/// Measures pairs. The two kinds alternate in going first, so neither always inherits the other's
+/// processor state.
 async fn measure_pairs(
     native: &Native,
     hosted: &mut Hosted,

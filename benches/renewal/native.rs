@@ -1,5 +1,4 @@
-//! The least that a program without WebAssembly does for one renewal: sign, send, look at the
-//! answer.
+//! The minimum work of a native program for one renewal: sign, send, check the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use uuid::Uuid;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Holds the lease of a blob.
+/// A native holder of a blob's lease.
 pub struct Native {
     client: reqwest::Client,
     account: Account,
@@ -23,7 +22,7 @@ pub struct Native {
 }
 
 impl Native {
-    /// Makes container and blob, and acquires.
+    /// Creates container and blob, and acquires the lease.
     pub async fn acquire(connection_string: &str, blob: &str) -> Result<Self> {
         let account = Account::from_connection_string(connection_string);
         let lease = LeaseId::from_random(*Uuid::new_v4().as_bytes());
@@ -41,7 +40,7 @@ impl Native {
         Ok(native)
     }
 
-    /// What is measured.
+    /// Sends the measured renewal.
     pub async fn renew(&self) -> Result<()> {
         let answer = self.send(&Operation::Renew { lease: self.lease }).await?;
         let (status, headers) = (answer.status(), answer.headers());
@@ -75,7 +74,7 @@ impl Native {
     }
 }
 
-/// With the settings of the client that the runner has for the component.
+/// Returns a client with the settings that the runner uses for the component.
 fn client() -> Result<reqwest::Client> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = ClientConfig::builder_with_provider(provider)

@@ -1,11 +1,11 @@
 // A leader handler in JavaScript: each turn, it reports its term and slot to an HTTP endpoint.
 //
-// Without REPORT_URL it only prints a line. The endpoint should refuse a term smaller than one
-// that it has seen: that is what makes a leader that was cut off harmless.
+// Without REPORT_URL it only prints a line. The endpoint should refuse a term smaller than one that
+// it has seen. That makes a leader that was cut off harmless.
 
 import { getEnvironment } from "wasi:cli/environment@0.2.10";
 
-// A header cannot carry every name. As `tenure run` encodes it.
+// Encodes a name as `tenure run` does, because a header cannot carry every name.
 function encoded(name) {
   const all = encodeURIComponent(name).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
   return all.replaceAll("%2F", "/").replaceAll("%24", "$$");
@@ -19,7 +19,7 @@ export const leaderHandler = {
     console.log(`slot ${slot}, term ${turn.term}`);
     const url = new Map(getEnvironment()).get("REPORT_URL");
     if (!url) return;
-    // JSON knows no BigInt; a term, about the seconds since 1970, fits a number exactly.
+    // JSON has no BigInt. A term is about the seconds since 1970 and fits a number exactly.
     const report = {
       election: turn.election,
       term: Number(turn.term),
@@ -29,7 +29,7 @@ export const leaderHandler = {
     };
     const headers = {
       "content-type": "application/json",
-      // `tenure run` stamps every request with the election and its term. Other hosts do not.
+      // `tenure run` sets the election and its term on every request. Other hosts do not.
       "tenure-election": encoded(turn.election),
       "tenure-term": `${turn.term}`,
       "idempotency-key": turn.key, // the same for all attempts at this turn

@@ -1,4 +1,4 @@
-"""One POST request over `wasi:http`, which Python's own clients do not speak."""
+"""One POST request over `wasi:http`, which Python's own clients do not support."""
 
 from urllib.parse import urlsplit
 
@@ -14,11 +14,11 @@ from wit_world.imports.wasi_http_types import (
 )
 
 SCHEMES = {"http": Scheme_Http(), "https": Scheme_Https()}
-LONGEST_WRITE = 4096  # bytes; a host takes no more in one call
+LONGEST_WRITE = 4096  # bytes; the maximum of one call
 
 
 def post(url, headers, body):
-    """Sends `body`, and returns the status of the answer. Raises OSError without one."""
+    """Sends `body`, and returns the status of the response. Raises OSError without one."""
     try:
         with send(url, headers, body) as answer:
             return answer.status()

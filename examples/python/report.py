@@ -1,7 +1,7 @@
 """A leader handler in Python: each turn, it reports its term and slot to an HTTP endpoint.
 
 Without REPORT_URL it only prints a line. The endpoint should refuse a term smaller than one
-that it has seen: that is what makes a leader that was cut off harmless.
+that it has seen. That makes a leader that was cut off harmless.
 """
 
 import json
@@ -34,7 +34,7 @@ class LeaderHandler(exports.LeaderHandler):
         }
         headers = {
             "content-type": "application/json",
-            # `tenure run` stamps every request with the election and its term. Other hosts do not.
+            # `tenure run` sets the election and its term on every request. Other hosts do not.
             "tenure-election": quote(turn.election, safe="/$"),
             "tenure-term": str(turn.term),
             "idempotency-key": turn.key,  # the same for all attempts at this turn

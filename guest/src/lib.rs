@@ -1,9 +1,9 @@
 //! The Tenure election component: leader election with a lease on an Azure blob.
 //!
-//! What a candidate decides is in [`tenure_core`], what is sent to the Blob service in
-//! [`tenure_azure`]. Here is what makes a component of them: `wasi`, which exists only as wasm, moves bytes and
-//! time between these and the host, and implements the WIT world `socket`; [`entry`] is what the entries for
-//! platforms are asked, and answer, without I/O.
+//! [`tenure_core`] decides for a candidate, and [`tenure_azure`] builds the requests to the Blob
+//! service. This crate turns them into a component. `wasi`, which exists only as wasm, moves bytes
+//! and time between them and the host, and implements the WIT world `socket`. [`entry`] handles the
+//! requests of platforms, without I/O.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

@@ -1,18 +1,19 @@
-//! Tells the program which commit it is built from, and of which day that is: `TENURE_BUILD`, which stands behind the
-//! number in `tenure --version`.
+//! Sets `TENURE_BUILD`: the commit and its date, which `tenure --version` shows after the version
+//! number.
 //!
-//! The same source gives the same program: the day is that of `SOURCE_DATE_EPOCH` or of the commit, and never today.
-//! A debug build is told neither. Else each commit would build and link anew all that holds the program.
+//! Builds are reproducible: the date is that of `SOURCE_DATE_EPOCH` or of the commit, never the
+//! current date. Debug builds contain neither, because each commit would otherwise rebuild and
+//! relink every crate that depends on this one.
 
 use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Digits of the commit that are shown.
+/// Number of commit digits to show.
 const DIGITS: usize = 12;
 
-/// A commit, and the seconds from 1970 to it, as far as they are known.
+/// A commit and its Unix time in seconds. Both are optional.
 #[derive(Default)]
 struct Source {
     commit: Option<String>,
@@ -27,14 +28,14 @@ fn main() {
     println!("cargo::rustc-env=TENURE_BUILD={}", build());
 }
 
-/// In brackets; nothing where nothing is known.
+/// Returns the commit and the date in parentheses, or an empty string if both are unknown.
 fn build() -> String {
     if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
         return " (debug build)".to_owned();
     }
     let Source { commit, time } =
         from_variable().or_else(from_package).or_else(from_git).unwrap_or_default();
-    // Whoever sets it means it.
+    // An explicit `SOURCE_DATE_EPOCH` takes precedence over the commit's time.
     let time = variable("SOURCE_DATE_EPOCH").and_then(|time| time.parse().ok()).or(time);
     let commit = commit.map(|commit| commit.chars().take(DIGITS).collect());
     let parts: Vec<String> = commit.into_iter().chain(time.map(day)).collect();
@@ -49,26 +50,27 @@ fn is_commit(text: &str) -> bool {
     text.len() >= DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Where the build does not see the repository: in an image, or by a packager.
+/// Reads the commit from a variable, for builds in an image or by a packager.
 fn from_variable() -> Option<Source> {
     let commit = variable("TENURE_COMMIT").filter(|commit| is_commit(commit))?;
     Some(Source { commit: Some(commit), time: None })
 }
 
-/// What `cargo package` wrote down.
+/// Reads the commit that `cargo package` recorded.
 fn from_package() -> Option<Source> {
     let vcs_info = fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let commit = vcs_info.split('"').find(|text| is_commit(text)).map(str::to_owned);
     Some(Source { commit, time: None })
 }
 
-/// The newest commit, if this package is in it and not merely in a folder below another project.
+/// Returns the newest commit if this package is part of it, and not just in a directory below
+/// another repository.
 fn from_git() -> Option<Source> {
     git(&["ls-files", "--error-unmatch", "Cargo.toml"])?;
     let log_entry = git(&["log", "-1", "--format=%H %ct"])?;
     let (commit, time) = log_entry.split_once(' ')?;
-    // Git writes to them whenever another commit is checked out or made. One that is missing would build this anew
-    // each time.
+    // Git writes to these files at each checkout and commit. A missing file would cause a rebuild
+    // every time.
     for file in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--git-path", file])?;
         if Path::new(&path).exists() {
@@ -84,7 +86,7 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| stdout.trim().to_owned())
 }
 
-/// The day, UTC, by the proleptic Gregorian calendar.
+/// Formats a Unix time in seconds as a UTC date (proleptic Gregorian calendar).
 fn day(seconds: i64) -> String {
     // Years that begin in March have their leap day at the end.
     let days = seconds.div_euclid(86_400) + 719_468;

@@ -1,5 +1,5 @@
-//! Builds the components that this library carries, as its features ask for them, and what else is
-//! shipped with them. A package of this library has them in it, since their source is not there.
+//! Builds the components that this library embeds, by its features, and the other components of a
+//! release. A published package contains them, because it lacks their source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ mod strip;
 #[path = "build/wasm.rs"]
 mod wasm;
 
-/// Where components come from.
+/// The origin of components.
 enum Origin {
     /// The workspace at this path has their source.
     Workspace(PathBuf),
@@ -17,13 +17,13 @@ enum Origin {
     Package(PathBuf),
 }
 
-/// What a component is taken from.
+/// The source of a component.
 struct Source {
     package: &'static str,
     features: &'static [&'static str],
-    /// The name under which it is carried.
+    /// The name of the embedded file.
     file: &'static str,
-    /// The variable that names a ready one instead.
+    /// The variable that names a ready component instead.
     override_variable: &'static str,
 }
 
@@ -34,14 +34,14 @@ const SOCKET: Source = Source {
     file: "socket.wasm",
     override_variable: "TENURE_COMPONENT_WASM",
 };
-/// The same with a URL in the place of a handler.
+/// The same with a URL in place of a handler.
 const UNIVERSAL: Source = Source {
     package: "tenure-guest",
     features: &["webhook"],
     file: "tenure.wasm",
     override_variable: "TENURE_UNIVERSAL_WASM",
 };
-/// Stands between a handler and its environment.
+/// The filter between a handler and its environment.
 const FILTER: Source = Source {
     package: "tenure-filter",
     features: &[],
@@ -57,7 +57,7 @@ const EXAMPLE: Source = Source {
 
 fn main() {
     if let Err(problem) = build() {
-        // Fails the build with this line alone.
+        // Fails the build with this line only.
         println!("cargo::error={problem}");
     }
 }
@@ -66,7 +66,7 @@ fn build() -> Result<(), String> {
     let origin = origin()?;
     if cfg!(feature = "component") {
         let socket = provide(&origin, &SOCKET, "TENURE_COMPONENT")?;
-        // One component: the program runs, and the tests try, what is shipped.
+        // One component: the program runs, and the tests check, what is released.
         for name in ["election.wasm", "tenure-socket.wasm"] {
             publish(&origin, &socket, name);
         }
@@ -83,7 +83,7 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// The workspace if this is built in it, else the package. Cargo is told what the components are made of.
+/// Returns the workspace if this is built in it, else the package. Registers the inputs with cargo.
 fn origin() -> Result<Origin, String> {
     const INPUTS: [&str; 9] = [
         "guest",
@@ -105,7 +105,7 @@ fn origin() -> Result<Origin, String> {
     Ok(Origin::Package(package.join("components")))
 }
 
-/// A component that the library finds by the variable `known`: a ready one, or one of `origin`.
+/// Provides a component to the library in `variable`: a ready one, or one of `origin`.
 fn provide(origin: &Origin, source: &Source, variable: &str) -> Result<PathBuf, String> {
     let path = match (wasm::from_env(source.override_variable)?, origin) {
         (Some(path), _) => path,
@@ -116,7 +116,7 @@ fn provide(origin: &Origin, source: &Source, variable: &str) -> Result<PathBuf, 
     Ok(path)
 }
 
-/// A component of this workspace, without the names of its parts.
+/// Builds a component of this workspace, without debug names.
 fn build_component(workspace: &Path, source: &Source) -> Result<PathBuf, String> {
     let file_error = |path: &Path, error| format!("{}: {error}", path.display());
     let built = wasm::build(workspace, source.package, source.features)?;
@@ -128,8 +128,8 @@ fn build_component(workspace: &Path, source: &Source) -> Result<PathBuf, String>
     Ok(path)
 }
 
-/// Puts a component beside the programs of this workspace, for people. A program that depends on a published
-/// library has nothing written into its folders.
+/// Puts a component next to the programs of this workspace, for manual use. A published library
+/// writes nothing into the folders of a program that depends on it.
 fn publish(origin: &Origin, component: &Path, name: &str) {
     if let Origin::Workspace(_) = origin {
         wasm::publish(component, name);

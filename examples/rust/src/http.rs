@@ -3,10 +3,10 @@
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{Fields, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme};
 
-/// How long the endpoint may take to answer. The turn may be cut off earlier.
+/// Maximum time until the endpoint responds. The turn may be cut off earlier.
 const ANSWER_WITHIN: u64 = 10_000_000_000; // nanoseconds
 
-/// Sends `json` to `url` with these headers, and returns the status of the answer.
+/// Sends `json` to `url` with these headers, and returns the status of the response.
 pub fn post_json(url: &str, headers: &[(&str, String)], json: &str) -> Result<u16, String> {
     let (scheme, authority, path) = split(url)?;
     let length = json.len().to_string();
@@ -27,12 +27,12 @@ pub fn post_json(url: &str, headers: &[(&str, String)], json: &str) -> Result<u1
     valid.map_err(|()| format!("{url} is not a URL that can be requested"))?;
 
     let options = RequestOptions::new();
-    // A host that cannot limit it cuts the turn off in the end.
+    // A host without this limit cuts the turn off in the end.
     let _ = options.set_first_byte_timeout(Some(ANSWER_WITHIN));
 
     let body = request.body().map_err(|()| "the request has no body".to_owned())?;
     let answer = outgoing_handler::handle(request, Some(options)).map_err(|e| failed(url, &e))?;
-    // A host that refuses the request drops the body; the answer says why.
+    // A host that refuses the request drops the body; the response says why.
     let written = write(body, json);
     answer.subscribe().block();
     match answer.get() {

@@ -5,8 +5,8 @@
 //!     --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
 //! ```
 //!
-//! Without `REPORT_URL` it only prints a line. The endpoint should refuse a term smaller
-//! than one that it has seen: that is what makes a leader that was cut off harmless.
+//! Without `REPORT_URL` it only prints a line. The endpoint should refuse a term smaller than one
+//! that it has seen. That makes a leader that was cut off harmless.
 #![cfg_attr(
     target_family = "wasm",
     allow(unsafe_code, missing_docs, reason = "generated bindings")
@@ -25,7 +25,7 @@ mod handler {
 
     use exports::tenure::election::leader_handler::{Guest, Turn};
 
-    /// What of an election's name is encoded: as `tenure run` does it.
+    /// Characters of an election's name that need no escape; `tenure run` uses the same set.
     const NAME: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
         .remove(b'.')
@@ -45,14 +45,14 @@ mod handler {
             let Ok(url) = std::env::var("REPORT_URL") else {
                 return Ok(());
             };
-            // As it is in a URL: a header cannot carry every name, and JSON would need escapes.
+            // URL encoding, because a header cannot carry every name and JSON would need escapes.
             let election = utf8_percent_encode(&turn.election, NAME);
             let body = format!(
                 r#"{{"election":"{election}","term":{},"slot":"{slot}","attempt":{},"past_due":{}}}"#,
                 turn.term, turn.attempt, turn.past_due
             );
-            // `tenure run` stamps every request with the election and its term. Other hosts do not.
-            // The key is the same for all attempts at this turn.
+            // `tenure run` sets the election and its term on every request. Other hosts do not. The
+            // key is the same for all attempts at this turn.
             let stamps = [
                 ("tenure-election", election.to_string()),
                 ("tenure-term", turn.term.to_string()),

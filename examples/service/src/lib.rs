@@ -1,11 +1,13 @@
-//! A service of wasmCloud, which is long-lived, beside two components, which are not: it steps the
-//! election and calls the handler, as `tenure run` does.
+//! A long-lived wasmCloud service next to two short-lived components. It steps the election and
+//! calls the handler, as `tenure run` does.
 //!
-//! Unlike `tenure run` it cannot renew the lease while the handler works, nor stop it: each turn must
-//! be over within the lease less the margin. Choose the lease for that (`TENURE_LEASE`, up to 60 s).
-//! Its clock stands still while the machine sleeps, and nobody tells it to leave: when it ends, its lease expires.
-//! It sends no `report.background` either, and does not say that it does (`TENURE_BACKGROUND`): so the election
-//! refuses `TENURE_FAILOVER` here.
+//! Unlike `tenure run`, it cannot renew the lease while the handler works, nor stop the handler.
+//! Each turn must finish within the lease less the margin. Choose the lease for that
+//! (`TENURE_LEASE`, up to 60 s). Its clock stops while the machine sleeps. It receives no shutdown
+//! signal: when it ends, its lease expires.
+//!
+//! It does not send `report.background`, and does not claim to (`TENURE_BACKGROUND`). So the
+//! election refuses `TENURE_FAILOVER` here.
 #![cfg_attr(
     target_family = "wasm",
     allow(unsafe_code, missing_docs, reason = "generated bindings")

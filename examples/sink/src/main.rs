@@ -1,4 +1,4 @@
-//! A sink that refuses a leader from the past: the other half of a fencing token.
+//! A sink that rejects stale leaders by their fencing tokens.
 //!
 //! ```text
 //! cargo run -p tenure-example-sink -- --listen 127.0.0.1:8080
@@ -8,15 +8,15 @@
 //!     -d 'I lead!'
 //! ```
 //!
-//! A lease keeps two leaders from *working* at the same time. It cannot call back a request that
-//! one of them has already sent, so the place where requests have their effect must know which
-//! of them is the newer one. Three rules make a sink safe, in any language and on any database:
+//! A lease keeps two leaders from *working* at the same time. It cannot call back a request that a
+//! leader has already sent. So the place where requests take effect must know which leader is
+//! newer. Three rules make a sink safe, in any language and on any database:
 //!
-//! 1. remember the highest term next to what it protects, and as durably;
-//! 2. compare and write in one step, so that nothing comes between;
-//! 3. refuse a smaller term, and a request without one. An equal term is the same leader.
+//! 1. Store the highest term with the data that it protects, and as durably.
+//! 2. Compare and write in one atomic step.
+//! 3. Refuse a smaller term, and a request without one. An equal term is the same leader.
 //!
-//! Terms of two elections say nothing of each other, so there is one to remember for each election.
+//! Terms of different elections are unrelated, so the sink stores one for each election.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
@@ -33,15 +33,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 
-/// Stamped by `tenure run` on every request of a handler, which can neither set nor remove them.
+/// `tenure run` sets these headers on every request of a handler; handlers can neither set nor
+/// remove them.
 const TERM: &str = "tenure-term";
 const ELECTION: &str = "tenure-election";
 
-/// The longest body, in bytes.
+/// Maximum length of a body, in bytes.
 const MAX_BODY: usize = 64 * 1024;
 
 const EXAMPLE: &str = "\
-Example: a leader that reports to it, and one from the past
+Example: a leader that reports to it, and a stale one
   tenure run demo/report --every 5s --handler report.wasm \\
       --env REPORT_URL=http://127.0.0.1:8080/report --allow-host 127.0.0.1:8080
   curl -i http://127.0.0.1:8080/report
@@ -50,20 +51,20 @@ Example: a leader that reports to it, and one from the past
 
 /// A sink for leader handlers: POST writes a resource, GET reads it.
 ///
-/// A POST must carry the headers tenure-election and tenure-term. With each path the highest term of
-/// each election is kept that has written to it; a smaller one is refused from then on, and an equal
-/// one is the same leader. Terms of other elections do not matter.
+/// A POST must carry the headers tenure-election and tenure-term. For each path, the sink keeps the
+/// highest term of each election that has written to it. It refuses a smaller term from then on; an
+/// equal one is the same leader. Terms of other elections do not matter.
 ///
-/// Answers to a POST: 204 written; 409 a newer leader has written already; 428 a header is missing;
-/// 400 there is more than one election, or the term is not one whole number; 413 the body is longer
-/// than 64 KiB.
+/// Responses to a POST: 204 written; 409 a newer leader has written already; 428 a header is
+/// missing; 400 there is more than one election, or the term is not one whole number; 413 the body
+/// is longer than 64 KiB.
 #[derive(Parser)]
 #[command(after_help = EXAMPLE, max_term_width = 100)]
 struct Arguments {
-    /// Where to listen; port 0 picks a free one, which is printed
+    /// Address to listen on; port 0 picks a free one, which is printed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Where terms and contents are kept, as JSON. A sink that forgets its terms protects nothing
+    /// File for terms and contents, as JSON. A sink that forgets its terms protects nothing
     #[arg(long, value_name = "FILE", default_value = "sink.json")]
     state: PathBuf,
 }
@@ -77,7 +78,7 @@ async fn main() -> io::Result<()> {
     axum::serve(listener, router(sink)).await
 }
 
-/// The contents of one path, and who wrote them.
+/// The content of one path, and its writer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Resource {
     content: String,
@@ -97,7 +98,7 @@ struct Sink {
     resources: Mutex<Resources>,
 }
 
-/// Why nothing was written.
+/// The reason why nothing was written.
 #[derive(Debug)]
 enum WriteError {
     /// A leader of this newer term of the same election has written already.
@@ -116,10 +117,11 @@ impl Sink {
         Ok(Self { file: file.to_owned(), resources: Mutex::new(resources) })
     }
 
-    /// Writes `content` as the leader of `election` under `term`. Rule 2: the lock is held from the
-    /// comparison until the new state is on the disk. In a database this is one statement:
-    /// `UPDATE … SET content = :content, term = :term
-    /// WHERE path = :path AND election = :election AND term <= :term`.
+    /// Writes `content` as the leader of `election` under `term`.
+    ///
+    /// Rule 2: the lock is held from the comparison until the new state is on disk. In a database
+    /// this is one statement: `UPDATE … SET content = :content, term = :term WHERE path = :path AND
+    /// election = :election AND term <= :term`.
     fn write(&self, path: &str, (election, term): Leader, content: String) -> Result<(), WriteError> {
         let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = resources.clone();
@@ -129,7 +131,7 @@ impl Sink {
             _ => resource.terms.insert(election.clone(), term),
         };
         (resource.content, resource.election) = (content, election);
-        // Rule 1: nobody is told that it was written before it is there for good.
+        // Rule 1: the write is confirmed only once it is durable.
         save(&self.file, &changed).map_err(WriteError::Io)?;
         *resources = changed;
         Ok(())
@@ -141,7 +143,7 @@ impl Sink {
     }
 }
 
-/// Replaces the file in one step: whenever the power fails, it is the old one or the new one.
+/// Replaces the file atomically: after a power failure it has the old or the new content.
 fn save(file: &Path, resources: &Resources) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -150,7 +152,7 @@ fn save(file: &Path, resources: &Resources) -> io::Result<()> {
     new.flush()?;
     new.as_file().sync_all()?;
     new.persist(file)?;
-    // The new name itself must last as well.
+    // The directory entry must be durable as well.
     #[cfg(unix)]
     std::fs::File::open(folder)?.sync_all()?;
     Ok(())
@@ -183,7 +185,7 @@ async fn write(
         Err(refused) => return refused.into_response(),
     };
     let (election, term) = leader.clone();
-    // Writing to a disk takes its time: not on a thread that serves others.
+    // A disk write blocks, so it runs on a blocking thread.
     let written = spawn_blocking(move || sink.write(uri.path(), leader, content)).await;
     match written {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
@@ -199,8 +201,8 @@ async fn write(
     }
 }
 
-/// Rule 3: a request without a term is not let through, else old programs would pass unchecked. The
-/// same holds for one that does not say whose term it is.
+/// Rule 3: a request without a term is refused, because old programs would otherwise pass
+/// unchecked. So is a request that does not name its election.
 fn leader_of(headers: &HeaderMap) -> Result<Leader, (StatusCode, &'static str)> {
     let mut values = headers.get_all(ELECTION).iter();
     let Some(election) = values.next() else {

@@ -1,4 +1,4 @@
-//! What the sink lets through.
+//! Tests of the sink's rules.
 
 use super::*;
 use std::sync::Barrier;
@@ -10,7 +10,7 @@ fn sink() -> (Sink, tempfile::TempDir) {
     (Sink::open(&folder.path().join("sink.json")).unwrap(), folder)
 }
 
-/// The leader of an election under a term.
+/// Returns the leader of an election under a term.
 fn leader_of_term(election: &str, term: u64) -> Leader {
     (election.to_owned(), term)
 }
@@ -36,11 +36,11 @@ fn terms_never_fall_and_paths_are_apart() {
 fn two_elections_do_not_disturb_each_other() {
     let (sink, _folder) = sink();
     sink.write("/a", leader_of_term("demo/jobs", 9), "of jobs".into()).unwrap();
-    // A term of its own, which says nothing of the others'.
+    // Terms of different elections are unrelated.
     sink.write("/a", leader_of_term("demo/mail", 3), "of mail".into()).unwrap();
     assert_eq!(sink.read("/a").unwrap().election, "demo/mail");
     sink.write("/a", leader_of_term("demo/jobs", 9), "of jobs again".into()).unwrap();
-    // Each keeps its own successors' predecessors out.
+    // Each election refuses its own stale leaders.
     for (stale, newest) in [(leader_of_term("demo/jobs", 8), 9), (leader_of_term("demo/mail", 2), 3)] {
         let refused = sink.write("/a", stale, "late".into());
         assert!(matches!(refused, Err(WriteError::Stale(term)) if term == newest), "{refused:?}");

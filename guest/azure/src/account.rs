@@ -11,7 +11,8 @@ use super::endpoint::Endpoint;
 use super::problem::Problem;
 use tenure_base::prelude::*;
 
-/// An account that requests can be sent to and authorised for. `Debug` prints name and endpoint only.
+/// An account that requests can be sent to and authorised for. `Debug` prints name and endpoint
+/// only.
 #[derive(Clone)]
 pub struct Account {
     name: String,
@@ -19,19 +20,20 @@ pub struct Account {
     credential: Credential,
 }
 
-/// What a request is authorised with until there is something better to hand.
+/// The default means of authorisation: the credential itself.
 static CREDENTIAL_ITSELF: AuthSource = AuthSource::Credential;
 
 impl Account {
-    /// Reads a connection string: pieces between semicolons, each `key=value`, keys in any case.
+    /// Parses a connection string: pieces between semicolons, each `key=value`, keys in any case.
     ///
     /// # Errors
-    /// Everything that is wrong with it, at once.
+    /// All problems of the text at once.
     pub fn from_connection_string(text: &str) -> Result<Account, Vec<Problem>> {
         connection_string::parse(text)
     }
 
-    /// The account at an endpoint. Its name is the endpoint's, unless that is a domain of its own.
+    /// Creates the account at an endpoint. Its name is that of the endpoint, unless the endpoint
+    /// has a custom domain.
     ///
     /// # Errors
     /// The credential may not be sent there.
@@ -47,32 +49,32 @@ impl Account {
         if problems.is_empty() { Ok(account) } else { Err(problems) }
     }
 
-    /// The account's name, as it is signed.
+    /// Returns the account's name, as it is signed.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its blobs are.
+    /// Returns the endpoint of its blobs.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Scheme, host and port that requests go to, like `http://127.0.0.1:10000`.
+    /// Returns scheme, host and port of the requests, such as `http://127.0.0.1:10000`.
     pub fn origin(&self) -> &str {
         &self.endpoint.origin
     }
 
-    /// What comes before the container in every path: empty, or like `/devstoreaccount1`.
+    /// Returns the part before the container in every path: empty, or such as `/devstoreaccount1`.
     pub fn prefix(&self) -> &str {
         &self.endpoint.prefix
     }
 
-    /// With what requests are authorised.
+    /// Returns the credential of the requests.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// With what a request is authorised that has no other [`Pass`].
+    /// Returns the authorisation of a request without another [`AuthSource`].
     pub fn authorization(&self) -> Authorization<'_> {
         self.credential.authorization(&CREDENTIAL_ITSELF)
     }
@@ -87,7 +89,7 @@ impl fmt::Debug for Account {
     }
 }
 
-/// Whether the service would take that name for an account's.
+/// Returns true if the service accepts the text as the name of an account.
 pub fn is_account_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     (3..=24).contains(&name.len()) && name.bytes().all(is_allowed)
@@ -97,7 +99,7 @@ fn complain(problems: &mut Vec<Problem>, problem: &str, advice: &str) {
     problems.push(Problem { problem: problem.into(), advice: advice.into() });
 }
 
-/// A signature or a token can be read by everybody on the way.
+/// Complains if a signature or a token would be readable in transit.
 fn check_transport(credential: &Credential, endpoint: &Endpoint, problems: &mut Vec<Problem>) {
     if endpoint.origin.starts_with("https://") || !credential.needs_tls() {
         return;

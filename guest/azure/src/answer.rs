@@ -1,8 +1,8 @@
-//! What the service answered, read into the few cases that a decision needs (protocol.md §3:
-//! status first, code second).
+//! The service's answers, reduced to the few cases that a decision needs (protocol.md §3: status
+//! first, code second).
 //!
-//! Anything can come back: an answer of the service, of Azurite (bare 400 and 500), or the page of
-//! a proxy. Reading never fails; what makes no sense is [`Class::Nonsense`].
+//! Anything can arrive: an answer of the service, of Azurite (bare 400 and 500), or a proxy's page.
+//! Parsing never fails; an answer that makes no sense is [`Class::Nonsense`].
 
 use chrono::{DateTime, Utc};
 
@@ -14,52 +14,53 @@ use super::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
-/// One answer, as far as it matters.
+/// The relevant parts of one answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// `x-ms-error-code`, when it looks like one.
+    /// `x-ms-error-code`, if it looks like one.
     pub code: Option<String>,
-    /// What the answer comes to.
+    /// The class of the answer.
     pub class: Class,
-    /// The service's clock when it answered, in whole seconds. Only believed beside an
+    /// The service's clock when it answered, in whole seconds. Trusted only together with an
     /// `x-ms-request-id`: a proxy's page must not set our clock.
     pub date: Option<DateTime<Utc>>,
-    /// `Last-Modified`: when the blob was written last, by the service's clock, in whole seconds.
+    /// `Last-Modified`: time of the last write of the blob, by the service's clock, in whole
+    /// seconds.
     pub last_modified: Option<DateTime<Utc>>,
     /// The blob's ETag.
     pub etag: Option<ETag>,
-    /// `x-ms-lease-id`: who holds the lease now. Only when it is ours is a lease operation a
-    /// success (Azurite renews for anybody).
+    /// `x-ms-lease-id`: the current holder of the lease. A lease operation succeeded only if it is
+    /// our id (Azurite renews any lease).
     pub lease: Option<LeaseId>,
     /// `x-ms-lease-time`: seconds until a broken lease ends, approximately.
     pub lease_time: Option<u32>,
-    /// What was seen; only of a read that is done, of the content too.
+    /// The properties of a successful read, including a read of the content.
     pub properties: Option<Properties>,
-    /// `x-ms-version-id`: the account keeps every version of a blob.
+    /// `x-ms-version-id`: set if the account keeps every version of a blob.
     pub has_version_id: bool,
-    /// Why a request was refused, in the service's words, when its answer says more than a code.
+    /// The service's reason for a refusal, if the answer has more than a code.
     pub detail: Option<String>,
-    /// The page of a list that is done.
+    /// The page of a successful list.
     pub page: Option<Page>,
 }
 
-/// What a read shows of the blob.
+/// The properties of the blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// The lease's state.
     pub lease: LeaseState,
-    /// The length of the content in bytes; 0 too when the answer does not say it.
+    /// Length of the content in bytes; also 0 if the answer does not state it.
     pub content_length: u64,
-    /// `x-ms-meta-*`: names in lower case without the prefix, values as they came.
+    /// `x-ms-meta-*`: names in lower case without the prefix, values as received.
     pub metadata: Metadata,
 }
 
 /// `x-ms-lease-state` (REST: *Lease Blob*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
-    /// Nobody holds a lease: acquire.
+    /// Free: acquire.
     Available,
     /// Held, and ends unless it is renewed.
     Leased,
@@ -73,33 +74,34 @@ pub enum LeaseState {
     Broken,
 }
 
-/// What an answer comes to. Every status belongs to exactly one class.
+/// The class of an answer. Every status belongs to exactly one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// The expected status with everything it must carry.
+    /// The expected status with all required content.
     Done,
-    /// 404: the blob does not exist, as far as one can tell.
+    /// 404: the blob does not exist, as far as is known.
     MissingBlob,
     /// 404: the container does not exist.
     MissingContainer,
-    /// 409: the lease's (or the container's) state forbids it; the code tells why.
+    /// 409: the state of the lease (or of the container) forbids it; the code tells why.
     Conflict,
-    /// 412 `ConditionNotMet`: the blob was written since it was seen. 304: its content is still what was seen.
+    /// 412 `ConditionNotMet`: the blob was written since it was read. 304: its content is
+    /// unchanged.
     ConditionNotMet,
-    /// 412 for any other reason: the lease is not what the request said.
+    /// 412 for any other reason: the lease differs from that in the request.
     LeaseMismatch,
     /// 400, 401, 403 and every other 4xx: configuration, key, permission or clock.
     Refused,
-    /// 408, 429 and 5xx: unknown whether it was applied; ask again.
+    /// 408, 429 and 5xx: unknown whether it was applied; retry.
     Unavailable,
-    /// A success without what it must carry, another success, 1xx, 3xx: unknown whether it was
+    /// A success without its required content, another success, 1xx, 3xx: unknown whether it was
     /// applied.
     Nonsense,
 }
 
 impl Answer {
-    /// Reads the answer to an operation. Header names count in any case; of repeated headers the
-    /// first one; values that are no UTF-8 are not there.
+    /// Parses the answer to an operation. Header names count in any case. The first of repeated
+    /// headers counts, and values that are not UTF-8 are ignored.
     pub fn from_parts(operation: &Operation, status: u16, headers: &[(String, Vec<u8>)]) -> Answer {
         let headers = Headers(headers);
         let code = headers.get("x-ms-error-code").filter(|code| is_code(code)).map(String::from);
@@ -148,8 +150,7 @@ impl Answer {
         }
     }
 
-    /// Reads the body too: that of an error says why, where there is one (REST: *Status and error
-    /// codes*).
+    /// Adds the body: the body of an error may have the reason (REST: *Status and error codes*).
     #[must_use]
     pub fn with_body(mut self, body: &[u8]) -> Answer {
         if self.status >= 400 {
@@ -158,7 +159,7 @@ impl Answer {
         self
     }
 
-    /// Reads the page of a list from the body.
+    /// Adds the page of a list from the body.
     #[must_use]
     pub fn with_page(mut self, body: &[u8]) -> Answer {
         if self.class == Class::Done {
@@ -168,12 +169,13 @@ impl Answer {
     }
 }
 
-/// Of what the service says no more is shown.
+/// Maximum length of the service's text that is shown.
 const MAX_DETAIL: usize = 300;
 
-/// What an error says beside its code, in one line.
+/// Returns the text of an error besides its code, in one line.
 ///
-/// Not what it says of a signature: it quotes all that was signed, lease ids too.
+/// Texts about a signature are left out: they quote everything that was signed, including lease
+/// ids.
 fn error_detail(body: &[u8]) -> Option<String> {
     let text = core::str::from_utf8(body).ok()?;
     let (_, rest) = cut(text, "<AuthenticationErrorDetail>")?;
@@ -182,7 +184,8 @@ fn error_detail(body: &[u8]) -> Option<String> {
     if cut(detail, "tring to sign").is_some() {
         return None;
     }
-    // The time of an expired SAS: with it, the same problem would be another one each second.
+    // Drops the current time of an expired SAS. It would make the same problem a new one each
+    // second.
     let detail = cut(detail, " - Current [").map_or(detail, |(detail, _)| detail);
     let line: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line: String = line.trim().chars().take(MAX_DETAIL).collect();
@@ -198,7 +201,7 @@ fn classify(operation: &Operation, status: u16, code: Option<&str>, is_complete:
             Class::ConditionNotMet
         }
         404 => match operation {
-            // Not even the account is there; nothing that an election could create.
+            // The account itself is missing, which an election cannot create.
             Operation::CreateContainer => Class::Refused,
             Operation::ReadAccount => Class::MissingContainer,
             // Put Blob needs only the container.
@@ -239,7 +242,7 @@ fn expected_status(operation: &Operation) -> u16 {
     }
 }
 
-/// Codes are words; anything longer or stranger stays out of logs.
+/// Returns true if the text looks like a code; others stay out of logs.
 fn is_code(code: &str) -> bool {
     (1..=80).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -252,7 +255,8 @@ impl<'a> Headers<'a> {
         core::str::from_utf8(value).ok().map(str::trim)
     }
 
-    /// Whose tokens the service wants: `Bearer authorization_uri=... resource_id=...`.
+    /// Returns the tenant that the service expects tokens of:
+    /// `Bearer authorization_uri=... resource_id=...`.
     fn expected_identity(&self) -> Option<String> {
         let challenge = self.get("www-authenticate")?;
         let is_printable = |c: char| c.is_ascii_graphic() || c == ' ';

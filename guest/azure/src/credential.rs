@@ -1,48 +1,49 @@
-//! With what requests are authorised.
+//! Credentials and the authorisation of requests.
 
 use super::identity::Identity;
 use super::sas::Sas;
 use super::secret::Secret;
 use super::shared_key::Key;
 
-/// What the holder of an account, or of a part of it, has. `Debug` prints nothing secret.
+/// A credential for an account, or for a part of it. `Debug` prints nothing secret.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a call")]
 pub enum Credential {
     /// A key of the account: every request is signed.
     SharedKey(Key),
-    /// A shared access signature: it goes into the query of every request.
+    /// A shared access signature: it is added to the query of every request.
     Sas(Sas),
-    /// A token of Microsoft Entra ID that somebody else asked for.
+    /// A token of Microsoft Entra ID that another program requested.
     Token(Secret),
-    /// An identity that tokens are asked for with.
+    /// An identity that requests tokens.
     Identity(Identity),
 }
 
-/// The means by which a request is authorised: the credential itself, or a token that was fetched with it.
+/// The means of authorisation of a request: the credential itself, or a token that was requested
+/// with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthSource {
-    /// What the settings say.
+    /// The credential of the settings.
     Credential,
-    /// A token that was asked for.
+    /// A requested token.
     Token(Secret),
 }
 
-/// With what one request is authorised.
+/// The authorisation of one request.
 #[derive(Clone, Copy, Debug)]
 pub enum Authorization<'a> {
     /// Signed with a key of the account.
     SharedKey(&'a Key),
-    /// With a signature in the query.
+    /// A signature in the query.
     Sas(&'a Sas),
-    /// With a token.
+    /// A bearer token.
     Bearer(&'a Secret),
-    /// With nothing: a token is needed first.
+    /// None: a token is needed first.
     Nothing,
 }
 
 impl Credential {
-    /// What a request is authorised with by that pass.
+    /// Returns the authorisation of a request with that source.
     pub fn authorization<'a>(&'a self, source: &'a AuthSource) -> Authorization<'a> {
         match (self, source) {
             (Self::SharedKey(key), _) => Authorization::SharedKey(key),
@@ -54,7 +55,7 @@ impl Credential {
         }
     }
 
-    /// Whether it could be read by everybody on the way, where there is no TLS.
+    /// Returns true if the credential would be readable in transit without TLS.
     pub(super) fn needs_tls(&self) -> bool {
         !matches!(self, Self::SharedKey(..))
     }

@@ -3,20 +3,21 @@
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
-/// Where an account's blobs are.
+/// The endpoint of an account's blobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Scheme, host and port, like `http://127.0.0.1:10000`; no slash at the end.
+    /// Scheme, host and port, such as `http://127.0.0.1:10000`; no slash at the end.
     pub origin: String,
-    /// What comes before the container in every path: empty, or like `/devstoreaccount1`.
+    /// The part before the container in every path: empty, or such as `/devstoreaccount1`.
     pub prefix: String,
 }
 
 impl Endpoint {
-    /// Reads an `http://` or `https://` address. One slash at the end is dropped.
+    /// Parses an `http://` or `https://` address. One slash at the end is dropped.
     ///
     /// # Errors
-    /// What is wrong, to be read after "it"; never a part of the address, which can hold a secret.
+    /// The problem as a predicate, such as "has a query". It never quotes the address, which can
+    /// hold a secret.
     pub fn parse(url: &str) -> Result<Endpoint, &'static str> {
         const NO_ADDRESS: &str = "is not an http:// or https:// address";
         let (scheme, rest) = url.split_once(':').ok_or(NO_ADDRESS)?;
@@ -47,10 +48,11 @@ impl Endpoint {
         })
     }
 
-    /// Reads the address of an account, which has no path where its host names the account.
+    /// Parses the address of an account, which has no path if its host names the account.
     ///
     /// # Errors
-    /// As of [`parse`](Self::parse). A path would be taken for the container's parent: the election would be another blob.
+    /// Same as [`parse`](Self::parse). A path would be taken for the parent of the container, and
+    /// name another blob.
     pub fn parse_account(url: &str) -> Result<Endpoint, &'static str> {
         let endpoint = Self::parse(url)?;
         match !endpoint.prefix.is_empty() && cut(endpoint.host(), ".blob.").is_some() {
@@ -59,8 +61,8 @@ impl Endpoint {
         }
     }
 
-    /// The account's name: the first label of the host, or of the path where the host is an address or
-    /// has one label only.
+    /// Returns the account's name: the first label of the host, or of the path if the host is an IP
+    /// address or a single label.
     pub(super) fn account(&self) -> String {
         let name = match self.prefix.trim_start_matches('/') {
             "" => self.host().split('.').next().unwrap_or_default(),
@@ -69,7 +71,7 @@ impl Endpoint {
         name.into()
     }
 
-    /// The account's name, where the address tells it: not when it is a domain of one's own.
+    /// Returns the account's name if the address states it. None for a custom domain.
     pub fn account_in_url(&self) -> Option<String> {
         if cut(self.host(), ".blob.").is_some() {
             return self.host().split('.').next().map(Into::into);
@@ -77,19 +79,19 @@ impl Endpoint {
         (self.is_path_style() && !self.prefix.is_empty()).then(|| self.account())
     }
 
-    /// The parts of the path.
+    /// Returns the parts of the path.
     pub fn segments(&self) -> Vec<&str> {
         self.prefix.split('/').filter(|segment| !segment.is_empty()).collect()
     }
 
-    /// Whether the account is named by the path: the host is an address, or has one label only.
+    /// Returns true if the path names the account: the host is an IP address or a single label.
     pub fn is_path_style(&self) -> bool {
         let host = self.host();
         let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         host.starts_with('[') || !host.as_bytes().contains(&b'.') || host.split('.').all(is_number)
     }
 
-    /// Whether requests do not leave this machine.
+    /// Returns true if requests do not leave this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.host();
         let is_ipv4 =
@@ -107,7 +109,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the port is spelled out.
+    /// Returns true if the port is explicit.
     pub(super) fn has_port(&self) -> bool {
         if self.origin.as_bytes().contains(&b'[') {
             !self.origin.ends_with(']')
@@ -117,8 +119,8 @@ impl Endpoint {
     }
 }
 
-/// `host`, `host:port`, `1.2.3.4`, `[::1]:port`. Otherwise what is wrong, to be read after "it".
-/// Why an authority is none: a host, and perhaps a port.
+/// Checks an authority: `host`, `host:port`, `1.2.3.4`, `[::1]:port`. An error is a predicate, such
+/// as "has no proper host name".
 pub fn check_authority(authority: &str) -> Result<(), &'static str> {
     let (host_is_good, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -155,7 +157,7 @@ pub fn check_authority(authority: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Labels of letters, digits, hyphens and underscores, with dots between them.
+/// Returns true for labels of letters, digits, hyphens and underscores, with dots between them.
 pub(super) fn is_host(host: &str) -> bool {
     host.split('.').all(|label| {
         !label.is_empty()

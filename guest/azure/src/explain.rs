@@ -1,4 +1,4 @@
-//! What an answer means and what to do about it, for people: one sentence, never a secret.
+//! The meaning of an answer, with advice: one readable sentence, never a secret.
 
 use super::account::Account;
 use super::answer::{Answer, Class};
@@ -8,8 +8,8 @@ use super::operation::Operation;
 use tenure_base::prelude::*;
 
 impl Answer {
-    /// One sentence for a log or a status page: what was refused, why, and what to do next. The advice is for the
-    /// account's credential.
+    /// Returns one sentence for a log or a status page: the refused operation, the reason and the
+    /// advice. The advice is for the account's credential.
     ///
     /// The text holds no key, signature or lease id.
     pub fn explain(&self, operation: &Operation, election: &BlobName, account: &Account) -> String {
@@ -45,10 +45,10 @@ impl Answer {
     fn class_text(&self, operation: &Operation, credential: &Credential) -> &'static str {
         let code = self.code.as_deref().unwrap_or("");
         match self.class {
-            // Told only when it is none: the answer is about somebody else's lease.
+            // Only for a lease that differs from ours.
             Class::Done => "the answer names a different lease, so the request did not act on ours",
             Class::MissingBlob => {
-                "the blob does not exist; if an election ran on it, somebody deleted it, and the \
+                "the blob does not exist; if an election ran on it, it was deleted, and the \
                 next candidate creates it again"
             }
             Class::MissingContainer => {
@@ -77,17 +77,17 @@ fn conflict_text(operation: &Operation, code: &str) -> &'static str {
                 Operation::Release { .. } => {
                     "the lease is lost: it was released, or it expired and was acquired"
                 }
-                Operation::Break { .. } => "nobody holds the lease, so there is nothing to break",
+                Operation::Break { .. } => "the lease is free, so there is nothing to break",
                 _ => {
                     "the lease is lost: it expired, and was then acquired or broken, or the blob was written"
                 }
             }
         }
         "LeaseIsBreakingAndCannotBeAcquired" | "LeaseIsBreakingAndCannotBeChanged" => {
-            "somebody broke the lease; it can be acquired when the break period is over"
+            "the lease was broken; it can be acquired when the break period is over"
         }
         "LeaseIsBrokenAndCannotBeRenewed" => {
-            "somebody broke the lease, so its leader must stop and win again"
+            "the lease was broken, so its leader must stop and win again"
         }
         "LeaseAlreadyBroken" | "LeaseIsAlreadyBroken" => "the lease is broken already",
         "BlobAlreadyExists" | "ContainerAlreadyExists" => {

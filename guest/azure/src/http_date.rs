@@ -1,5 +1,4 @@
-//! Dates as HTTP writes them: RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`. Nothing else is sent or
-//! believed.
+//! Dates in HTTP: RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`. No other form is sent or accepted.
 
 use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 use tenure_base::prelude::*;
@@ -8,7 +7,7 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The date for `x-ms-date`, in whole seconds.
+/// Formats the date for `x-ms-date`, in whole seconds.
 pub fn format(date: DateTime<Utc>) -> String {
     let day = DAYS.get(date.weekday().num_days_from_monday() as usize).unwrap_or(&"");
     let month = MONTHS.get(date.month0() as usize).unwrap_or(&"");
@@ -30,15 +29,16 @@ pub fn format(date: DateTime<Utc>) -> String {
     text
 }
 
-/// Every request has a date or two: the formatting of the library takes several times as long.
+/// Appends two digits. Every request has a date or two, and the library's formatting takes several
+/// times as long.
 fn two_digits(text: &mut String, number: u32) {
     for digit in [number / 10, number % 10] {
         text.push(char::from_digit(digit % 10, 10).unwrap_or('0'));
     }
 }
 
-/// Reads a `Date` header. `None` for everything that is not an RFC 1123 date in GMT; the day's name
-/// is not checked.
+/// Parses a `Date` header. `None` for everything that is not an RFC 1123 date in GMT. The day's
+/// name is not checked.
 pub fn parse(text: &str) -> Option<DateTime<Utc>> {
     let (_, text) = text.trim().split_once(',')?;
     let mut parts = text.strip_prefix(' ')?.split(' ');

@@ -1,7 +1,7 @@
-//! Identities of Microsoft Entra ID: where a token for storage is asked for, and how.
+//! Identities of Microsoft Entra ID: the endpoint and the form of their token requests.
 //!
-//! The requests are those that the SDKs of Azure send; sources: *How to use managed identities on an
-//! Azure VM*, *REST endpoint reference* of managed identities in App Service, *OAuth 2.0 client
+//! The requests are the same as those of the Azure SDKs. Sources: *How to use managed identities on
+//! an Azure VM*, *REST endpoint reference* of managed identities in App Service, *OAuth 2.0 client
 //! credentials flow*.
 
 use super::endpoint::Endpoint;
@@ -11,38 +11,38 @@ use super::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
-/// What tokens are for. The same in every cloud.
+/// The audience of the tokens. The same in every cloud.
 pub const AUDIENCE: &str = "https://storage.azure.com";
 
 /// The authority of the public cloud.
 pub const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// Those of the others, by the end of the storage host.
+/// The authorities of the other clouds, by the suffix of the storage host.
 const AUTHORITIES: [(&str, &str); 2] = [
     (".core.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
     (".core.usgovcloudapi.net", "https://login.microsoftonline.us"),
 ];
 
-/// Where a virtual machine asks for its identity's tokens.
+/// The endpoint at which a virtual machine requests its identity's tokens.
 pub const IMDS: &str = "http://169.254.169.254";
 
-/// An identity, and where it is asked for tokens. `Debug` prints nothing secret.
+/// An identity, and the endpoint of its tokens. `Debug` prints nothing secret.
 #[derive(Clone, Debug)]
 pub enum Identity {
     /// The managed identity of a virtual machine or of a node of AKS.
     Imds {
         /// The metadata service.
         endpoint: Endpoint,
-        /// Which of several identities.
+        /// Selects one of several identities.
         client: Option<String>,
     },
     /// The managed identity of App Service, Functions and Container Apps.
     Endpoint {
         /// `IDENTITY_ENDPOINT`.
         endpoint: Endpoint,
-        /// `IDENTITY_HEADER`: shows that the request comes from within.
+        /// `IDENTITY_HEADER`: proves that the request comes from within.
         header: Secret,
-        /// Which of several identities.
+        /// Selects one of several identities.
         client: Option<String>,
     },
     /// An application of Entra ID.
@@ -53,21 +53,21 @@ pub enum Identity {
         tenant: String,
         /// The application.
         client: String,
-        /// How it proves itself.
+        /// Its proof of identity.
         proof: Proof,
     },
 }
 
-/// How an application proves itself.
+/// An application's proof of identity.
 #[derive(Clone, Debug)]
 pub enum Proof {
     /// A secret of its own.
     Secret(Secret),
-    /// A token of somebody whom Entra ID trusts for it (workload identity).
+    /// A token of an issuer that Entra ID trusts for it (workload identity).
     Assertion(Secret),
 }
 
-/// The authority that a storage account's cloud goes with.
+/// Returns the authority of the storage account's cloud.
 pub fn authority_for(endpoint: &Endpoint) -> &'static str {
     let host = endpoint.host();
     let cloud = AUTHORITIES.into_iter().find(|(end, _)| host.ends_with(end));
@@ -75,7 +75,7 @@ pub fn authority_for(endpoint: &Endpoint) -> &'static str {
 }
 
 impl Identity {
-    /// The origin that is asked.
+    /// Returns the origin of the token requests.
     pub fn origin(&self) -> &str {
         match self {
             Self::Imds { endpoint, .. }
@@ -84,7 +84,7 @@ impl Identity {
         }
     }
 
-    /// What it is called, for people.
+    /// Returns its name for messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Imds { .. } => "the managed identity of this machine",
@@ -94,7 +94,7 @@ impl Identity {
         }
     }
 
-    /// Whether a text of the endpoint's holds what this identity proves itself by.
+    /// Returns true if a text of the endpoint holds this identity's secret.
     pub fn is_quoted_in(&self, text: &str) -> bool {
         let secret = match self {
             Self::Imds { .. } => return false,
@@ -103,12 +103,12 @@ impl Identity {
                 proof: Proof::Secret(secret) | Proof::Assertion(secret), ..
             } => secret,
         };
-        // The text may be cut.
+        // The text may be truncated.
         let secret = secret.reveal();
         cut(text, secret.get(..16).unwrap_or(secret)).is_some()
     }
 
-    /// The request for a token.
+    /// Returns the request for a token.
     pub fn request(&self) -> Request {
         let (path_and_query, headers, body) = match self {
             Self::Imds { endpoint, client } => (

@@ -1,24 +1,25 @@
-//! The id of a lease: who knows it, holds the lease. One per attempt to win a term (protocol.md §1).
+//! The id of a lease: a client that knows it holds the lease. One per attempt to win a term
+//! (protocol.md §1).
 
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
 
-/// A lease id as Azure knows it: a GUID, sent in lower case with dashes.
+/// A lease id in Azure's form: a GUID, sent in lower case with dashes.
 ///
-/// Secret in logs, for whoever knows it can release the lease: `Debug` prints nothing of it.
-/// `Display` is for the wire only.
+/// It is secret in logs, because any client that knows it can release the lease. `Debug` prints
+/// nothing of it; `Display` is for the wire only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseId(Uuid);
 
 impl LeaseId {
-    /// A fresh id out of 16 random bytes; version (4) and variant bits are set here.
+    /// Creates an id from 16 random bytes; sets the version (4) and variant bits.
     pub fn from_random(bytes: [u8; 16]) -> LeaseId {
         LeaseId(Builder::from_random_bytes(bytes).into_uuid())
     }
 
-    /// Reads every spelling that the service accepts: dashed, plain hex, `{braced}`,
+    /// Parses every spelling that the service accepts: dashed, plain hex, `{braced}`,
     /// `(parenthesised)`, in any case.
     ///
     /// `None` for everything else; nothing is trimmed.

@@ -1,8 +1,9 @@
-//! Azure Blob Storage, as far as an election needs it: requests, answers, credentials.
+//! The part of Azure Blob Storage that an election needs: requests, answers, credentials.
 //!
-//! Pure: nothing here sends, waits or reads a clock. An [`Operation`] becomes a signed [`Request`];
-//! what came back becomes an [`Answer`], whose [`Class`] is all that a decision needs. Names, keys
-//! and lease ids are types that are validated when made; what is secret prints nothing.
+//! Pure: this crate sends nothing, waits for nothing and reads no clock. An [`Operation`] becomes a
+//! signed [`Request`]. The response becomes an [`Answer`], whose [`Class`] is all that a decision
+//! needs. Names, keys and lease ids are types that are validated on creation. Secrets are not
+//! printed.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

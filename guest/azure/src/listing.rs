@@ -1,4 +1,4 @@
-//! A page of a list of blobs, as the service writes it (REST: *List Blobs*): XML.
+//! A page of a list of blobs in the service's XML (REST: *List Blobs*).
 
 use super::http_date;
 use super::metadata::Metadata;
@@ -12,9 +12,9 @@ use tenure_base::prelude::*;
 /// One page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// In the order of their names.
+    /// The blobs, in the order of their names.
     pub blobs: Vec<Entry>,
-    /// Where the next page begins, if there is one.
+    /// Start of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -23,19 +23,20 @@ pub struct Page {
 pub struct Entry {
     /// Its name inside the container.
     pub name: String,
-    /// Its version, as an answer about the blob itself would give it.
+    /// Its version, as in an answer about the blob itself.
     pub etag: ETag,
-    /// How long before the answer it was written, by the service's clock, in whole seconds. Zero where the answer does not
-    /// say.
+    /// Time between its last write and the answer, by the service's clock, in whole seconds. Zero
+    /// if the answer does not state it.
     pub age: Duration,
-    /// Its lease is held, or the answer does not say that it is free.
+    /// True if its lease is held, or if the answer does not state that it is free.
     pub leased: bool,
     /// Its metadata; names in lower case.
     pub metadata: Metadata,
 }
 
 impl Page {
-    /// Reads the body of an answer of that `date`. None: it is no such page, or only the beginning of one.
+    /// Parses the body of an answer of that `date`. None if it is not such a page, or if it is
+    /// incomplete.
     pub fn parse(body: &[u8], date: Option<DateTime<Utc>>) -> Option<Self> {
         let text = core::str::from_utf8(body).ok()?;
         let document = Document::parse(text.trim_start_matches('\u{feff}')).ok()?;

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// Names and values, sorted by name; no name is there twice.
+/// Names and values, sorted by name, without duplicates.
 ///
-/// A sorted list, for there are a dozen entries at most, and the standard map would be a
+/// A sorted list, since there are a dozen entries at most, and the standard map would be a
 /// twentieth of the component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata(Vec<(String, String)>);
 
 impl Metadata {
-    /// The value of `name`.
+    /// Returns the value of `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         let index = self.position(name).ok()?;
         self.0.get(index).map(|(_, value)| value.as_str())
@@ -25,34 +25,34 @@ impl Metadata {
         }
     }
 
-    /// Takes `name` out, and returns what its value was.
+    /// Removes `name`, and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<String> {
         let index = self.position(name).ok()?;
         Some(self.0.remove(index).1)
     }
 
-    /// Whether there is nothing.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All names and values, in the order of the names.
+    /// Returns all names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// All names and values, in the order of the names.
+    /// Returns all names and values, in the order of the names.
     pub fn into_pairs(self) -> Vec<(String, String)> {
         self.0
     }
 
-    /// Where `name` is, or where it belongs.
+    /// Returns the position of `name`, or where to insert it.
     fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
     }
 }
 
-/// The last of several values of one name stays.
+/// If a name has several values, the last one remains.
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Metadata {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(entries: I) -> Self {
         let mut metadata = Self::default();

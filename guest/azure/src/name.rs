@@ -14,17 +14,17 @@ pub struct BlobName {
     blob: String,
 }
 
-/// The most characters that a blob's name has.
+/// Maximum characters of a blob's name.
 const LONGEST: usize = 1024;
 
-/// What stays as it is in a path: RFC 3986 unreserved characters, and the slash.
+/// Characters that are not encoded in a path: RFC 3986 unreserved characters, and the slash.
 const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
 
-/// What the longest name of a side blob ends with.
+/// The longest suffix of a side blob.
 const LONGEST_SUFFIX: &str = ".candidates";
 
 impl BlobName {
-    /// Reads `container/blob`; the blob's own name may hold more slashes.
+    /// Parses `container/blob`; the blob's own name may hold more slashes.
     ///
     /// # Errors
     /// Every rule that the name breaks, a sentence each.
@@ -44,22 +44,22 @@ impl BlobName {
         }
     }
 
-    /// The container's name.
+    /// Returns the container's name.
     pub fn container(&self) -> &str {
         &self.container
     }
 
-    /// The blob's name inside its container.
+    /// Returns the blob's name inside its container.
     pub fn blob(&self) -> &str {
         &self.blob
     }
 
-    /// `/container`, percent-encoded as it goes on the wire.
+    /// Returns `/container`, percent-encoded for the wire.
     pub fn container_path(&self) -> String {
         encoded_path(&[&self.container])
     }
 
-    /// `/container/blob`, percent-encoded as it goes on the wire.
+    /// Returns `/container/blob`, percent-encoded for the wire.
     pub fn path(&self) -> String {
         encoded_path(&[&self.container, &self.blob])
     }
@@ -69,12 +69,12 @@ impl BlobName {
         self.path() + blob.suffix()
     }
 
-    /// The name of that blob, for people.
+    /// Returns the name of that blob for messages.
     pub fn side_blob_name(&self, blob: SideBlob) -> String {
         self.to_string() + blob.suffix()
     }
 
-    /// The blob with that suffix beside this one: `container/blob.SUFFIX`.
+    /// Returns the blob next to this one with that suffix: `container/blob.SUFFIX`.
     ///
     /// # Errors
     /// Every rule that its name breaks, a sentence each.
@@ -82,18 +82,18 @@ impl BlobName {
         Self::parse(&format!("{self}.{suffix}"))
     }
 
-    /// Whether the names of those blobs are short enough for a blob.
+    /// Returns true if the names of those blobs are short enough for a blob.
     pub fn may_have_side_blobs(&self) -> bool {
         self.blob.chars().count() + LONGEST_SUFFIX.len() <= LONGEST
     }
 }
 
-/// A small blob without a lease beside the election's.
+/// A small blob without a lease, next to the election's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SideBlob {
-    /// `.successor`: the announcement of a candidate that is to lead next.
+    /// `.successor`: the announcement of the candidate that is to lead next.
     Successor,
-    /// `.candidates`: those that were seen lately.
+    /// `.candidates`: the recently seen candidates.
     Candidates,
     /// `.orders`: the triggers and the transfer that operators placed.
     Orders,

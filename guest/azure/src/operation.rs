@@ -1,4 +1,4 @@
-//! What an election asks of the Blob service.
+//! Operations of an election on the Blob service.
 
 use super::account::Account;
 use super::credential::Authorization;
@@ -14,10 +14,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// The service's version that every request asks for (`x-ms-version`). All Azurites in use know it.
+/// The service's version that every request states (`x-ms-version`). All Azurites in use know it.
 pub const API_VERSION: &str = "2021-12-02";
 
-/// One version of a blob's content and metadata, as the service writes it, with its quotes. Lease
+/// One version of a blob's content and metadata, in the service's form, with its quotes. Lease
 /// operations do not change it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ETag(pub String);
@@ -30,119 +30,121 @@ impl ETag {
     }
 }
 
-/// One request to the service. Which answers count as done: [`super::answer::Class`].
+/// One request to the service. [`super::answer::Class`] defines its successful answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// *Get Blob Properties* (HEAD): lease state, record and ETag from one answer (protocol.md
     /// §4.1).
     Read {
-        /// With an id the service answers 412 unless it is the id that holds the lease.
+        /// With an id, the service answers 412 unless that id holds the lease.
         lease: Option<LeaseId>,
     },
     /// *Create Container*.
     CreateContainer,
-    /// *Put Blob*: an empty block blob, only where there is none (`If-None-Match: *`).
+    /// *Put Blob*: creates an empty block blob, only if there is none (`If-None-Match: *`).
     CreateBlob,
-    /// *Lease Blob*, acquire (protocol.md §4.2). The same request again is safe.
+    /// *Lease Blob*, acquire (protocol.md §4.2). Repeating the same request is safe.
     Acquire {
         /// The attempt's own id.
         lease: LeaseId,
-        /// How long the lease lasts: 15 to 60 seconds.
+        /// Period of the lease: 15 to 60 seconds.
         seconds: u32,
-        /// Only when the blob is still as it was seen.
+        /// Acquire only if the blob still has this version.
         if_match: Option<ETag>,
     },
-    /// *Lease Blob*, renew (protocol.md §5). The same request again is safe.
+    /// *Lease Blob*, renew (protocol.md §5). Repeating the same request is safe.
     Renew {
         /// The id that holds the lease.
         lease: LeaseId,
     },
-    /// *Lease Blob*, change (protocol.md §7.2): gives the lease to another id, without a new period.
+    /// *Lease Blob*, change (protocol.md §7.2): gives the lease another id, without a new period.
     Change {
         /// The id that holds the lease.
         lease: LeaseId,
         /// The successor's id.
         proposed: LeaseId,
     },
-    /// *Lease Blob*, release (protocol.md §7.1). A second time it meets 409.
+    /// *Lease Blob*, release (protocol.md §7.1). A repeated release gets 409.
     Release {
         /// The id that holds the lease.
         lease: LeaseId,
     },
-    /// *Lease Blob*, break: ends anybody's lease. For operators, and for a follower of a leader whose promise
-    /// has ended (protocol.md §13).
+    /// *Lease Blob*, break: ends any holder's lease. For operators, and for a follower of a leader
+    /// whose promise has ended (protocol.md §13).
     Break {
-        /// Seconds (0 to 60) until it ends, never more than what is left; `None`: what is left.
+        /// Seconds (0 to 60) until it ends, never more than the remaining time; `None`: the
+        /// remaining time.
         period: Option<u32>,
-        /// Only when the blob is still as it was seen.
+        /// Break only if the blob still has this version.
         if_match: Option<ETag>,
     },
     /// *Set Blob Metadata*: replaces the whole record (protocol.md §4.3 and §6).
     WriteMetadata {
         /// The id that holds the lease.
         lease: LeaseId,
-        /// The record that this one replaces.
+        /// The version that this record replaces.
         if_match: ETag,
-        /// Names (lower-case letters only, protocol.md §9) and values (printable
-        /// ASCII).
+        /// Names (lower-case letters only, protocol.md §9) and values (printable ASCII).
         metadata: Metadata,
     },
     /// *Get Blob Properties* (HEAD) of a side blob.
     ReadSideBlob(SideBlob),
-    /// *Put Blob*: an empty block blob with metadata as a side blob. Never over anything that was not
-    /// read before.
+    /// *Put Blob*: writes an empty block blob with metadata as a side blob. It never overwrites an
+    /// unread version.
     WriteSideBlob {
-        /// Which one.
+        /// The side blob.
         blob: SideBlob,
-        /// What this one replaces; none: only where there is none (`If-None-Match: *`).
+        /// The version that it replaces. None: write only if there is no blob (`If-None-Match: *`).
         replaces: Option<ETag>,
-        /// As in a record.
+        /// The same form as in a record.
         metadata: Metadata,
     },
-    /// *Delete Blob*, of the test blob of `tenure check`, or a blob that has content. No election deletes anything.
+    /// *Delete Blob*: deletes the test blob of `tenure check`, or a blob with content. No election
+    /// deletes anything.
     Delete {
-        /// The id that holds the lease, if one does.
+        /// The id that holds the lease, if there is one.
         lease: Option<LeaseId>,
-        /// Only when the blob is still as it was seen.
+        /// Delete only if the blob still has this version.
         if_match: Option<ETag>,
     },
-    /// *Get Blob*: its content.
+    /// *Get Blob*: reads its content.
     ReadContent {
-        /// Unless it is still that version.
+        /// Skip the content if the blob still has this version.
         if_none_match: Option<ETag>,
     },
-    /// *Put Blob*: a block blob with content and metadata.
+    /// *Put Blob*: writes a block blob with content and metadata.
     WriteContent {
-        /// What it may be written over.
+        /// Condition on the existing blob.
         condition: WriteCondition,
-        /// The whole of it.
+        /// The complete content.
         content: String,
-        /// As in a record.
+        /// The same form as in a record.
         metadata: Metadata,
     },
     /// *List Blobs* of the container, with metadata: one page.
     List {
-        /// What the names begin with.
+        /// Common prefix of the names.
         prefix: String,
-        /// Where the page begins, as the page before it says.
+        /// Start of the page, from the previous page.
         marker: Option<String>,
     },
-    /// *Get Account Information* (HEAD), asked of the container.
+    /// *Get Account Information* (HEAD), for the container.
     ReadAccount,
 }
 
-/// What a blob may be written over.
+/// Condition on the existing blob of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteCondition {
-    /// Whatever is there.
+    /// Overwrite any version.
     Unconditional,
-    /// Nothing: it is written only where there is none (`If-None-Match: *`).
+    /// Write only if there is no blob (`If-None-Match: *`).
     IfAbsent,
-    /// This version (`If-Match`).
+    /// Overwrite this version only (`If-Match`).
     IfMatch(ETag),
 }
 
-/// The most blobs in one page of a list: their metadata may have 8 KiB each, and an answer is read as a whole.
+/// Maximum blobs in one page of a list: their metadata may have 8 KiB each, and an answer is read
+/// as a whole.
 pub const PAGE: usize = 1000;
 
 /// A kind of request.
@@ -158,7 +160,7 @@ pub enum Kind {
     AcquireLease,
     /// Renews the lease.
     RenewLease,
-    /// Gives the lease another id, that of a successor.
+    /// Changes the lease id to that of a successor.
     ChangeLease,
     /// Releases the lease.
     ReleaseLease,
@@ -188,12 +190,12 @@ pub enum Kind {
     WriteContent,
     /// Lists blobs.
     ListBlobs,
-    /// Asks an identity endpoint or Entra for a token.
+    /// Requests a token from an identity endpoint or Entra.
     AskForToken,
 }
 
 impl Kind {
-    /// Whether it is about a blob beside the election's.
+    /// Returns true if the request is about a blob next to the election's.
     #[must_use]
     pub fn is_side_blob_request(self) -> bool {
         matches!(
@@ -207,7 +209,7 @@ impl Kind {
         )
     }
 
-    /// What it is called, for people.
+    /// Returns its name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadBlob => "read blob",
@@ -236,7 +238,7 @@ impl Kind {
 }
 
 impl Operation {
-    /// What kind of request it is.
+    /// Returns the kind of request.
     pub fn kind(&self) -> Kind {
         match self {
             Operation::Read { .. } => Kind::ReadBlob,
@@ -262,16 +264,16 @@ impl Operation {
         }
     }
 
-    /// What it is called, for people.
+    /// Returns its name for messages.
     pub fn name(&self) -> &'static str {
         self.kind().name()
     }
 
-    /// The request, with what authorises it.
+    /// Returns the request with its authorisation.
     ///
     /// `date` is the service's time as far as it is known: a request 15 minutes old is refused.
-    /// `timeout_seconds` (at least 1) tells the service when to give up, so that a request that we
-    /// gave up is not applied late.
+    /// `timeout_seconds` (at least 1) makes the service give up in time, so that an abandoned
+    /// request is not applied late.
     pub fn request(
         &self,
         account: &Account,
@@ -297,7 +299,7 @@ impl Operation {
         let query = format!("{}timeout={}", self.query(), timeout_seconds.max(1));
 
         let mut headers = Headers(Vec::with_capacity(12));
-        // A date is for the signature; a SAS and a token have their own times.
+        // The date is for the signature; a SAS and a token have their own times.
         if matches!(authorization, Authorization::SharedKey(_)) {
             headers.add("x-ms-date", &http_date::format(date));
         }
@@ -460,7 +462,7 @@ impl Operation {
 struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    // In one place: there are very many headers.
+    // Not inlined, since there are very many headers.
     #[inline(never)]
     fn add(&mut self, name: &str, value: &str) {
         self.0.push((name.into(), value.into()));

@@ -1,11 +1,11 @@
-//! What a credential must permit for each operation (REST: *Create a service SAS*, *Permissions for
+//! The permissions that each operation needs (REST: *Create a service SAS*, *Permissions for
 //! calling blob data operations*). The page on security has the same table.
 
 use super::credential::Credential;
 use super::operation::{Operation, WriteCondition};
 use tenure_base::prelude::*;
 
-/// What one operation needs.
+/// The permission for one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
     /// The letters of a SAS of which one is enough.
@@ -15,7 +15,8 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// The permission in the terms of the credential in use. An account key has them all.
+    /// Describes the permission in terms of the credential in use. An account key has all
+    /// permissions.
     pub fn describe(self, credential: &Credential) -> String {
         let Self { letters, action } = self;
         match credential {
@@ -31,7 +32,7 @@ impl Permission {
 }
 
 impl Operation {
-    /// What it needs.
+    /// Returns the permission that it needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
             Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {

@@ -1,12 +1,12 @@
-//! What is wrong with a connection string or a SAS, and what to do about it.
+//! Problems of a connection string or a SAS, with advice.
 
 use tenure_base::prelude::*;
 
-/// One thing that is wrong with a setting, for people. Never holds a part of a value.
+/// One problem with a setting. Never holds a part of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong: one sentence.
+    /// The problem: one sentence.
     pub problem: String,
-    /// What to do about it: one sentence.
+    /// The advice: one sentence.
     pub advice: String,
 }

@@ -1,4 +1,4 @@
-//! A request as it goes on the wire: to the Blob service, or to what gives out tokens.
+//! A complete request: to the Blob service, or to a token endpoint.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ pub enum Method {
     Head,
     /// PUT.
     Put,
-    /// GET, of a token.
+    /// GET, for a token.
     Get,
     /// POST, for a token.
     Post,
@@ -21,7 +21,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As on the wire.
+    /// Returns the method on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Method::Head => "HEAD",
@@ -33,19 +33,20 @@ impl Method {
     }
 }
 
-/// A request, to be sent as it is.
+/// A complete request, to be sent unchanged.
 ///
-/// A signed one is good for 15 minutes after its date. `Debug` prints the path and the names of the
-/// headers only: the query may hold a signature, the values hold lease ids.
+/// A signed one is valid for 15 minutes after its date. `Debug` prints only the path and the header
+/// names: the query may hold a signature, and the values hold lease ids.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
     /// The method.
     pub method: Method,
-    /// Scheme, host and port, like `https://name.blob.core.windows.net`.
+    /// Scheme, host and port, such as `https://name.blob.core.windows.net`.
     pub origin: String,
-    /// Path and query exactly as they go on the wire; changing them breaks the signature.
+    /// Path and query exactly as sent; changing them breaks the signature.
     pub path_and_query: String,
-    /// All headers but `Host`, which the transport sets; names in lower case, `content-length` on every PUT.
+    /// All headers except `Host`, which the transport sets. Names in lower case, with
+    /// `content-length` on every PUT.
     pub headers: Vec<(String, String)>,
     /// The body; empty for most requests to the Blob service.
     pub body: Secret,

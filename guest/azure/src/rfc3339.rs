@@ -1,15 +1,15 @@
-//! Instants as RFC 3339 writes them.
+//! Instants in RFC 3339.
 
 use chrono::{DateTime, SecondsFormat, Timelike, Utc};
 use tenure_base::prelude::*;
 
-/// In UTC, like `2026-01-02T03:04:05Z`, with 3, 6 or 9 digits for a part of a second.
+/// Formats it in UTC, such as `2026-01-02T03:04:05Z`, with 3, 6 or 9 digits for a part of a second.
 pub fn format(date: DateTime<Utc>) -> String {
     date.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// Reads what [`format()`] writes, with any other offset too. A leap second (60) counts as the last
-/// second of its minute.
+/// Parses the output of [`format()`], also with another offset. A leap second (60) counts as the
+/// last second of its minute.
 pub fn parse(text: &str) -> Option<DateTime<Utc>> {
     let date = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
     date.with_nanosecond(date.nanosecond() % 1_000_000_000)

@@ -1,5 +1,5 @@
-//! Shared access signatures: a query that somebody signed, and that is sent as it is (REST:
-//! *Create an account / a service / a user delegation SAS*).
+//! Shared access signatures: a signed query that is sent unchanged (REST: *Create an account / a
+//! service / a user delegation SAS*).
 
 use chrono::{DateTime, Timelike, Utc};
 
@@ -16,15 +16,15 @@ const REQUEST_PARAMETERS: [&str; 4] = ["comp", "restype", "timeout", "snapshot"]
 const COPY_IT: &str = "copy the SAS again, from its sv= to its sig=, as the portal or \
                        `az storage container generate-sas` shows it";
 
-/// A shared access signature. A secret: `Debug` prints nothing of it.
+/// A shared access signature. It is a secret: `Debug` prints nothing of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sas(Secret);
 
 impl Sas {
-    /// Reads a token, with or without the question mark in front.
+    /// Parses a token, with or without the question mark in front.
     ///
     /// # Errors
-    /// Everything in the token that keeps it from reading an election's blob.
+    /// All problems that prevent the token from reading an election's blob.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let text = text.trim();
         let sas = Self(Secret::from(text.strip_prefix('?').unwrap_or(text)));
@@ -32,17 +32,17 @@ impl Sas {
         if problems.is_empty() { Ok(sas) } else { Err(problems) }
     }
 
-    /// As it goes into the query of a request.
+    /// Returns the text for the query of a request.
     pub fn query(&self) -> &str {
         self.0.reveal()
     }
 
-    /// Whether it may be used over TLS only.
+    /// Returns true if it may be used over TLS only.
     pub fn is_https_only(&self) -> bool {
         self.get("spr") == Some("https")
     }
 
-    /// What people should know of the times between which it is good.
+    /// Returns a note for the operator about its period of validity.
     pub fn validity_note(&self, now: DateTime<Utc>) -> Option<String> {
         match self.validity_bounds() {
             (_, Some(expiry)) if expiry <= now => Some(format!(
@@ -57,25 +57,26 @@ impl Sas {
         }
     }
 
-    /// From when on and until when it is good, as far as it says so.
+    /// Returns the start and the end of its validity, if stated.
     pub fn validity_bounds(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
         let bound = |name| self.get(name).and_then(parse_time);
         (bound("st"), bound("se"))
     }
 
-    /// Whether it is good for a single blob.
+    /// Returns true if it is for a single blob.
     pub fn is_for_one_blob(&self) -> bool {
         self.get("sr") == Some("b")
     }
 
-    /// True if it may allow the creation of containers: only a SAS of the account can, with resource type `c`.
+    /// Returns true if it may allow the creation of containers: only an account SAS with resource
+    /// type `c` can.
     pub fn can_create_containers(&self) -> bool {
         let has_any = |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
         has_any("srt", &['c']) && has_any("sp", &['c', 'w'])
     }
 
-    /// True if it permits the operations of a letter of `sp`. With a stored access policy (`si`) only the service
-    /// knows, and this is true.
+    /// Returns true if it permits the operations of a letter of `sp`. With a stored access policy
+    /// (`si`) only the service knows, and this is true.
     pub fn permits(&self, letter: u8) -> bool {
         let letters = self.get("sp").unwrap_or_default();
         self.get("si").is_some() || letters.as_bytes().contains(&letter)
@@ -100,7 +101,7 @@ impl Sas {
         if !self
             .query()
             .bytes()
-            // The service reads a `+` as a blank: it is one of a SAS that was decoded on the way.
+            // The service reads a `+` as a blank: it shows that the SAS was decoded in transit.
             .all(|byte| byte.is_ascii_graphic() && !b"\"#+<>\\^`{|}".contains(&byte))
         {
             complain("the SAS has characters that cannot be in one".into(), COPY_IT);
@@ -161,10 +162,10 @@ impl Sas {
     }
 }
 
-/// Reads the forms of ISO 8601 that a SAS may have.
+/// Parses the ISO 8601 forms that a SAS may have.
 fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     let text = String::from_utf8(percent::decode(text)).ok()?;
-    // A day, or a time without seconds, is as good as its beginning.
+    // A day, or a time without seconds, counts as its beginning.
     let full_time = match text.len() {
         10 => format!("{text}T00:00:00Z"),
         17 => text.replace('Z', ":00Z"),
@@ -173,7 +174,7 @@ fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     rfc3339::parse(&full_time)
 }
 
-/// Without a part of a second, which no SAS has a use for.
+/// Formats a time without fractions of a second, which a SAS never has.
 fn format_time(time: DateTime<Utc>) -> String {
     rfc3339::format(time.with_nanosecond(0).unwrap_or(time))
 }

@@ -1,4 +1,4 @@
-//! Text that nobody is to see.
+//! Secret text.
 
 use core::fmt;
 
@@ -6,8 +6,8 @@ use zeroize::Zeroize;
 
 use tenure_base::prelude::*;
 
-/// A secret. `Debug` prints nothing of it; its memory is overwritten when it is dropped. It cannot be
-/// serialised, but by a field that asks for it: see [`revealed`].
+/// A secret. `Debug` prints nothing of it, and its memory is overwritten on drop. Only a field that
+/// opts in can serialise it: see [`revealed`].
 ///
 /// ```compile_fail,E0277
 /// let secret = tenure_azure::secret::Secret::from("key");
@@ -17,7 +17,7 @@ use tenure_base::prelude::*;
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, to be sent and to be shown to nobody.
+    /// Returns the text, for sending only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -36,7 +36,7 @@ impl From<&str> for Secret {
 }
 
 impl Drop for Secret {
-    // In one place: it is dropped in very many.
+    // Not inlined, since it is dropped in very many places.
     #[inline(never)]
     fn drop(&mut self) {
         self.0.zeroize();
@@ -49,8 +49,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// `#[serde(with = "tenure_azure::secret::revealed")]`: for what a candidate keeps from one step to the next, which
-/// is as secret as this.
+/// `#[serde(with = "tenure_azure::secret::revealed")]`: for the state that a candidate keeps
+/// between steps, which is as secret as this.
 pub mod revealed {
     use super::Secret;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -64,7 +64,7 @@ pub mod revealed {
         serializer.serialize_str(secret.reveal())
     }
 
-    /// Reads it.
+    /// Reads the text.
     ///
     /// # Errors
     /// Those of the deserializer.

@@ -1,8 +1,8 @@
-//! Shared Key: the signature under a request (REST: *Authorize with Shared Key*, version 2015-02-21
+//! Shared Key: the signature of a request (REST: *Authorize with Shared Key*, version 2015-02-21
 //! and later).
 //!
-//! Pure and general: the component signs with it, the embedded store checks with it, so it takes
-//! any method and any headers.
+//! Pure and general, with any method and any headers: the component signs with it, and the embedded
+//! store verifies with it.
 
 use alloc::borrow::Cow;
 use core::cmp::Ordering;
@@ -15,18 +15,18 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tenure_base::prelude::*;
 
-/// An account key. Validated when made; `Debug` prints nothing of it.
+/// An account key. Validated on creation; `Debug` prints nothing of it.
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 
 impl Key {
-    /// The key as the portal shows it: base64. `None` when it is empty or no base64.
+    /// Parses the key as the portal shows it: base64. `None` if it is empty or not base64.
     pub fn from_base64(text: &str) -> Option<Key> {
         let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
         Hmac::new_from_slice(&bytes).ok().map(Key)
     }
 
-    /// The signature of a [`string_to_sign`]: base64 of its HMAC-SHA256.
+    /// Returns the signature of a [`string_to_sign`]: base64 of its HMAC-SHA256.
     pub fn sign(&self, string_to_sign: &str) -> String {
         let mut mac = self.0.clone();
         mac.update(string_to_sign.as_bytes());
@@ -37,7 +37,8 @@ impl Key {
     }
 }
 
-/// True if the text is Base64 of an HMAC-SHA256, as in a signature of a request or of a SAS.
+/// Returns true if the text is Base64 of an HMAC-SHA256, as in a signature of a request or of a
+/// SAS.
 pub fn is_signature(text: &str) -> bool {
     STANDARD.decode(text).is_ok_and(|bytes| bytes.len() == 32)
 }
@@ -48,7 +49,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The value of the `Authorization` header for a [`string_to_sign`].
+/// Returns the value of the `Authorization` header for a [`string_to_sign`].
 pub fn authorization(account: &str, key: &Key, string_to_sign: &str) -> String {
     format!("SharedKey {account}:{}", key.sign(string_to_sign))
 }
@@ -68,11 +69,12 @@ const STANDARD_HEADERS: [&str; 11] = [
     "range",
 ];
 
-/// What is signed: method, eleven standard headers, `x-ms-` headers, account, path and query.
+/// Returns the text to sign: method, eleven standard headers, `x-ms-` headers, account, path and
+/// query.
 ///
-/// `path` is the path exactly as on the wire, percent-encoded, without the query; `query` is
-/// decoded (see [`decoded_query`]); header names count in any case; `account` is the account's name
-/// without `-secondary`.
+/// `path` is the path exactly as sent, percent-encoded, without the query. `query` is decoded (see
+/// [`decoded_query`]). Header names count in any case. `account` is the account's name without
+/// `-secondary`.
 pub fn string_to_sign(
     method: &str,
     path: &str,
@@ -108,10 +110,11 @@ fn trimmed(value: &str) -> &str {
     value.trim_matches([' ', '\t'])
 }
 
-/// The `x-ms-` headers, one `name:value` line each, names in lower case and in the service's order.
+/// Returns the `x-ms-` headers, one `name:value` line each, names in lower case and in the
+/// service's order.
 ///
-/// Empty values stay; runs of blanks inside a value stay as they are (the documentation says
-/// otherwise, the SDKs and Azurite do this).
+/// Empty values remain, and so do runs of blanks inside a value. The documentation says otherwise,
+/// but the SDKs and Azurite do this.
 pub fn canonical_headers(headers: &[(String, String)]) -> String {
     let service_headers = headers.iter().filter(|(name, _)| is_service_header(name));
     let service_headers = service_headers.map(|(name, value)| (to_lower(name), trimmed(value)));
@@ -125,8 +128,8 @@ pub fn canonical_headers(headers: &[(String, String)]) -> String {
     text
 }
 
-/// `/`, account, path, then one `\nname:value` for each query name: names in lower case and sorted,
-/// several values sorted and joined by commas.
+/// Returns `/`, account, path, then one `\nname:value` for each query name. Names are in lower case
+/// and sorted; several values are sorted and joined by commas.
 pub fn canonical_resource(path: &str, query: &[(String, String)], account: &str) -> String {
     let query = query.iter().map(|(name, value)| (to_lower(name), value.as_str()));
     let query = sorted(query, |one, other| one.cmp(other));
@@ -152,7 +155,7 @@ fn is_service_header(name: &str) -> bool {
     name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("x-ms-"))
 }
 
-/// The same in lower case, which it is in most cases.
+/// Returns the text in lower case, which it mostly is already.
 fn to_lower(name: &str) -> Cow<'_, str> {
     match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(name.to_ascii_lowercase()),
@@ -162,8 +165,8 @@ fn to_lower(name: &str) -> Cow<'_, str> {
 
 type Pair<'a> = (Cow<'a, str>, &'a str);
 
-/// Sorts by insertion, equal ones as they came. The standard sort, made for more than a dozen
-/// items, is 4 KB of code in the component for each order.
+/// Sorts by insertion and is stable. The standard sort, made for more than a dozen items, is 4 KB
+/// of code in the component for each order.
 fn sorted<'a>(
     pairs: impl Iterator<Item = Pair<'a>>,
     order: fn(&Pair<'a>, &Pair<'a>) -> Ordering,
@@ -176,7 +179,7 @@ fn sorted<'a>(
     sorted
 }
 
-/// The part of an address after `?`, taken apart and percent-decoded. A `+` stays a `+`.
+/// Splits the part of an address after `?`, and percent-decodes it. A `+` remains.
 pub fn decoded_query(query: &str) -> Vec<(String, String)> {
     query
         .split('&')
@@ -186,13 +189,13 @@ pub fn decoded_query(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The order in which the service sorts header names: .NET's culture order, not byte order.
+/// Compares header names in the service's order: .NET's culture order, not byte order.
 ///
-/// `-` and `'` weigh nothing unless all else is equal; other punctuation (among it `_`) comes
-/// before digits, digits before letters.
+/// `-` and `'` count only if all else is equal. Other punctuation (including `_`) comes before
+/// digits, and digits before letters.
 fn service_order(one: &str, other: &str) -> Ordering {
     let is_alphanumeric = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
-    // Most names differ first in letters, which then decide: what is before them is the same.
+    // Most names first differ in letters, which then decide: everything before them is equal.
     match one.bytes().zip(other.bytes()).find(|(one, other)| one != other) {
         Some((one, other)) if is_alphanumeric(one) && is_alphanumeric(other) => return one.cmp(&other),
         _ => {}

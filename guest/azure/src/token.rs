@@ -1,7 +1,8 @@
-//! What is answered to the request for a token.
+//! The response to a token request.
 //!
-//! Endpoints give a token's end as `expires_in` (seconds) or as `expires_on` (seconds since 1970). Each can be a
-//! number or a string, with or without decimals; `expires_on` can also be a date in one of three forms.
+//! Endpoints state a token's end as `expires_in` (seconds) or as `expires_on` (seconds since 1970).
+//! Each can be a number or a string, with or without decimals; `expires_on` can also be a date in
+//! one of three forms.
 
 use core::time::Duration;
 
@@ -13,36 +14,36 @@ use super::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
-/// Of what went wrong, no more is shown.
+/// Maximum length of the error text that is shown.
 const MOST_SHOWN: usize = 300;
 
-/// A token whose end is told by the time of day is tried for so many seconds at least.
+/// Minimum seconds for which a token with an absolute end is tried.
 const LEAST_VALIDITY: u64 = 60;
 
-/// A token is never taken to be good for longer.
+/// Maximum validity of a token.
 const LONGEST_VALIDITY: Duration = Duration::from_secs(24 * 3600);
 
-/// A token, and for how long it is good.
+/// A token and its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What goes into the header.
+    /// The text for the header.
     pub secret: Secret,
-    /// From the moment of the answer on.
+    /// Time of validity, from the moment of the response.
     pub valid_for: Duration,
 }
 
-/// Why there is no token.
+/// The reason why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// The identity is refused. What the answer says of it, for people.
+    /// The identity is refused; the readable text of the response.
     Refused(String),
-    /// Ask again later: the endpoint is not ready, or throttles.
+    /// Retry later: the endpoint is not ready, or throttles.
     Unavailable(u16),
-    /// The answer is none that an identity endpoint gives.
+    /// The response is not from an identity endpoint.
     Nonsense(&'static str),
 }
 
-/// What an answer says at its top.
+/// The top-level members of a response.
 #[derive(Default)]
 struct JsonBody(Vec<(String, Member)>);
 
@@ -63,7 +64,7 @@ impl JsonBody {
         }
     }
 
-    /// A number or a string. `null` counts as absent.
+    /// Returns a number or a string. `null` counts as absent.
     fn value(&self, name: &str) -> Option<&str> {
         match self.get(name) {
             Some(Member::Text(text)) => Some(text.trim()),
@@ -74,8 +75,8 @@ impl JsonBody {
 }
 
 impl Token {
-    /// Reads an answer. `now` is the time of day when it came, for answers that say until when and not
-    /// for how long.
+    /// Parses a response. `now` is the time of day of its receipt, for responses with an absolute
+    /// end.
     ///
     /// # Errors
     /// There is no token in it.
@@ -93,7 +94,7 @@ impl Token {
         let token = token.ok_or(TokenError::Nonsense("the answer has no access_token"))?;
         let now = u64::try_from(now.timestamp()).unwrap_or(0);
         let (expires_in, expires_on) = (body.value("expires_in"), body.value("expires_on"));
-        // A clock that is wrong can make the token look expired. The service decides then.
+        // With a wrong clock the token can look expired. Then the service decides.
         let seconds_left = || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST_VALIDITY));
         match expires_in.and_then(whole_seconds).or_else(seconds_left) {
             None if expires_in.or(expires_on).is_some() => {
@@ -109,13 +110,13 @@ impl Token {
     }
 }
 
-/// Seconds, without their decimals.
+/// Parses seconds, without their decimals.
 fn whole_seconds(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     decimals.bytes().all(|byte| byte.is_ascii_digit()).then(|| whole.parse().ok()).flatten()
 }
 
-/// Seconds since 1970, or a date: `2026-01-02T03:04:05Z`, `01/02/2026 03:04:05 +00:00` or
+/// Parses seconds since 1970, or a date: `2026-01-02T03:04:05Z`, `01/02/2026 03:04:05 +00:00` or
 /// `1/2/2026 3:04:05 AM +00:00`.
 fn instant(text: &str) -> Option<u64> {
     if let Some(seconds) = whole_seconds(text) {
@@ -125,7 +126,7 @@ fn instant(text: &str) -> Option<u64> {
     u64::try_from(date.timestamp()).ok()
 }
 
-/// Turns the month-first forms into RFC 3339.
+/// Converts the month-first forms to RFC 3339.
 fn month_first_to_rfc3339(text: &str) -> Option<String> {
     let mut parts = text.split_ascii_whitespace();
     let mut date = parts.next()?.split('/');
@@ -141,19 +142,19 @@ fn month_first_to_rfc3339(text: &str) -> Option<String> {
     Some(format!("{year}-{month:0>2}-{day:0>2}T{hour:02}:{rest}{offset}"))
 }
 
-/// Whether it can be put into a header as it is.
+/// Returns true if the text can be sent in a header unchanged.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What the answer says, in one line.
+/// Returns the error of the response, in one line.
 fn error_text(status: u16, body: Option<JsonBody>) -> String {
     let body = body.unwrap_or_default();
     // App Service calls it a message.
     let description = body.text("error_description").or(body.text("message"));
     let parts = [body.text("error"), description];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
-    // What follows are numbers for the support and times, others at each try.
+    // The rest are support ids and times, which differ at each try.
     let text_before = |text, mark| cut(text, mark).map_or(text, |(head, _)| head);
     let text = text_before(text_before(&text, "Trace ID:"), "Current time:").trim();
     let characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -219,7 +220,7 @@ mod tests {
                 format!(r#"{{"error":"invalid_client","error_description":"{description}{numbers}"}}"#);
             assert_eq!(read(401, &body), Err(TokenError::Refused(expected.into())));
         }
-        // Other times at each try.
+        // The times differ at each try.
         let late = r#"{"error_description":"Assertion is not within its valid time range. Current time: 2026"}"#;
         let expected = "400 Assertion is not within its valid time range.";
         assert_eq!(read(400, late), Err(TokenError::Refused(expected.into())));

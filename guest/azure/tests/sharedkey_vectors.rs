@@ -1,4 +1,4 @@
-//! Shared Key against signatures that the official SDKs made (`testdata/sharedkey-vectors.json`).
+//! Compares Shared Key with signatures by the official SDKs (`testdata/sharedkey-vectors.json`).
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -29,7 +29,7 @@ fn headers(vector: &Value) -> Pairs {
         .collect()
 }
 
-/// Origin, path, query.
+/// Splits a URL into origin, path and query.
 fn taken_apart(url: &str) -> (&str, &str, &str) {
     let (address, query) = url.split_once('?').unwrap_or((url, ""));
     let slash = "https://".len() + address["https://".len()..].find('/').unwrap();
@@ -60,7 +60,7 @@ fn every_vector_is_signed_as_the_sdks_sign_it() {
     }
 }
 
-/// The operation that a vector shows, for those that are ours.
+/// Returns the operation of a vector, if it is one of ours.
 fn operation(name: &str) -> Option<Operation> {
     let lease = LeaseId::parse(LEASE).unwrap();
     let metadata = [("foo1", "a"), ("foo_bar", "b"), ("foobar", "c"), ("foo", "d"), ("zed", "e")];
@@ -82,8 +82,9 @@ fn operation(name: &str) -> Option<Operation> {
     })
 }
 
-/// The SDKs send headers that we do not (a request id, a content type), and we send a timeout; all
-/// the rest must be the same, byte for byte, and our own signature must be good for what we send.
+/// The SDKs send headers that we do not (a request id, a content type), and we send a timeout.
+/// Everything else must be the same, byte for byte, and our own signature must be valid for our
+/// request.
 #[test]
 fn our_requests_are_those_of_the_sdks() {
     let mut compared = Vec::new();

@@ -1,12 +1,13 @@
-//! Durations as people write them: `15s`, `500ms`, `2.5s`, `1h30m`, `1d`.
+//! Readable durations: `15s`, `500ms`, `2.5s`, `1h30m`, `1d`.
 //!
-//! Own code, because the crate `humantime` needs the standard library, which is a
-//! large part of a small component.
+//! This is our own code, because the crate `humantime` needs the standard library, which is a large
+//! part of a small component.
 
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-/// Units, the longest first, and their nanoseconds. The first spelling is written, but weeks are written in days.
+/// Units, the longest first, and their nanoseconds. The first spelling is written, but weeks are
+/// written in days.
 const UNITS: [(&[&str], u64); 8] = [
     (&["w", "week", "weeks"], 604_800_000_000_000),
     (&["d", "day", "days"], 86_400_000_000_000),
@@ -18,7 +19,7 @@ const UNITS: [(&[&str], u64); 8] = [
     (&["ns"], 1),
 ];
 
-/// Reads numbers with units, with or without blanks. A number may have a fraction.
+/// Parses numbers with units, with or without blanks. A number may have a fraction.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut nanos = 0_u64;
@@ -43,13 +44,13 @@ pub fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Splits `text` after the bytes at its start that belong.
+/// Splits `text` after the bytes at its start that `is_member` accepts.
 fn split(text: &str, is_member: fn(u8) -> bool) -> (&str, &str) {
     let end = text.bytes().position(|byte| !is_member(byte)).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// One number with its unit, in nanoseconds; what is less than one is left out.
+/// Parses one number with its unit, in nanoseconds; fractions of one are dropped.
 fn parse_part(number: &str, unit: &str) -> Option<u64> {
     let (_, mut unit) = *UNITS.iter().find(|(names, _)| names.contains(&unit))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -64,7 +65,7 @@ fn parse_part(number: &str, unit: &str) -> Option<u64> {
     Some(nanos)
 }
 
-/// Writes it with as many units as it needs, like `1h 30m`.
+/// Formats a duration with as many units as needed, such as `1h 30m`.
 pub fn format_duration(duration: Duration) -> String {
     let mut remaining = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! Small values that the crates of Tenure share: durations, JSON, texts. Nothing of an election, and no
-//! standard library: the components would be a third larger by it.
+//! Small utilities that the crates of Tenure share: durations, JSON, texts. They are independent of
+//! elections and of the standard library, which would make the components a third larger.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

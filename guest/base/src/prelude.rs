@@ -1,4 +1,4 @@
-//! What the prelude of `std` has beside that of `core`: the component is built without `std`.
+//! The part of the `std` prelude that `core` lacks: the component is built without `std`.
 
 pub use alloc::boxed::Box;
 pub use alloc::string::{String, ToString};

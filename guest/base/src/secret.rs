@@ -1,15 +1,16 @@
-//! Secrets in the wrong place: a value is shown in a complaint, unless it looks like one.
+//! Detection of secrets in the wrong place: a complaint shows a value only if it does not look like
+//! a secret.
 
 use crate::text::cut;
 
-/// How parts of connection strings, signatures, tokens and secrets of webhooks begin, in lower case.
+/// Prefixes of connection string parts, signatures, tokens and webhook secrets, in lower case.
 const SECRET_MARKS: [&str; 6] =
     ["accountkey", "sharedaccesssignature", "sig=", "bearer ", "eyj0", "whsec_"];
 
-/// Keys and tokens are at least this long.
+/// Minimum length of keys and tokens.
 const LEAST_SECRET_LENGTH: usize = 32;
 
-/// Whether a text, or a part of it, looks like a key, a signature or a token.
+/// Returns true if a text, or a part of it, looks like a key, a signature or a token.
 #[must_use]
 pub fn looks_secret(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
@@ -20,13 +21,13 @@ pub fn looks_secret(text: &str) -> bool {
         || text.split(|c| !is_secret_char(c)).any(|word| {
             let has_byte = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
             let is_key = has_byte(u8::is_ascii_uppercase) && has_byte(u8::is_ascii_digit);
-            // As `openssl rand -hex 32` makes tokens.
+            // The form of `openssl rand -hex 32`.
             let is_hex = word.as_bytes().iter().all(u8::is_ascii_hexdigit);
             word.len() >= LEAST_SECRET_LENGTH && (is_key || is_hex)
         })
 }
 
-/// A value in a complaint. One that looks like a secret put into the wrong place is not shown.
+/// Returns a value for a complaint. One that looks like a misplaced secret is hidden.
 #[must_use]
 pub fn redact(value: &str) -> &str {
     if value.len() > 1100 || looks_secret(value) { "…" } else { value }

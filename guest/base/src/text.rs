@@ -1,13 +1,13 @@
-//! Search for a text in another one. The search of the standard library is made for long texts; it
-//! is 3 KB of component. (Its `contains` of a character is half of that, for those that are not ASCII;
-//! `as_bytes().contains` is next to nothing.)
+//! Search for a text in another one. The standard library's search is made for long texts, and is 3
+//! KB of component. (Its `contains` of a non-ASCII character is half of that; `as_bytes().contains`
+//! is almost nothing.)
 //!
-//! Detection of quotation marks around a value. An error in words.
+//! Also the detection of quotation marks around a value, and the formatting of an error chain.
 
 use crate::prelude::*;
 use core::error::Error;
 
-/// What is before the first `mark`, and what is after it.
+/// Returns the text before the first `mark` and the text after it.
 #[must_use]
 pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
     let last = text.len().checked_sub(mark.len())?;
@@ -35,7 +35,7 @@ pub fn begins_quoted(value: &str) -> bool {
     matches!(value.trim_start().as_bytes(), [b'"' | b'\'', ..])
 }
 
-/// Returns an error with all that led to it, in one line.
+/// Returns an error with all its causes, in one line.
 #[must_use]
 pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let chain = core::iter::successors(Some(error), |error| (*error).source());

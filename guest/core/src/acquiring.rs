@@ -1,7 +1,7 @@
-//! Acquiring the lease with the attempt's lease id. protocol.md §4.2.
+//! Acquires the lease with the attempt's lease id. protocol.md §4.2.
 //!
-//! An acquire that is applied late, after another candidate raised a term, meets a changed tag
-//! instead of leaving a ghost lease.
+//! A delayed acquire, applied after another candidate raised a term, meets a changed tag. So it
+//! fails instead of leaving an orphaned lease.
 
 use super::context::{CompletedRequest, Context, UnsignedRequest};
 use super::phase::{Attempt, Phase, Watch};
@@ -11,10 +11,10 @@ use crate::mutants::{self, mutant};
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
-/// Codes with which another candidate's lease answers an acquire.
+/// Error codes of an acquire that another candidate's lease prevents.
 const RACE_LOST: [&str; 2] = ["LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired"];
 
-/// Acquires, with the same request until it was answered.
+/// Acquires the lease with the same request until it is answered.
 pub(super) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let timings = &context.settings.timings;
     let timeout = timings.request_timeout;
@@ -36,7 +36,6 @@ pub(super) fn next(attempt: Attempt, context: &Context<'_>) -> (Phase, Option<Un
     (Phase::Acquiring(attempt), outgoing)
 }
 
-/// Takes the answer.
 pub(super) fn on_answer(
     mut attempt: Attempt,
     completed: CompletedRequest<'_>,
@@ -60,7 +59,7 @@ pub(super) fn on_answer(
             context.report_failure(&completed);
             Phase::Watching(Watch::at(context.next_try(completed.chance)))
         }
-        // Somebody else was faster.
+        // Another candidate was faster.
         Some(Class::Conflict | Class::LeaseMismatch) => {
             report_unless(&RACE_LOST, &completed, context);
             Phase::Watching(Watch::at(context.next_after_race(completed.chance)))
@@ -74,7 +73,7 @@ pub(super) fn on_answer(
             if !attempt.may_be_granted {
                 return Phase::Watching(Watch::at(next));
             }
-            // An earlier request may have been carried out: ask until that is known.
+            // An earlier request may have been applied: repeat it until that is known.
             attempt.pace.next_at = next;
             Phase::Acquiring(attempt)
         }

@@ -1,4 +1,4 @@
-//! What a leader is to claim next, by what is on record. protocol.md §6.
+//! The next claim of a leader, computed from the record. protocol.md §6.
 
 use core::time::Duration;
 
@@ -9,48 +9,48 @@ use super::text::fingerprint;
 use crate::mutants::mutant;
 use tenure_base::prelude::*;
 
-/// Up to how many slots without a turn are counted: those of each second are many in a week.
+/// Maximum count of slots without a turn: with one slot per second, a week has many.
 const MOST_COUNTED: u32 = 1000;
 
-/// What becomes of slots at whose time nobody could claim them.
+/// The rule for slots that no candidate could claim in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// They do not run.
+    /// Missed slots do not run.
     Skip,
-    /// One turn, that of the newest, stands for all of them.
+    /// One turn, for the newest missed slot, stands for all of them.
     Once,
-    /// Each has its turn, the oldest first; of more than so many, the newest.
+    /// Each missed slot has its turn, the oldest first; only the newest ones up to this number.
     All(u32),
 }
 
-/// What is to run: the timer of an election and its rules.
+/// The work to run: the timer of an election and its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agenda {
-    /// The timer, when there is one.
+    /// The timer, if there is one.
     pub schedule: Option<Schedule>,
-    /// How often a slot is run.
+    /// The delivery rule of a slot.
     pub delivery: Delivery,
-    /// What becomes of missed slots.
+    /// The rule for missed slots.
     pub missed: Missed,
     /// A slot that could not be claimed for longer than this was missed.
     pub tolerance: Duration,
-    /// How long after its instant a slot is due: the same for all candidates of an election,
-    /// and another one for each election, so that not all work of the world begins on the hour.
+    /// Delay of each slot after its instant: the same for all candidates of an election. It differs
+    /// between elections, so that not all work starts on the hour.
     pub delay: Duration,
 }
 
-/// A turn that is to be claimed.
+/// A turn to be claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Its slot.
     pub slot: Timestamp,
-    /// The id of the trigger that it runs for; none for a turn of the schedule.
+    /// Id of the trigger that the turn runs for. None for a turn of the schedule.
     pub trigger: Option<String>,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// It comes late, or stands for earlier slots that were missed.
+    /// True if the turn comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
-    /// So many slots since the last claimed one get no turn; counted up to 1000.
+    /// Number of slots since the last claimed one that have no turn; counted up to 1000.
     pub missed: u32,
 }
 
@@ -60,61 +60,61 @@ impl Task {
     }
 }
 
-/// What the agenda says at one instant.
+/// The due action at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
     /// A turn is to be claimed.
     Now(Task),
-    /// The newest turn of its kind went wrong too often: this is to be
-    /// put on record.
+    /// The newest turn of its kind failed too often: this is to be recorded.
     Abandon(Task),
-    /// Nothing for so long.
+    /// Nothing is due for this time.
     In(Duration),
-    /// The last claimed slot lies in the future, by this much: either the service's
-    /// clock went back or somebody wrote the record.
+    /// The last claimed slot lies in the future, by this much. Either the service's clock went
+    /// back, or another program wrote the record.
     Ahead(Duration),
-    /// Nothing is to come.
+    /// Nothing is scheduled.
     Nothing,
 }
 
 impl Agenda {
-    /// The schedule in words, for the record: candidates with different ones do not belong together.
+    /// Returns the description of the schedule for the record. Candidates with different ones do
+    /// not belong to one election.
     pub fn description(&self) -> Option<String> {
         self.schedule.as_ref().map(Schedule::description)
     }
 
-    /// Whether the work is one turn, which lasts as long as the leadership.
+    /// Returns true if the work is one turn that lasts as long as the leadership.
     pub fn is_one_turn_a_term(&self) -> bool {
         self.schedule == Some(Schedule::WhileLeading)
     }
 
-    /// How long after their instants the slots of `election` are due, when they are to be
-    /// spread over `jitter`.
+    /// Returns the delay of the slots of `election` if slots are spread over `jitter`.
     pub fn jittered_delay(election: &str, jitter: Duration) -> Duration {
         match nanos(jitter) {
             0 => Duration::ZERO,
-            // To the millisecond: people read it.
+            // Whole milliseconds, because operators read it.
             span => Duration::from_millis(fingerprint(election) % span / 1_000_000),
         }
     }
 
-    /// With which slot the count of a new election begins, at `now`: what lies before the first
-    /// leader was not missed.
+    /// Returns the slot with which the count of a new election begins at `now`. Slots before the
+    /// first leader were not missed.
     pub fn initial_slot(&self, now: Timestamp) -> LastSlot {
         let now = self.due_at(now);
         let newest = self.schedule.as_ref().and_then(|schedule| schedule.newest(now));
         LastSlot { slot: newest.unwrap_or(now.to_whole_millis()), attempt: 0 }
     }
 
-    /// By how much the last claimed slot lies in the future: more than the readings of two
-    /// candidates can differ. Work that has no slots waits for none.
+    /// Returns how far the last claimed slot lies in the future, if that exceeds the possible
+    /// difference between two candidates' clocks. Work without slots waits for none.
     pub fn slot_ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
         let slot = record.last_slot?.slot;
         let keeps_schedule = !matches!(self.schedule, Some(Schedule::WhileLeading | Schedule::OnTrigger));
         (keeps_schedule && is_ahead(slot, now)).then(|| slot.since(now))
     }
 
-    /// When the next turn is to run, as seen at `now`; not later than `now`: at once.
+    /// Returns the due time of the next turn, as seen at `now`. It is not later than `now` if the
+    /// turn is due at once.
     pub fn next(&self, now: Timestamp, record: &Record) -> Option<Timestamp> {
         match self.due(now, record) {
             Due::Now(_) | Due::Abandon(_) => Some(now),
@@ -123,8 +123,8 @@ impl Agenda {
         }
     }
 
-    /// The slot of the next turn of the schedule, as seen at `now` while a turn `runs` or not: an earlier one
-    /// where a turn is overdue.
+    /// Returns the slot of the next scheduled turn, as seen at `now`, while a turn `runs` or not.
+    /// It is an earlier slot if a turn is overdue.
     pub fn next_slot(&self, now: Timestamp, record: &Record, runs: bool) -> Option<Timestamp> {
         let after = |since: Timestamp| self.schedule.as_ref()?.next(since);
         let last = record.last_slot?.slot;
@@ -137,18 +137,17 @@ impl Agenda {
         }
     }
 
-    /// What is due at `now`, by what is on record.
+    /// Returns the due action at `now`, according to the record.
     pub fn due(&self, now: Timestamp, record: &Record) -> Due {
         self.due_with_triggers(now, record, &[])
     }
 
-    /// The same, where these triggers may wait.
+    /// Returns the due action at `now` if these triggers may be waiting.
     pub fn due_with_triggers(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Due {
         let trigger = self.trigger_due(now, record, waiting);
         trigger.unwrap_or_else(|| self.slot_due(now, record))
     }
 
-    /// What is due of the schedule.
     fn slot_due(&self, now: Timestamp, record: &Record) -> Due {
         let (Some(schedule), Some(last)) = (&self.schedule, record.last_slot) else {
             return Due::Nothing;
@@ -165,10 +164,11 @@ impl Agenda {
         self.next_scheduled(schedule, now, last)
     }
 
-    /// A turn that somebody asked for: another attempt at the newest, or the first at the one that waits for
-    /// the longest time.
+    /// Returns the due turn for a trigger: a further attempt at the newest one, or the first
+    /// attempt at the longest waiting one.
     fn trigger_due(&self, now: Timestamp, record: &Record, waiting: &[Trigger]) -> Option<Due> {
-        // One that runs nothing else does not run what an earlier leader left unfinished either.
+        // A leader that runs nothing else does not run a turn that an earlier leader left
+        // unfinished either.
         if self.schedule.is_none() || self.is_one_turn_a_term() {
             return None;
         }
@@ -198,13 +198,13 @@ impl Agenda {
         })
     }
 
-    /// A turn that the schedule does not have.
+    /// Returns a task for a slot that the schedule does not have.
     fn unscheduled_task(&self, slot: Timestamp, attempt: u32, now: Timestamp) -> Task {
         let past_due = self.is_late(slot, now);
         Task { slot, trigger: None, attempt, past_due, missed: 0 }
     }
 
-    /// The newest slot, when the rule under which it was claimed is not done with it.
+    /// Returns the newest slot if its delivery rule requires a further attempt.
     fn retry_due(&self, now: Timestamp, last: LastSlot, record: &Record) -> Option<Due> {
         if last.attempt == 0 {
             return None;
@@ -238,7 +238,7 @@ impl Agenda {
         Due::Now(Task { slot, trigger: None, attempt: 1, past_due, missed })
     }
 
-    /// Slots up to this one are due at `now`.
+    /// Returns the instant up to which slots are due at `now`.
     fn due_at(&self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_sub(nanos(self.delay)))
     }
@@ -248,18 +248,19 @@ impl Agenda {
     }
 }
 
-/// The turn of this leadership, unless it was claimed. Its slot is the instant of the claim.
+/// Returns the turn of this leadership, unless it was claimed. Its slot is the instant of the
+/// claim.
 fn due_in_term(now: Timestamp, last: LastSlot) -> Due {
     if last.attempt > 0 {
         return Due::Nothing;
     }
-    // Later than any before, also where the service's clock went back a little.
+    // Later than any earlier slot, even if the service's clock went back a little.
     let slot = now.max(last.slot.plus(Duration::from_millis(1)));
     let slot = slot.to_whole_millis();
     Due::Now(Task { slot, trigger: None, attempt: 1, past_due: false, missed: 0 })
 }
 
-/// What comes after an attempt that was claimed under this rule.
+/// Returns the attempt that follows an attempt claimed under this rule.
 fn next_attempt(
     delivery: Delivery,
     attempt: u32,
@@ -280,7 +281,7 @@ fn next_attempt(
     }
 }
 
-/// Of the slots from `first` to `newest`, the first of the last `most`.
+/// Returns the first of the last `most` slots between `first` and `newest`.
 fn oldest_of_latest(schedule: &Schedule, first: Timestamp, newest: Timestamp, most: u32) -> Timestamp {
     let fits = core::iter::successors(Some(first), |slot| schedule.next(*slot))
         .take(most as usize)

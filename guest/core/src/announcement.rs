@@ -1,8 +1,8 @@
-//! What a candidate writes beside the blob when it announces itself to the leader, and the periods of
-//! handing over, which depend on each other. protocol.md §7.2.
+//! The announcement that a candidate writes next to the blob for the leader, and the periods of a
+//! handover, which depend on each other. protocol.md §7.2.
 //!
-//! A lease may be given to an announced id as long as the announcement is fresh, and somewhat longer. The
-//! successor polls for it all that time, also when it was paused meanwhile or is not named any more.
+//! A lease may be given to an announced id while the announcement is fresh, and somewhat longer.
+//! The successor polls for it during all that time, even if it was paused or is no longer named.
 
 use core::time::Duration;
 
@@ -16,61 +16,68 @@ use tenure_azure::lease_id::LeaseId;
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
-/// How often the leader reads for an announcement of the successor that it named, and how often the
+/// Interval at which the leader reads for the announcement of its successor, and at which the
 /// successor polls for its lease.
 pub(super) const QUICK_POLL: Duration = Duration::from_millis(500);
 
-/// How long after its newest announcement a successor polls for its lease: the leader may rely on
-/// the announcement, and repeat the change, for that long.
+/// Time after its newest announcement for which a successor polls for its lease. During that time
+/// the leader may rely on the announcement, and repeat the change.
 pub(super) const SUCCESSOR_POLLS: Duration = Duration::from_secs(60);
 
-/// How often a successor announces itself again, and reads who leads and whom the leader names.
+/// Interval at which a successor repeats its announcement, and reads the leader and its named
+/// successor.
 pub(super) const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(4);
 
-/// The age at which an announcement is not fresh any more. It is written every four seconds, both dates
-/// have whole seconds, and the requests in between may take three seconds, or what [`REQUESTS`] of them
-/// take.
+/// Age at which an announcement is no longer fresh. It is written every four seconds, and both
+/// dates have whole seconds. The requests in between may take three seconds, or the time of
+/// [`REQUESTS_PER_AGE`] requests.
 const MAX_AGE: Duration = Duration::from_secs(9);
 const REQUEST_ALLOWANCE: Duration = Duration::from_secs(3);
 
-/// The longest age, also where requests take long: see [`longest_here`].
+/// Upper bound of that age if requests take long: see [`longest_max_age`].
 const LONGEST_MAX_AGE: Duration = Duration::from_secs(30);
 
-/// How old an announcement may be in the answer to a read that took so long: the successor still polls
-/// for its lease whenever the lease is given to it.
+/// Returns the maximum age of an announcement in the answer to a read that took `took`. Within that
+/// age the successor still polls for its lease whenever the leader gives it.
 ///
-/// From the 60 s for which the successor polls are taken: 1 s, since dates have whole seconds; what
-/// the read `took`, for the way back of its answer; 2 to 8 s, in which the leader may begin to give the
-/// lease ([`just_seen`]); 21 s up to the end of its last try ([`LONGEST_OFFER`]); and 0.5 s up to
-/// the next poll of the successor. That leaves 29.5 s or more, less what the read took. The longest
-/// request time-out that the other periods allow is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and
-/// 1.75 s are left then.
+/// These spans are subtracted from the 60 s for which the successor polls:
+///
+/// - 1 s, since dates have whole seconds;
+/// - the duration of the read, for the way back of its answer;
+/// - 2 to 8 s, in which the leader may begin to give the lease ([`freshness`]);
+/// - 21 s up to the end of its last try ([`LONGEST_OFFER`]);
+/// - 0.5 s up to the next poll of the successor.
+///
+/// That leaves 29.5 s or more, less the duration of the read. The longest request time-out that the
+/// other periods allow is 27.75 s (60 − 2.5 − 1 = 2 × (27.75 + 0.5)), and 1.75 s are left then.
 fn longest_max_age(took: Duration) -> Duration {
     let reserved = SECOND + took + freshness(took) + LONGEST_OFFER + QUICK_POLL;
     LONGEST_MAX_AGE.min(SUCCESSOR_POLLS.saturating_sub(reserved))
 }
 
-/// Where requests take long, an announcement is so many of them after the one before, beside the four
-/// seconds: the successor polls as any follower, reads the announcement and writes it, which is three; it
-/// polls for its lease before each of them.
+/// Number of requests between two announcements, in addition to the four seconds. The successor
+/// polls like any follower, and reads and writes the announcement: three requests. It polls for its
+/// lease before each of them.
 const REQUESTS_PER_AGE: u32 = 6;
 
-/// Time for the work to end after the leader first read the announcement. A longer lease replaces it, so that each
-/// answer that an application got has expired.
+/// Time for the work to end after the leader first read the announcement. A longer lease replaces
+/// it, so that every answer that an application received has expired.
 const WORK_END_TIME: Duration = Duration::from_secs(40);
 
-/// Time in which the leader then gives the lease away, beside the time of [`TO_COME_REQUESTS`].
+/// Time in which the leader then changes the lease, in addition to [`SUCCESSOR_REQUESTS`].
 const LEASE_CHANGE_TIME: Duration = Duration::from_secs(5);
 
-/// Time for the successor to announce itself, beside its polls and [`TO_COME_REQUESTS`].
+/// Time for the successor to announce itself, in addition to its polls and [`SUCCESSOR_REQUESTS`].
 const SUCCESSOR_TIME: Duration = Duration::from_secs(10);
 
-/// The successor polls, reads the announcement of others and writes its own. The leader reads it after a
-/// renewal, and perhaps after a read that came too early.
+/// Requests until the announcement is read. The successor polls, reads the announcement of other
+/// candidates and writes its own. The leader reads it after a renewal, and perhaps after a read
+/// that came too early.
 const SUCCESSOR_REQUESTS: u32 = 6;
 
-/// How long ago the announcement may have been read, by a read that took so long, when the lease is given.
-/// A renewal and the outcome of the last turn may go out in between, and each takes about as long.
+/// Returns the maximum age of the read of the announcement, which took `took`, when the lease is
+/// given. A renewal and the outcome of the last turn may be sent in between, and each takes about
+/// as long.
 pub(super) fn freshness(took: Duration) -> Duration {
     (3 * took).clamp(SHORTEST_FRESHNESS, LONGEST_FRESHNESS)
 }
@@ -78,26 +85,26 @@ pub(super) fn freshness(took: Duration) -> Duration {
 const SHORTEST_FRESHNESS: Duration = Duration::from_secs(2);
 const LONGEST_FRESHNESS: Duration = Duration::from_secs(8);
 
-/// How long the last write of the record may keep the release waiting.
+/// Time for which the last write of the record may delay the release.
 pub(super) const LAST_WRITE: Duration = Duration::from_secs(1);
 
-/// The longest that one try to give the lease to a successor may take: the successor does not poll for it
-/// for ever. A try that was not answered in time may have been applied all the same.
+/// Maximum time of one try to change the lease to the successor, since the successor polls for a
+/// limited time. A try without an answer in time may have been applied all the same.
 pub(super) const LONGEST_TRY: Duration = Duration::from_secs(10);
 
-/// The longest from the first offer to a successor to the end of the last try.
+/// Maximum time from the first offer to a successor to the end of the last try.
 const LONGEST_OFFER: Duration = LAST_WRITE.saturating_add(LONGEST_TRY).saturating_add(LONGEST_TRY);
 
 const LEASE: &str = "tenureleaseid";
 const TERM: &str = "tenureterm";
 
-/// What a candidate says of itself when it announces itself.
+/// The announcement of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Announcement {
     /// Its name; not unique.
     pub candidate: String,
-    /// The lease id by which it will lead, and the term in which it was named as the successor. None: the announcement is
-    /// withdrawn.
+    /// The lease id by which it will lead, and the term in which it was named as the successor.
+    /// None: the announcement is withdrawn.
     pub nomination: Option<(LeaseId, u64)>,
 }
 
@@ -123,13 +130,14 @@ impl Announcement {
         side_blob_rules::is_from_candidate(properties).then_some(announcement)
     }
 
-    /// Whether a candidate wrote this, or a version that is not known.
+    /// Returns true if a candidate of this version wrote these properties, or if they have an
+    /// unknown version.
     pub fn is_valid(properties: &Properties) -> bool {
         Self::from_properties(properties).is_some()
     }
 
-    /// Returns the announcement in an answer, unless it is too old. It ages more slowly where requests take as long as
-    /// this one.
+    /// Returns the announcement in an answer, unless it is too old. It ages more slowly if requests
+    /// take as long as this one.
     pub fn from_current(answer: &Answer, took: Duration) -> Option<Self> {
         let announcement = Self::from_properties(answer.properties.as_ref()?)?;
         let age = answer.date?.signed_duration_since(answer.last_modified?);
@@ -139,23 +147,24 @@ impl Announcement {
     }
 }
 
-/// Returns the time for the work to end once the successor was seen.
+/// Returns the time for the work to end after the leader read the announcement.
 pub(super) fn work_end_time(timings: &Timings) -> Duration {
     WORK_END_TIME.max(timings.lease)
 }
 
-/// Returns the time in which the leader gives the lease away once the work has ended, if a request `took` so long.
+/// Returns the time in which the leader gives the lease away after the work has ended, if a request
+/// takes `took`.
 pub(super) fn lease_change_time(took: Duration) -> Duration {
     LEASE_CHANGE_TIME + SUCCESSOR_REQUESTS * took
 }
 
-/// Returns the time in which a leader puts the successor's name on record.
+/// Returns the time in which a leader records the successor's name.
 pub(super) fn naming_time(timings: &Timings) -> Duration {
     2 * timings.poll + SUCCESSOR_TIME
 }
 
-/// Returns the time for a successor to come that was just named, if a request `took` so long. The leader does not know
-/// how often the successor polls.
+/// Returns the time for a newly named successor to announce itself, if a request takes `took`. The
+/// leader does not know the successor's poll interval.
 pub(super) fn successor_time(timings: &Timings, took: Duration) -> Duration {
     (*limits::POLL.end()).max(2 * timings.poll) + SUCCESSOR_TIME + SUCCESSOR_REQUESTS * took
 }

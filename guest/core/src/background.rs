@@ -1,12 +1,13 @@
-//! Background requests: what a candidate sends in its spare time, when nothing else is due. A token is
-//! renewed long before it ends; a side blob is read or written. protocol.md §5.
+//! Background requests: requests that a candidate sends in its spare time, when nothing else is
+//! due. They renew a token long before it ends, or read or write a side blob. protocol.md §5.
 //!
-//! They wait in one queue, with one rule: the first goes out that is due, may be sent, and has enough time
-//! before something else is due. A leader that does not hear of its newest renewal has no spare time. One
-//! that does is called for a background request at once, because the step that renews ends with that.
+//! They wait in one queue with one rule. The first request is sent that is due, may be sent, and
+//! has enough time before something else is due. A leader whose newest renewal is unanswered has no
+//! spare time. A leader that renews is asked for a background request at once, because the step of
+//! the renewal ends with it.
 //!
-//! A candidate that is to take over before a lease ends has no spare time at all: its requests go out beside
-//! the steps, one at a time, and the host tells of the answer (protocol.md §13).
+//! A candidate with failover has no spare time at all. Its requests run in parallel with the steps,
+//! one at a time, and the host reports the answer (protocol.md §13).
 
 use core::time::Duration;
 
@@ -33,16 +34,16 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{Kind, Operation};
 use tenure_base::prelude::*;
 
-/// The longest that an early request for a token may take, where steps wait for it.
+/// Maximum time of an early token request, where steps wait for it.
 const LONGEST_EARLY: Duration = Duration::from_secs(3);
 
 /// A request that waits for spare time.
 pub(super) struct QueuedRequest {
     kind: QueuedKind,
     pub due: Moment,
-    /// With less time it is not sent.
+    /// The request is not sent with less time than this.
     pub least_timeout: Duration,
-    /// So long it may take also where something else is due before.
+    /// Time that the request may take even if something else is due before.
     guaranteed_timeout: Duration,
     longest_timeout: Duration,
 }
@@ -53,7 +54,8 @@ enum QueuedKind {
 }
 
 impl QueuedRequest {
-    /// What to send with so much spare time. Without a pass only a token can be asked for.
+    /// Returns the request to send with this much spare time. Without authorisation, only a token
+    /// can be requested.
     fn send(self, spare: Duration, auth: Option<&AuthSource>, context: &Context<'_>) -> Option<StepAction> {
         let timeout =
             if spare.is_zero() { spare } else { spare.max(self.guaranteed_timeout).min(self.longest_timeout) };
@@ -77,10 +79,10 @@ impl QueuedRequest {
     }
 }
 
-/// A host that was told to send something has its answer, or none, so long after the time-out.
+/// Time after the time-out within which the host has reported a reply, or none will come.
 const REPLY_GRACE: Duration = Duration::from_secs(5);
 
-/// Sends the request that is due beside the steps, unless another one is under way.
+/// Starts the due background request, unless another one is in flight.
 pub(super) fn start_background(phase: &Phase, auth: Option<&AuthSource>, context: &mut Context<'_>) {
     let now = context.now;
     if context.state.background.as_ref().is_some_and(|under_way| now < under_way.until) {
@@ -109,13 +111,13 @@ pub(super) fn start_background(phase: &Phase, auth: Option<&AuthSource>, context
     context.effects.background = Some(request);
 }
 
-/// When another one can go out, if one is under way.
+/// Returns the time at which another background request can start, if one is in flight.
 pub(super) fn in_flight_until(context: &Context<'_>) -> Option<Moment> {
     let in_flight = context.state.background.as_ref()?;
     Some(in_flight.until).filter(|until| *until > context.now)
 }
 
-/// Takes the answer to a request that went out beside the steps.
+/// Handles the answer to a background request.
 pub(super) fn on_background_reply(
     background_reply: BackgroundReply,
     mut phase: Phase,
@@ -147,14 +149,14 @@ pub(super) fn on_background_reply(
     context.effects.exchanges.push(Exchange { what: operation.kind(), result, took });
     let is_replaced = credential != context.state.credential_state.replacements();
     if is_replaced && completed.answer().is_some_and(credential_state::is_refused) {
-        // The request is still due, and goes out again with the key or token that is in use now.
+        // The request is still due, and is sent again with the key or token now in use.
         return phase;
     }
     on_side_blob_answer(blob, &mut completed, &mut phase, context);
     phase
 }
 
-/// The background request that goes out now.
+/// Returns the background request to send now.
 pub(super) fn next_request(
     phase: &Phase,
     spare: Duration,
@@ -167,7 +169,8 @@ pub(super) fn next_request(
     queue(phase, context).into_iter().find_map(|waiting| waiting.send(spare, auth, context))
 }
 
-/// The request for a token, which everything else waits for: it has all the time that there is.
+/// Returns the request for a token. All other requests wait for it, so it gets all the time that
+/// there is.
 pub(super) fn missing_token(phase: &Phase, context: &Context<'_>) -> Option<StepAction> {
     let left = match phase {
         Phase::Holding(hold) => hold.valid_until.saturating_sub(context.now),
@@ -183,8 +186,8 @@ fn token(context: &Context<'_>) -> Option<QueuedRequest> {
     Some(QueuedRequest { kind: QueuedKind::Token, due, least_timeout, guaranteed_timeout: Duration::ZERO, longest_timeout })
 }
 
-/// What waits, the most urgent first. Where requests take long there is spare time for one only. What a
-/// handover waits for comes first then: it has a limit.
+/// Returns the waiting requests, the most urgent first. Slow requests leave spare time for one
+/// only. The requests of a handover come first then, because a handover has a time limit.
 pub(super) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<QueuedRequest> {
     let handover_pending =
         context.state.steering.hand_over().is_some() || context.state.follower.named_successor().is_some();
@@ -194,7 +197,7 @@ pub(super) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<QueuedRequest> 
         Phase::Holding(hold) => queue.extend(leader_requests(hold, context).into_iter().flatten()),
         _ => {}
     }
-    // A handover, which has a limit, is not kept waiting by what nobody waits for.
+    // A handover, which has a time limit, does not wait for requests without one.
     if !handover_pending && matches!(phase, Phase::Watching(_) | Phase::Holding(_)) {
         queue.extend(list_request(context));
     }
@@ -210,7 +213,7 @@ fn side_blob(operation: Operation, due: Moment, longest_timeout: Duration) -> Qu
     QueuedRequest { kind, due, least_timeout: LEAST_TIMEOUT, guaranteed_timeout: Duration::ZERO, longest_timeout }
 }
 
-/// What is due about the list of candidates: the last of all.
+/// Returns the due request about the list of candidates, which has the lowest priority.
 fn list_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let (state, settings) = (&context.state, context.settings);
     let time = context.service_time();
@@ -218,14 +221,15 @@ fn list_request(context: &Context<'_>) -> Option<QueuedRequest> {
     Some(side_blob(operation, due, LONGEST_TIMEOUT))
 }
 
-/// The request about the announcement of a follower, however far away the service is.
+/// Returns the request about the announcement of a follower, however far away the service is.
 fn follower_request(context: &Context<'_>) -> Option<QueuedRequest> {
     let (follower, settings) = (&context.state.follower, context.settings);
     let longest = settings.timings.request_timeout;
     Some(side_blob(follower.operation(settings)?, context.now, longest))
 }
 
-/// The reads for an announcement and for orders, which may take longer if only a renewal is due.
+/// Returns the reads for an announcement and for orders, which may take longer if only a renewal is
+/// due.
 fn leader_requests(hold: &Hold, context: &Context<'_>) -> [Option<QueuedRequest>; 2] {
     let timings = &context.settings.timings;
     let patient = |blob, due| {
@@ -239,7 +243,7 @@ fn leader_requests(hold: &Hold, context: &Context<'_>) -> [Option<QueuedRequest>
     [announcement, context.settings.reads_orders().then_some(orders)]
 }
 
-/// Takes the answer to the request for a token, which was `sent` then.
+/// Handles the reply to a token request that was sent at `sent`.
 pub(super) fn on_token_reply(
     sent: Moment,
     reply: TokenReply,
@@ -269,14 +273,14 @@ pub(super) fn on_token_reply(
     context.report(outcome.err());
 }
 
-/// The candidate has another key or token than before, so what was refused may succeed now.
+/// Retries refused requests after the candidate's key or token changed.
 pub(super) fn credential_changed(phase: &mut Phase, now: Moment) {
     if let Phase::Holding(hold) = phase {
         orders::on_credential_replaced(hold, now);
     }
 }
 
-/// Takes the answer to a request about a side blob.
+/// Handles the answer to a request about a side blob.
 pub(super) fn on_side_blob_answer(
     blob: SideBlob,
     completed: &mut CompletedRequest<'_>,
@@ -285,7 +289,7 @@ pub(super) fn on_side_blob_answer(
 ) {
     let (now, settings) = (context.now, context.settings);
     if completed.answer().is_some_and(|answer| context.on_credential_answer(answer)) {
-        // The request is still due, and goes out again with another token.
+        // The request is still due, and is sent again with another token.
         return credential_changed(phase, now);
     }
     if blob == SideBlob::Candidates {
@@ -313,12 +317,13 @@ pub(super) fn on_side_blob_answer(
             let follower = &mut context.state.follower;
             follower.on_announcement_answer(answer, (took, slow), watch, settings, now);
         }
-        // An announcement was taken back: nothing waits for that.
+        // A withdrawn announcement: nothing waits for it.
         _ => {}
     }
 }
 
-/// The problem of a fresh side blob that holds what no candidate writes. Such a blob counts as absent.
+/// Returns the problem of a current side blob with data that no candidate wrote. Such a blob counts
+/// as absent.
 fn foreign_data_problem(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Problem> {
     let properties =
         answer.properties.as_ref().filter(|properties| side_blob_rules::is_from_candidate(properties))?;

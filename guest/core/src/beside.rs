@@ -1,21 +1,22 @@
-//! What goes on beside the steps. protocol.md §13.
+//! The background request in flight. protocol.md §13.
 
 use super::Moment;
 use serde::{Deserialize, Serialize};
 use tenure_azure::name::SideBlob;
 
-/// A request that went out beside the steps, and is not answered yet.
+/// A background request that is not answered yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct InFlight {
     pub kind: BackgroundKind,
     pub sent_at: Moment,
-    /// [`CredentialState::changes`](super::CredentialState::changes) when it was signed.
+    /// [`CredentialState::replacements`](super::CredentialState::replacements) at the time of
+    /// signing.
     pub credential: u32,
-    /// No answer comes after that.
+    /// No answer arrives after this instant.
     pub until: Moment,
 }
 
-/// What it is about.
+/// The subject of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum BackgroundKind {
     Token,

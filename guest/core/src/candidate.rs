@@ -1,8 +1,8 @@
-//! One step of a candidate: which phase it is in, what that has to send, and what the answer makes of it.
+//! One step of a candidate: its phase, the requests of that phase, and the effects of each answer.
 //!
-//! Each phase is a module with two functions. `next` says what is to be sent now, `answered` takes the
-//! answer; both take the phase by value with its surroundings ([`Context`]), and return the phase that
-//! follows. In the order in which the specification tells it:
+//! Each phase is a module with two functions. `next` returns the request to send now; `on_answer`
+//! handles the answer. Both take the phase by value with its [`Context`], and return the phase that
+//! follows. In the order of the specification:
 //!
 //! | phase | module | sections |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | holding | `holding`, `handing_over` | §5, §6, §7.2 |
 //! | stopping, releasing | `releasing` | §7.1 |
 //!
-//! What the host tells moves a candidate too (`events`). When a phase has nothing to send, there may be time
-//! for a request in the `background`. `wake` says when the next step is due.
+//! Events from the host change the phase too (`events`). When a phase has nothing to send, there
+//! may be time for a request in the `background`. `wake` computes when the next step is due.
 
 use core::time::Duration;
 
@@ -50,18 +50,19 @@ use tenure_azure::answer::{Answer, Class};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// The version of the state; bytes of another one count as none.
+/// The version of the state. Bytes of another version count as no state.
 const VERSION: u8 = 1;
 
-/// A clock that is further off than this explains a refused signature.
+/// Clock skew beyond which a refused signature is attributed to the clock.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
 
-/// The time at which a step begins.
+/// The start time of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct StepStart {
     /// `elapsed` of the step.
     pub at: Moment,
-    /// By how much that may have run ahead: what must not come too soon is counted without it.
+    /// Upper bound by which `elapsed` may have run ahead. Subtracted from it where an action must
+    /// not come too soon.
     pub clock_lead: Duration,
 }
 
@@ -76,12 +77,12 @@ impl From<Moment> for StepStart {
 pub struct Step<'s> {
     phase: Phase,
     context: Context<'s>,
-    /// What was asked for and not answered yet.
+    /// The request that is not answered yet.
     pending: Option<Operation>,
 }
 
 impl<'s> Step<'s> {
-    /// Begins a step. Without state that can be read, it is the first of a new candidate.
+    /// Starts a step. Without readable state, it is the first step of a new candidate.
     pub fn new(
         settings: &'s Settings,
         state: Option<&[u8]>,
@@ -114,26 +115,26 @@ impl<'s> Step<'s> {
         Self { phase, context, pending: None }
     }
 
-    /// Begins with the credential state of an earlier poll.
+    /// Starts with the credential state of an earlier poll.
     #[must_use]
     pub fn with_credential_state(mut self, credential_state: CredentialState) -> Self {
         self.context.state.credential_state = credential_state;
         self
     }
 
-    /// Reports that the settings cannot be read any more, and that those from before are used.
+    /// Reports that the settings became unreadable, and that the former ones are used.
     pub fn report_complaints(&mut self, complaints: &[Complaint], now: Moment) {
         self.context.now = now;
         if !complaints.is_empty() {
             let detail = format!(
-                "{}. What was read before is used until this is corrected",
+                "{}. The former settings stay in use until this is corrected",
                 Complaint::join_all(complaints)
             );
             self.context.report_problem(ProblemClass::Configuration, detail);
         }
     }
 
-    /// What to do at `now`.
+    /// Returns the action to take at `now`.
     pub fn next(&mut self, now: Moment) -> StepAction {
         self.context.now = now;
         let Effects { requests_sent: requests, extension: gained, .. } = self.context.effects;
@@ -155,8 +156,8 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// With failover, a background request goes out beside the steps whenever one ends, however much else is due:
-    /// it delays nothing.
+    /// Starts a background request if none is in flight. With failover it runs in parallel with the
+    /// steps, so it delays nothing.
     fn send_background(&mut self) {
         let (phase, context) = (&self.phase, &mut self.context);
         if context.settings.timings.failover.is_some() {
@@ -166,7 +167,8 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// What the phase has to send, after the token that it needs; otherwise a background request.
+    /// Returns the request of the phase, preceded by the token that it needs; otherwise a
+    /// background request.
     fn next_request(&mut self) -> Option<StepAction> {
         let outgoing = self.next_phase_request();
         let (phase, context) = (&self.phase, &self.context);
@@ -176,7 +178,7 @@ impl<'s> Step<'s> {
             (Some(outgoing), Some(pass)) => Some(outgoing.sign(pass)),
             _ if context.settings.timings.failover.is_some() => None,
             (Some(_), None) => background::missing_token(phase, context),
-            // A turn that was just claimed is to begin.
+            // A turn that was just claimed has to start first.
             (None, _) if context.effects.run.is_some() => None,
             (None, auth) => {
                 background::next_request(phase, wake::spare_time(phase, context), auth.as_ref(), context)
@@ -198,15 +200,15 @@ impl<'s> Step<'s> {
         outgoing
     }
 
-    /// The time to sign with: the service's own, once it is known, so that a wrong
-    /// clock of this machine (`wall`) does no harm.
+    /// Returns the time to sign with. It is the service's own time once that is known, so that a
+    /// wrong clock of this machine (`wall`) does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
         memory::clock(self.context.state.nonce, now, wall);
         self.context.state.service.estimate(self.context.slow_clock(now)).map_or(wall, Timestamp::to_date)
     }
 
-    /// Takes the answer to the request that [`Step::next`] asked for. `sent` was read before
-    /// it was sent; `now` and `wall` after it was answered.
+    /// Handles the answer to the request of [`Step::next`]. `sent` was read before it was sent;
+    /// `now` and `wall` after it was answered.
     pub fn on_answer(
         &mut self,
         sent: Moment,
@@ -223,7 +225,7 @@ impl<'s> Step<'s> {
         let result = completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
         context.effects.exchanges.push(Exchange { what: kind, result, took });
         if let Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } = operation {
-            // Not even the service's time is learnt from it.
+            // The answer does not update the service clock.
             return background::on_side_blob_answer(blob, &mut completed, &mut self.phase, context);
         }
         if is_worth_repeating(&completed, wall, context) {
@@ -240,8 +242,8 @@ impl<'s> Step<'s> {
         };
     }
 
-    /// Takes the answer to the request for a token. `sent` was read before it was sent; `now` and
-    /// `wall` after it was answered.
+    /// Handles the answer to a token request. `sent` was read before it was sent; `now` and `wall`
+    /// after it was answered.
     pub fn on_token_reply(
         &mut self,
         sent: Moment,
@@ -255,12 +257,12 @@ impl<'s> Step<'s> {
         background::on_token_reply(sent, reply, date, (&mut self.phase, &mut self.context), chance);
     }
 
-    /// What to send beside the steps, which go on meanwhile. Its answer is an event of a later step.
+    /// Takes the request to send in the background. Its answer is an event of a later step.
     pub fn take_background(&mut self) -> Option<BackgroundRequest> {
         self.context.effects.background.take()
     }
 
-    /// How far the candidate was when the step ended, for an invocation that is one whole turn.
+    /// Returns the progress at the end of the step, for an invocation that is one whole turn.
     pub fn progress(&self) -> StepProgress {
         match &self.phase {
             Phase::Watching(_) => StepProgress::Watching,
@@ -270,8 +272,8 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// The last will of a leader whose leadership began in this step, or whose lease was renewed in it. To
-    /// be asked for when the step has come to its report. protocol.md §7.3.
+    /// Returns the last will of a leader whose leadership began, or whose lease was renewed, in
+    /// this step. Call it after the step has reported. protocol.md §7.3.
     pub fn last_will(&self, now: Moment, wall: DateTime<Utc>) -> Option<LastWill> {
         let (Phase::Holding(hold), context) = (&self.phase, &self.context) else { return None };
         matches!(context.effects.extension, Some(Extension::Term | Extension::Renewal)).then_some(())?;
@@ -310,7 +312,7 @@ impl<'s> Step<'s> {
             },
             ending: context.effects.ending,
             renewed: context.effects.extension == Some(Extension::Renewal),
-            // The driver signs these two, when the report is there.
+            // The driver signs these two after the report is complete.
             last_will: None,
             background: None,
             wind_down: is_winding_down(phase.hold(), context),
@@ -340,8 +342,8 @@ impl<'s> Step<'s> {
     }
 }
 
-/// Learns the service's time from an answer. True: the same request goes out again, since the answer is
-/// about how it was signed.
+/// Learns the service's time from an answer. Returns true if the same request should be sent again,
+/// because the answer is about its signature.
 fn is_worth_repeating(completed: &CompletedRequest<'_>, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
     let now = context.now;
     let Some(answer) = completed.answer() else { return false };
@@ -349,14 +351,14 @@ fn is_worth_repeating(completed: &CompletedRequest<'_>, wall: DateTime<Utc>, con
     if let Some(date) = answer.date {
         context.state.service.learn(date, context.slow_clock(now));
     }
-    // With the service's time then.
+    // The repetition is signed with the service's time.
     if signed_by_wall && skew_explains(answer, wall, context) {
         return true;
     }
     context.on_credential_answer(answer)
 }
 
-/// Whether a wrong clock of this machine explains that a request was refused. That is reported.
+/// Returns true if a wrong clock of this machine explains the refusal, and reports that.
 fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
     let Answer { class: Class::Refused, status: 403, date: Some(date), .. } = answer else {
         return false;
@@ -375,12 +377,12 @@ fn skew_explains(answer: &Answer, wall: DateTime<Utc>, context: &mut Context<'_>
     true
 }
 
-/// The file with the secret, as it was when it was last good.
+/// Returns the secret file in its last good version.
 pub(super) fn stored_secret_file(state: &[u8]) -> Option<SecretFile> {
     decode_state(&Postponed::from_bytes(state).state).and_then(|(_, state)| state.file)
 }
 
-/// Whether these bytes are the state of a candidate.
+/// Returns true if these bytes are the state of a candidate.
 pub(super) fn is_state(state: &[u8]) -> bool {
     decode_state(state).is_some()
 }

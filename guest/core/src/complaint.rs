@@ -20,8 +20,8 @@ impl SettingId {
         self.0
     }
 
-    /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. A credential has no field: its
-    /// variable is returned.
+    /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. A
+    /// credential has no field: its variable is returned.
     #[must_use]
     pub fn field_name(self) -> String {
         match self.0.strip_prefix("TENURE_") {
@@ -31,10 +31,10 @@ impl SettingId {
     }
 }
 
-/// One thing that is wrong with the settings.
+/// One problem with the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The setting that it is about.
+    /// The setting with the problem.
     pub setting: SettingId,
     /// The value, unless it is secret, and the rule that it breaks.
     pub problem: String,
@@ -43,7 +43,7 @@ pub struct Complaint {
 }
 
 impl Complaint {
-    /// All of them in one text, for where there is room for one only.
+    /// Joins all complaints into one text.
     #[must_use]
     pub fn join_all(complaints: &[Self]) -> String {
         complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")

@@ -1,5 +1,5 @@
-//! What the rules of every phase have around them: the settings, the instant, what the candidate
-//! remembers beside its phase, and where their effects go.
+//! Context for the rules of every phase: the settings, the instant, the state that is independent
+//! of the phase, and the effects.
 
 use core::time::Duration;
 
@@ -34,15 +34,15 @@ use tenure_azure::request::Request;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
-/// All that a candidate remembers between two steps, beside its phase.
+/// The state that a candidate keeps between two steps, apart from its phase.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Tells this incarnation from others of the same name.
+    /// Distinguishes this incarnation from others with the same name.
     pub nonce: u64,
     pub service: ServiceClock,
-    /// Handed to the host and not yet seen stopped.
+    /// The turn that the host runs and that was not yet seen stopped.
     pub turn: Option<Turn>,
-    /// When that was.
+    /// Start time of that turn.
     pub turn_started: Moment,
     pub leaving: bool,
     pub health: Health,
@@ -52,40 +52,40 @@ pub(super) struct State {
     pub listing: Listing,
     pub reported: RecentProblems,
     pub credential_state: CredentialState,
-    /// What the files of the settings said when they were last good.
+    /// The last good content of the files that the settings name.
     pub file: Option<SecretFile>,
-    /// The newest turns that were put forward, and whether the host was given them.
+    /// The newest claims, and whether the host received their turns.
     pub claims: ProposedClaims,
-    /// The account keeps every version of a blob, and would keep every beat.
+    /// True if the account keeps every version of a blob: it would keep every beat.
     pub keeps_versions: bool,
-    /// What goes on beside the steps.
+    /// The background request in flight.
     pub background: Option<InFlight>,
 }
 
-/// What a step has done so far, beside moving from phase to phase.
+/// Effects of a step so far, apart from changes of the phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Effects {
     pub ending: Option<Ending>,
-    /// By what the candidate may act for longer. The host is to hear of it at once.
+    /// Extension of the time for which the candidate may act. The host must learn of it at once.
     pub extension: Option<Extension>,
     pub run: Option<Turn>,
-    /// The outcome of the last turn was put on record before the release.
+    /// True if the outcome of the last turn was recorded before the release.
     pub outcome_recorded: bool,
     pub problems: Vec<Problem>,
     pub exchanges: Vec<Exchange>,
-    /// To be sent beside the steps.
+    /// The request to send in the background.
     pub background: Option<BackgroundRequest>,
-    /// Requests that were sent.
+    /// Number of requests that were sent.
     pub requests_sent: u32,
-    /// A leader's turns are not what they were.
+    /// True if the status of a leader's turns changed.
     pub turns_changed: bool,
-    /// What a follower read of the leader's turns.
+    /// Status of the leader's turns, as a follower read it.
     pub turns: Option<Turns>,
-    /// The list of candidates may be another one than before.
+    /// True if the list of candidates may have changed.
     pub listing_changed: bool,
 }
 
-/// By what a candidate may act for longer.
+/// The kind of extension of the time for which a candidate may act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extension {
     Term,
@@ -93,21 +93,21 @@ pub(super) enum Extension {
     Beat,
 }
 
-/// The surroundings of a phase.
+/// The context of a phase.
 #[derive(Clone, Debug)]
 pub(super) struct Context<'s> {
     pub settings: &'s Settings,
     pub state: State,
     /// `elapsed` of the step.
     pub started: Moment,
-    /// The instant at which is decided.
+    /// The instant of the decision.
     pub now: Moment,
-    /// By how much it may have run ahead.
+    /// Upper bound by which `now` may have run ahead.
     pub clock_lead: Duration,
     pub effects: Effects,
 }
 
-/// A request that a phase has to send.
+/// A request of a phase, not signed yet.
 #[derive(Debug)]
 pub(super) struct UnsignedRequest {
     pub operation: Operation,
@@ -124,18 +124,18 @@ impl UnsignedRequest {
 /// A request to send.
 #[derive(Clone, Debug)]
 pub struct SignedRequest {
-    /// What to ask the service.
+    /// The operation on the service.
     pub operation: Operation,
-    /// The longest that it may take, everything included.
+    /// Time limit of the whole request.
     pub timeout: Duration,
-    /// With what it is authorised.
+    /// The means of authorisation.
     pub auth: AuthSource,
 }
 
 impl SignedRequest {
-    /// As it goes to the service.
+    /// Returns the HTTP request for the service.
     pub fn to_http(&self, settings: &Settings, date: DateTime<Utc>) -> Request {
-        // The service stops working on a request after as many whole seconds.
+        // The service stops working on a request after this many whole seconds.
         let seconds = u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let account = &settings.account;
         let authorization = account.credential().authorization(&self.auth);
@@ -143,28 +143,30 @@ impl SignedRequest {
     }
 }
 
-/// What a step wants next.
+/// The next action of a step.
 #[derive(Debug)]
 pub enum StepAction {
-    /// Send this, and tell [`Step::answered`](super::Step::answered).
+    /// Send this, and pass the answer to [`Step::on_answer`](super::Step::on_answer).
     Send(SignedRequest),
-    /// Ask for a token with this, and tell [`Step::fetched`](super::Step::fetched).
+    /// Request a token with this, and pass the reply to
+    /// [`Step::on_token_reply`](super::Step::on_token_reply).
     Fetch(TokenRequest),
-    /// Nothing more is due: the result.
+    /// The step is complete; this is its result.
     Done(Box<Report>),
 }
 
-/// A request that goes out beside the steps.
+/// A request that is sent in the background, in parallel with the steps.
 #[derive(Clone, Debug)]
 pub enum BackgroundRequest {
-    /// To the Blob service.
+    /// A request to the Blob service.
     Send(SignedRequest),
-    /// For a token.
+    /// A request for a token.
     Fetch(TokenRequest),
 }
 
 impl BackgroundRequest {
-    /// What is wrong with settings that need a host which sends them, on one that does not say so.
+    /// Returns a complaint if the settings require background requests and the host does not
+    /// support them.
     #[must_use]
     pub fn complaint(settings: &Settings) -> Option<Complaint> {
         settings.timings.failover.filter(|_| !settings.background)?;
@@ -184,9 +186,9 @@ pub(super) type Reply = Result<Answer, Failure>;
 pub(super) struct CompletedRequest<'a> {
     pub operation: &'a Operation,
     pub reply: &'a Reply,
-    /// Read before it was sent.
+    /// Read before the request was sent.
     pub sent_at: Moment,
-    /// With what the next try is spread, and lease ids are made.
+    /// Randomness for retry jitter and lease ids.
     pub chance: &'a mut dyn Chance,
 }
 
@@ -203,30 +205,32 @@ impl<'a> CompletedRequest<'a> {
         self.class() == Some(Class::Refused)
     }
 
-    /// Whether it may have been applied: see protocol.md §3.
+    /// Returns true if the request may have been applied: see protocol.md §3.
     pub fn is_outcome_unknown(&self) -> bool {
         self.class().is_none_or(|class| matches!(class, Class::Unavailable | Class::Nonsense))
     }
 }
 
 impl Context<'_> {
-    /// An instant by the clock that never runs ahead: what must not come too soon is counted by it.
+    /// Returns the instant on the clock that never runs ahead, for actions that must not come too
+    /// soon.
     pub fn slow_clock(&self, instant: Moment) -> Moment {
         instant.saturating_sub(self.clock_lead)
     }
 
-    /// The service's time, as far as it is certain.
+    /// Returns the lower bound of the service's time.
     pub fn service_time(&self) -> Option<Timestamp> {
         self.state.service.now(self.slow_clock(self.now))
     }
 
-    /// Whether this candidate beats when it leads, and how it looks at those who do.
+    /// Returns the failover periods with which this candidate beats as leader and polls as
+    /// follower. None if it may not beat.
     pub fn failover(&self) -> Option<Failover> {
         let may_beat = !self.state.keeps_versions || mutant!(BeatsOnVersionedAccount);
         self.settings.timings.failover.filter(|_| may_beat)
     }
 
-    /// Whether a request about a side blob is under way beside the steps.
+    /// Returns true if a background request about a side blob is in flight.
     pub fn has_pending_background_request(&self) -> bool {
         self.state
             .background
@@ -234,8 +238,8 @@ impl Context<'_> {
             .is_some_and(|background| background.kind != BackgroundKind::Token && self.now < background.until)
     }
 
-    /// Takes notice of an answer for the credential. Returns true if the same request is worth sending again at once,
-    /// with another token.
+    /// Updates the credential from an answer. Returns true if the same request is worth sending
+    /// again at once, with another token.
     pub fn on_credential_answer(&mut self, answer: &Answer) -> bool {
         let credential = self.settings.account.credential();
         let problem = self.state.credential_state.on_answer(credential, answer, self.now);
@@ -244,7 +248,7 @@ impl Context<'_> {
         is_replaced
     }
 
-    /// Takes note of whether the account keeps every version of a blob.
+    /// Records whether the account keeps every version of a blob.
     pub fn check_versioning(&mut self, completed: &CompletedRequest<'_>) {
         let is_record_request = matches!(
             completed.operation,
@@ -266,24 +270,24 @@ impl Context<'_> {
         }
     }
 
-    /// What the service's time most likely is.
+    /// Returns the most likely time of the service.
     pub fn service_estimate(&self) -> Option<Timestamp> {
         self.state.service.estimate(self.slow_clock(self.now))
     }
 
-    /// Whether this candidate leaves the lease to the others.
+    /// Returns true if this candidate does not contend for the lease.
     pub fn is_ineligible(&self) -> bool {
         self.state.steering.not_ready || self.now < self.ineligible_until() || self.settings.observes
     }
 
-    /// Until then a candidate that rests leaves the lease to the others.
+    /// Returns the time until which a resting candidate does not contend.
     fn ineligible_until(&self) -> Moment {
         self.state.steering.out_until.max(self.state.health.ineligible_until())
     }
 
-    /// Between two tries of a follower, or after one of its requests failed. A follower that is to take over
-    /// before the lease ends looks as often as the leader beats, if it does, or has no record yet to do so; and it
-    /// looks whether there is such a leader as soon as it contends again.
+    /// Returns the time of a follower's next try, also after a failed request. A follower with
+    /// failover polls once per beat interval if the leader beats, or has no record yet. It also
+    /// checks for such a leader as soon as it contends again.
     pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
         let Follower { pulse, following, .. } = &self.state.follower;
         let may_beat = pulse.is_some() || *following == Some(None);
@@ -298,40 +302,41 @@ impl Context<'_> {
         resumes_at.filter(|_| self.failover().is_some()).map_or(next, |back| next.min(back))
     }
 
-    /// After a race that another candidate won, which may beat.
+    /// Returns the time of the next try after another candidate, which may beat, won a race.
     pub fn next_after_race(&self, chance: &mut dyn Chance) -> Moment {
         let next = self.next_try(chance);
         self.failover().map_or(next, |f| next.min(self.now + f.beat_interval()))
     }
 
-    /// When a follower polls again.
+    /// Returns the time of a follower's next poll.
     pub fn next_poll(&mut self, chance: &mut dyn Chance) -> Moment {
         let (next, slow) = (self.next_try(chance), self.was_slow());
         self.state.follower.next_poll(next, slow, self.settings, self.now)
     }
 
-    /// Whether the newest request took long: see [`Follower::next_poll`].
+    /// Returns true if the newest request was slow: see [`Follower::next_poll`].
     pub fn was_slow(&self) -> bool {
         self.effects.exchanges.last().is_some_and(|exchange| exchange.took > QUICK_POLL)
     }
 
-    /// Reports a problem, if there is one and it was not reported lately.
+    /// Reports a problem, unless it was reported recently.
     pub fn report(&mut self, problem: Option<Problem>) {
         let (state, now) = (&mut self.state, self.now);
         self.effects.problems.extend(problem.filter(|p| state.reported.is_new(p, now)));
     }
 
-    /// As [`Context::report`].
+    /// Reports a problem like [`Context::report`].
     pub fn report_problem(&mut self, class: ProblemClass, detail: String) {
         self.report(Some(Problem { class, detail }));
     }
 
-    /// Reports what came of an order. Each order has its answer, also when the last one had the same.
+    /// Reports the outcome of an order. Each order gets its report, even if the previous one was
+    /// the same.
     pub fn report_order(&mut self, class: ProblemClass, detail: String) {
         self.effects.problems.push(Problem { class, detail });
     }
 
-    /// Reports that a request was not answered, or not as hoped.
+    /// Reports that a request had no answer, or not the expected one.
     pub fn report_failure(&mut self, completed: &CompletedRequest<'_>) {
         let CompletedRequest { operation, reply, .. } = *completed;
         let problem = match reply {

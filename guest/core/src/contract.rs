@@ -1,8 +1,8 @@
-//! The WIT package `tenure:election` and this crate have the same values. The macro here makes the conversions, for
-//! the component and for its host, each with bindings of its own.
+//! Conversions between this crate and the WIT package `tenure:election`, which have the same
+//! values. The macro serves the component and its host, each with its own bindings.
 
-/// Implements `Across` between the types of this crate and those that a binding generator made of
-/// `wit/types.wit`. The argument is the module of these types.
+/// Implements `Convert` between the types of this crate and the types that a binding generator
+/// derived from `wit/types.wit`. The argument is the module of those types.
 #[macro_export]
 macro_rules! convert_contract {
     ($wit:path) => {
@@ -10,9 +10,9 @@ macro_rules! convert_contract {
         use $crate::contract::parts::{Duration, String, Vec, take};
         use $wit as wit;
 
-        /// Goes from a value of the core to the same value of the WIT package, or back.
+        /// Converts a value of the core to the same value of the WIT package, or back.
         pub(crate) trait Across<T> {
-            /// The same value on the other side.
+            /// Converts the value to the other side.
             fn across(self) -> T;
         }
 

@@ -1,7 +1,8 @@
-//! The token that a candidate authorises its requests with, and when to ask for the next one.
+//! The token with which a candidate authorises its requests, and the time of the next token
+//! request.
 //!
-//! A token is renewed long before it expires. One that cannot be renewed is a problem, and harms nobody
-//! while the old one is good.
+//! A token is renewed long before it expires. A failed renewal is reported, and is harmless while
+//! the old token is valid.
 
 use core::time::Duration;
 
@@ -21,38 +22,38 @@ use tenure_azure::secret::Secret;
 use tenure_azure::token::{TokenError, Token};
 use tenure_base::prelude::*;
 
-/// How long before its end a token is renewed, and never before half of its time is over.
+/// Time before its end at which a token is renewed, but never before half of its validity is over.
 const EARLY: Duration = Duration::from_secs(5 * 60);
 
-/// The longest wait between two tries for a token.
+/// Maximum wait between two token requests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The least time that a request for a token is given.
+/// Minimum time-out of a token request.
 pub(super) const LEAST_FETCH: Duration = Duration::from_millis(500);
 
-/// The longest that a request for a token may take: identity endpoints are slower than storage.
+/// Maximum time-out of a token request: identity endpoints are slower than storage.
 pub const LONGEST_FETCH: Duration = Duration::from_secs(10);
 
-/// A token that the service refuses is asked for anew, but not more often than this.
+/// Minimum age of a refused token before a new one is requested.
 const LEAST_AGE: Duration = Duration::from_secs(30);
 
 /// A request for a token.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
-    /// What to send.
+    /// The request to send.
     pub request: Request,
-    /// The longest that it may take, everything included.
+    /// Time limit of the whole request.
     pub timeout: Duration,
 }
 
-/// The answer to one: status, body, and the time of day.
+/// The reply to a token request: status and body.
 pub type TokenReply = Result<(u16, Vec<u8>), Failure>;
 
-/// The state of a credential between requests: its token, and when to ask for the next one.
+/// The state of a credential between requests: its token, and the time of the next token request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CredentialState {
     token: Option<CachedToken>,
-    /// When to ask for a token again, after it failed.
+    /// Retries after a failed token request.
     pace: Option<RetrySchedule>,
     /// Number of times that the key or token in use was replaced. Wraps around.
     replacements: u32,
@@ -69,7 +70,7 @@ struct CachedToken {
 }
 
 impl CredentialState {
-    /// What a request at `now` is authorised with; none when a token is needed first.
+    /// Returns the authorisation of a request at `now`. None if a token is needed first.
     pub fn auth_source(&self, credential: &Credential, now: Moment) -> Option<AuthSource> {
         match (credential, &self.token) {
             (Credential::Identity(_), Some(token)) if now < token.valid_until => {
@@ -80,39 +81,39 @@ impl CredentialState {
         }
     }
 
-    /// Identifies the key or token that signs requests now: it differs after each change.
+    /// Identifies the key or token that signs requests now: it differs after each replacement.
     pub fn replacements(&self) -> u32 {
         self.replacements
     }
 
-    /// Another key or token is used from now on.
+    /// Records that another key or token is in use.
     pub fn on_replaced(&mut self) {
         self.replacements = self.replacements.wrapping_add(1);
     }
 
-    /// Until when the token in hand is good; none where none is needed.
+    /// Returns the end of the current token's validity. None if no token is needed.
     pub fn valid_until(&self, credential: &Credential, now: Moment) -> Option<Moment> {
         let Credential::Identity(_) = credential else { return None };
         Some(self.token.as_ref().map_or(now, |token| token.valid_until))
     }
 
-    /// When a token is to be asked for; none when none is needed.
+    /// Returns the time of the next token request. None if no token is needed.
     pub fn due_at(&self, credential: &Credential) -> Option<Moment> {
         let Credential::Identity(_) = credential else { return None };
         let renew_at = self.token.as_ref().map_or(Moment::ZERO, |token| token.renew_at);
         Some(self.pace.map_or(renew_at, |pace| pace.next_at.max(renew_at)))
     }
 
-    /// The request for a token.
+    /// Returns the request for a token.
     pub fn token_request(credential: &Credential, timeout: Duration) -> Option<TokenRequest> {
         let Credential::Identity(identity) = credential else { return None };
         Some(TokenRequest { request: identity.request(), timeout })
     }
 
-    /// Takes the answer. `sent` was read before it was asked for; `wall` is the time of day.
+    /// Handles the reply. `sent` was read before the request was sent; `wall` is the time of day.
     ///
     /// # Errors
-    /// There is no token in it. It is asked for again after a pause.
+    /// The reply has no token. The request is retried after a pause.
     pub fn on_token_reply(
         &mut self,
         credential: &Credential,
@@ -141,8 +142,9 @@ impl CredentialState {
                 Ok(())
             }
             Err(problem) => {
-                // Nothing can be sent when the one in hand has ended: the first try after that, with all the
-                // time that there is, does not wait, and those that follow do not pay for the early ones.
+                // Nothing can be sent after the current token has expired. The first try after that
+                // gets all the available time and does not wait. The tries that follow do not
+                // inherit the back-off of the early ones.
                 let valid_until = self.token.as_ref().map_or(Moment::ZERO, |token| token.valid_until);
                 let is_same_outage = |pace: &RetrySchedule| sent < valid_until || valid_until <= pace.next_at;
                 let mut pace = self.pace.filter(is_same_outage).unwrap_or(RetrySchedule::due_at(now));
@@ -156,8 +158,8 @@ impl CredentialState {
         }
     }
 
-    /// Takes notice of an answer of the service. Returns a problem if the same request is worth sending again
-    /// at once, with another token.
+    /// Handles an answer of the service. Returns a problem if the same request is worth sending
+    /// again at once, with another token.
     pub fn on_answer(
         &mut self,
         credential: &Credential,
@@ -165,7 +167,7 @@ impl CredentialState {
         now: Moment,
     ) -> Option<Problem> {
         let Credential::Identity(identity) = credential else { return None };
-        // Revoked, or the directory has another end for it.
+        // The token was revoked, or the directory gave it another end.
         let is_old = self.token.as_ref().is_some_and(|token| now >= token.fetched_at + LEAST_AGE);
         if answer.status != 401 || !is_old {
             return None;
@@ -183,7 +185,8 @@ pub(super) fn is_refused(answer: &Answer) -> bool {
         || answer.status == 403 && answer.code.as_deref() == Some("AuthenticationFailed")
 }
 
-/// The metadata service exists on machines of Azure alone. The usual other machine is a laptop after `az login`.
+/// The metadata service exists only on Azure machines. The usual other machine is a laptop after
+/// `az login`.
 const NOT_ON_AZURE: &str = "only machines of Azure have a managed identity. After az login, this gives a token for \
      about an hour: export AZURE_STORAGE_AUTH_TOKEN=\"$(az account get-access-token --resource \
      https://storage.azure.com/ --query accessToken -o tsv)\"";
@@ -191,7 +194,7 @@ const NOT_ON_AZURE: &str = "only machines of Azure have a managed identity. Afte
 fn token_problem(error: &TokenError, identity: &Identity) -> Problem {
     let (origin, name) = (identity.origin(), identity.name());
     let (class, detail) = match error {
-        // At the metadata service it is the identity that is not known yet.
+        // At the metadata service, 404 means that the identity is not known yet.
         TokenError::Unavailable(404) if !matches!(identity, Identity::Imds { .. }) => {
             (ProblemClass::Refused, "answered 404; check its address".into())
         }

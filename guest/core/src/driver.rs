@@ -1,5 +1,5 @@
-//! Drives decisions: sends what they ask for, and tells them what was answered. The component, its native counterpart and
-//! the simulation have this driver, each with [`Surroundings`] of its own.
+//! Drives decisions: sends their requests and passes the answers back. The component, its native
+//! counterpart and the simulation share this driver, each with its own [`DriverIo`].
 
 use core::time::Duration;
 
@@ -33,35 +33,36 @@ use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::request;
 use tenure_base::prelude::*;
 
-/// The most bytes of a body, but for contents and lists. Every answer is shorter, so it is read to its end, and the
-/// connection can be used again.
+/// Maximum bytes of a response body, except for contents and lists. Every answer is shorter, so it
+/// is read to its end and the connection can be reused.
 pub const MOST_BODY: usize = 64 * 1024;
 
-/// The most bytes of a content, or of a page of a list.
+/// Maximum bytes of a content, or of one page of a list.
 const MOST_CONTENT: usize = 4 * 1024 * 1024;
 
-/// The most tries of a request outside an election: when the first two were refused for the clock and for the
-/// first key, a third can be right.
+/// Maximum tries of a request outside an election. If the clock and then the first key were
+/// refused, a third try can succeed.
 const MOST_TRIES: u32 = 3;
 
-/// The most pages of a list: they hold more blobs than a plan can name.
+/// Maximum pages of a list: they hold more blobs than a plan can name.
 const MOST_PAGES: u32 = 100;
 
-/// The most rounds of a command: of several that write at a time, one succeeds in each.
+/// Maximum rounds of a command. Among concurrent writers, one succeeds in each round.
 const MOST_ROUNDS: u32 = 12;
 
-/// A transport, clocks and random numbers, for the driver.
+/// Transport, clocks and random numbers for the driver.
 pub trait DriverIo {
-    /// The time, by a clock that never goes back. In a step it counts on from `elapsed`.
+    /// Returns the time by a clock that never goes back. Within a step it continues from `elapsed`.
     fn now(&self) -> Moment;
 
-    /// This machine's time of day.
+    /// Returns this machine's time of day.
     fn wall_clock(&self) -> DateTime<Utc>;
 
-    /// Random bits.
+    /// Returns random bits.
     fn bits(&self) -> u64;
 
-    /// Sends a request, which takes no longer than `timeout`, and reads at most so many bytes of the answer's body.
+    /// Sends a request that takes at most `timeout`, and reads at most `max_bytes` of the response
+    /// body.
     fn send(
         &self,
         request: &request::Request,
@@ -69,11 +70,11 @@ pub trait DriverIo {
         max_bytes: usize,
     ) -> impl Future<Output = Result<Response, Failure>> + Send;
 
-    /// Takes notice of a request before it is signed. A simulation writes as another version here.
+    /// Adjusts a request before it is signed. A simulation uses it to write as another version.
     fn prepare(&self, _: &mut Operation) {}
 }
 
-/// Draws from the random numbers of surroundings.
+/// Randomness from a [`DriverIo`].
 pub struct IoChance<'a, S>(pub &'a S);
 
 impl<S: DriverIo> Chance for IoChance<'_, S> {
@@ -82,7 +83,7 @@ impl<S: DriverIo> Chance for IoChance<'_, S> {
     }
 }
 
-/// One step of a candidate with the settings of an environment.
+/// Starts a step of a candidate with the settings of an environment.
 pub fn step<S: DriverIo>(
     environment: &dyn Environment,
     state: Option<&[u8]>,
@@ -102,7 +103,7 @@ pub fn step<S: DriverIo>(
     }
 }
 
-/// Does what a step asks for, and reports. `wants_will`: with the last will, if there is one.
+/// Runs a step until it reports. `wants_will` includes the last will, if there is one.
 pub async fn run_step<S: DriverIo>(
     mut step: Step<'_>,
     settings: &Settings,
@@ -125,7 +126,7 @@ pub async fn run_step<S: DriverIo>(
     report
 }
 
-/// Does what a step asks for, until it has its report.
+/// Performs the actions of a step until it returns its report.
 pub async fn drive<S: DriverIo>(
     step: &mut Step<'_>,
     settings: &Settings,
@@ -149,10 +150,10 @@ pub async fn drive<S: DriverIo>(
     }
 }
 
-/// Looks at the election without taking part.
+/// Reads the election without taking part.
 ///
 /// # Errors
-/// It could not be read, or is none.
+/// The election could not be read, or the blob is not an election.
 pub async fn inspect<S: DriverIo>(
     settings: &Settings,
     credential_state: &mut CredentialState,
@@ -163,7 +164,7 @@ pub async fn inspect<S: DriverIo>(
     Inspection::from_answer(&answer, settings, io.wall_clock())
 }
 
-/// The candidates that were seen lately, those seen last first.
+/// Returns the recently seen candidates, the most recent first.
 ///
 /// # Errors
 /// The list could not be read.
@@ -177,10 +178,11 @@ pub async fn candidates<S: DriverIo>(
     listed(&answer, settings)
 }
 
-/// Places a trigger of that id if `place`, or tells what became of it.
+/// Places a trigger with that id if `place`, or returns its state.
 ///
 /// # Errors
-/// It was not placed, or it is not known whether it was (classes `Unreachable`, `Unavailable` and `Nonsense`).
+/// The trigger was not placed. With class `Unreachable`, `Unavailable` or `Nonsense` it may have
+/// been placed.
 pub async fn place_trigger<S: DriverIo>(
     settings: &Settings,
     id: &str,
@@ -192,10 +194,10 @@ pub async fn place_trigger<S: DriverIo>(
     self::place(settings, io, decide).await
 }
 
-/// Places a transfer if `place`, or tells what became of it.
+/// Places a transfer if `place`, or returns its state.
 ///
 /// # Errors
-/// As [`place_trigger`].
+/// Same as [`place_trigger`].
 pub async fn place_transfer<S: DriverIo>(
     settings: &Settings,
     mut order: TransferOrder,
@@ -204,7 +206,7 @@ pub async fn place_transfer<S: DriverIo>(
 ) -> Result<TransferState, Problem> {
     let decide = |answers: (&Answer, &Answer)| {
         let placing = transfer((&order, place), answers, settings, io.wall_clock());
-        // The order stays one for the leader that was found first.
+        // Retries keep the term of the leader that was found first.
         if let Ok(OrderStep::Write(_, TransferState::Waiting(found))) = &placing {
             order.term = Some(*found);
         }
@@ -213,10 +215,11 @@ pub async fn place_transfer<S: DriverIo>(
     self::place(settings, io, decide).await
 }
 
-/// Breaks the lease, whoever holds it, after at most `period`, or when it runs out. Returns how long it is still held.
+/// Breaks the lease of any holder after at most `period`, or when it runs out. Returns the
+/// remaining time of the lease.
 ///
 /// # Errors
-/// As [`place_trigger`].
+/// Same as [`place_trigger`].
 pub async fn break_lease<S: DriverIo>(
     settings: &Settings,
     period: Option<Duration>,
@@ -232,11 +235,13 @@ pub async fn break_lease<S: DriverIo>(
     break_remaining(&answer, &operation, settings)
 }
 
-/// Does what a request about blobs beside an election asks for, once (of a list: for each thousand blobs); again only where
-/// it was refused, with another date, key or token, and the service did nothing.
+/// Performs a request about blobs next to an election, once (a list: once per thousand blobs). It
+/// repeats only a refused request, with another date, key or token, since the service did nothing
+/// then.
 ///
 /// # Errors
-/// With class `Unreachable`, `Unavailable` or `Nonsense` it may have been done all the same; else it was not.
+/// With class `Unreachable`, `Unavailable` or `Nonsense` the request may have been applied;
+/// otherwise it was not.
 pub async fn side_blob<S: DriverIo>(
     settings: Settings,
     request: SideRequest,
@@ -259,7 +264,7 @@ pub async fn side_blob<S: DriverIo>(
     side_answer(&operation, &answer, body, &settings)
 }
 
-/// All blobs beside an election whose suffix begins so.
+/// Returns all blobs next to an election whose suffix starts with `prefix`.
 async fn list<S: DriverIo>(
     settings: &Settings,
     prefix: &str,
@@ -290,8 +295,8 @@ async fn list<S: DriverIo>(
     })
 }
 
-/// The request that deletes the blob with that suffix, if it is still that version: for a process that outlives this one. None:
-/// nothing authorises it now.
+/// Returns the request that deletes the blob with that suffix if it still has that version, for a
+/// process that outlives this one. None if nothing authorises it now.
 pub fn deletion<S: DriverIo>(
     settings: Settings,
     suffix: &str,
@@ -304,8 +309,9 @@ pub fn deletion<S: DriverIo>(
     Some(Request::new(will.request, will.valid_for))
 }
 
-/// Places an order, or finds out what became of it. `decide` takes what the orders and the election show, in this order.
-/// Both are read again when another command was faster, or when it is not known whether the order was written.
+/// Places an order, or finds out its state. `decide` takes the contents of the orders and the
+/// election, in this order. Both are read again if another command was faster, or if it is unknown
+/// whether the order was written.
 async fn place<T, S: DriverIo>(
     settings: &Settings,
     io: &S,
@@ -342,8 +348,8 @@ async fn place<T, S: DriverIo>(
     })
 }
 
-/// One request outside an election. Asked again when a try got no answer: an idle
-/// connection of the host may have died.
+/// Sends one request outside an election. Retries a try without an answer: an idle connection of
+/// the host may have died.
 async fn request_outside_election<S: DriverIo>(
     settings: &Settings,
     operation: Operation,
@@ -356,8 +362,9 @@ async fn request_outside_election<S: DriverIo>(
     answer.map(|(answer, _)| answer)
 }
 
-/// One request outside an election, and the body of the answer. Sent again when it was refused, for then the clock may be
-/// wrong or the token revoked; and, if `again_unanswered`, when it got no answer.
+/// Sends one request outside an election and returns the response body. Retries a refused request,
+/// because the clock may be wrong or the token revoked. Retries one without an answer if
+/// `retry_unanswered`.
 ///
 /// # Errors
 /// There is no token, or no answer.
@@ -384,7 +391,8 @@ pub async fn request_with_retry<S: DriverIo>(
                     session.set_clock_skew(date - io.wall_clock());
                     is_corrected = true;
                 }
-                // The clock first: a token is not to blame before it is right.
+                // The clock comes first: only with the right time can a refusal be due to the
+                // token.
                 corrected_date.is_some()
                     || session.credential.on_answer(credential, answer, io.now()).is_some()
             }
@@ -396,7 +404,8 @@ pub async fn request_with_retry<S: DriverIo>(
     }
 }
 
-/// What to send a request with. A token that is to be renewed is good meanwhile.
+/// Returns the means of authorisation for a request. A token that is due for renewal is still
+/// valid.
 async fn authorize<S: DriverIo>(
     credential: &Credential,
     credential_state: &mut CredentialState,
@@ -437,7 +446,7 @@ async fn send_token_request<S: DriverIo>(token_request: &TokenRequest, io: &S) -
     Ok((answer.status, answer.body))
 }
 
-/// Sends a request to the service; the answer, and its body.
+/// Sends a request to the service; returns the answer and its body.
 async fn send<S: DriverIo>(
     settings: &Settings,
     request: &SignedRequest,
@@ -459,7 +468,7 @@ async fn send<S: DriverIo>(
 /// Reads the settings of an environment, for a request outside an election.
 ///
 /// # Errors
-/// All complaints in one.
+/// All complaints in one problem.
 pub fn read_settings(environment: &dyn Environment) -> Result<Settings, Problem> {
     Settings::read_from(environment).map_err(|complaints| Problem {
         class: ProblemClass::Configuration,

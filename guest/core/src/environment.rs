@@ -1,4 +1,4 @@
-//! Where settings come from: variables, and the files that some of them name.
+//! The source of settings: variables, and the files that some of them name.
 
 use super::complaint::SettingId;
 use super::options::Options;
@@ -7,46 +7,48 @@ use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::secret::redact;
 
-/// What a host gives.
+/// The environment that a host provides.
 pub trait Environment {
-    /// A variable; none when it is not set. A host that has [`options`](Self::options) gives what it would be.
+    /// Returns a variable. None if it is not set. A host with [`options`](Self::options) returns
+    /// the equivalent variable.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// What a file says now.
+    /// Returns the current content of a file.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why the file cannot be read.
     fn file(&self, path: &str) -> Result<Secret, FileError>;
 
-    /// Returns the options of the candidate, if the host has them as values. Otherwise they are read from the variables.
+    /// Returns the options of the candidate, if the host has them as values. Otherwise they are
+    /// read from the variables.
     fn options(&self) -> Option<&Options> {
         None
     }
 
-    /// Returns the name of a setting for a text about the setting `about`. It is the variable, unless the user knows it by
-    /// another name.
+    /// Returns the name of a setting for a text about the setting `about`. The default is the
+    /// variable.
     fn setting_name(&self, setting: SettingId, _about: SettingId) -> String {
         setting.variable().into()
     }
 }
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
-    /// The host opened no directory for the component that it could be in.
+    /// The host opened no directory for the component that could contain the file.
     NotGranted,
-    /// The directory has no such file, or it may not be read.
+    /// The directory has no such file, or the file may not be read.
     Missing,
     /// The path leads to a directory.
     Directory,
-    /// It is larger than any secret, or no text.
+    /// The file is larger than any secret, or is not text.
     NotText,
 }
 
-/// What a file with a secret says now, without what editors put around it.
+/// Reads a secret from a file, without surrounding white space or a byte order mark.
 ///
 /// # Errors
-/// What is wrong with the file, and what to do.
+/// The problem with the file, and the advice.
 pub fn read_secret(
     environment: &dyn Environment,
     path: &str,
@@ -71,7 +73,7 @@ pub fn read_secret(
     Err((format!("the file {} {problem}", redact(path)), advice))
 }
 
-/// Variables alone.
+/// An environment of variables without files.
 impl<F: Fn(&str) -> Option<String>> Environment for F {
     fn variable(&self, name: &str) -> Option<String> {
         self(name)
@@ -82,7 +84,7 @@ impl<F: Fn(&str) -> Option<String>> Environment for F {
     }
 }
 
-/// A file with a secret, as it was read.
+/// A secret file, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretFile {
     pub(super) path: String,

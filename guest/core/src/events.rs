@@ -1,4 +1,5 @@
-//! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the process.
+//! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the
+//! process.
 
 use super::announcement::LAST_WRITE;
 use super::background;
@@ -15,7 +16,7 @@ use super::report::{EndingReason, Event, Turn, TurnResult};
 use super::steering::GivingUp;
 use crate::mutants::mutant;
 
-/// Takes what happened since the last step.
+/// Applies an event since the last step.
 pub(super) fn apply(
     event: Event,
     mut phase: Phase,
@@ -29,7 +30,7 @@ pub(super) fn apply(
         Phase::Watching(watch) => Some(watch),
         _ => None,
     };
-    // A hint gives no cause for that, and there may be very many of them.
+    // Hints can be very frequent, and do not invalidate the request.
     if event != Event::Hint {
         context.state.follower.drop_request(watch, context.settings, context.now);
     }
@@ -38,7 +39,8 @@ pub(super) fn apply(
         Event::Leave(result) => return leave(result.as_ref(), phase, context),
         Event::LeaveLate(result) => {
             return match leave(Some(&result), phase, context) {
-                // It has one try to get on record, so that it is not run again without need.
+                // The outcome has one try to get on record, so that the turn is not repeated
+                // without need.
                 Phase::Releasing(release) => {
                     let write_until = context.now + 2 * LAST_WRITE;
                     Phase::Releasing(Release { write_deadline: write_until, ..release })
@@ -70,7 +72,7 @@ pub(super) fn apply(
     phase
 }
 
-/// Who is to take over before the lease ends looks at once whether there is a leader that beats.
+/// Polls at once for a leader that beats, if this candidate takes over before the end of the lease.
 fn on_ready(phase: &mut Phase, context: &Context<'_>) {
     if let Phase::Watching(watch) = phase
         && context.failover().is_some()
@@ -80,8 +82,8 @@ fn on_ready(phase: &mut Phase, context: &Context<'_>) {
     }
 }
 
-/// A leader reads orders: protocol.md §7.5. A follower that may contend polls sooner, and an observer: §4.5.
-/// What it has to tell the leader waits no longer for that than a poll takes.
+/// Handles a hint. A leader reads orders: protocol.md §7.5. A follower that may contend polls
+/// sooner, and so does an observer: §4.5. An announcement waits for that no longer than one poll.
 fn on_hint(phase: &mut Phase, context: &mut Context<'_>) {
     let (now, accepts_hint) = (context.now, context.settings.observes || !context.is_ineligible());
     let term = context.state.follower.known_term();
@@ -116,7 +118,7 @@ fn turn_ended(
     let (now, settings) = (context.now, context.settings);
     let health = &mut context.state.health;
     let Some(cool_down) = health.on_turn_ended(outcome, &settings.failure_policy, now, chance) else {
-        // What was to last as long as the leadership came to its end.
+        // Work that was to last as long as the leadership has ended.
         let is_last = settings.agenda.is_one_turn_a_term();
         if is_last && context.state.steering.hand_over().is_none() {
             resign(&phase, context);
@@ -133,7 +135,7 @@ fn turn_ended(
     }
 }
 
-/// The turn that was handed to the host and is over, so far as is known how.
+/// Takes the turn that the host ran, with its result if known.
 fn take_ended_turn(
     result: Option<&TurnResult>,
     phase: &mut Phase,

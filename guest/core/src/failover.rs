@@ -1,16 +1,16 @@
-//! The periods of failover before the lease ends. protocol.md §13.
+//! The periods of failover before the end of the lease. protocol.md §13.
 
 use core::time::Duration;
 
 use super::limits;
 
-/// The least by which a leader that beats stops before its promise ends.
+/// Minimum time between the moment at which a beating leader stops and the end of its promise.
 const LEAST_PROMISE_MARGIN: Duration = Duration::from_millis(300);
 
-/// A request of a leader that beats, and a look of its followers, is given this long at least.
+/// Minimum time-out of a request of a leader that beats, and of a poll of its followers.
 const LEAST_BEAT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The periods of failover before the lease ends, which all follow from its bound. protocol.md §13.
+/// The periods of failover before the end of the lease. All follow from its bound. protocol.md §13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
     /// The bound, 1–10 s.
@@ -18,57 +18,59 @@ pub struct Failover {
 }
 
 impl Failover {
-    /// From one beat to the next, and from one look of a follower to the next.
+    /// Returns the interval between two beats, and between two polls of a follower.
     #[must_use]
     pub fn beat_interval(self) -> Duration {
         whole_millis(self.within / 6)
     }
 
-    /// So long after its newest beat a leader has certainly stopped: what it promises on the record.
+    /// Returns the promise on the record: this long after its newest beat a leader has certainly
+    /// stopped.
     #[must_use]
     pub fn promise(self) -> Duration {
         whole_millis(self.within * 7 / 10)
     }
 
-    /// The bound with which a leader promises that.
+    /// Returns the bound with which a leader makes this promise.
     #[must_use]
     pub fn from_promise(promise: Duration) -> Self {
         Self { within: promise * 10 / 7 }
     }
 
-    /// Whether some settings make a leader promise that.
+    /// Returns true if some settings make a leader promise this.
     pub(super) fn is_possible_promise(promise: Duration) -> bool {
         let promise_for = |within| Failover { within }.promise();
         (promise_for(*limits::FAILOVER.start())..=promise_for(*limits::FAILOVER.end())).contains(&promise)
     }
 
-    /// How long a leader acts by a beat: the promise, less what clocks and preemption may be off.
+    /// Returns the time for which a leader acts by a beat: the promise, less the possible error of
+    /// clocks and preemption.
     #[must_use]
     pub fn validity(self) -> Duration {
         let margin = LEAST_PROMISE_MARGIN.max(self.within * 2 / 15);
         whole_millis(self.promise().saturating_sub(margin))
     }
 
-    /// How long a beat may take of the time that is `left`, so that another try is possible.
+    /// Returns the time-out of a beat if `time_left` remains, so that another try is possible.
     pub(super) fn beat_timeout(self, time_left: Duration) -> Duration {
         whole_millis(self.poll_timeout().max(time_left / 2)).min(time_left)
     }
 
-    /// How long a look of a follower may take, at the first try.
+    /// Returns the time-out of a follower's poll at the first try.
     #[must_use]
     pub fn poll_timeout(self) -> Duration {
         self.beat_interval().max(LEAST_BEAT_TIMEOUT)
     }
 
-    /// How long a renewal may take where so much of the promise is `left`: so that two tries of a beat follow, or one
-    /// where it is `urgent`.
+    /// Returns the time-out of a renewal if `time_left` of the promise remains. Two tries of a beat
+    /// must still fit, or one if it is `urgent`.
     pub(super) fn renewal_timeout(self, time_left: Duration, urgent: bool) -> Duration {
         let single_try = if urgent { time_left.saturating_sub(self.beat_interval()) } else { Duration::ZERO };
         whole_millis(single_try.max(time_left / 3))
     }
 }
 
-/// As people read it, and as it stands on record.
+/// Rounds to milliseconds, the precision of texts and of the record.
 fn whole_millis(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
@@ -92,7 +94,8 @@ mod tests {
             assert_eq!(whole(failover.promise()), promise);
             assert_eq!(whole(failover.validity()), acts);
             assert_eq!(Failover::from_promise(failover.promise()), failover);
-            // Clocks that are off by a hundredth each, and the slack of preemption. protocol.md §13.
+            // Clocks may be off by a hundredth each; the rest is the slack for preemption.
+            // protocol.md §13.
             let margin = failover.promise() - failover.validity();
             assert!(margin >= failover.promise() / 50 + ms(20));
         }

@@ -1,45 +1,45 @@
-//! A request that was not answered: why, and what to do about it.
+//! A request without an answer: the reason, and the advice.
 
 use super::problem::{Problem, ProblemClass};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// Why there was no answer.
+/// The reason why there was no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What the host says about it; empty when it says nothing.
+    /// Detail from the host; empty if there is none.
     pub detail: String,
 }
 
-/// What kind of failure kept an answer away. None of them tells whether the
-/// service acted on the request, except [`FailureKind::Denied`].
+/// The kind of failure that prevented an answer. Only [`FailureKind::Denied`] proves that the
+/// service did not act on the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// The time allowed passed.
+    /// The request timed out.
     Timeout,
     /// The host name could not be resolved.
     Name,
-    /// Nobody listens, or there is no way there.
+    /// The connection was refused, or there is no route.
     Connect,
     /// The connection ended before the answer.
     Reset,
-    /// The certificate or the protocol of TLS.
+    /// The TLS certificate or protocol was not accepted.
     Tls,
-    /// The host of this component does not let the request out.
+    /// The host of this component does not allow the request.
     Denied,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
 impl Failure {
-    /// The problem in one sentence. `name` is the request.
+    /// Returns the problem as one sentence. `name` is the request.
     pub fn to_problem(&self, name: &str, origin: &str) -> Problem {
         self.to_problem_with_advice(name, origin, None)
     }
 
-    /// The same with advice of the caller's in place of the general one.
+    /// Returns the problem with the caller's advice in place of the general one.
     pub(super) fn to_problem_with_advice(&self, name: &str, origin: &str, custom_advice: Option<&str>) -> Problem {
         let (class, description, advice) = match self.kind {
             FailureKind::Timeout => (
@@ -76,7 +76,7 @@ impl Failure {
             // The detail is the cause, which need not be the network.
             FailureKind::Other => (
                 ProblemClass::Unreachable,
-                "could not be asked",
+                "could not be reached",
                 if self.detail.is_empty() { "check the network" } else { "the request is retried" },
             ),
         };

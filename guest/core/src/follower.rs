@@ -1,9 +1,9 @@
-//! What a follower writes beside the election's blob, which it cannot write to while that is leased: an
-//! announcement (protocol.md §7.2).
+//! Requests of a follower next to the election's blob, which it cannot write while the blob is
+//! leased: the announcement (protocol.md §7.2).
 //!
-//! A follower announces itself when the leader named it as its successor. It writes the lease id by which it will lead,
-//! and polls until that id holds the lease. Before it writes it reads the blob, to spare the announcement of another
-//! candidate.
+//! A follower announces itself when the leader names it as its successor. It writes the lease id by
+//! which it will lead, and polls until that id holds the lease. It reads the blob before it writes,
+//! to spare the announcement of another candidate.
 
 use core::time::Duration;
 
@@ -23,18 +23,18 @@ use tenure_azure::lease_id::LeaseId;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
 
-/// What a follower knows of the leader, and has to tell it.
+/// The state of a follower: its view of the leader, and its announcement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Follower {
-    /// The leader that was seen last; the inner none is a leader without a record.
+    /// The leader that was observed last; the inner none is a leader without a record.
     pub following: Option<Option<Incumbent>>,
     /// The newest beat of a leader that beats.
     pub pulse: Option<Pulse>,
-    /// The leader named it as its successor.
+    /// Set if the leader named this candidate as its successor.
     pub successor: Option<Successor>,
-    /// The tag of its announcement, where the write was answered.
+    /// The tag of its announcement, if the write was answered.
     pub announcement_tag: Option<ETag>,
-    /// What is due.
+    /// The due request.
     request: Option<AnnouncementRequest>,
 }
 
@@ -42,16 +42,16 @@ pub(super) struct Follower {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Successor {
     lease: LeaseId,
-    /// That of the leader. The id is the same as long as the term: another one would be taken for
-    /// that of another candidate of this name.
+    /// The leader's term. The lease id stays the same within a term: another id would look like
+    /// that of another candidate with this name.
     term: u64,
-    /// The leader named it at the last poll.
+    /// True if the leader named it at the last poll.
     pub is_named: bool,
-    /// Until then it polls whether its id holds the lease.
+    /// Time until which it polls for the lease with its id.
     polls_until: Moment,
-    /// When to poll as any follower does.
+    /// Time of the next normal poll.
     normal_poll_at: Moment,
-    /// When to announce itself again.
+    /// Time of the next announcement.
     announce_at: Moment,
 }
 
@@ -60,13 +60,13 @@ pub(super) struct Successor {
 enum AnnouncementRequest {
     /// Reads the blob, to see whether another candidate announced itself.
     Read,
-    /// Writes the announcement over the version with that tag, or where there is no blob.
+    /// Writes the announcement over the version with that tag, or creates the blob.
     Write { over: Option<ETag> },
 }
 
 impl Follower {
-    /// Announces itself when the leader named this candidate as its successor.
-    /// Nothing more than one request is under way at a time.
+    /// Plans the announcement if the leader named this candidate as its successor. At most one
+    /// request is in flight at a time.
     pub fn announce(
         &mut self,
         record: &Record,
@@ -93,8 +93,9 @@ impl Follower {
         }
     }
 
-    /// When a follower polls again, `next` without anything else: not before there was time for its
-    /// request about a side blob, and soon when it may be given the lease. The newest request was `slow`.
+    /// Returns the time of a follower's next poll; `next` is the default. It leaves time for a due
+    /// side-blob request, and comes soon if the leader may give it the lease. `slow` tells whether
+    /// the newest request was slow.
     pub fn next_poll(
         &mut self,
         next: Moment,
@@ -115,14 +116,15 @@ impl Follower {
         }
     }
 
-    /// How often a successor polls for its lease, and how often as any follower. Before the promise of a leader
-    /// that beats has ended, it finds out that the lease is its own, or that the leader is dead.
+    /// Returns the poll interval of a successor for its lease, and its interval of normal polls.
+    /// Before the promise of a beating leader ends, it detects either its own lease or the leader's
+    /// death.
     pub fn poll_intervals(&self) -> (Duration, Duration) {
         let quick = self.pulse.as_ref().map_or(QUICK_POLL, |pulse| QUICK_POLL.min(pulse.promise() / 8));
         (quick, if self.pulse.is_some() { 2 * quick } else { ANNOUNCE_INTERVAL })
     }
 
-    /// The term of the leader that was seen last.
+    /// Returns the term of the leader that was observed last.
     pub fn known_term(&self) -> Option<u64> {
         Some(self.following.as_ref()?.as_ref()?.term)
     }
@@ -131,16 +133,16 @@ impl Follower {
         self.request.is_some()
     }
 
-    /// How long the requests about a side blob may take, if one is due.
+    /// Returns the time for the requests about a side blob, if one is due.
     pub fn time_for_request(&self, settings: &Settings) -> Option<Duration> {
-        // With failover before the end of the lease they go out beside the polls.
+        // With failover they run in parallel with the polls.
         let request = self.request.as_ref().filter(|_| settings.timings.failover.is_none());
         request.map(|_| 2 * settings.timings.request_timeout + LEAST_TIMEOUT)
     }
 
-    /// Whether a successor polls for its lease before it goes on to announce itself again. Where requests
-    /// take long it does so after each of them: nobody renews a lease that was given away, so it would find
-    /// the lease too late otherwise.
+    /// Returns true if a successor polls for its lease before it continues with its announcement.
+    /// Slow requests make it poll after each of them: no leader renews a lease that was given away,
+    /// so it would find the lease too late otherwise.
     fn polls_in_between(&mut self, slow: bool, now: Moment) -> bool {
         let Some(successor) = &mut self.successor else { return false };
         let polls_first = slow && now < successor.polls_until;
@@ -150,7 +152,7 @@ impl Follower {
         polls_first
     }
 
-    /// The request about a side blob; none when there is nothing to do.
+    /// Returns the due request about the side blob. None if nothing is due.
     pub fn operation(&self, settings: &Settings) -> Option<Operation> {
         Some(match self.request.as_ref()? {
             AnnouncementRequest::Read => Operation::ReadSideBlob(SideBlob::Successor),
@@ -162,13 +164,13 @@ impl Follower {
         })
     }
 
-    /// Nothing is to be told now.
+    /// Drops the due request.
     pub fn forget_request(&mut self) {
         self.request = None;
     }
 
-    /// Drops the request: what gave cause for it may be otherwise after an event. The next poll need not
-    /// wait for it then.
+    /// Drops the request, because an event may have removed its cause. The next poll then need not
+    /// wait for it.
     pub fn drop_request(&mut self, watch: Option<&mut Watch>, settings: &Settings, now: Moment) {
         let had_request = self.request.take().is_some();
         if let Some(watch) = watch.filter(|_| had_request) {
@@ -176,19 +178,19 @@ impl Follower {
         }
     }
 
-    /// What this candidate tells when it announces itself.
+    /// Returns this candidate's announcement.
     fn announcement(&self, settings: &Settings) -> Option<Announcement> {
         let Successor { lease, term, .. } = self.named_successor()?;
         Some(Announcement { candidate: settings.name.clone(), nomination: Some((lease, term)) })
     }
 
-    /// This candidate as the successor that the leader named at the last poll.
+    /// Returns this candidate as the successor that the leader named at the last poll.
     pub fn named_successor(&self) -> Option<Successor> {
         self.successor.filter(|successor| successor.is_named)
     }
 
-    /// Returns true if this candidate may write its announcement over the one that was read. It spares that of another
-    /// candidate of its name, to which the leader may be giving its lease.
+    /// Returns true if this candidate may write its announcement over the one that was read. It
+    /// spares that of another candidate of its name, to which the leader may be giving its lease.
     fn may_announce(&self, read: &Answer, took: Duration, settings: &Settings) -> bool {
         let current =
             Announcement::from_current(read, took).filter(|current| current.candidate == settings.name);
@@ -198,8 +200,8 @@ impl Follower {
         })
     }
 
-    /// Returns the write that follows the answer to a read, which `took` that long. A blob that no candidate left is not
-    /// written over.
+    /// Returns the write that follows the answer to a read, which took `took`. A blob that no
+    /// candidate wrote is not overwritten.
     fn plan_write(
         &self,
         read: &Answer,
@@ -216,8 +218,8 @@ impl Follower {
         self.may_announce(read, took, settings).then_some(AnnouncementRequest::Write { over })
     }
 
-    /// Takes the answer to a request about its announcement, which was read or `written`. It `took` so long and
-    /// was perhaps `slow`.
+    /// Handles the answer to a request about its announcement, a read or a write. `took` is its
+    /// duration, and `slow` tells whether that was long.
     pub fn on_announcement_answer(
         &mut self,
         (is_write, answer): (bool, Option<&Answer>),
@@ -234,7 +236,7 @@ impl Follower {
             watch.pace.next_at = now;
         }
         if self.request.is_none() {
-            // No later than that of any follower.
+            // No later than the poll of any follower.
             watch.pace.next_at = watch.pace.next_at.min(now + settings.timings.poll / 2);
         }
         let (quick, normal) = self.poll_intervals();
@@ -243,7 +245,7 @@ impl Follower {
             matches!(answer.class, Class::Done | Class::Unavailable | Class::Nonsense)
         });
         if is_write && successor.is_named && may_be_written {
-            // A write that was not answered may be there too.
+            // A write without an answer may have been applied too.
             (successor.polls_until, successor.announce_at) = (now + SUCCESSOR_POLLS, now + ANNOUNCE_INTERVAL);
             self.announcement_tag = answer.and_then(|answer| answer.etag.clone());
         }
@@ -253,17 +255,18 @@ impl Follower {
         }
     }
 
-    /// The id by which this candidate may be given the lease.
+    /// Returns the id by which the leader may give this candidate the lease.
     pub fn successor_lease(&self, now: Moment) -> Option<LeaseId> {
         Some(self.successor.filter(|successor| now < successor.polls_until)?.lease)
     }
 
-    /// With which id to poll: a successor's own, to learn whether it holds the lease.
+    /// Returns the lease id to poll with: a successor polls with its own, to learn whether it holds
+    /// the lease.
     pub fn poll_lease(&self, now: Moment) -> Option<LeaseId> {
         self.successor.filter(|successor| now < successor.normal_poll_at).and_then(|_| self.successor_lease(now))
     }
 
-    /// The next poll is that of any follower, and finds out whether to announce itself still.
+    /// Makes the next poll a normal one, which shows whether to continue the announcement.
     pub fn poll_normally(&mut self, now: Moment) {
         self.request = None;
         if let Some(successor) = &mut self.successor {
@@ -272,7 +275,8 @@ impl Follower {
     }
 }
 
-/// Takes the announcement with that tag back, unless somebody else wrote over it.
+/// Returns the request that withdraws the announcement with that tag, unless another candidate
+/// overwrote it.
 pub(super) fn withdrawal(tag: ETag, settings: &Settings) -> Operation {
     let metadata = Announcement { candidate: settings.name.clone(), nomination: None }.to_metadata();
     Operation::WriteSideBlob { blob: SideBlob::Successor, replaces: Some(tag), metadata }

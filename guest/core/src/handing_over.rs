@@ -1,13 +1,15 @@
-//! How a leader gives its leadership up: to anybody, or to a named successor. protocol.md §7.2.
+//! Giving the leadership up: to any candidate, or to a named successor. protocol.md §7.2.
 //!
-//! A leader that is to give up claims no further turn. It asks its host to end the turn that runs, and
-//! renews meanwhile. Once the work was seen stopped it releases the lease, or gives it to the successor.
+//! A leader that is to give up claims no further turn. It asks its host to end the running turn,
+//! and renews meanwhile. After the work was seen stopped, it releases the lease or gives it to the
+//! successor.
 //!
-//! To hand over, the leader names the successor in the record, and reads for its announcement, which has
-//! the lease id by which it will lead. It gives the lease to that id if it has just read a fresh
-//! announcement. The successor polls until its id holds the lease, acquires it anew, with the length of its
-//! own settings, and raises the term as after any acquisition. The lease is never free in between, so no
-//! third candidate can win it. What the successor does is in `follower` and `watching`.
+//! For a handover, the leader names the successor in the record, and reads the successor's
+//! announcement, which holds the lease id by which it will lead. The leader gives the lease to that
+//! id if it has just read a fresh announcement. The successor polls until its id holds the lease,
+//! and acquires it again with the length of its own settings. Then it raises the term as after any
+//! acquisition. The lease is never free in between, so no third candidate can win it. `follower`
+//! and `watching` implement the successor.
 
 use core::time::Duration;
 
@@ -25,8 +27,8 @@ use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Class};
 use tenure_base::prelude::*;
 
-/// Takes the order to hand over to the candidate of that name; `hold` is what is held, if this one leads. `id` is that of
-/// the transfer, if it came from the account.
+/// Handles the order to hand over to the candidate with that name. `hold` is the leadership, if
+/// this candidate leads. `id` is the id of the transfer, if it came from the account.
 pub(super) fn order(
     to: String,
     id: Option<String>,
@@ -40,14 +42,14 @@ pub(super) fn order(
     if mutant!(HandOverForgotten) {
         return;
     }
-    // The record may name that one already.
+    // The record may name that candidate already.
     let named = hold.is_some_and(|hold| hold.names_successor(Some(&to)));
     let timings = &context.settings.timings;
     let time = if named { successor_time(timings, Duration::ZERO) } else { naming_time(timings) };
     let mut until = context.now + time;
     let steering = &context.state.steering;
     match steering.hand_over().map(|order| (order.successor_name.clone(), order.fails_at, order.id.clone())) {
-        // The same again has no less time than what is left.
+        // A repeated order has at least the remaining time.
         Some((before, deadline, _)) if before == to => until = until.max(deadline),
         Some((before, _, replaced_id)) => {
             context.state.steering.refuse(
@@ -79,7 +81,7 @@ pub(super) fn order(
     context.state.steering.giving_up = Some(GivingUp::HandOver(order));
 }
 
-/// Why an order to hand over is not taken.
+/// Returns the reason why an order to hand over is refused.
 fn refusal_reason(
     to: &str,
     hold: Option<&Hold>,
@@ -89,11 +91,11 @@ fn refusal_reason(
     let (order_class, configuration_class) = (ProblemClass::Order, ProblemClass::Configuration);
     match hold {
         None => Some((order_class, "it does not lead")),
-        // One that rotates is in no hurry, and would give its lease to anybody.
+        // A leader that rotates is in no hurry, and would give its lease to any candidate.
         Some(_) if steering.is_final() && !steering.rotates() => {
             Some((order_class, "it is already giving up its leadership"))
         }
-        // On the record it would be as if it were not there.
+        // Such a name would be ignored on the record.
         Some(_) if !is_allowed_text(to, LONGEST_NAME) => Some((order_class, "no candidate can have that name")),
         Some(_) if to == settings.name => Some((order_class, "it is the leader already")),
         Some(_) if !settings.election.may_have_side_blobs() => Some((
@@ -104,7 +106,7 @@ fn refusal_reason(
     }
 }
 
-/// Whether the host is to end the turn that runs.
+/// Returns true if the host should end the running turn.
 pub(super) fn is_winding_down(hold: Option<&Hold>, context: &Context<'_>) -> bool {
     let steering = &context.state.steering;
     let is_working = hold.is_some() && context.state.turn.is_some();
@@ -112,7 +114,7 @@ pub(super) fn is_winding_down(hold: Option<&Hold>, context: &Context<'_>) -> boo
     is_working && steering.is_final() && !waits_for_turn
 }
 
-/// The longest that the turn may go on when it winds down for a successor.
+/// Returns the maximum time for which the turn may continue when it winds down for a successor.
 pub(super) fn wind_down_limit(context: &Context<'_>) -> Option<Duration> {
     if mutant!(WorkOutlastsHandover) {
         return None;
@@ -120,7 +122,7 @@ pub(super) fn wind_down_limit(context: &Context<'_>) -> Option<Duration> {
     context.state.steering.hand_over()?.time_for_work(context.started)
 }
 
-/// Gives the leadership up, if that is wanted and nothing of it is under way.
+/// Gives up the leadership if that is requested and no work is running.
 pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Release> {
     let (now, settings) = (context.now, context.settings);
     let idle = context.state.turn.is_none();
@@ -138,7 +140,7 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
             "the leadership was not handed over to \"{to}\"; the leader stays: {reason}{}",
             known_candidates.unwrap_or_default()
         );
-        // Work that is one turn for the whole leadership may have come to its end already.
+        // Work that is one turn for the whole leadership may have ended already.
         let worked = hold.record.last_slot.is_some_and(|last| last.attempt > 0);
         let is_finished = settings.agenda.is_one_turn_a_term() && worked && idle;
         let (id, reason) = (order.id.clone(), order.failure(!idle));
@@ -159,14 +161,14 @@ pub(super) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
             Release { successor: Some(successor), ..release }
         }
         _ => {
-            // So that the others, who poll by then, come before this one.
+            // The other candidates poll within that time, and so come first.
             steering.out_until = now + 2 * settings.timings.poll;
             step_down(hold, EndingReason::Resigned, context)
         }
     })
 }
 
-/// When to see to that at the latest.
+/// Returns the deadline for the next check.
 pub(super) fn due_at(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
     let steering = &context.state.steering;
     if steering.is_ready(context.now) && context.state.turn.is_none() {
@@ -177,12 +179,12 @@ pub(super) fn due_at(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
     [order, rotates.map(|most| hold.acquired_at + most)].into_iter().flatten().min()
 }
 
-/// When a leader reads for an announcement; none when it does not.
+/// Returns the time at which a leader reads for an announcement. None if it does not.
 pub(super) fn next_read_at(hold: &Hold, context: &Context<'_>) -> Option<Moment> {
     context.state.steering.hand_over()?.next_read_at(hold)
 }
 
-/// Takes the answer to that read, which `took` so long.
+/// Handles the answer to that read. `took` is its duration.
 pub(super) fn on_announcement_read(
     answer: Option<&Answer>,
     took: Duration,

@@ -1,5 +1,6 @@
-//! A leader whose work fails gives the leadership up, and does not contend for a while, so that
-//! a healthy candidate takes over. protocol.md §7.1. [`FailurePolicy`] says when and for how long.
+//! Health of the work. A leader whose work fails gives the leadership up, and does not contend for
+//! a while, so that a healthy candidate takes over. protocol.md §7.1. [`FailurePolicy`] defines
+//! when and for how long.
 
 use core::time::Duration;
 
@@ -14,24 +15,24 @@ use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
-/// How the work of this candidate went lately, in all of its leaderships.
+/// Recent results of this candidate's work, over all its leaderships.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Health {
-    /// Turns in a row that did not succeed. One that was cut off, or never began, tells nothing.
+    /// Turns in a row that did not succeed. Cut-off and unstarted turns do not count.
     failures: u32,
     /// Cool-downs in a row.
     cool_downs: u32,
     /// Leases in a row under which no term could be raised.
     failed_raises: u32,
-    /// It does not contend until then because of that.
+    /// Time until which the candidate does not contend because of that.
     raise_back_off_until: Moment,
-    /// It does not contend until then.
+    /// Time until which the candidate does not contend after a cool-down started.
     cool_down_until: Moment,
 }
 
 impl Health {
-    /// Records how a turn ended. Some: the leadership must end, and the candidate stays out for so
-    /// long.
+    /// Records the end of a turn. Some: the leadership must end, and the candidate does not contend
+    /// for this time.
     pub fn on_turn_ended(
         &mut self,
         outcome: Outcome,
@@ -55,7 +56,7 @@ impl Health {
         must_end.then(|| self.cool_down(policy, now, chance))
     }
 
-    /// Keeps the candidate from contending for the next cool-down. How long that is.
+    /// Starts the next cool-down and returns its length.
     pub fn cool_down(
         &mut self,
         policy: &FailurePolicy,
@@ -68,8 +69,8 @@ impl Health {
         span
     }
 
-    /// How long not to contend if the term that was won cannot be raised: not at all the first
-    /// time, then twice as long each time, from two polls up to the longest cool-down.
+    /// Returns the time for which not to contend if the won term cannot be raised. It is zero the
+    /// first time. Then it doubles each time, from two polls up to the longest cool-down.
     pub fn raise_back_off(&self, settings: &Settings, chance: &mut dyn Chance) -> Duration {
         let times = match self.failed_raises {
             0 => return Duration::ZERO,
@@ -79,30 +80,30 @@ impl Health {
         jitter(settings.timings.poll.saturating_mul(times).min(most), chance)
     }
 
-    /// A term that was won could not be raised: the others come first until then.
+    /// Records that a won term could not be raised. Other candidates have priority until then.
     pub fn on_raise_failed(&mut self, back_off_until: Moment) {
         self.failed_raises = self.failed_raises.saturating_add(1);
         self.raise_back_off_until = back_off_until;
     }
 
-    /// Somebody else won the lease that was to be given back: that no term could be raised under it is not
-    /// this candidate's failure.
+    /// Records that another candidate won the lease that was to be released. So the missing term
+    /// was not this candidate's failure.
     pub fn on_lease_taken(&mut self) {
         self.failed_raises = self.failed_raises.saturating_sub(1);
         self.raise_back_off_until = Moment::ZERO;
     }
 
-    /// A term was raised.
+    /// Records that a term was raised.
     pub fn on_raised(&mut self) {
         self.failed_raises = 0;
     }
 
-    /// The candidate must not contend before.
+    /// Returns the time until which the candidate must not contend.
     pub fn ineligible_until(&self) -> Moment {
         self.cool_down_until.max(self.raise_back_off_until)
     }
 
-    /// That nothing got on record for so long, and what to do about it, for people.
+    /// Returns the text about a stall without recorded writes, with advice.
     pub fn explain_stall(stalled: Duration, span: Duration) -> String {
         let stalled = format_duration(Duration::from_secs(stalled.as_secs()));
         let description = format!("no claim or outcome could be recorded for {stalled}");
@@ -118,7 +119,7 @@ impl Health {
         )
     }
 
-    /// What happened, and what to do about it, for people.
+    /// Returns the text about a failed turn, with advice.
     pub fn explain(&self, turn: &Turn, outcome: Outcome, span: Duration) -> String {
         let slot = turn.slot.to_rfc3339();
         let (description, advice) = match outcome {
@@ -145,7 +146,7 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// Always the same number.
+    /// A constant number.
     struct FixedChance(u64);
 
     impl Chance for FixedChance {
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(half[39], 240);
         let hour = cool_downs_for(600, 0);
         assert_eq!(hour[..5], [300, 600, 1200, 1800, 1800], "an hour at most");
-        // The largest number of the draw: the bound itself.
+        // The largest random number: the bound itself.
         assert_eq!(cool_downs_for(30, 15_000_000_000)[0], 30);
         assert_eq!(cool_downs_for(3600, 0)[..2], [1800, 1800]);
     }

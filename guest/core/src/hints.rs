@@ -1,8 +1,8 @@
-//! When a follower polls because of a hint: news from the leader's listener that the leader may have
-//! changed. protocol.md §4.5.
+//! Polls because of a hint: news from the leader's listener that the leader may have changed.
+//! protocol.md §4.5.
 //!
-//! Whoever answers at the address on record may send hints, true ones or not. So a hint is no fact: it
-//! brings polls forward, a few at a time and few in a minute, and decides nothing.
+//! Any process at the address on record may send hints, true or not. So a hint is no fact: it only
+//! brings a limited number of polls forward.
 
 use core::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// The pauses between the polls that one hint brings forward; the first goes out at once. The news may be
-/// there before the store shows it.
+/// Pauses between the polls that one hint brings forward; the first is sent at once. The news may
+/// arrive before the store shows it.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(100),
@@ -20,17 +20,17 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(400),
 ];
 
-/// So many polls are brought forward in a minute.
+/// Maximum number of polls brought forward in a minute.
 const MAX_POLLS: usize = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a candidate remembers of hints.
+/// The hint state of a candidate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Hints {
-    /// When the polls of the last minute were sent that hints had brought forward, the oldest first.
+    /// Send times of the last minute's polls that hints brought forward, the oldest first.
     sent_at: Vec<Moment>,
-    /// What the newest hint led to, as long as it lasts.
+    /// The series of the newest hint, while it lasts.
     series: Option<Series>,
 }
 
@@ -43,7 +43,7 @@ struct Series {
 }
 
 impl Hints {
-    /// Takes a hint of one who knows that term. True: to be followed at once.
+    /// Accepts a hint while `term` is known. Returns true if a poll should follow at once.
     pub fn accept(&mut self, term: Option<u64>, now: Moment) -> bool {
         let allowed = self.may_poll(now);
         if allowed {
@@ -52,8 +52,8 @@ impl Hints {
         allowed
     }
 
-    /// A poll that was sent then has shown this term. When to poll next because of a hint; none when
-    /// there is no reason to: the news is known, or the hint came to nothing.
+    /// Records a poll that was sent at `sent` and showed this term. Returns the time of the next
+    /// poll because of a hint. None if the news is known, or if the hint led to nothing.
     pub fn on_poll(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
         let Series { term: term_before, polls } = self.series.take()?;
         self.sent_at.retain(|earlier| sent < *earlier + MINUTE);
@@ -66,7 +66,7 @@ impl Hints {
         })
     }
 
-    /// What hints were about is over.
+    /// Ends the current series.
     pub fn clear(&mut self) {
         self.series = None;
     }

@@ -1,40 +1,40 @@
-//! The leaders before the newest, as the record keeps them: few, and in few bytes.
+//! The former leaders, as the record keeps them: few, and in few bytes.
 
 use super::service_clock::Timestamp;
 use super::text::{LONGEST_NAME, encode, is_allowed_text};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// So many are kept.
+/// Maximum number of leaders.
 const MAX_LEADERS: usize = 10;
 
-/// And in no more bytes than this, encoded: the record has to hold more than its history.
+/// Maximum encoded bytes: the record has to hold more than its history.
 const MOST_BYTES: usize = 700;
 
-/// Who leads, for others.
+/// A leader, as other candidates see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incumbent {
     /// Its name; not unique.
     pub name: String,
     /// Its term.
     pub term: u64,
-    /// When it won.
+    /// Time at which it won.
     pub since: Timestamp,
-    /// Where it can be reached.
+    /// Address at which it can be reached.
     pub address: Option<String>,
-    /// True if it coordinates shares, and runs no work itself. Always false for earlier leaders.
+    /// True if it coordinates shares, and runs no work itself. Always false for former leaders.
     pub coordinates: bool,
 }
 
-/// The leaders before the newest, the last one first.
+/// The former leaders, the last one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History(Vec<Incumbent>);
 
 impl History {
-    /// Adds the newest, and forgets the oldest of too many.
+    /// Adds the newest leader, and drops the oldest ones beyond the limits.
     pub fn add(&mut self, mut newest: Incumbent) {
         (newest.address, newest.coordinates) = (None, false);
-        // As it is read again.
+        // Whole seconds, as the record stores them.
         newest.since = Timestamp(newest.since.seconds().saturating_mul(1_000_000_000));
         self.0.insert(0, newest);
         self.0.truncate(MAX_LEADERS);
@@ -43,8 +43,8 @@ impl History {
         }
     }
 
-    /// Forgets those whose names no candidate has, and the oldest of too many. True: there was none
-    /// whose name no candidate has.
+    /// Drops leaders with invalid names, and the oldest ones beyond the limit. Returns true if all
+    /// names were valid.
     pub(super) fn retain_valid(&mut self) -> bool {
         let count = self.0.len();
         self.0.retain(|leader| is_allowed_text(&leader.name, LONGEST_NAME));
@@ -53,7 +53,8 @@ impl History {
         are_all_valid
     }
 
-    /// The last one first. Their times are whole seconds, and their addresses are not kept.
+    /// Returns the former leaders, the last one first. Their times are whole seconds, without
+    /// addresses.
     pub fn leaders(&self) -> &[Incumbent] {
         &self.0
     }
@@ -62,7 +63,7 @@ impl History {
         self.0.is_empty()
     }
 
-    /// One a line: term, second, name.
+    /// Returns one line per leader: term, second, name.
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         for Incumbent { term, since, name, .. } in &self.0 {
@@ -77,7 +78,7 @@ impl History {
         text
     }
 
-    /// None: it is no history.
+    /// Parses a history. None if the text is not one.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let leader = |line: &str| {
             let (term, rest) = line.split_once(' ')?;

@@ -1,5 +1,5 @@
-//! Leading: renewals, beats, and the end of a leadership. protocol.md §5, §7.1, §13. What a leader puts on
-//! record is in `recording`.
+//! Leading: renewals, beats, and the end of a leadership. protocol.md §5, §7.1, §13. `recording`
+//! writes the record of a leader.
 
 mod recording;
 
@@ -22,18 +22,19 @@ use crate::mutants::{memory, mutant};
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
-/// So long after a renewal was answered no other one is due: where renewals take longer than the time
-/// between them, a record write goes out in this gap.
+/// Minimum gap after an answered renewal, reserved for a record write. It matters if renewals take
+/// longer than the time between them.
 const RENEWAL_GAP: Duration = Duration::from_millis(250);
 
-/// Where a lease lasts for no more tries of a renewal than these, the next one has all the time that beats can spare.
+/// Number of renewal tries: if a lease has time for no more, the next one gets all the time that
+/// beats can spare.
 const RENEWAL_TRIES: u32 = 3;
 
-/// A leader whose claims and outcomes do not get on record for so many leases steps down.
+/// Number of leases without recorded claims and outcomes after which a leader steps down.
 const STALLED_LEASES: u32 = 2;
 
-/// Renews before anything else; then writes what is to be written; then claims. A leader that beats writes
-/// first: its promise ends before its lease.
+/// Renews first, then performs pending writes, then claims. A leader that beats writes first: its
+/// promise ends before its lease.
 pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let time_left = hold.time_left(context.now);
     if time_left.is_zero() {
@@ -48,7 +49,7 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
         return (Phase::Holding(hold), Some(write));
     }
     if hold.renew.next_at <= context.now {
-        // Where renewals take so long that one is always due, no write would ever be tried.
+        // If renewals are so slow that one is always due, no write would ever be tried.
         let is_work = |wanted: recording::PlannedRecord| recording::has_work(&hold, &wanted.record);
         if context.state.turn.is_none() && plan_record(&hold, context).is_some_and(is_work) {
             hold.stalled_since.get_or_insert(context.now);
@@ -67,12 +68,11 @@ pub(super) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
         let timeout = timings.request_timeout.min(most);
         return (Phase::Holding(hold), Some(UnsignedRequest { operation, timeout }));
     }
-    // The next try of a renewal that failed comes soon, and a turn would soon be cut off.
+    // After a failed renewal the next try comes soon, and a new turn might be cut off.
     let write = if hold.is_renewed() { recording::next(&mut hold, context) } else { None };
     (Phase::Holding(hold), write)
 }
 
-/// Takes the answer.
 pub(super) fn on_answer(hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     match completed.operation {
         Operation::Renew { .. } => on_renewal_answer(hold, completed, context),
@@ -99,8 +99,8 @@ fn on_renewal_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &
             if mutant!(RenewalExtendsPromise) {
                 hold.on_beat_acknowledged(completed.sent_at, timings.failover);
             }
-            // Up to an eighth early, so that the answers come at all phases of a second:
-            // their dates have whole seconds, and the service's clock is read from them.
+            // Up to an eighth early, so that answers arrive at all phases of a second. Their dates
+            // have whole seconds, and the service's clock is derived from them.
             let jitter = completed.chance.bits() % nanos(timings.renew / 8);
             let next = completed.sent_at + timings.renew - Duration::from_nanos(jitter);
             let gap = RENEWAL_GAP.min(timings.background_timeout(now, hold.lease_until));
@@ -108,7 +108,7 @@ fn on_renewal_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &
             context.effects.extension = Some(Extension::Renewal);
             step_down_if_stalled(hold, context, completed.chance)
         }
-        // Azurite renews whoever holds the lease, whatever the id that was sent.
+        // Azurite renews any holder's lease, whatever id was sent.
         Some((
             Class::Done
             | Class::Conflict
@@ -131,7 +131,7 @@ fn on_renewal_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &
     }
 }
 
-/// The service says that the lease is gone: there is nothing to release.
+/// Ends a leadership whose lease is gone according to the service: there is nothing to release.
 fn on_lease_lost(hold: &Hold, completed: &CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     if let Some(answer) = completed.answer() {
         let detail = Problem::from_answer(answer, completed.operation, context.settings).detail;
@@ -141,7 +141,7 @@ fn on_lease_lost(hold: &Hold, completed: &CompletedRequest<'_>, context: &mut Co
     Phase::Stopping { lease: None }
 }
 
-/// Ends the leadership. The host stops the work; what follows waits until it was seen stopped.
+/// Ends the leadership. The host stops the work; the next phase waits until it was seen stopped.
 fn end_leadership(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Phase {
     memory::given_up(hold);
     context.state.steering.clear();
@@ -152,9 +152,9 @@ fn end_leadership(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) 
     Phase::Stopping { lease: Some(hold.lease) }
 }
 
-/// Gives up a leadership without work that gets through: none for two leases since the first try. A
-/// try and the renewal before it may be under way then, so that this is known at the latest two
-/// request time-outs and a back-off later.
+/// Steps down if no claim or outcome was recorded for two leases since the first try. A try and the
+/// renewal before it may be in flight then. So this is detected at the latest two request time-outs
+/// and a back-off later.
 fn step_down_if_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings) = (context.now, context.settings);
     let longest_stall = STALLED_LEASES * settings.timings.lease;

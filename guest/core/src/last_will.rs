@@ -1,6 +1,6 @@
-//! The last will of a leader: the request that releases its lease, made while it lives and sent by
-//! somebody else once it is dead. protocol.md §7.3. And that of a member for shares: the request that deletes its sign
-//! of life. §14.1.
+//! The last will of a leader: the request that releases its lease. The leader prepares it, and
+//! another process sends it after the leader's death. protocol.md §7.3. For a member for shares, it
+//! is the request that deletes its sign of life. §14.1.
 
 use core::fmt;
 use core::time::Duration;
@@ -20,19 +20,19 @@ use tenure_azure::request::Request;
 /// The service refuses a signed request that is older (REST: *Authorize with Shared Key*).
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 
-/// A request that can be sent without any credential. `Debug` prints nothing that is secret.
+/// A request that can be sent without any credential. `Debug` prints no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LastWill {
-    /// As it goes to the service.
+    /// The complete HTTP request.
     pub request: Request,
-    /// How long it can be of use, from the instant that the `elapsed` of the call stands for: until the
-    /// lease has run out by itself, or what authorises the request has expired.
+    /// Time for which it is of use, from the instant of the call's `elapsed`. It ends when the
+    /// lease runs out, or when the authorisation of the request expires.
     pub valid_for: Duration,
 }
 
 impl LastWill {
-    /// The will of a leader at `now`, which is `date` for the service. None where there is nothing to
-    /// authorise it with, or it would be of no use.
+    /// Returns the will of a leader at `now`, which is `date` for the service. None if nothing
+    /// authorises it, or if it would be of no use.
     pub(super) fn for_leader(
         hold: &Hold,
         date: DateTime<Utc>,
@@ -46,8 +46,8 @@ impl LastWill {
         Some(Self { request, valid_for: until.saturating_sub(context.started) })
     }
 
-    /// The deletion of the blob that the settings name beside an election, if it is still of that version. For the service it is
-    /// `wall` and what the session says. None where there is nothing to authorise it with.
+    /// Returns the deletion of the blob of these settings if it still has that version. The
+    /// service's date is `wall` corrected by the session. None if nothing authorises it.
     pub fn deletion(
         settings: &Settings,
         session: &Session,
@@ -62,8 +62,8 @@ impl LastWill {
     }
 }
 
-/// A request as it goes to the service at `now`, which is `date` for the service, and until when it can be of use: `end`, or
-/// when what authorises it expires, if that comes first.
+/// Signs a request at `now`, which is `date` for the service. It is of use until `end`, or until
+/// its authorisation expires, if that comes first.
 fn sign(
     operation: Operation,
     (settings, credential_state): (&Settings, &CredentialState),
@@ -75,9 +75,9 @@ fn sign(
     let authorised_until = credential_state.valid_until(credential, now);
     let signature_lifetime = match credential {
         Credential::SharedKey(..) => Some(SIGNED_FOR),
-        // One that has expired is of no use from now on.
+        // An expired SAS is of no use.
         Credential::Sas(sas) => sas.validity_bounds().1.map(|end| (end - date).to_std().unwrap_or_default()),
-        // What the service says of a token that was given to this candidate is not known here.
+        // The expiry of a given token is not known here.
         Credential::Token(_) | Credential::Identity(_) => None,
     };
     let signed_until = signature_lifetime.map(|left| now + left);

@@ -1,19 +1,20 @@
-//! What a candidate decides, as pure functions over values.
+//! The election logic of a candidate, as pure functions over values.
 //!
-//! A [`Step`] is one call from the host: it begins with what the candidate
-//! remembers, says which request to send ([`Todo::Send`]), takes the answer, and
-//! ends with a [`Report`] ([`Todo::Rest`]). The parts cite the specification.
+//! A [`Step`] is one call from the host. It starts from the state of the candidate, and requests
+//! what to send ([`StepAction::Send`]). Then it takes the response, and ends with a [`Report`]
+//! ([`StepAction::Done`]). The modules cite the specification.
 //!
 //! # Design decisions
 //!
-//! - Nothing is kept between calls. What a candidate remembers goes out as an
-//!   opaque state and comes back in, so that every call may run on a fresh instance.
-//! - The core asks and is answered ([`Step::next`], [`Step::answered`]); it never waits. The same
-//!   code is driven by the component, by tests with values, and by a simulation in virtual time.
-//! - It is built without `std` for the component, which would be a third of it and import terminals,
-//!   standard streams and more. What `std` would add to the prelude is in [`tenure_base::prelude`].
-//! - No request of an election has a body: a bodyless request is the one form that every WASI host
-//!   tried sends unharmed.
+//! - Nothing is stored between calls. The host receives the candidate's opaque state and passes it
+//!   to the next call, so that every call may run on a fresh instance.
+//! - The core returns requests and takes responses ([`Step::next`], [`Step::on_answer`]); it never
+//!   waits. The same code is driven by the component, by unit tests, and by a simulation in virtual
+//!   time.
+//! - The component is built without `std`, which would be a third of its size and import terminals,
+//!   standard streams and more. [`tenure_base::prelude`] replaces the prelude of `std`.
+//! - No request of an election has a body: every WASI host that was tried sends a bodyless request
+//!   intact.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

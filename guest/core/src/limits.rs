@@ -11,7 +11,8 @@ const DAY: Duration = seconds(24 * 3600);
 pub const LEASE: RangeInclusive<Duration> = seconds(15)..=seconds(60);
 /// The lease where none is set: the shortest one, so that a dead leader is replaced soonest.
 pub const DEFAULT_LEASE: Duration = *LEASE.start();
-/// The lease where none is set, with failover: the longest one, since beats replace the leader sooner.
+/// The lease where none is set, with failover: the longest one, since beats replace the leader
+/// sooner.
 pub const DEFAULT_LEASE_WITH_FAILOVER: Duration = *LEASE.end();
 /// The shortest margin: the service may be 2 s off, and the host needs its slack.
 pub const LEAST_MARGIN: Duration = Duration::from_millis(2_500);
@@ -43,13 +44,15 @@ pub const MISSED: RangeInclusive<u32> = 1..=1000;
 
 /// The time-out of a turn.
 pub const TURN_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=DAY;
-/// The number of failed turns in a row that end a leadership; 0: none does.
+/// The number of failed turns in a row that end a leadership; 0: never.
 pub const MAX_FAILURES: RangeInclusive<u32> = 0..=1000;
 /// The number of failed turns that end a leadership where none is set.
 pub const DEFAULT_MAX_FAILURES: u32 = 3;
-/// The number of failed turns that end a leadership where none is set, and the work lasts as long as the leadership.
+/// The number of failed turns that end a leadership where none is set, and the work lasts as long
+/// as the leadership.
 pub const DEFAULT_MAX_FAILURES_WHILE_LEADING: u32 = 1;
-/// The time for which a candidate whose work failed does not contend. It doubles with each failure, up to the longest.
+/// The time for which a candidate whose work failed does not contend. It doubles with each failure,
+/// up to the maximum.
 pub const COOL_DOWN: RangeInclusive<Duration> = seconds(1)..=seconds(3600);
 /// The first cool-down where none is set.
 pub const DEFAULT_COOL_DOWN: Duration = seconds(30);

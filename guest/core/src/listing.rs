@@ -1,9 +1,10 @@
-//! The list of candidates: each leaves its name now and then in a blob beside the election's. protocol.md §7.4.
+//! The list of candidates: each candidate writes its name from time to time to a blob next to the
+//! election's. protocol.md §7.4.
 //!
-//! It is for people and pages alone: nothing is decided by it. So its requests go out in the background
-//! ([`super::background`]), one read and one write in about eleven minutes, and nothing waits for them. A write goes
-//! over what was read and nothing else (`If-Match`), so that no candidate loses the entry of another one; where somebody
-//! else was quicker it reads again.
+//! It informs operators and status pages only; no decision depends on it. So its requests run in
+//! the background ([`super::background`]), one read and one write in about eleven minutes, and
+//! nothing waits for them. A write replaces exactly the version that was read (`If-Match`), so that
+//! no candidate loses another one's entry. If another candidate was faster, it reads again.
 
 use core::time::Duration;
 
@@ -23,75 +24,77 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// The first read comes so soon after the start at the latest, and the next one after another candidate was quicker.
+/// Maximum time from the start to the first read, and to the next read after another candidate was
+/// faster.
 const FIRST_READ: Duration = Duration::from_secs(20);
 
-/// From one write to the next read, and by how much it is more at most, so that candidates do not come together.
+/// Time from one write to the next read, and the maximum jitter, so that candidates do not
+/// coincide.
 const READ_INTERVAL: Duration = Duration::from_secs(10 * 60);
 const READ_JITTER: Duration = Duration::from_secs(2 * 60);
 
-/// An entry that was not written again for so long is nobody's: it was due twice.
+/// Age at which an entry expires: by then its candidate should have renewed it twice.
 const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
-/// So often in a row another candidate may be quicker, before this one waits for its next time.
+/// Maximum lost races in a row before this candidate waits for its next time.
 const MOST_TRIES: u32 = 3;
 
-/// The most bytes that the entries take: the metadata of a blob has 8 KiB. That is some 80 candidates, each with an
-/// address; of more of them, those seen last.
+/// Maximum bytes of the entries: the metadata of a blob has 8 KiB. That is about 80 candidates,
+/// each with an address; beyond that, only the most recent are kept.
 const MOST_BYTES: usize = 6 * 1024;
 
-/// The entries, with a space between two of them.
+/// The entries, separated by spaces.
 const LIST: &str = "tenurecandidates";
 
-/// A candidate that was seen lately.
+/// A recently seen candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// Its name; not unique.
     pub name: String,
-    /// Where it can be reached, if it said so.
+    /// Address at which it can be reached, if it is configured.
     pub address: Option<String>,
-    /// False: its host is not ready (`--ready-cmd`), so it does not contend.
+    /// False if its host is not ready (`--ready-cmd`), so that it does not contend.
     pub ready: bool,
-    /// How soon it replaces a leader that died, where that is sooner than the lease ends.
+    /// Time within which it replaces a dead leader, if that is shorter than the lease.
     pub failover: Option<Duration>,
-    /// When it wrote this; on the blob in whole seconds.
+    /// Time at which it wrote this entry; on the blob in whole seconds.
     pub seen: Timestamp,
 }
 
-/// What a candidate knows of the list, and what it does about it next.
+/// A candidate's copy of the list, and its next request about it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Listing {
-    /// The others and itself, as they were read or written last.
+    /// The other candidates and itself, as they were read or written last.
     pub known: Vec<Listed>,
     next_request: NextRequest,
-    /// So often in a row another candidate was quicker.
+    /// Number of races in a row that another candidate won.
     lost_races: u32,
-    /// The entry changed while it was written.
+    /// True if the entry changed while it was being written.
     is_outdated: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 enum NextRequest {
-    /// This may not be done.
+    /// The list may not be written.
     #[default]
     Nothing,
     Read(Moment),
-    /// Write it, over what is there with that tag if something is.
+    /// Write the list over the version with that tag, or create it.
     Write(Option<ETag>),
 }
 
 impl Listing {
-    /// That of a candidate which begins now. An observer only reads.
+    /// Creates the listing of a new candidate. An observer only reads.
     pub fn new(settings: &Settings, now: Moment, nonce: u64) -> Self {
         let next = match !settings.one_shot && settings.election.may_have_side_blobs() {
-            // The nonce is as random as anything.
+            // The nonce is as random as any other number.
             true => NextRequest::Read(now + FIRST_READ / 2 + random_part(FIRST_READ / 2, nonce)),
             false => NextRequest::Nothing,
         };
         Self { next_request: next, ..Self::default() }
     }
 
-    /// Something else is to be told of this candidate than before.
+    /// Records that this candidate's entry has to change.
     pub fn on_own_change(&mut self, now: Moment) {
         match &mut self.next_request {
             NextRequest::Read(due) => *due = now.min(*due),
@@ -100,7 +103,7 @@ impl Listing {
         }
     }
 
-    /// The request that is due next, and when. There is none without the service's time.
+    /// Returns the next request and its due time. None without the service's time.
     pub fn request(
         &self,
         settings: &Settings,
@@ -119,7 +122,8 @@ impl Listing {
         }
     }
 
-    /// Takes the answer to a read, or to a write of this entry. True: the list may be another one than before.
+    /// Handles the answer to a read, or to a write of this entry. Returns true if the list may have
+    /// changed.
     pub fn on_answer(
         &mut self,
         (is_write, answer): (bool, Option<&Answer>),
@@ -142,7 +146,7 @@ impl Listing {
             _ if lost_race && self.lost_races < MOST_TRIES => {
                 (NextRequest::Read(now + jitter(FIRST_READ, chance)), None)
             }
-            // Written, or given up until then. Somebody else's blob is left untouched.
+            // Written, or abandoned until the next time. A foreign blob is left untouched.
             _ => {
                 let done = class == Some(Class::Done) && is_write;
                 let own_time = time.filter(|_| done);
@@ -164,8 +168,8 @@ impl Listing {
         is_changed
     }
 
-    /// The names of the others, to be told to whoever named one that is not among them; none where it is, or where
-    /// nobody is known.
+    /// Returns the names of the other candidates for a message about a missing one. None if
+    /// `wanted` is listed, or if no candidate is known.
     pub fn others_if_missing(&self, wanted: &str, own_name: &str) -> Option<String> {
         let others = self.known.iter().map(|entry| &entry.name).filter(|name| *name != own_name);
         let names: Vec<_> = others.cloned().collect();
@@ -173,13 +177,13 @@ impl Listing {
     }
 }
 
-/// A part of a span, by chance.
+/// Returns a random part of a span.
 fn random_part(span: Duration, bits: u64) -> Duration {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
     Duration::from_millis(bits % millis)
 }
 
-/// The entries with that of this candidate, those seen last first.
+/// Returns the entries including this candidate's, the most recent first.
 fn with_own_entry(known: &[Listed], settings: &Settings, ready: bool, time: Timestamp) -> Vec<Listed> {
     let own_entry = Listed {
         name: settings.name.clone(),
@@ -195,13 +199,13 @@ fn with_own_entry(known: &[Listed], settings: &Settings, ready: bool, time: Time
     entries
 }
 
-/// Those that were seen lately, the last one first.
+/// Returns the recently seen entries, the most recent first.
 fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
-    // Nobody else's time is so far ahead: such an entry would stay for ever.
+    // No candidate's clock is so far ahead: such an entry would stay forever.
     let is_recent =
         |time: Timestamp, seen: Timestamp| time.since(seen) < MAX_AGE && seen.since(time) < MAX_AGE;
     let mut sorted: Vec<Listed> = Vec::new();
-    // They come sorted, since they were written so; the sort of the library is 5 KB of component.
+    // They are stored sorted. The library's sort would add 5 KB to the component.
     for entry in entries {
         if time.is_none_or(|time| is_recent(time, entry.seen)) {
             let comes_before = |other: &Listed| {
@@ -214,7 +218,7 @@ fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
     sorted
 }
 
-/// As the blob has them: as many as there is room for.
+/// Returns the metadata with as many entries as there is room for.
 fn to_metadata(entries: &[Listed], settings: &Settings) -> Metadata {
     let mut list = String::new();
     for entry in entries {
@@ -233,24 +237,25 @@ fn to_metadata(entries: &[Listed], settings: &Settings) -> Metadata {
     metadata
 }
 
-/// The tag and the entries of the list in the answer to a read; none where the blob is somebody else's.
+/// Returns the tag and the entries of the list in the answer to a read. None if the blob is
+/// foreign.
 fn read_list(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
     let properties =
         answer.properties.as_ref().filter(|properties| side_blob_rules::is_from_candidate(properties))?;
     Some((answer.etag.clone()?, parse_entries(properties).flatten().collect()))
 }
 
-/// What stands on the list. What no candidate writes is none.
+/// Returns the entries on the list; None for each that no candidate wrote.
 fn parse_entries(properties: &Properties) -> impl Iterator<Item = Option<Listed>> {
     properties.metadata.get(LIST).unwrap_or_default().split_whitespace().map(Listed::parse)
 }
 
-/// Whether candidates wrote this, or a version that is not known.
+/// Returns true if candidates wrote these properties, or if they have an unknown version.
 pub(super) fn is_valid(properties: &Properties) -> bool {
     parse_entries(properties).all(|entry| entry.is_some())
 }
 
-/// The candidates that were seen lately, by the answer to a read of their list: for people.
+/// Returns the recently seen candidates from the answer to a read of their list, for operators.
 ///
 /// # Errors
 /// The list could not be read.
@@ -269,7 +274,7 @@ pub fn listed(answer: &Answer, settings: &Settings) -> Result<Vec<Listed>, Probl
 }
 
 impl Listed {
-    /// `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. A field that a version to come adds stands behind them.
+    /// Returns `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. Fields of later versions follow them.
     fn to_text(&self) -> String {
         let seconds = self.seen.to_date().timestamp();
         let state = if self.ready { "ready" } else { "unready" };

@@ -1,7 +1,7 @@
-//! Seeded bugs: each breaks one rule of the protocol, so that the checks can be seen to find it.
+//! Seeded bugs: each breaks one rule of the protocol, to prove that the checkers detect it.
 //!
-//! Compiled only with the feature `mutants`, which the tests alone ask for; the component never
-//! has it. At most one is active in a thread.
+//! Compiled only with the feature `mutants`, which only the tests enable; the component never has
+//! it. At most one is active in a thread.
 
 #[cfg_attr(not(feature = "mutants"), path = "mutants/none.rs")]
 pub(crate) mod memory;
@@ -16,14 +16,14 @@ use tenure_azure::operation::{ETag, Operation};
 #[cfg(feature = "mutants")]
 macro_rules! mutants {
     ($($(#[$rule:meta])* $name:ident,)*) => {
-        /// A rule of the protocol that is broken.
+        /// A broken rule of the protocol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutant {
             $($(#[$rule])* $name,)*
         }
 
         impl Mutant {
-            /// All of them.
+            /// All seeded bugs.
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
         }
     };
@@ -39,25 +39,26 @@ mutants! {
     HandOverBeforeStop,
     /// A successor leads by the lease that it was given, without acquiring it anew.
     SuccessorDoesNotAcquire,
-    /// A successor renews the lease that it was given, which leaves it the length of the old leader's.
+    /// A successor renews the lease that it was given, which leaves it the length of the old
+    /// leader's.
     SuccessorOnlyRenews,
-    /// A handover that was ordered never comes about, and nobody hears of it.
+    /// A handover that was ordered never happens, and no one is notified.
     HandOverForgotten,
-    /// The age of an announcement does not matter.
+    /// The age of an announcement is ignored.
     AnnouncementIsStale,
     /// A lease that could not be given to the successor is not released.
     SuccessorOrNobody,
-    /// A successor that leaves does not take its announcement back.
+    /// A successor that leaves does not withdraw its announcement.
     AnnouncementNotTakenBack,
     /// The lease id in an answer is not compared with the one that was sent.
     LeaseIdNotCompared,
-    /// The lease id in the answer to a renewal is taken over, whosever it is.
+    /// The lease id in the answer to a renewal is adopted without a comparison.
     LeaseIdAdopted,
     /// The term is raised without `If-Match`.
     TermWithoutCondition,
     /// The lease is acquired without `If-Match`.
     AcquireWithoutCondition,
-    /// What is left of a second is not waited out where there is no record.
+    /// The rest of the second is not waited out where there is no record.
     SecondNotWaitedOut,
     /// A candidate that leaves forgets a lease that it may have acquired.
     UnsureAcquireForgotten,
@@ -65,19 +66,20 @@ mutants! {
     TermFromRecordAlone,
     /// The deadline of a turn is ignored; only the order to stop counts.
     DeadlineIgnored,
-    /// The host does not stop the work whose time is over.
+    /// The host does not stop work whose time is over.
     WorkNotStopped,
-    /// The answer to a renewal counts though the validity had ended.
+    /// The answer to a renewal counts although the validity has ended.
     LateRenewalAdopted,
-    /// A release without an answer is taken for one that did not happen.
+    /// A release without an answer is treated as not applied.
     ResumedAfterRelease,
     /// No slot is ever claimed.
     NothingClaimed,
-    /// What came of a turn that a slot has once is not put on record.
+    /// With at-most-once delivery, the outcome of a turn is not recorded.
     OutcomeNotRecorded,
-    /// What came of a turn that a slot has once waits for the next claim, however far away that is.
+    /// With at-most-once delivery, the outcome of a turn waits for the next claim, however far
+    /// away.
     OutcomeWaitsForClaim,
-    /// What came of a turn is written by itself, also where the next claim comes soon.
+    /// The outcome of a turn gets a write of its own, even if the next claim comes soon.
     OutcomeNeverRides,
     /// Slots are claimed without `If-Match`.
     ClaimWithoutCondition,
@@ -85,11 +87,11 @@ mutants! {
     SlotsInLocalTime,
     /// A slot is run without being claimed.
     ClaimNotAwaited,
-    /// A slot whose turn went wrong is tried again, though it may have one turn at most.
+    /// A slot whose turn failed is retried with at-most-once delivery.
     RunsAgain,
-    /// A slot whose turn went wrong is not tried again.
+    /// A slot whose turn failed is not retried with at-least-once delivery.
     UnfinishedIsLeft,
-    /// A slot is tried for ever.
+    /// A slot is retried forever.
     NeverAbandoned,
     /// Missed slots that should each have a turn have none.
     MissedForgotten,
@@ -97,15 +99,15 @@ mutants! {
     StopsWhenRefused,
     /// A follower polls too rarely.
     RarePolls,
-    /// A follower breaks the lease whatever was written since it looked.
+    /// A follower breaks the lease although the blob changed since its poll.
     BreakWithoutCondition,
     /// A beat is written without `If-Match`.
     BeatWithoutCondition,
-    /// A follower counts the promise from when it asked, not from when it was answered.
+    /// A follower counts the promise from its request, not from the answer.
     PromiseFromLook,
-    /// A follower goes by what it would promise itself, not by the record.
+    /// A follower uses its own promise, not the one on record.
     OwnPromise,
-    /// A leader counts its promise from when a beat was answered, not from when it was sent.
+    /// A leader counts its promise from the answer to a beat, not from its request.
     PromiseFromAnswer,
     /// A renewal of the lease extends the promise.
     RenewalExtendsPromise,
@@ -117,35 +119,35 @@ mutants! {
     PromiseByTheFasterClock,
     /// A beat that was tried twice has the same number both times.
     BeatNumberReused,
-    /// A last will ends the lease of whoever holds it.
+    /// A last will ends the lease of any holder.
     WillOfAnyLease,
-    /// A last will is sent while the work of the process that died still runs.
+    /// A last will is sent while the work of the dead process still runs.
     WillBeforeStop,
     /// Every hint brings polls forward.
     HintsWithoutLimit,
     /// A hint changes nothing.
     HintIgnored,
-    /// A candidate that writes the list of candidates forgets the others.
+    /// A candidate that writes the list of candidates drops the other entries.
     ListsOnlyItself,
     /// A new leader does not know which triggers had their turn.
     TriggerForgotten,
-    /// A leader reads no orders but after a hint.
+    /// A leader reads orders only after a hint.
     OrdersUnseen,
-    /// A leader obeys a transfer again that it has obeyed.
+    /// A leader obeys the same transfer twice.
     TransferObeyedAgain,
     /// A leader obeys the transfer of another term.
     TransferOfAnyTerm,
-    /// The record does not tell that a transfer came to nothing.
+    /// The failure of a transfer is not recorded.
     TransferWithoutOutcome,
-    /// A command drops the orders of others when it places its own.
+    /// A command drops existing orders when it places its own.
     PlacingDropsOthers,
     /// A leader gives its lease to an id that was announced in another term.
     AnnouncementOfAnyTerm,
     /// A successor announces the lease id of an earlier term.
     SuccessorKeepsLeaseId,
-    /// A leader that is not ready any more goes on with a handover.
+    /// A leader that is no longer ready continues a handover.
     HandsOverThoughNotReady,
-    /// A successor writes its announcement over whatever is there.
+    /// A successor overwrites any announcement.
     AnnouncementWithoutCondition,
     /// A trigger that is older than the newest on record is claimed.
     TriggerInstantIgnored,
@@ -153,19 +155,19 @@ mutants! {
     TriggerIdsForgotten,
     /// A turn has no time limit.
     TurnWithoutLimit,
-    /// A leader whose writes do not get through leads on.
+    /// A leader whose writes fail continues to lead.
     StalledLeaderStays,
     /// A candidate whose work failed contends again at once.
     CoolDownIgnored,
-    /// A leader whose turn trapped or timed out leads on.
+    /// A leader whose turn trapped or timed out continues to lead.
     TrapIgnored,
     /// A leader beats although the account keeps every version of a blob.
     BeatsOnVersionedAccount,
-    /// The work may go on in a handover for as long as its grace lasts.
+    /// In a handover, the work may continue for its whole grace period.
     WorkOutlastsHandover,
-    /// A turn is stopped at its grace although the handover failed and its leader leads on.
+    /// A turn is stopped at its grace although the handover failed and its leader continues.
     GraceNotTakenBack,
-    /// A release without an answer is not sent again.
+    /// A release without an answer is not repeated.
     ReleaseNotRepeated,
 }
 
@@ -181,13 +183,13 @@ pub fn activate(mutant: Option<Mutant>) {
     memory::forget();
 }
 
-/// Whether a mutant is active in this thread.
+/// Returns true if this mutant is active in this thread.
 #[cfg(feature = "mutants")]
 pub fn is_active(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
 }
 
-/// Whether the seeded bug of that name is active. Always false in what ships.
+/// True if the seeded bug with that name is active. Always false in releases.
 #[cfg(feature = "mutants")]
 macro_rules! mutant {
     ($name:ident) => {
@@ -200,7 +202,7 @@ pub(crate) const fn none_is_active() -> bool {
     false
 }
 
-/// Whether the seeded bug of that name is active. Always false in what ships.
+/// True if the seeded bug with that name is active. Always false in releases.
 #[cfg(not(feature = "mutants"))]
 macro_rules! mutant {
     ($name:ident) => {
@@ -210,7 +212,7 @@ macro_rules! mutant {
 
 pub(crate) use mutant;
 
-/// The same request without its `If-Match`, for a seeded bug.
+/// Removes the `If-Match` condition of a request, for a seeded bug.
 pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
     match operation {
         Operation::WriteMetadata { lease, metadata, .. } if really => {
@@ -220,12 +222,13 @@ pub(crate) fn unconditional(really: bool, operation: Operation) -> Operation {
     }
 }
 
-/// The condition of a successor's write over the version with that tag; for a seeded bug, none.
+/// Returns the condition of a successor's write over the version with that tag; a seeded bug
+/// removes it.
 pub(crate) fn over(tag: Option<ETag>) -> Option<ETag> {
     if mutant!(AnnouncementWithoutCondition) { Some(ETag("*".into())) } else { tag }
 }
 
-/// The last will of the holder of a lease.
+/// Returns the last will of the holder of a lease.
 pub(crate) fn last_will(lease: LeaseId) -> Operation {
     match mutant!(WillOfAnyLease) {
         true => Operation::Break { period: Some(0), if_match: None },
@@ -233,7 +236,8 @@ pub(crate) fn last_will(lease: LeaseId) -> Operation {
     }
 }
 
-/// The request that acquires a lease, which the leader before gave to this candidate or not.
+/// Returns the request that acquires a lease. `handed_over` is true if the former leader gave it to
+/// this candidate.
 pub(crate) fn acquire(handed: bool, operation: Operation) -> Operation {
     match operation {
         Operation::Acquire { lease, .. } if handed && mutant!(SuccessorOnlyRenews) => {

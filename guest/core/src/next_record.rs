@@ -1,4 +1,4 @@
-//! With which record a candidate begins to lead. protocol.md §4.3.
+//! The record with which a candidate begins to lead. protocol.md §4.3.
 
 use super::record::{Beat, End, Kind, LastSlot, Outcome, Record};
 use super::report::Turn;
@@ -7,11 +7,11 @@ use super::settings::Settings;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 
-/// The newest turns that this candidate put forward: of the schedule, and for a trigger.
+/// The newest claims that this candidate proposed: one of the schedule, and one for a trigger.
 ///
-/// An attempt is a turn that began. Of a claim that a leader could not follow up, since its leadership
-/// had ended by the time it was answered, this candidate knows so when it leads again. Of a
-/// claim of another candidate nobody can tell, so that one counts.
+/// Only a started turn is an attempt. If a leadership ended before a claim was answered, its turn
+/// never started. This candidate remembers that when it leads again. Claims of other candidates
+/// always count, since no candidate can tell whether their turns started.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct ProposedClaims {
     scheduled: Option<ProposedClaim>,
@@ -24,12 +24,13 @@ struct ProposedClaim {
     /// The same claim in another term may be another candidate's.
     term: u64,
     claim: LastSlot,
-    /// Its turn was handed to the host.
+    /// True if the host received its turn.
     is_started: bool,
 }
 
 impl ProposedClaim {
-    /// Whether the claim of a record of this candidate is this one, and came to nothing.
+    /// Returns true if the claim on this candidate's record is this one, and its turn never
+    /// started.
     fn never_started(proposed: Option<Self>, term: u64, on_record: LastSlot) -> bool {
         proposed.is_some_and(|put| put.term == term && put.claim == on_record && !put.is_started)
     }
@@ -43,7 +44,7 @@ impl ProposedClaims {
         *self.claim_mut(kind) = proposed;
     }
 
-    /// Notes that a turn is handed to the host, or that the host says that it never began it.
+    /// Records whether a turn was passed to the host, or that the host never started it.
     pub fn set_started(&mut self, turn: &Turn, is_started: bool) {
         let claim = LastSlot { slot: turn.slot, attempt: turn.attempt };
         let proposed = self.claim_mut(turn.kind()).as_mut();
@@ -59,8 +60,8 @@ impl ProposedClaims {
         }
     }
 
-    /// Puts on a record that this candidate wrote which of its claims came to nothing. What the record
-    /// tells of the slot then is the end of an earlier attempt.
+    /// Records which of this candidate's claims never started. The record then holds the end of an
+    /// earlier attempt for that slot.
     fn record_unstarted(&self, record: &mut Record, now: Timestamp) {
         let not_started = End { outcome: Outcome::NotStarted, at: now, took: None };
         if let Some(last) = record.last_slot
@@ -77,12 +78,12 @@ impl ProposedClaims {
     }
 }
 
-/// What is to be on the blob when this candidate leads. The term survives the loss of the
-/// record, because it is at least the service's time in seconds.
+/// Returns the record with which this candidate leads. The term survives the loss of the record,
+/// because it is at least the service's time in seconds.
 ///
-/// Where there is no record, a leader of this very second may have been forgotten: the term
-/// is one higher than its own could be, and the second is over before the next
-/// candidate that finds no record can acquire.
+/// Without a record, the leader of this very second may be unknown. So the term is one higher than
+/// that leader's could be. The second is over before the next candidate that finds no record can
+/// acquire.
 pub(super) fn next_record(
     settings: &Settings,
     nonce: u64,
@@ -101,7 +102,7 @@ pub(super) fn next_record(
         claims.record_unstarted(&mut previous, since);
     }
     if let Some(schedule) = &agenda.schedule {
-        // The slots of another schedule were not this one's to run.
+        // Slots of another schedule were not this leader's to run.
         let is_other_schedule = previous.schedule.as_ref().is_some_and(|text| *text != schedule.description());
         let first_slot = agenda.initial_slot(since);
         let is_earlier = previous.last_slot.is_none_or(|last| is_other_schedule && last.slot < first_slot.slot);

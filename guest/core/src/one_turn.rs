@@ -1,8 +1,8 @@
 //! One whole turn in one invocation: read, acquire, claim, run, complete, release. protocol.md §10.
 //!
-//! Drives [`Step`](super::Step) for platforms that call a component on a timer and keep nothing of
-//! it in between. No renewal goes on beside the turn, so the lease is as long as may be, and a turn
-//! that outlasts it is reported as overrun. Everything else is as with a candidate that lives on.
+//! Drives [`Step`](super::Step) for platforms that call a component on a timer and keep no state
+//! between calls. The lease is not renewed during the turn, so it is as long as possible, and a
+//! longer turn is reported as overrun. Everything else works as in a long-running candidate.
 
 use core::time::Duration;
 
@@ -16,41 +16,41 @@ use super::settings::Settings;
 use super::snapshot::{LeaseState, Inspection};
 use tenure_base::prelude::*;
 
-/// How long to contend without leading, and to lead without a turn to run.
+/// Maximum time to contend without leading, and to lead without a due turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long to try to give the lease back; then it runs out.
+/// Maximum time to release the lease; after that it runs out.
 const RELEASE_TIME: Duration = Duration::from_secs(8);
 
-/// A turn that is due so soon is waited for: the clock that calls may be a little fast, and
-/// the next call may be a day away.
+/// Maximum wait for a turn that is due soon: the caller's clock may be a little fast, and the next
+/// call may be a day away.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
-/// Between two reads, when another candidate was faster.
+/// Pause between two reads after another candidate was faster.
 const READ_AGAIN: Duration = Duration::from_millis(300);
 
-/// How far a step brought the candidate.
+/// Progress of the candidate after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepProgress {
-    /// It holds nothing, and nothing that it asked for can still be granted.
+    /// The candidate holds nothing, and no pending request can still be granted.
     Watching,
-    /// Something is being won, claimed or given back.
+    /// A lease or a claim is being won or released.
     UnderWay,
-    /// It leads, and no turn is due.
+    /// The candidate leads, and no turn is due.
     Leading {
-        /// What is on record.
+        /// The record on the blob.
         record: Box<Record>,
         /// The time of the service.
         time: Timestamp,
     },
-    /// It has left.
+    /// The candidate has left.
     Left {
-        /// The outcome of the turn was put on record.
+        /// True if the outcome of the turn was recorded.
         outcome_recorded: bool,
     },
 }
 
-/// What an invocation came to.
+/// The outcome of an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OneTurnOutcome {
     /// The turn ran and succeeded.
@@ -63,47 +63,48 @@ pub enum OneTurnOutcome {
     NothingDue,
     /// Another candidate leads.
     Followed,
-    /// It did not come to lead in the time that it takes for that.
+    /// The candidate did not win in the available time.
     Undecided,
-    /// The service could not be asked, or the blob is not usable.
+    /// The service did not answer, or the blob is not usable.
     Unanswered,
 }
 
 /// The result of an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneTurnResult {
-    /// What it came to.
+    /// The outcome.
     pub outcome: OneTurnOutcome,
-    /// The term under which it led, if it did.
+    /// The term under which the candidate led, if it did.
     pub term: Option<u64>,
-    /// Who leads, when it followed.
+    /// The leader, if the candidate followed.
     pub leader: Option<Incumbent>,
     /// The turn that was claimed.
     pub turn: Option<Turn>,
-    /// The handler was called.
+    /// True if the handler was called.
     pub handler_called: bool,
-    /// What the handler complained of.
+    /// The error that the handler returned.
     pub error: Option<String>,
-    /// Whether the outcome is on record, when there is one.
+    /// True if the outcome of the turn is on record. None without an outcome.
     pub outcome_recorded: Option<bool>,
-    /// When the next turn is due; not later than now: at once.
+    /// Due time of the next turn; not later than now if it is due at once.
     pub next: Option<Timestamp>,
-    /// What went wrong on the way.
+    /// Problems during the invocation.
     pub problems: Vec<Problem>,
 }
 
-/// What an invocation does next.
+/// The next action of an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OneTurnAction {
-    /// Read the election, and tell [`OneTurn::read`].
+    /// Read the election, and pass the result to [`OneTurn::on_read`].
     Read,
-    /// Do a step with [`OneTurn::state`] and this event, and tell [`OneTurn::stepped`].
+    /// Perform a step with [`OneTurn::state`] and this event, and pass its report to
+    /// [`OneTurn::on_step`].
     Step(Option<Event>),
     /// Wait until then.
     Wait(Moment),
-    /// Call the handler, and tell [`OneTurn::ran`].
+    /// Call the handler, and pass its result to [`OneTurn::on_handler_done`].
     Run(Turn),
-    /// It is over.
+    /// The invocation is complete.
     Done(Box<OneTurnResult>),
 }
 
@@ -112,14 +113,14 @@ pub enum OneTurnAction {
 pub struct OneTurn<'s> {
     settings: &'s Settings,
     stage: Stage,
-    /// Contending ends then.
+    /// Time until which the candidate contends.
     patient_until: Moment,
-    /// It has waited for a turn once.
+    /// True if it has already waited for a turn.
     has_waited: bool,
     state: Option<State>,
-    /// Up to when the leadership is certain.
+    /// Time until which the leadership is certain.
     valid_until: Moment,
-    /// What is on record while leading, and what time it was when.
+    /// The last known record of the leader, the service's time, and the instant of both.
     last_known: Option<(Box<Record>, Timestamp, Moment)>,
     result: OneTurnResult,
 }
@@ -134,7 +135,7 @@ enum Stage {
 }
 
 impl<'s> OneTurn<'s> {
-    /// Begins one at `now`.
+    /// Starts an invocation at `now`.
     #[must_use]
     pub fn new(settings: &'s Settings, now: Moment) -> Self {
         Self {
@@ -159,13 +160,13 @@ impl<'s> OneTurn<'s> {
         }
     }
 
-    /// For the next step.
+    /// Returns the state for the next step.
     #[must_use]
     pub fn state(&self) -> Option<&[u8]> {
         self.state.as_ref().map(State::as_bytes)
     }
 
-    /// What to do at `now`.
+    /// Returns the action to take at `now`.
     pub fn next(&mut self, now: Moment) -> OneTurnAction {
         let patient_until = self.patient_until;
         let wait = |at: Moment, until: Moment| OneTurnAction::Wait(at.min(until));
@@ -179,7 +180,7 @@ impl<'s> OneTurn<'s> {
             }
             Stage::Contending { at } if now < *at => wait(*at, patient_until),
             Stage::Contending { .. } => OneTurnAction::Step(None),
-            // Frozen since the claim: the turn is not begun any more.
+            // Suspended since the claim: the turn is not started any more.
             Stage::Running(_) if now >= self.valid_until => {
                 self.leave(OneTurnOutcome::Overran, Event::LeaveLate(Outcome::NotStarted.into()), now);
                 self.next(now)
@@ -195,7 +196,7 @@ impl<'s> OneTurn<'s> {
         }
     }
 
-    /// Takes what was read.
+    /// Handles the result of a read.
     pub fn on_read(&mut self, inspection: Result<Inspection, Problem>, now: Moment) {
         let Inspection { snapshot, next_turn } = match inspection {
             Ok(inspection) => inspection,
@@ -225,11 +226,12 @@ impl<'s> OneTurn<'s> {
         }
         let wait = next_turn.map(|next| next.since(snapshot.answered_at));
         match wait {
-            // The first leader of all writes the record.
+            // The very first leader writes the record.
             _ if snapshot.incumbent.is_none() => self.stage = Stage::Contending { at: now },
             Some(Duration::ZERO) => self.stage = Stage::Contending { at: now },
             Some(wait) if wait <= SHORT_WAIT && !self.has_waited => {
-                // Answers tell whole seconds: by the next one it is due only when such a second has begun.
+                // Answers have whole seconds, so the turn counts as due only after the next full
+                // second.
                 let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
                 self.has_waited = true;
                 self.patient_until += wait;
@@ -241,7 +243,7 @@ impl<'s> OneTurn<'s> {
         }
     }
 
-    /// Takes the report of a step that was begun at `began`.
+    /// Handles the report of a step that started at `started_at`.
     pub fn on_step(&mut self, report: Report, prospect: StepProgress, started_at: Moment, now: Moment) {
         self.state = Some(report.state);
         let failed = !report.problems.is_empty();
@@ -280,7 +282,7 @@ impl<'s> OneTurn<'s> {
                 self.result.leader = leader;
                 self.end(OneTurnOutcome::Followed);
             }
-            // Another one was faster, or something is wrong. A read is enough to see what now.
+            // Another candidate was faster, or a problem occurred. A read shows the new state.
             (None, StepProgress::Watching, _) => {
                 let at = if failed { next_step_at } else { next_step_at.min(now + READ_AGAIN) };
                 self.stage = Stage::Reading { at };
@@ -289,7 +291,7 @@ impl<'s> OneTurn<'s> {
         }
     }
 
-    /// Takes what the handler returned.
+    /// Handles the result of the handler.
     pub fn on_handler_done(&mut self, result: Result<(), String>, now: Moment) {
         self.result.handler_called = true;
         let outcome = if result.is_ok() { Outcome::Succeeded } else { Outcome::Failed };
@@ -308,7 +310,7 @@ impl<'s> OneTurn<'s> {
         self.leave(one_turn_outcome, event, now);
     }
 
-    /// When the next turn is due, by what is on record.
+    /// Returns the due time of the next turn, according to the last known record.
     fn next_turn(&self, now: Moment) -> Option<Timestamp> {
         let (record, time, known_at) = self.last_known.as_ref()?;
         self.settings.agenda.next(time.plus(now.saturating_sub(*known_at)), record)

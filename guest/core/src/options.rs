@@ -1,4 +1,4 @@
-//! The settings as they are given, each with its type, and the variables with the same meaning.
+//! The settings as given, each with its type, and the variables with the same meaning.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -12,10 +12,12 @@ use tenure_base::prelude::*;
 use tenure_base::secret::redact;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, is_quoted};
 
-/// Defines [`Options`] and both directions between them and the variables, so that no option lacks one.
+/// Defines [`Options`] and the conversions between them and the variables, so that every option has
+/// a variable.
 macro_rules! options {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $variable:ident,)*) => {
-        /// The settings of a candidate as they are set, without its credential. None stands for the default.
+        /// The settings of a candidate as given, without its credential. None stands for the
+        /// default.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Options {
             $($(#[$doc])* pub $field: Option<$type>,)*
@@ -40,7 +42,7 @@ macro_rules! options {
                 variables
             }
 
-            /// Returns an option to its default.
+            /// Resets an option to its default.
             pub fn unset(&mut self, name: &str) {
                 match name {
                     $(variable::$variable => self.$field = None,)*
@@ -57,7 +59,7 @@ options! {
     election: String = ELECTION,
     /// The name of this candidate.
     name: String = NAME,
-    /// Where this candidate can be reached when it leads.
+    /// The address at which this candidate can be reached when it leads.
     address: String = ADDRESS,
     /// The period of the lease.
     lease: Duration = LEASE,
@@ -85,17 +87,17 @@ options! {
     retries: Retries = DELIVERY,
     /// The number of turns that a slot may have, if they are retried.
     max_attempts: u32 = MAX_ATTEMPTS,
-    /// What becomes of missed slots.
+    /// The rule for missed slots.
     missed: Missed = MISSED,
     /// The time-out of a turn.
     turn_timeout: Duration = TURN_TIMEOUT,
     /// The first cool-down of a candidate whose work failed.
     cool_down: Duration = COOL_DOWN,
-    /// The number of failed turns in a row that end a leadership; 0: none does.
+    /// The number of failed turns in a row that end a leadership; 0: never.
     max_failures: u32 = MAX_FAILURES,
     /// The time after which a leader resigns.
     max_tenure: Duration = MAX_TENURE,
-    /// True if the candidate only looks.
+    /// True if the candidate only observes.
     observe: bool = OBSERVE,
     /// True if the election coordinates shares.
     coordinates: bool = COORDINATES,
@@ -103,13 +105,13 @@ options! {
     on_trigger: bool = ON_TRIGGER,
     /// The time between two reads of orders by a leader.
     orders: Orders = ORDERS,
-    /// True if the host sends the requests that reports hold.
+    /// True if the host sends the background requests of reports.
     background: bool = BACKGROUND,
-    /// True if reports hold the leader's last will.
+    /// True if reports include the leader's last will.
     last_will: bool = LAST_WILL,
 }
 
-/// Whether a turn that failed is retried.
+/// The rule for retries of a failed turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retries {
     /// At-most-once delivery.
@@ -118,24 +120,24 @@ pub enum Retries {
     UntilSuccess,
 }
 
-/// When a leader reads its orders.
+/// The rule for reading orders as a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orders {
-    /// It reads none.
+    /// The leader reads no orders.
     Never,
-    /// It reads them at this interval.
+    /// The leader reads orders at this interval.
     Every(Duration),
 }
 
-/// A value that a variable holds.
+/// A value of a variable.
 pub(super) trait Value: Sized {
-    /// Reads it from a text. None if the text is no such value.
+    /// Parses the value. None if the text is not such a value.
     fn read(text: &str) -> Option<Self>;
 
-    /// Returns the text from which it is read.
+    /// Returns the text of the value, which `read` parses.
     fn written(&self) -> String;
 
-    /// Returns what is wrong with another text as the value of that variable, and what to do.
+    /// Returns the problem and the advice for an invalid value of that variable.
     fn rule(name: &str) -> (String, String);
 }
 
@@ -143,7 +145,8 @@ pub(super) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Returns a complaint, with a hint if the value is in quotation marks, which need not be the cause.
+/// Returns a complaint, with a hint if the value is in quotation marks, which need not be the
+/// cause.
 pub(super) fn complaint(
     setting: &'static str,
     value: Option<&str>,
@@ -160,9 +163,9 @@ pub(super) fn complaint(
     Complaint { setting: SettingId::new(setting), problem, advice }
 }
 
-/// An option of any type: so that one function reads all of them, which keeps the component small.
+/// An option of any type. One function reads all of them, which keeps the component small.
 trait Slot {
-    /// Takes the value of a text. Returns false if it has none.
+    /// Sets the value from a text. Returns false if the text is invalid.
     fn fill(&mut self, text: &str) -> bool;
 
     /// See [`Value::rule`].
@@ -349,7 +352,7 @@ impl Value for Orders {
 mod tests {
     use super::*;
 
-    /// Named one by one: an option that is added has to be added here.
+    /// Fields are listed one by one, so that a new option has to be added here.
     fn full() -> Options {
         let text = |text: &str| Some(String::from(text));
         let millis = |millis| Some(Duration::from_millis(millis));

@@ -1,8 +1,8 @@
-//! Orders: a command leaves them in a side blob, and the leader reads it. protocol.md §6.1, §7.5.
+//! Orders: a command writes them to a side blob, and the leader reads it. protocol.md §6.1, §7.5.
 //!
-//! The blob holds triggers and at most one transfer. Only commands write it. The record says which triggers were
-//! claimed, and what a transfer came to. Whatever happens to a command or to a leader, a trigger waits until it is
-//! claimed or expires, and is claimed once.
+//! The blob holds triggers and at most one transfer. Only commands write it. The record holds the
+//! claimed triggers and the outcome of a transfer. Even if the command or the leader dies, a
+//! trigger waits until it is claimed or expires, and is claimed once.
 
 mod placing;
 
@@ -29,22 +29,24 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// The most triggers that may wait.
+/// Maximum number of waiting triggers.
 const MAX_TRIGGERS: usize = 8;
 
-/// The time until the next read after a hint.
+/// Time until the next read after a hint.
 const HINT_DELAY: Duration = Duration::from_secs(1);
 
-/// The time until the next read after one without an answer.
+/// Time until the next read after one without an answer.
 const UNANSWERED_DELAY: Duration = Duration::from_secs(5);
 
-/// The time until the next read after one that was refused, unless the credential changes: permissions seldom change.
+/// Time until the next read after a refused one, unless the credential changes: permissions seldom
+/// change.
 const REFUSED_DELAY: Duration = Duration::from_secs(15 * 60);
 
-/// The number of transfers that a leader knows again. A command replaces the one on the blob, and never restores it.
+/// Maximum number of remembered transfers of a leader. A command replaces the one on the blob, and
+/// never restores it.
 const MAX_OBEYED_TRANSFERS: usize = 16;
 
-/// A leader obeys a transfer up to this age, or two times between two reads if that is longer.
+/// Age up to which a leader obeys a transfer, or two read intervals if that is longer.
 const TRANSFER_EXPIRES: Duration = Duration::from_secs(60);
 
 const TRIGGERS: &str = "tenuretriggers";
@@ -62,26 +64,26 @@ pub(super) struct Orders {
     unknown: Metadata,
 }
 
-/// An order to give the leadership up.
+/// An order to give up the leadership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Transfer {
     /// Random.
     id: String,
     /// The term whose leader is to obey.
     term: u64,
-    /// When it was placed, in the service's time.
+    /// Time of the placement, by the service's clock.
     placed: Timestamp,
     /// The name of the successor. None: any candidate may lead next.
     to: Option<String>,
 }
 
-/// Reads soon, since there may be new orders.
+/// Schedules an early read, since there may be new orders.
 pub(super) fn on_hint(hold: &mut Hold, now: Moment) {
     let orders = &mut hold.orders;
     (orders.read_at, orders.was_hinted) = (now.max(orders.answered_at + HINT_DELAY), true);
 }
 
-/// The candidate has another key or token: a read that was refused is not put off any longer.
+/// Ends the delay after a refused read, because the candidate's key or token changed.
 pub(super) fn on_credential_replaced(hold: &mut Hold, now: Moment) {
     let orders = &mut hold.orders;
     if orders.read_at == orders.answered_at + REFUSED_DELAY {
@@ -89,7 +91,7 @@ pub(super) fn on_credential_replaced(hold: &mut Hold, now: Moment) {
     }
 }
 
-/// Takes the answer to a read that was `sent` then, and obeys.
+/// Handles the answer to a read that was sent at `sent`, and obeys the orders.
 pub(super) fn on_orders_answer(
     answer: Option<&Answer>,
     sent: Moment,
@@ -116,14 +118,14 @@ pub(super) fn on_orders_answer(
         Some(Class::MissingBlob) => orders.triggers.clear(),
         _ => {}
     }
-    // A hint came meanwhile, about an order that this read may have missed.
+    // A hint arrived meanwhile, about an order that this read may have missed.
     let was_hinted = orders.read_at > sent;
     let (is_first, is_expected) = (orders.answered_at == Moment::ZERO, orders.was_hinted);
     orders.was_hinted = was_hinted;
     let next_read = if was_hinted { orders.read_at.max(now + HINT_DELAY) } else { now + retry_in };
     let ignores_orders = mutant!(OrdersUnseen) && !was_hinted;
     (orders.read_at, orders.answered_at) = (if ignores_orders { Moment::MAX } else { next_read }, now);
-    // An election without orders has one report in each leadership.
+    // An election without permission to read orders gets one report in each leadership.
     let refused_answer = answer.filter(|answer| answer.class == Class::Refused);
     if let Some(answer) = refused_answer.filter(|_| is_first || is_expected) {
         let operation = Operation::ReadSideBlob(SideBlob::Orders);
@@ -140,7 +142,7 @@ pub(super) fn on_orders_answer(
     }
 }
 
-/// Begins what a transfer asks for, unless it is for the leader of another term, too old, or known.
+/// Starts a transfer, unless it is for the leader of another term, too old, or already obeyed.
 fn obey(transfer: Transfer, hold: &mut Hold, context: &mut Context<'_>) {
     let Some(now) = context.service_time() else { return };
     let Transfer { id, term, placed, to } = transfer;
@@ -179,7 +181,7 @@ pub(super) fn is_valid(properties: &Properties) -> bool {
 }
 
 impl Orders {
-    /// Reads the side blob. None: no command of this version writes that.
+    /// Reads the side blob. None if no command of this version wrote it.
     fn from_properties(properties: &Properties) -> Option<Self> {
         if !side_blob_rules::is_from_candidate(properties) {
             return None;

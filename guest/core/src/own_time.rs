@@ -1,12 +1,12 @@
-//! Time of an invocation without a host that measures it. protocol.md §10.
+//! Elapsed time of an invocation without a host that measures it. protocol.md §10.
 //!
-//! A lease is judged by a clock that never goes back and also counts while the machine sleeps. Standard
-//! WASI has none: its monotonic clock may stand still meanwhile, and its wall clock can be set. So each
-//! reading adds what the clock that moved further says since the reading before. A wall clock that is set
-//! back takes nothing away, and one that is set forward makes leases shorter, never longer.
+//! A lease requires a clock that never goes back and also counts while the machine sleeps. Standard
+//! WASI has none: its monotonic clock may stand still meanwhile, and its wall clock can be set. So
+//! each reading adds the larger advance of the two clocks since the previous reading. A wall clock
+//! that is set back takes nothing away. One that is set forward makes leases shorter, never longer.
 //!
-//! A machine that sleeps while its wall clock is set back by as much, between the same two readings, shows
-//! no clock on which that can be seen. Only the term protects then.
+//! One case is undetectable: a machine that sleeps while its wall clock is set back by as much,
+//! between the same two readings. Only the term protects then.
 
 use core::time::Duration;
 
@@ -14,24 +14,25 @@ use super::Moment;
 use super::candidate::StepStart;
 use chrono::{DateTime, Utc};
 
-/// How much time has passed, by the two clocks of a machine.
+/// Elapsed time by the two clocks of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct ElapsedClock {
     passed: Moment,
-    /// By the clock that moved less each time.
+    /// Elapsed time by the clock that advanced less at each reading.
     least_passed: Moment,
     monotonic: Duration,
     wall: DateTime<Utc>,
 }
 
 impl ElapsedClock {
-    /// Begins now, with what both clocks show.
+    /// Starts now, at these readings of both clocks.
     #[must_use]
     pub fn new(monotonic: Duration, wall: DateTime<Utc>) -> Self {
         Self { passed: Moment::ZERO, least_passed: Moment::ZERO, monotonic, wall }
     }
 
-    /// The time since then, at least.
+    /// Returns the time since the start. It may run ahead of real time; the module docs describe the
+    /// one case in which it lags.
     pub fn read(&mut self, monotonic: Duration, wall: DateTime<Utc>) -> Moment {
         let by_wall = wall.signed_duration_since(self.wall).to_std().unwrap_or_default();
         let by_monotonic = monotonic.saturating_sub(self.monotonic);
@@ -40,20 +41,21 @@ impl ElapsedClock {
         self.passed
     }
 
-    /// By how much that time may have run ahead.
+    /// Returns the upper bound by which that time may have run ahead.
     #[must_use]
     pub fn clock_lead(&self) -> Duration {
         self.passed.saturating_sub(self.least_passed)
     }
 
-    /// A step that begins at the newest reading.
+    /// Returns the start of a step at the newest reading.
     #[must_use]
     pub fn step_start(&self) -> StepStart {
         StepStart { at: self.passed, clock_lead: self.clock_lead() }
     }
 
-    /// The newest reading in the time of a step that `begins` then. Within a step it does not run ahead: all
-    /// that a leader may do counts from before it asked, so that this makes it shorter.
+    /// Returns the newest reading in the time of a step that started at `start`. It does not run
+    /// ahead within a step. A leader's time counts from before its request, so this only shortens
+    /// it.
     #[must_use]
     pub fn elapsed_in_step(&self, start: StepStart) -> Moment {
         self.least_passed + start.clock_lead
@@ -83,7 +85,7 @@ mod tests {
         assert_eq!(time.read(seconds(9), at(3_662)), seconds(3_662));
         assert_eq!(time.read(seconds(10), at(63)), seconds(3_663));
         assert_eq!(time.read(seconds(610), at(663)), seconds(4_263));
-        // 60 s asleep, an hour forward, and what passed while the clock was set back.
+        // 60 s asleep, an hour forward, and the time that passed while the clock was set back.
         assert_eq!(time.clock_lead(), seconds(60 + 3_600 + 1));
     }
 

@@ -1,4 +1,4 @@
-//! When to ask again.
+//! Retry schedule.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The first wait after a failure that was already repeated once.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 
-/// The next attempt at something, and how many failed before it.
+/// The next try of a request, and the number of failed tries before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RetrySchedule {
     pub next_at: Moment,
@@ -17,14 +17,14 @@ pub(super) struct RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// Due at `next`, nothing failed yet.
+    /// Creates a schedule that is due at `next_at`, without failures.
     pub fn due_at(next_at: Moment) -> Self {
         Self { next_at, failures: 0 }
     }
 
-    /// Records a failure and schedules the retry. The first is repeated at once, because an idle
-    /// pooled connection dies exactly when a request goes out on it; later ones
-    /// wait, twice as long each time and never longer than `most`, with jitter.
+    /// Records a failure and schedules the retry. The first retry is immediate, because an idle
+    /// pooled connection often fails on its next request. Later ones wait, doubling up to
+    /// `longest_wait`, with jitter.
     pub fn on_failure(&mut self, now: Moment, longest_wait: Duration, chance: &mut dyn Chance) {
         let wait = match self.failures {
             0 => Duration::ZERO,

@@ -1,5 +1,5 @@
-//! Where a candidate stands in the protocol, and what it knows there. The rules of each phase are in the
-//! module of its name: two functions, `next` and `answered`, from this value to the one that follows.
+//! The phases of a candidate in the protocol, and the data of each. The rules of a phase are in the
+//! module of its name: two functions, `next` and `on_answer`, from this value to its successor.
 
 use core::time::Duration;
 
@@ -13,14 +13,14 @@ use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 use tenure_base::prelude::*;
 
-/// Where a candidate stands in the protocol.
+/// The phase of a candidate in the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one, for the length of a step; smaller on wasm"
 )]
 pub(super) enum Phase {
-    /// protocol.md §4.1: polling, or making what is not there.
+    /// protocol.md §4.1: polling, or creating a missing resource.
     Watching(Watch),
     /// protocol.md §4.2.
     Acquiring(Attempt),
@@ -28,17 +28,17 @@ pub(super) enum Phase {
     Raising(Raise),
     /// protocol.md §4.4, §5: leading.
     Holding(Hold),
-    /// protocol.md §7.1: the host was told of the end; the work is not yet seen stopped. The lease is to
-    /// be released then, unless it is lost.
+    /// protocol.md §7.1: the host was notified of the end; the work is not yet seen stopped. The
+    /// lease, unless it is lost, is released after that.
     Stopping { lease: Option<LeaseId> },
-    /// protocol.md §7.1: a lease that may be ours is given back.
+    /// protocol.md §7.1: releasing a lease that may belong to this candidate.
     Releasing(Release),
-    /// Nothing more to do.
+    /// The candidate has left the election.
     Left,
 }
 
 impl Phase {
-    /// The leadership, if there is one.
+    /// Returns the leadership, if there is one.
     pub fn hold(&self) -> Option<&Hold> {
         match self {
             Self::Holding(hold) => Some(hold),
@@ -47,17 +47,17 @@ impl Phase {
     }
 }
 
-/// How often a request is repeated at once, because the blob changed under it or no two dates of the
-/// service agree, before the candidate waits like any follower.
+/// Maximum immediate repetitions of a request, when the blob changed concurrently or no two dates
+/// of the service agree. Then the candidate waits like any follower.
 pub(super) const MOST_ROUNDS: u32 = 3;
 
 /// A candidate that polls.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Watch {
-    /// What is to be made.
+    /// The resource to create.
     pub missing: Option<MissingResource>,
     pub pace: RetrySchedule,
-    /// Polls repeated at once so far.
+    /// Immediately repeated polls so far.
     pub rounds: u32,
 }
 
@@ -67,7 +67,7 @@ impl Watch {
     }
 }
 
-/// What is not there.
+/// A missing resource.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum MissingResource {
     Blob,
@@ -78,26 +78,26 @@ pub(super) enum MissingResource {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Attempt {
     pub lease: LeaseId,
-    /// The tag of the blob as it was read; lease operations do not change it.
+    /// The tag of the blob as read; lease operations do not change it.
     pub etag: ETag,
     pub record: Option<Record>,
-    /// A request of this attempt may have been carried out unseen.
+    /// True if a request of this attempt may have been applied without an answer.
     pub may_be_granted: bool,
     pub pace: RetrySchedule,
-    /// Requests repeated at once so far.
+    /// Immediately repeated requests so far.
     pub rounds: u32,
-    /// The leader gave its lease to that id.
+    /// True if the leader gave its lease to that id.
     pub handed_over: bool,
-    /// The check that ends before the lease is acquired.
+    /// The check that must finish before the lease is acquired.
     pub check: Option<SplitCheck>,
 }
 
-/// A check for members and shares that is under way (protocol.md §14.6): the page that is listed next.
+/// A running check for members and shares (protocol.md §14.6): the next page to list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SplitCheck {
     /// The list.
     pub list: SplitList,
-    /// Where the page begins.
+    /// Start of the page.
     pub marker: Option<String>,
 }
 
@@ -108,19 +108,19 @@ pub(super) enum SplitList {
     Shares,
 }
 
-/// The lease is ours; the term is not raised yet.
+/// The lease is acquired; the term is not raised yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Raise {
     pub lease: LeaseId,
     pub acquired_at: Moment,
-    /// When it is too late to lead by this lease.
+    /// Instant after which it is too late to lead by this lease.
     pub valid_until: Moment,
     pub write: Write,
-    /// How long the candidate waits before it contends again when the term cannot be raised.
+    /// Time for which the candidate does not contend if the term cannot be raised.
     pub back_off: Duration,
-    /// The check that follows the write of the term, and ends before the candidate leads.
+    /// The check that follows the write of the term, and must finish before the candidate leads.
     pub check: Option<SplitCheck>,
-    /// The tag of the record with the term, and when the write was sent.
+    /// The tag of the record with the term, and the time at which the write was sent.
     pub term_write: Option<(ETag, Moment)>,
 }
 
@@ -128,30 +128,30 @@ pub(super) struct Raise {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hold {
     pub lease: LeaseId,
-    /// Until when the leader acts: by its lease, and by its promise if it gave one.
+    /// Instant until which the leader acts: by its lease, and by its promise if it gave one.
     pub valid_until: Moment,
-    /// Until when it may act by its lease.
+    /// Instant until which it may act by its lease.
     pub lease_until: Moment,
-    /// It promises to have stopped soon after each beat.
+    /// Set if the leader promises to have stopped soon after each beat.
     pub beats: Option<Beats>,
-    /// When the lease was acquired.
+    /// Time at which the lease was acquired.
     pub acquired_at: Moment,
     pub orders: LeaderOrders,
     pub renew: RetrySchedule,
-    /// What is on the blob, and the outcome of the last turn, which may not be there yet.
+    /// The record on the blob, plus the outcome of the last turn, which may not be written yet.
     pub record: Record,
     pub etag: ETag,
     pub outcome_unwritten: bool,
-    /// What was to be written when that was decided last. It is decided anew before each try, unless a
-    /// try is in doubt: a read tells first whether that one was applied.
+    /// The newest planned write. It is planned anew before each try, unless a try is in doubt: then
+    /// a read first shows whether that one was applied.
     pub write: Option<Write>,
-    /// This write claims a turn.
+    /// The turn that this write claims.
     pub pending_claim: Option<Claim>,
-    /// When the first claim or outcome was sent that did not get on record, if none did since.
+    /// Time of the first claim or outcome that did not get on record, if none did since.
     pub stalled_since: Option<Moment>,
-    /// An operator wants a claimed slot that lies in the future forgotten.
+    /// True if an operator asks to forget a claimed slot that lies in the future.
     pub reset_requested: bool,
-    /// A slot that went wrong is not tried again before.
+    /// Earliest time of another try at a failed slot.
     pub retry_after: Moment,
 }
 
@@ -160,11 +160,11 @@ pub(super) struct Hold {
 pub(super) struct LeaderOrders {
     /// The triggers of the newest read; some of them may be claimed by now.
     pub triggers: Vec<Trigger>,
-    /// When the next read is due.
+    /// Time at which the next read is due.
     pub read_at: Moment,
-    /// When the newest read was answered, or failed.
+    /// Time at which the newest read was answered, or failed.
     pub answered_at: Moment,
-    /// A hint came since the newest read.
+    /// True if a hint came since the newest read.
     pub was_hinted: bool,
     /// The ids of the transfers that it obeyed in this term, the newest first.
     pub obeyed_transfers: Vec<String>,
@@ -175,25 +175,25 @@ pub(super) struct LeaderOrders {
 pub(super) struct Beats {
     /// The number of the newest try.
     pub number: u64,
-    /// When the next one is due.
+    /// Time at which the next beat is due.
     pub next: Moment,
-    /// Until when the leader acts by the newest one that is known to be on record.
+    /// Instant until which the leader acts by the newest beat that is known to be on record.
     pub acts_until: Moment,
 }
 
 impl Hold {
-    /// How long the leader still acts at `now`.
+    /// Returns the remaining validity at `now`.
     pub fn time_left(&self, now: Moment) -> Duration {
         self.valid_until.saturating_sub(now)
     }
 
-    /// Acts by the lease until then.
+    /// Extends the lease to `lease_until`.
     pub fn extend_lease(&mut self, lease_until: Moment) {
         self.lease_until = lease_until;
         self.update_validity();
     }
 
-    /// Acts by a beat that is on record and was `sent` then.
+    /// Extends the validity by a beat that is on record and was sent at `sent_at`.
     pub fn on_beat_acknowledged(&mut self, sent_at: Moment, failover: Option<Failover>) {
         if let (Some(beats), Some(failover)) = (&mut self.beats, failover) {
             beats.next = sent_at + failover.beat_interval();
@@ -202,7 +202,7 @@ impl Hold {
         self.update_validity();
     }
 
-    /// Its promise was taken back.
+    /// Drops the promise after it was taken back on record.
     pub fn fall_back_to_lease(&mut self) {
         self.beats = None;
         self.update_validity();
@@ -213,18 +213,18 @@ impl Hold {
         self.valid_until = self.lease_until.min(promised_until);
     }
 
-    /// Whether the newest renewal was answered.
+    /// Returns true if the newest renewal was answered.
     pub fn is_renewed(&self) -> bool {
         self.renew.failures == 0
     }
 
-    /// Whether the record on the blob names this successor, as far as is known.
+    /// Returns true if the record on the blob names this successor, as far as is known.
     pub fn names_successor(&self, successor: Option<&str>) -> bool {
         self.record.successor.as_deref() == successor
     }
 }
 
-/// What is not on record of a turn that is claimed.
+/// Data of a claimed turn that the record does not hold.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Claim {
     pub kind: Kind,
@@ -232,22 +232,23 @@ pub(super) struct Claim {
     pub missed: u32,
 }
 
-/// A lease that is to be given back.
+/// A lease to be released.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Release {
     pub lease: LeaseId,
-    /// The id that it is given to; none: it is released.
+    /// The id that the lease is changed to. None: it is released.
     pub successor: Option<LeaseId>,
-    /// Its announcement as a successor, which is taken back first, in one try.
+    /// Tag of its announcement as a successor. The announcement is withdrawn first, in one try.
     pub announcement_tag: Option<ETag>,
-    /// The outcome of the last turn, to be put on record before: others want to know it.
+    /// Outcome of the last turn, to be recorded first: other candidates need it.
     pub last_write: Option<Write>,
-    /// That write has to be answered by then: so long the lease is certainly ours. A turn that
-    /// ended later than that has it tried all the same: the service refuses what is no longer ours.
+    /// Deadline for the answer to that write: until then the lease is certainly held. The outcome
+    /// of a turn that ended later is tried all the same: the service refuses it if the lease is
+    /// lost.
     pub write_deadline: Moment,
-    /// The lease has run out by then in any case.
+    /// Instant by which the lease has certainly expired.
     pub gives_up_at: Moment,
-    /// When to contend again.
+    /// Time to contend again.
     pub contend_at: Moment,
     pub pace: RetrySchedule,
 }

@@ -1,7 +1,7 @@
-//! Steps that cannot be made, because the settings cannot be used now.
+//! Steps that cannot run, because the settings are unusable now.
 //!
-//! Such a step decides nothing, but its event is not lost: it waits in the state, and comes first in the
-//! next step that can be made. So every event that a host told once has been told.
+//! Such a step decides nothing, but its event is not lost. It waits in the state, and is applied
+//! first in the next step that can run. So the host sends every event only once.
 
 use core::mem::discriminant;
 use core::time::Duration;
@@ -16,17 +16,17 @@ use super::state::Postponed;
 use super::variable;
 use tenure_base::prelude::*;
 
-/// How long until a candidate whose settings cannot be used is to be asked again.
+/// Time until the next step of a candidate with unusable settings.
 const PAUSE: Duration = Duration::from_secs(60);
 
 impl Settings {
-    /// Reads the settings of a candidate that has state. If they are invalid because the file with the secret is
-    /// being replaced, or was replaced wrongly, its former content is used, and the complaints are reported. The same
-    /// is true of a file that leads to another account: the host granted the origins of the account at the start,
-    /// and the record is there.
+    /// Reads the settings of a candidate that has state. If they are invalid because the secret
+    /// file is being replaced, or was replaced wrongly, its former content is used and the
+    /// complaints are reported. The same applies to a file for another account: the host granted
+    /// only the origins of the first account, and the record is there.
     ///
     /// # Errors
-    /// As [`Settings::read`].
+    /// Same as [`Settings::read`].
     pub fn reread(
         environment: impl Environment,
         state: Option<&[u8]>,
@@ -65,7 +65,7 @@ impl Settings {
         account_address(self) == account_address(other)
     }
 
-    /// The complaint of a candidate of this account about a file that leads to another one.
+    /// Returns the complaint of a candidate about a file that leads to another account.
     fn account_changed(&self, other: &Self, environment: &dyn Environment) -> Complaint {
         let from_connection_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
         let (before, current) = (&self.account, &other.account);
@@ -87,18 +87,18 @@ impl Settings {
 }
 
 impl Report {
-    /// The report of a step that cannot be made, for these reasons.
+    /// Returns the report of a step that cannot run for these reasons.
     #[must_use]
     pub fn invalid_settings(state: Option<&[u8]>, event: Option<Event>, complaints: &[Complaint]) -> Self {
         let mut postponed = state.map(Postponed::from_bytes).unwrap_or_default();
-        // A wish to leave that is repeated may not know how the turn ended.
+        // A repeated wish to leave may lack the result of the turn.
         let already_leaving = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
         if let Some(event) = event.filter(|event| !already_leaving || *event != Event::Leave(None)) {
-            // The newest of a kind says what those before said, and more.
+            // The newest event of a kind supersedes the earlier ones.
             postponed.events.retain(|known| discriminant(known) != discriminant(&event));
             postponed.events.push(event);
         }
-        // Who never made a step holds nothing that could be given back.
+        // A candidate that never ran a step holds nothing to release.
         let is_leaving = postponed.events.iter().any(|event| matches!(event, Event::Leave(_)));
         let has_left = is_leaving && !is_state(&postponed.state);
         let state = postponed.to_bytes();

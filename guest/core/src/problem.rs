@@ -1,4 +1,4 @@
-//! What went wrong, for people, and not more often than they can bear.
+//! Problems, for the operator, with a limited rate of repetition.
 
 use core::fmt;
 use core::time::Duration;
@@ -14,47 +14,47 @@ use tenure_azure::name::{BlobName, SideBlob};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// How often the same problem is reported while it lasts.
+/// Interval between two reports of a lasting problem.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// How many different problems are told from each other.
+/// Number of problems that are remembered.
 const MAX_REMEMBERED: usize = 6;
 
 /// Advice for a container that a candidate cannot create.
 const CREATE_CONTAINER_ADVICE: &str =
     "create the container once, by hand or by template, or check the name of the election";
 
-/// What kind of thing went wrong.
+/// The kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemClass {
     /// The account, the container or a setting does not suit the election.
     Configuration,
-    /// The blob holds something else, so no candidate can lead with it.
+    /// The blob holds other content, so no candidate can lead with it.
     UnusableBlob,
-    /// Something other than a candidate holds the lease.
+    /// Another program holds the lease.
     ForeignLease,
     /// The service refuses the credential, its permission, or the request.
     Refused,
-    /// This machine's clock is too far off.
+    /// The clock of this machine differs too much.
     Clock,
-    /// No answer.
+    /// No response.
     Unreachable,
     /// The service cannot serve now.
     Unavailable,
-    /// An answer that the service would not give.
+    /// A response that the service would not give.
     Nonsense,
-    /// A lease that was held is gone.
+    /// A held lease is gone.
     LeaseLost,
-    /// The schedule does not fit the record, or another candidate has another one.
+    /// The schedule does not match the record, or another candidate has a different one.
     Schedule,
-    /// The leader's work goes wrong.
+    /// The leader's work fails.
     Work,
-    /// What an operator or a rule asked for could not be done.
+    /// An order by an operator or a rule could not be carried out.
     Order,
 }
 
 impl ProblemClass {
-    /// As the WIT writes it.
+    /// Returns its name, as the WIT package spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,12 +74,12 @@ impl ProblemClass {
     }
 }
 
-/// Something that went wrong. Holds no secret.
+/// A problem. Holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind.
+    /// The kind.
     pub class: ProblemClass,
-    /// What happened, and what to do about it.
+    /// Description of the problem and advice.
     pub detail: String,
 }
 
@@ -103,7 +103,7 @@ impl Problem {
         (leader_schedule != own_schedule).then_some(Self { class: ProblemClass::Schedule, detail })
     }
 
-    /// A blob that cannot be led with.
+    /// Creates the problem of a blob that no candidate can lead with.
     pub(super) fn from_unusable(unusable: UnusableRecord) -> Self {
         Self { class: ProblemClass::UnusableBlob, detail: unusable.detail }
     }
@@ -118,7 +118,7 @@ impl Problem {
         Self { class: ProblemClass::ForeignLease, detail }
     }
 
-    /// The container is missing, and the credential is one that certainly cannot create it. None: it may.
+    /// The container is missing, and the credential certainly cannot create it. None if it may.
     pub fn container_missing(settings: &Settings) -> Option<Self> {
         let Credential::Sas(sas) = settings.account.credential() else { return None };
         if sas.can_create_containers() {
@@ -131,7 +131,7 @@ impl Problem {
         Some(Self { class: ProblemClass::Refused, detail })
     }
 
-    /// A blob beside the election's that holds what no candidate writes. It counts as absent.
+    /// A blob next to the election's with data that no candidate wrote. It counts as absent.
     pub fn foreign_side_blob(blob: SideBlob, settings: &Settings) -> Self {
         let name = settings.election.side_blob_name(blob);
         let detail = format!(
@@ -141,12 +141,12 @@ impl Problem {
         Self { class: ProblemClass::Configuration, detail }
     }
 
-    /// An answer that is not as hoped, for people.
+    /// Describes an unexpected answer.
     pub fn from_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
         let class = match answer.class {
             Class::Refused => ProblemClass::Refused,
             Class::MissingBlob | Class::MissingContainer => ProblemClass::Configuration,
-            // That does not pass.
+            // That is permanent.
             Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
                 ProblemClass::Configuration
             }
@@ -176,7 +176,7 @@ impl Problem {
         Self { class, detail }
     }
 
-    /// A claimed slot that keeps all turns waiting.
+    /// A claimed slot that blocks all turns.
     pub fn slot_ahead(slot: Timestamp) -> Self {
         let slot = slot.to_rfc3339();
         let detail = format!(
@@ -191,12 +191,12 @@ fn missing_container(election: &BlobName) -> String {
     format!("the container {} does not exist", election.container())
 }
 
-/// Which problems were reported lately.
+/// The problems that were reported recently.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RecentProblems(Vec<(u64, Moment)>);
 
 impl RecentProblems {
-    /// Whether to tell this one now.
+    /// Returns true if this problem should be reported now.
     pub fn is_new(&mut self, problem: &Problem, now: Moment) -> bool {
         let fingerprint = fingerprint(problem);
         self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
@@ -211,7 +211,7 @@ impl RecentProblems {
     }
 }
 
-/// Enough to tell a handful of texts apart, and the same in every instance.
+/// Returns a hash that distinguishes a handful of texts, the same in every instance.
 fn fingerprint(problem: &Problem) -> u64 {
     // FNV-1a.
     let bytes = [problem.class as u8].into_iter().chain(problem.detail.bytes());

@@ -1,9 +1,9 @@
-//! The beats of the leader as a follower sees them, and when it takes over from a leader whose promise ended.
+//! The leader's beats as a follower observes them, and the takeover after a promise ended.
 //! protocol.md §13.
 //!
-//! A leader that beats promises to have stopped so long after its newest beat. The follower counts from when
-//! it received the first answer that showed that beat: the beat was sent before. All instants here are by the
-//! clock that never runs ahead.
+//! A leader that beats promises to have stopped a given time after its newest beat. The follower
+//! counts from the receipt of the first answer that showed that beat: the beat was sent before. All
+//! instants here follow the clock that never runs ahead.
 
 use core::time::Duration;
 
@@ -18,21 +18,23 @@ use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_azure::operation::{ETag, Operation};
 
-/// The newest beat that was seen.
+/// The newest observed beat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pulse {
     etag: ETag,
     record: Record,
     promise: Duration,
-    /// When the newest answer that showed it was received.
+    /// Receipt of the newest answer that showed it.
     confirmed_at: Moment,
-    /// When to take over: once the leader has certainly stopped, and a little later by chance, so that of
-    /// many followers one is first; or when a break that had no clear answer is tried again.
+    /// Time of the takeover: after the leader has certainly stopped, plus a random delay, so that
+    /// one of many followers is first. Also the time of the retry of a break without a clear
+    /// answer.
     takeover: RetrySchedule,
 }
 
 impl Pulse {
-    /// Takes an answer that was received `now` and showed this record; `before` is what was known.
+    /// Handles an answer that was received at `now` and showed this record; `previous` is the
+    /// former state.
     pub fn observe(
         previous: Option<Self>,
         record: &Record,
@@ -42,7 +44,7 @@ impl Pulse {
         chance: &mut dyn Chance,
     ) -> Option<Self> {
         let Beat { promise, .. } = record.beat?;
-        // Whatever this follower would promise itself.
+        // This follower's own promise does not matter.
         let promise = match own_failover {
             Some(own_failover) if mutant!(OwnPromise) => own_failover.promise(),
             _ => promise,
@@ -59,25 +61,26 @@ impl Pulse {
         })
     }
 
-    /// What the leader promises, by the record.
+    /// Returns the promise of the leader on record.
     pub fn promise(&self) -> Duration {
         self.promise
     }
 
-    /// The break had no clear answer. Another look has to show this beat before the next try, and each try
-    /// waits longer than the one before: a service that refuses breaks may go on answering looks.
+    /// Handles a break without a clear answer. Another poll has to show this beat before the next
+    /// try. Each try waits longer than the one before: a service that refuses breaks may continue
+    /// to answer polls.
     pub fn on_break_unanswered(mut self, now: Moment, chance: &mut dyn Chance) -> Self {
         self.takeover.on_failure(now, BACK_OFF, chance);
         Self { confirmed_at: Moment::ZERO, ..self }
     }
 
-    /// When to take over without another look; none where one has to come first.
+    /// Returns the time to take over without another poll. None if a poll has to come first.
     pub fn takeover_at(&self) -> Option<Moment> {
         Some(self.takeover.next_at).filter(|end| *end < self.confirmed_until())
     }
 
-    /// Whether to take over now. The beat was seen lately: a leader that beats is not disturbed by a follower
-    /// that looks rarely.
+    /// Returns true if the takeover is due and the beat was confirmed recently. So a follower that
+    /// polls rarely does not disturb a leader that beats.
     pub fn is_takeover_due(&self, now: Moment) -> bool {
         now >= self.takeover.next_at && now < self.confirmed_until()
     }
@@ -92,7 +95,7 @@ impl Pulse {
         Operation::Break { period: Some(0), if_match }
     }
 
-    /// What the lease is acquired with then.
+    /// Returns the tag and the record for the acquire that follows.
     pub fn into_parts(self) -> (ETag, Record) {
         (self.etag, self.record)
     }

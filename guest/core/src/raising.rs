@@ -1,4 +1,4 @@
-//! From the lease to leading: the term is raised. protocol.md §4.3, §4.4.
+//! Raising the term, from the lease to leadership. protocol.md §4.3, §4.4.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::mutants::{self, mutant};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 
-/// The lease was acquired by a request that was `sent` then: the term is to be raised.
+/// Starts to raise the term after the lease was acquired by a request that was sent at `sent`.
 pub(super) fn start(
     mut attempt: Attempt,
     sent: Moment,
@@ -27,8 +27,8 @@ pub(super) fn start(
     let (now, settings) = (context.now, context.settings);
     let Some(since) = context.service_time() else {
         if attempt.rounds < MOST_ROUNDS && context.service_estimate().is_some() {
-            // No two dates agree so far, so no term can be raised. The same request again brings
-            // another one.
+            // No two dates agree so far, so no term can be raised. Repeating the request brings
+            // another date.
             attempt.rounds += 1;
             (attempt.may_be_granted, attempt.pace) = (true, RetrySchedule::due_at(now));
             return Phase::Acquiring(attempt);
@@ -43,7 +43,7 @@ pub(super) fn start(
         context.report(Some(Problem::from_unusable(problem)));
         return give_up_raise(lease, context, chance);
     }
-    // Without a record the second is waited out, under the lease: see `next_record`.
+    // Without a record the second is waited out under the lease: see `next_record`.
     let must_wait = before.is_none() && !mutant!(SecondNotWaitedOut);
     let wait = if must_wait { SECOND } else { Duration::ZERO };
     let mut record =
@@ -61,11 +61,11 @@ pub(super) fn start(
     Phase::Raising(raise)
 }
 
-/// Writes the record, or reads what became of that; then checks whether members work on shares.
+/// Writes the record, or reads back a doubtful write; then checks whether members work on shares.
 pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let left = raise.valid_until.saturating_sub(context.now);
     if left.is_zero() {
-        // protocol.md §4.4. One that cannot finish inside its validity releases.
+        // protocol.md §4.4. A candidate that cannot finish within its validity releases.
         if raise.term_write.is_some() {
             context.report(Some(SplitCheck::unfinished_problem()));
         }
@@ -87,7 +87,7 @@ pub(super) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Un
     (Phase::Raising(raise), outgoing)
 }
 
-/// Takes the answer. Only when the term is on record does the candidate lead.
+/// Handles the answer. The candidate leads only after the term is on record.
 pub(super) fn on_answer(
     mut raise: Raise,
     completed: CompletedRequest<'_>,
@@ -116,8 +116,9 @@ pub(super) fn on_answer(
             if raise.check.is_none() {
                 return start_leading(raise, (etag, sent), completed, context);
             }
-            // Members read this record before they work on a share, so the lists come after it: one of the two sees the
-            // other. A candidate that promised to beat has until its next beat.
+            // Members read this record before they work on a share, so the lists come after it: one
+            // of the two sees the other. A candidate that promised to beat has time until its next
+            // beat.
             if let (Some(_), Some(failover)) = (raise.write.record.beat, context.failover()) {
                 raise.valid_until = raise.valid_until.min(sent + failover.validity());
             }
@@ -139,14 +140,15 @@ pub(super) fn on_answer(
                 context.state.health.raise_back_off(context.settings, completed.chance);
             Phase::Raising(raise)
         }
-        // Released also when the service says that it is lost: that harms nobody.
+        // Released even if the service reports the lease as lost: that is harmless.
         Progress::LeaseLost | Progress::Superseded => {
             give_up_raise(raise.lease, context, completed.chance)
         }
     }
 }
 
-/// The term is on record, by a write that was `sent` then, and nothing speaks against leading.
+/// Starts to lead: the term is on record by a write that was sent at `sent`, and no check prevents
+/// it.
 fn start_leading(
     raise: Raise,
     (etag, sent): (ETag, Moment),
@@ -163,8 +165,8 @@ fn start_leading(
     Phase::Holding(hold)
 }
 
-/// protocol.md §4.4: leads, with the validity of the acquire. The record was written by a request that was
-/// `sent` then: that is the first beat.
+/// Creates the leadership of protocol.md §4.4, with the validity of the acquire. The record was
+/// written by a request that was sent at `sent`: that is the first beat.
 fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
     let Raise { lease, acquired_at, valid_until, write, .. } = raise;
     let beats =
@@ -190,15 +192,15 @@ fn lead(raise: Raise, etag: ETag, sent: Moment, timings: &Timings) -> Hold {
     hold
 }
 
-/// Gives back the lease of a term that cannot be raised: each time in a row the others come first for
-/// longer.
+/// Releases the lease of a term that cannot be raised. Each time in a row, other candidates have
+/// priority for longer.
 fn give_up_raise(lease: LeaseId, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let back_off = context.state.health.raise_back_off(context.settings, chance);
     context.state.health.on_raise_failed(context.now + back_off);
     Phase::Releasing(give_back(lease, context))
 }
 
-/// Without the service's time there is no term.
+/// Reports that a term needs the service's time.
 #[inline(never)]
 pub(super) fn report_no_date(context: &mut Context<'_>) {
     let (class, detail) = match context.service_estimate() {

@@ -1,13 +1,13 @@
-//! The record: what the blob's metadata tells about the election. protocol.md §9.
+//! The record: the election's state in the blob's metadata. protocol.md §9.
 //!
-//! Names are lower-case letters only, so that they survive header lower-casing and
-//! stand in the same place in every sort order. Values are percent-encoded ASCII.
-//! Fields that this version does not know are kept, because a write replaces all. One whose value is not
-//! printable ASCII, or has two blanks in a row, is not kept: no version writes it, and it could come back changed.
+//! Names are lower-case letters only, so that they survive header lower-casing and have the same
+//! position in every sort order. Values are percent-encoded ASCII. A write replaces all metadata,
+//! so unknown fields are kept. A field is dropped if its value is not printable ASCII or has two
+//! blanks in a row: no version writes it, and it could come back changed.
 //!
-//! Others may write to the blob. Texts that no settings allow are as if they were not there
-//! ([`super::text`]); a term that no election reaches, or a record with no room for what a leader
-//! writes, is refused before anything is acquired.
+//! Other programs may write to the blob. Texts that no settings allow are ignored
+//! ([`super::text`]). A record is rejected before any acquire if its term is out of reach of any
+//! election, or if it has no room for a leader's writes.
 
 mod field;
 mod judge;
@@ -39,33 +39,35 @@ use tenure_base::prelude::*;
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
 
-/// The format of an election that is over for ever.
+/// The format of an election that is closed forever.
 const CLOSED_FORMAT: &str = "closed";
 
-/// As much as the service takes: names and addresses with no ASCII in them fill more than half of it.
+/// The service's limit: names and addresses in non-ASCII text fill more than half of it.
 const MOST_BYTES: usize = 8192;
 
-/// The bytes of that which a leader needs for what it adds to the record with which it won: a successor, the outcome of
-/// a transfer and the detail of a failure, all encoded, triggers, slots, attempts and outcomes.
+/// Bytes reserved for additions to the record with which a leader won. All encoded: a successor,
+/// the outcome of a transfer and the detail of a failure; also triggers, slots, attempts, outcomes.
 const RESERVED_BYTES: usize = 3328;
 
-/// A term is the seconds since 1970 at which it was won, or one more than the term before. So it is ahead
-/// of the service's clock only after more terms than seconds, or when that clock was set back. Ten years of
-/// seconds are out of reach of both: whoever wrote such a term is no candidate.
+/// Maximum lead of a term over the service's clock. A term is the Unix time in seconds at which it
+/// was won, or one more than the previous term. So it leads the clock only after more terms than
+/// seconds, or when that clock was set back. Neither can reach ten years: no candidate wrote such a
+/// term.
 const MAX_TERM_LEAD: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// The words for what a transfer came to.
+/// The texts for the outcome of a transfer.
 const REFUSED: &str = "refused";
 const FAILED: &str = "failed";
 
-/// The leader of a record whose name no candidate has.
+/// The leader name for a record with an invalid name.
 const UNNAMED: &str = "unnamed";
 
 fn size(metadata: &Metadata) -> usize {
     metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
-/// The fields that go back as they came. Whether the service folds blanks when it checks a signature is not known.
+/// Returns the fields that can be written back unchanged. It is unknown whether the service folds
+/// blanks when it checks a signature.
 pub(super) fn retain_printable(fields: Metadata) -> Metadata {
     let is_printable = |value: &str| {
         value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
@@ -81,25 +83,25 @@ pub struct Record {
     pub term: u64,
     /// The name of its leader.
     pub leader: String,
-    /// Tells incarnations of one name apart; random, chosen once per candidate.
+    /// Distinguishes incarnations of one name; random, chosen once per candidate.
     pub nonce: u64,
-    /// When the term was won.
+    /// Time at which the term was won.
     pub since: Timestamp,
-    /// Where the leader can be reached.
+    /// Address at which the leader can be reached.
     pub address: Option<String>,
-    /// The schedule that the leader follows, in words.
+    /// Description of the leader's schedule.
     pub schedule: Option<String>,
-    /// How long after its instant each slot of it is due.
+    /// Delay after which each slot of it is due.
     pub delay: Duration,
     /// The newest slot that was claimed.
     pub last_slot: Option<LastSlot>,
-    /// The rule under which it was claimed: whoever leads next may have another one.
+    /// The delivery rule under which it was claimed: the next leader may have another one.
     pub delivery: Delivery,
-    /// The newest turn whose end was recorded; it may be an earlier one.
+    /// The newest turn whose end was recorded; it may belong to an earlier slot.
     pub finished: Option<Finished>,
-    /// The newest turn that succeeded, be it of the schedule or for a trigger.
+    /// The newest turn that succeeded, scheduled or triggered.
     pub success: Option<Ended>,
-    /// The newest turn that ended in another way.
+    /// The newest turn that did not succeed.
     pub failure: Option<Ended>,
     /// The candidate and the reason of that failure.
     pub failure_detail: Option<FailureDetail>,
@@ -107,73 +109,76 @@ pub struct Record {
     pub missed: Option<MissedSlots>,
     /// The triggers that had their turn.
     pub triggers: Triggers,
-    /// To whom the leader wants to hand over.
+    /// Name of the candidate that the leader wants to hand over to.
     pub successor: Option<String>,
-    /// The transfer of this term that came to nothing last.
+    /// The newest failed transfer of this term.
     pub refusal: Option<Refusal>,
-    /// The newest term whose leader reads orders. None: there was none.
+    /// The newest term whose leader reads orders. None if there was none.
     pub orders_term: Option<u64>,
     /// The newest beat of a leader that promises to have stopped soon after it.
     pub beat: Option<Beat>,
-    /// The newest term whose leader coordinated shares (protocol.md §14.6). None: the work was never split.
+    /// The newest term whose leader coordinated shares (protocol.md §14.6). None if the work was
+    /// never split.
     pub coordinator_term: Option<u64>,
-    /// How many terms were won.
+    /// Number of terms that were won.
     pub changes: u64,
-    /// The leaders before the newest.
+    /// The former leaders.
     pub history: History,
     /// Fields of other versions, kept as they are.
     pub unknown: Metadata,
 }
 
-/// A transfer that came to nothing: the leader stays.
+/// A failed transfer: the leader stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The id of the transfer.
     pub id: String,
-    /// The leader had begun it.
+    /// True if the leader had started it.
     pub has_begun: bool,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// A sign of life: a write of the record. protocol.md §13.
+/// A heartbeat: a write of the record. protocol.md §13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beat {
-    /// Of this write within its term; no two tries have the same.
+    /// Number of this write within its term; no two tries share one.
     pub number: u64,
-    /// So long after it the leader has certainly stopped, unless another one follows.
+    /// Time after which the leader has certainly stopped, unless another beat follows.
     pub promise: Duration,
 }
 
-/// Why metadata is no record of ours. The blob is then left untouched.
+/// The reason why metadata is not a record of this version. The blob is left untouched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordError {
-    /// It belongs to somebody else: the names found.
+    /// The metadata belongs to another program: the names found.
     Foreign(Vec<String>),
-    /// It has another format than this version's.
+    /// The format is not that of this version.
     Format(String),
     /// A field cannot be read.
     Malformed(String),
-    /// The election is over for ever. protocol.md §14.2.
+    /// The election is closed forever. protocol.md §14.2.
     Closed,
 }
 
 impl Record {
-    /// Reads metadata as the service gives it (names without `x-ms-meta-`). None: there is no
-    /// record, and nothing else either.
+    /// Reads metadata as the service returns it (names without `x-ms-meta-`). None if there is no
+    /// metadata at all.
     ///
     /// # Errors
-    /// The metadata is not a record that this version may write over.
+    /// The metadata is not a record that this version may overwrite.
     pub fn from_metadata(metadata: &Metadata) -> Result<Option<Self>, RecordError> {
         Self::parse_with_ignored(metadata).map(|(record, _)| record)
     }
 
-    /// The metadata of an election that is over for ever: no candidate contends for it any more.
+    /// Returns the metadata of an election that is closed forever: no candidate contends for it any
+    /// more.
     pub fn closed() -> Metadata {
         Metadata::from_iter([(field::FORMAT, CLOSED_FORMAT)])
     }
 
-    /// The same, and the fields whose texts no candidate writes.
+    /// Parses metadata, and returns the ignored fields too: those with texts that no candidate
+    /// writes.
     fn parse_with_ignored(metadata: &Metadata) -> Result<(Option<Self>, Vec<&'static str>), RecordError> {
         let Some(format) = metadata.get(field::FORMAT) else {
             return match metadata.is_empty() {
@@ -247,7 +252,7 @@ impl Record {
         }
     }
 
-    /// The metadata that tells this record.
+    /// Returns the metadata of this record.
     pub fn to_metadata(&self) -> Metadata {
         let mut metadata = self.unknown.clone();
         let mut put = |name: &str, value: &str| {
@@ -333,14 +338,14 @@ impl Record {
         metadata
     }
 
-    /// Whether the rule under which the newest slot was claimed is done with it.
+    /// Returns true if the newest slot is finished under its delivery rule.
     pub(super) fn is_done(&self) -> bool {
         let Some(last) = self.last_slot.filter(|last| last.attempt > 0) else { return true };
         let finished = self.finished.filter(|finished| finished.slot == last.slot);
         self.delivery == Delivery::AtMostOnce || finished.is_some_and(|f| f.outcome.is_final())
     }
 
-    /// The newest turn for a trigger, if that is the kind.
+    /// Returns the newest turn for a trigger, if that is the kind.
     pub(super) fn newest(&self, kind: Kind) -> Option<&Started> {
         match kind {
             Kind::Slot => None,
@@ -348,7 +353,7 @@ impl Record {
         }
     }
 
-    /// Its claim, or that of the newest slot.
+    /// Returns the newest claim of that kind.
     pub(super) fn claim(&self, kind: Kind) -> Option<LastSlot> {
         match kind {
             Kind::Slot => self.last_slot,
@@ -356,7 +361,8 @@ impl Record {
         }
     }
 
-    /// Returns true if the ends of the newest turns, of the schedule and for a trigger, are on record.
+    /// Returns true if the ends of the newest turns, of the schedule and for a trigger, are on
+    /// record.
     pub(super) fn is_ended(&self) -> bool {
         let last = self.last_slot.is_none_or(|last| {
             last.attempt == 0 || self.finished.is_some_and(|f| f.slot == last.slot)
@@ -365,15 +371,15 @@ impl Record {
         last && triggered.is_none_or(|newest| newest.outcome.is_some())
     }
 
-    /// Begins with a leadership that has one turn, whatever was claimed before. Its slot is later than
-    /// any before, unless that is one of the future.
+    /// Starts the slots of a leadership that has one turn, whatever was claimed before. Its slot is
+    /// later than any earlier one, unless that lies in the future.
     pub(super) fn restart_slots(&mut self, first_slot: LastSlot) {
         let previous = self.last_slot.unwrap_or(first_slot);
         let end = End { outcome: Outcome::Abandoned, at: first_slot.slot, took: None };
         if !self.is_done() {
             self.put_outcome(Kind::Slot, end);
         }
-        // Nobody makes another attempt at it as long as it has none for others.
+        // Further attempts at it are impossible while it has no slot for them.
         let is_unfinished = |newest: &Started| {
             newest.delivery != Delivery::AtMostOnce
                 && !newest.outcome.is_some_and(Outcome::is_final)
@@ -385,17 +391,18 @@ impl Record {
         self.last_slot = Some(LastSlot { slot: earliest_slot.max(first_slot.slot), attempt: 0 });
     }
 
-    /// Forgets how a turn of this slot ended: it is claimed again. The newest failure stays on record.
+    /// Removes the outcome of this slot, because it is claimed again. The newest failure stays on
+    /// record.
     pub(super) fn forget_end(&mut self, slot: Timestamp) {
         self.finished = self.finished.filter(|finished| finished.slot != slot);
-        // A word of a newer version was about the attempt before.
+        // An unknown outcome of a newer version belonged to the earlier attempt.
         if self.unknown.get(field::FINISHED) == Some(slot.to_rfc3339().as_str()) {
             self.unknown.remove(field::FINISHED);
             self.unknown.remove(field::OUTCOME);
         }
     }
 
-    /// Puts on record how the newest turn of that kind ended.
+    /// Records the outcome of the newest turn of that kind.
     #[inline(never)]
     pub(super) fn put_outcome(&mut self, kind: Kind, end: End) {
         let outcome = end.outcome;
@@ -415,16 +422,16 @@ impl Record {
             _ => return,
         };
         let triggered = kind == Kind::Trigger;
-        // What is read back is to be the same.
+        // Rounded, so that it reads back unchanged.
         let ended = Some(Ended { slot, triggered, end: end.in_millis() });
         match outcome {
             Outcome::Succeeded => self.success = ended,
-            // The last attempt tells more, where its end was seen.
+            // The last attempt says more, if its end was observed.
             Outcome::Abandoned
                 if self
                     .failure
                     .is_some_and(|last| (last.slot, last.triggered) == (slot, triggered)) => {}
-            // Work that was to last as long as the leadership, and did.
+            // Work that lasts as long as the leadership, and did.
             Outcome::CutOff if kind == Kind::Slot && self.is_while_leading() => {}
             _ => {
                 self.failure = ended;
@@ -438,7 +445,7 @@ impl Record {
         }
     }
 
-    /// Puts on record why the turn failed whose end was put on record last.
+    /// Records the reason of the failure that was recorded last.
     pub(super) fn put_reason(&mut self, end: End, reason: &str) {
         let detail = self.failure_detail.as_mut();
         if let Some(detail) = detail.filter(|detail| detail.at == end.in_millis().at) {
@@ -446,19 +453,19 @@ impl Record {
         }
     }
 
-    /// Whether its work is one turn, which lasts as long as the leadership.
+    /// Returns true if its work is one turn that lasts as long as the leadership.
     fn is_while_leading(&self) -> bool {
         self.schedule.as_deref() == Some(WHILE_LEADING)
     }
 
     /// Claims the turn for a trigger.
     pub(super) fn start(&mut self, started: Started) {
-        // A word of a newer version was about another claim.
+        // An unknown outcome of a newer version belonged to another claim.
         self.unknown.remove(field::TRIGGER_OUTCOME);
         self.triggers.claim(started, self.term);
     }
 
-    /// Whether `self`, read from the blob, is what `written` was to put there.
+    /// Returns true if `self`, read from the blob, is the result of writing `written`.
     pub fn is_result_of(&self, written: &Self) -> bool {
         self.is_same_beat(written)
             && self.has_same_turns(written)
@@ -466,32 +473,32 @@ impl Record {
             && self.refusal == written.refusal
     }
 
-    /// Whether both are of one term of one candidate, and of the same beat of it.
+    /// Returns true if both have the same term, candidate and beat.
     pub(super) fn is_same_beat(&self, other: &Self) -> bool {
         (self.nonce, self.term, self.beat) == (other.nonce, other.term, other.beat)
     }
 
-    /// Whether both tell the same of turns: what of the record changes within a term, beside beats and
-    /// the successor.
+    /// Returns true if both have the same turns. Within a term, only turns, beats and the successor
+    /// change.
     #[inline(never)]
     pub(super) fn has_same_turns(&self, other: &Self) -> bool {
         let turn_fields = |record: &Self| (record.last_slot, record.finished, record.success, record.failure);
         turn_fields(self) == turn_fields(other) && self.triggers.newest == other.triggers.newest
     }
 
-    /// The leader of this record makes way for another one.
+    /// Adds the leader of this record to the history, before the next leader takes its place.
     pub(super) fn enter_history(&mut self) {
         if self.term > 0 {
             self.history.add(self.incumbent());
         }
     }
 
-    /// The leaders before, the last one first.
+    /// Returns the former leaders, the last one first.
     pub fn earlier_leaders(&self) -> Vec<Incumbent> {
         self.history.leaders().to_vec()
     }
 
-    /// Who leads according to this record.
+    /// Returns the leader according to this record.
     pub fn incumbent(&self) -> Incumbent {
         Incumbent {
             name: self.leader.clone(),

@@ -1,4 +1,4 @@
-//! Giving a lease back, once the work was seen stopped. protocol.md §7.1.
+//! Releasing a lease, after the work was seen stopped. protocol.md §7.1.
 
 use core::time::Duration;
 
@@ -15,13 +15,14 @@ use tenure_azure::answer::Class;
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::Operation;
 
-/// How long the lease is offered to a successor; not shorter than one try takes.
+/// Time for which the lease is offered to a successor; not shorter than one try.
 const OFFER: Duration = Duration::from_secs(4);
 
-/// How long a successor that leaves tries to give back what it was perhaps given.
+/// Time for which a leaving successor tries to release a lease that it may hold.
 const UNCERTAIN_LEASE_TIME: Duration = Duration::from_secs(3);
 
-/// Ends a leadership whose work was seen stopped. The others come first for a while, according to why.
+/// Ends a leadership whose work was seen stopped. Other candidates have priority for a while,
+/// depending on the reason.
 pub(super) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Release {
     memory::given_up(hold);
     context.state.steering.clear();
@@ -39,20 +40,20 @@ pub(super) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context
     }
 }
 
-/// The write of an outcome that is not on the blob yet, while the service answers and no other write
-/// is in doubt.
+/// Returns the write of an outcome that is not on the blob yet, while the service answers and no
+/// other write is in doubt.
 fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
     let is_uncertain = hold.write.as_ref().is_some_and(|write| write.uncertain_since.is_some());
     let mut record = hold.record.clone();
     if let (Some(beat), Some(beats)) = (&mut record.beat, hold.beats) {
         beat.number = beats.number + 1;
     }
-    // To one that beats the store has answered lately.
+    // A leader that beats had a recent answer from the store.
     (hold.outcome_unwritten && !is_uncertain && (hold.is_renewed() || hold.beats.is_some()))
         .then(|| Write::new(record, hold.etag.clone(), RetrySchedule::due_at(now)))
 }
 
-/// The work of a leadership that ended was seen stopped: its lease is released now, unless it is lost.
+/// Releases the lease of an ended leadership after its work was seen stopped, unless it is lost.
 pub(super) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> Phase {
     let releases_now = lease.is_some() && context.state.health.ineligible_until() <= context.now;
     let pause = if releases_now { Duration::ZERO } else { context.settings.timings.poll / 2 };
@@ -60,12 +61,12 @@ pub(super) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> 
     lease.map_or_else(|| leave_or_watch(contend_at, context), |l| Phase::Releasing(release(l, contend_at, context)))
 }
 
-/// Gives back the lease of an attempt that failed.
+/// Releases the lease of a failed attempt.
 pub(super) fn give_back(lease: LeaseId, context: &Context<'_>) -> Release {
     release(lease, context.now + context.settings.timings.poll / 2, context)
 }
 
-/// Gives a lease back; then leaves, or contends again at `then`.
+/// Releases a lease; then leaves, or contends again at `contend_at`.
 pub(super) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>) -> Release {
     Release {
         lease,
@@ -79,7 +80,8 @@ pub(super) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>)
     }
 }
 
-/// Leaves as one that does not lead; the leader may have given it the lease as its successor.
+/// Leaves the election without leading. The leader may have given this candidate the lease as its
+/// successor.
 pub(super) fn leave_as_follower(context: &mut Context<'_>) -> Phase {
     let (now, follower) = (context.now, &mut context.state.follower);
     let Some(lease) = follower.successor_lease(now) else { return Phase::Left };
@@ -88,12 +90,12 @@ pub(super) fn leave_as_follower(context: &mut Context<'_>) -> Phase {
     Phase::Releasing(Release { announcement_tag, gives_up_at: until, ..release(lease, now, context) })
 }
 
-/// Takes an announcement back, writes the last outcome, and gives the lease to the successor or to
-/// anybody, in this order.
+/// Withdraws an announcement, writes the last outcome, and gives the lease to the successor or
+/// releases it, in this order.
 pub(super) fn next(mut release: Release, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let (now, timings) = (context.now, &context.settings.timings);
     if now >= release.gives_up_at {
-        // Nothing could be sent, for want of a token: the lease has run out by itself.
+        // Nothing could be sent without a token: the lease has expired.
         return (leave_or_watch(release.contend_at, context), None);
     }
     if release.pace.next_at > now {
@@ -108,10 +110,11 @@ pub(super) fn next(mut release: Release, context: &mut Context<'_>) -> (Phase, O
     let change_timeout = timeout.min(LONGEST_TRY);
     let offer_time = OFFER.max(LAST_WRITE + change_timeout);
     if now + timings.lease > release.gives_up_at + offer_time && !mutant!(SuccessorOrNobody) {
-        // It may be gone by now. Had the change been done, this would find another holder.
+        // The successor may be gone by now. If the change was applied, the release meets another
+        // holder.
         release.successor = None;
     }
-    // Under a lease that is certainly ours until the answer is there, or not at all.
+    // Only under a lease that is certainly held until the answer arrives.
     if now + LAST_WRITE >= release.write_deadline {
         release.last_write = None;
     }
@@ -123,7 +126,6 @@ pub(super) fn next(mut release: Release, context: &mut Context<'_>) -> (Phase, O
     (Phase::Releasing(release), Some(UnsignedRequest { operation, timeout }))
 }
 
-/// Takes the answer.
 pub(super) fn on_answer(
     mut release: Release,
     completed: CompletedRequest<'_>,
@@ -132,7 +134,7 @@ pub(super) fn on_answer(
     let (now, timings) = (context.now, &context.settings.timings);
     let is_done = completed.class() == Some(Class::Done);
     if release.last_write.take().is_some() {
-        // Written or not: the release does not wait for a second try.
+        // Written or not, the release does not wait for a second try.
         context.effects.outcome_recorded = is_done;
         return Phase::Releasing(release);
     }
@@ -148,11 +150,12 @@ pub(super) fn on_answer(
         release.pace.on_failure(now, timings.patience(), completed.chance);
         return Phase::Releasing(release);
     }
-    // After a try that was refused, or whose outcome is unknown, it is not certain that somebody else won.
+    // After a try that was refused or is uncertain, it is not certain that another candidate won.
     if completed.class() == Some(Class::Conflict) && release.pace.failures == 0 {
         context.state.health.on_lease_taken();
     }
-    // A conflict is an answer too: it was released by an earlier try, or is not ours.
+    // A conflict is an answer too: an earlier try released the lease, or another candidate holds
+    // it.
     leave_or_watch(release.contend_at, context)
 }
 

@@ -1,5 +1,4 @@
-//! What the host tells a step, and what a step tells the host. The meaning of each
-//! item is that of its namesake in `wit/types.wit`.
+//! Inputs and results of a step. Each item means the same as its namesake in `wit/types.wit`.
 
 use core::fmt;
 use core::time::Duration;
@@ -18,48 +17,49 @@ use tenure_azure::request;
 use tenure_base::prelude::*;
 use zeroize::Zeroize as _;
 
-/// Leadership, and how long it may be acted upon.
+/// Leadership, and the time for which the leader may act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
-    /// The fencing token.
+    /// Fencing token.
     pub term: u64,
-    /// From the instant that the `elapsed` of the step stands for.
+    /// Counted from the instant of the step's `elapsed`.
     pub valid_for: Duration,
 }
 
-/// What a candidate is, after a step.
+/// The role of a candidate after a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// It leads.
+    /// The candidate leads.
     Leading(Leadership),
-    /// Another leads; who, where the record can be read.
+    /// Another candidate leads. The incumbent is present where the record can be read.
     Following(Option<Incumbent>),
-    /// Nobody is known to lead.
+    /// No leader is known.
     #[default]
     Undecided,
-    /// It has left the election.
+    /// The candidate has left the election.
     Left,
 }
 
-/// Why a leadership ended.
+/// The reason why a leadership ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndingReason {
-    /// Its time ran out before a renewal was answered.
+    /// Its validity ended before a renewal was answered.
     ValidityEnded,
-    /// The service says that the lease is gone.
+    /// The service reports that the lease is gone.
     LeaseLost,
-    /// The host asked to leave.
+    /// The host asked the candidate to leave.
     Left,
     /// The work failed.
     WorkFailed,
-    /// An operator, or the longest tenure, had it so; others come first now.
+    /// An operator ordered it, or the maximum tenure was reached. Other candidates have priority
+    /// now.
     Resigned,
-    /// The lease was given to a successor.
+    /// The leader gave the lease to a successor.
     HandedOver,
 }
 
 impl EndingReason {
-    /// Its name, as the WIT package spells it.
+    /// Returns its name, as the WIT package spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,16 +78,16 @@ impl EndingReason {
 pub struct Ending {
     /// Its term.
     pub term: u64,
-    /// Why it ended.
+    /// The reason of the end.
     pub reason: EndingReason,
 }
 
-/// A part of work that is split. Each is an election of its own.
+/// A share of work that is split. Each share is an election of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Its number, from 0.
+    /// Its index, from 0.
     pub index: u32,
-    /// How many shares there are.
+    /// Number of shares.
     pub count: u32,
 }
 
@@ -96,25 +96,28 @@ pub struct Share {
 pub struct Turn {
     /// The election, `container/blob`.
     pub election: String,
-    /// The same for all attempts at the turn, and another for every other turn of any election.
+    /// Idempotency key: the same for all attempts at the turn, and different for every other turn
+    /// of any election.
     pub key: String,
-    /// The fencing token.
+    /// Fencing token.
     pub term: u64,
     /// The scheduled instant.
     pub slot: Timestamp,
-    /// The id of the trigger that it runs for, outside the schedule; none for a turn of the schedule.
+    /// Id of the trigger that the turn runs for, outside the schedule. None for a turn of the
+    /// schedule.
     pub trigger: Option<String>,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// It comes late, or stands for earlier slots that were missed.
+    /// True if the turn comes late, or stands for earlier slots that were missed.
     pub past_due: bool,
-    /// So many slots before this one have no turn, and never will.
+    /// Number of slots before this one that had no turn and never will.
     pub missed: u32,
-    /// As [`Leadership::valid_for`].
+    /// Time for which the turn may run, counted like [`Leadership::valid_for`].
     pub valid_for: Duration,
-    /// The longest that the turn may take.
+    /// Time limit of the turn.
     pub time_limit: Option<Duration>,
-    /// The share that its election is. None: the work is not split, or it is the host that knows.
+    /// The share that its election is. None if the work is not split, or if only the host knows the
+    /// share.
     pub share: Option<Share>,
 }
 
@@ -124,37 +127,38 @@ impl Turn {
     }
 }
 
-/// What happened since the last step.
+/// An event since the last step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The turn is over and was seen stopped.
     TurnEnded(TurnResult),
-    /// Leave the election; the handler was seen stopped. With the result of a turn whose
-    /// end was not told yet.
+    /// Leave the election; the handler was seen stopped. Carries the result of a turn whose end was
+    /// not reported yet.
     Leave(Option<TurnResult>),
-    /// The same after a turn that ended later than the leadership: its outcome is put on record
-    /// if the service still lets it. For an invocation that is one turn; no host says this.
+    /// Like `Leave`, for a turn that ended after its leadership: its outcome is recorded if the
+    /// service still accepts it. Only for an invocation that is one turn; no host sends this.
     LeaveLate(TurnResult),
     /// Forget a claimed slot that lies in the future.
     ResetSlot,
-    /// Give up the leadership, and let the others come first.
+    /// Give up the leadership, and let other candidates go first.
     Resign,
-    /// Give the leadership to the candidate of that name.
+    /// Give the leadership to the candidate with that name.
     HandOver(String),
-    /// False: do not contend; a leader resigns. True: contend again.
+    /// Readiness. False: do not contend; a leader resigns. True: contend again.
     Ready(bool),
-    /// A hint: the leader may have changed, or orders may wait.
+    /// Hint: the leader may have changed, or orders may be pending.
     Hint,
-    /// The request that went out beside the steps was answered, or failed.
+    /// The background request was answered, or failed.
     BackgroundReply(BackgroundReply),
 }
 
 /// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnResult {
-    /// The outcome that goes on record.
+    /// The outcome to record.
     pub outcome: Outcome,
-    /// Why it failed, for people. Its beginning goes on record, where everyone who may read the blob can read it.
+    /// Reason of the failure, for the operator. Its beginning is recorded, where every reader of
+    /// the blob can see it.
     pub reason: Option<String>,
 }
 
@@ -164,23 +168,23 @@ impl From<Outcome> for TurnResult {
     }
 }
 
-/// What came of a request that the host sent beside the steps.
+/// The result of a background request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackgroundReply {
-    /// The answer, or why there is none.
+    /// The response, or the reason why there is none.
     pub result: Result<Response, Failure>,
-    /// When, by this machine's clock.
+    /// Time of receipt, by this machine's clock.
     pub received_at: Timestamp,
 }
 
-/// An answer as it came. `Debug` does not print it: the body may be a token.
+/// A response as received. `Debug` does not print it: the body may be a token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// Names in any case.
+    /// Header names in any case.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// Its beginning.
+    /// The beginning of the body.
     pub body: Vec<u8>,
 }
 
@@ -190,36 +194,37 @@ impl fmt::Debug for Response {
     }
 }
 
-/// A request that a step sent, and what came of it.
+/// A request that a step sent, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// What was asked for.
+    /// The kind of request.
     pub what: RequestKind,
-    /// What came of it.
+    /// The result.
     pub result: ExchangeResult,
-    /// How long it took.
+    /// Duration of the request.
     pub took: Duration,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExchangeResult {
-    /// It was done.
+    /// The service carried it out.
     Done,
-    /// It was declined as the protocol has it: another one holds the lease, there is no blob.
+    /// The service declined it as the protocol expects: another candidate holds the lease, or there
+    /// is no blob.
     Declined,
-    /// The credential, its permission, or the request is refused.
+    /// The service refused the credential, its permission, or the request.
     Refused,
     /// The service cannot serve now.
     Unavailable,
-    /// An answer that the service would not give.
+    /// A response that the service would not give.
     Nonsense,
-    /// No answer.
+    /// There was no response.
     Unanswered,
 }
 
 impl ExchangeResult {
-    /// What an answer comes to.
+    /// Returns the result for the class of an answer.
     pub(super) fn from_class(class: Class) -> Self {
         match class {
             Class::Done => Self::Done,
@@ -235,19 +240,19 @@ impl ExchangeResult {
     }
 }
 
-/// All that a candidate remembers between two steps. A secret: it holds the lease id, tokens, and what secret
-/// files said. Overwritten when it is dropped.
+/// Everything that a candidate remembers between two steps. It is a secret: it holds the lease id,
+/// tokens, and the content of secret files. Overwritten on drop.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct State(Vec<u8>);
 
 impl State {
-    /// Its bytes, for the next step.
+    /// Returns its bytes, for the next step.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The bytes, which nobody overwrites from here on.
+    /// Returns the bytes without a guard: they are no longer overwritten on drop.
     #[must_use]
     pub fn into_bytes(mut self) -> Vec<u8> {
         core::mem::take(&mut self.0)
@@ -272,25 +277,25 @@ impl fmt::Debug for State {
     }
 }
 
-/// A request for somebody else to send as it is. A secret: it holds a signature or a token. `Debug` does not print it, and
-/// it is overwritten when it is dropped.
+/// A request that another process sends unchanged. It is a secret: it holds a signature or a token.
+/// `Debug` does not print it, and it is overwritten on drop.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The method.
     pub method: String,
-    /// The whole address.
+    /// The complete URL.
     pub url: String,
-    /// Names and values of all headers but `host`.
+    /// Names and values of all headers except `host`.
     pub headers: Vec<(String, String)>,
-    /// Its body; often none.
+    /// The body; often empty.
     pub body: String,
-    /// The longest that it may take. Of a last will: how long it can be of use, counted as
+    /// Time limit. For a last will: the time for which it is of use, counted like
     /// [`Leadership::valid_for`].
     pub timeout: Duration,
 }
 
 impl Request {
-    /// A request that may take so long.
+    /// Creates a request with a time limit.
     #[must_use]
     pub fn new(request: request::Request, timeout: Duration) -> Self {
         Self {
@@ -320,54 +325,55 @@ impl fmt::Debug for Request {
 /// The result of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// For the next step.
+    /// State for the next step.
     pub state: State,
-    /// What the candidate is now.
+    /// The current role of the candidate.
     pub role: Role,
-    /// It has the lease, and leads if its term is on record within this time.
+    /// Set if the candidate has the lease: it leads if its term is on record within this time.
     pub wins_within: Option<Duration>,
     /// Set in the step in which a leadership ended.
     pub ending: Option<Ending>,
-    /// Set in the step in which the lease was renewed.
+    /// True in the step in which the lease was renewed.
     pub renewed: bool,
-    /// The release of the lease, for somebody else to send once this process is dead.
+    /// The release of the lease, for another process to send once this process is dead.
     pub last_will: Option<Request>,
-    /// The turn that runs is to come to its end.
+    /// True if the running turn should end.
     pub wind_down: bool,
-    /// The longest that the turn may go on then, from the instant that the `elapsed` of the step stands for; none:
-    /// as long as its grace.
+    /// Upper limit of the grace period in that case, from the instant of the step's `elapsed`. None
+    /// means no limit.
     pub wind_down_limit: Option<Duration>,
-    /// The name of the candidate that this leader hands over to.
+    /// Name of the candidate that this leader hands over to.
     pub successor: Option<String>,
-    /// So long after its newest beat the leader has stopped, by the record.
+    /// Failover promise on the record: the leader has stopped this long after its newest beat.
     pub promise: Option<Duration>,
-    /// How the turns of the election go by its record, where that may be news: when a candidate begins to lead, a
-    /// turn was claimed or ended, and when a follower has read the record.
+    /// Status of the election's turns, according to its record. Set where it may have changed: when
+    /// a candidate begins to lead, when a turn was claimed or ended, and when a follower has read
+    /// the record.
     pub turns: Option<Turns>,
-    /// The candidates that were seen lately, where that may be news.
+    /// Recently seen candidates, where the list may have changed.
     pub candidates: Option<Vec<Listed>>,
     /// A turn to run now, already claimed.
     pub run: Option<Turn>,
-    /// A request to send beside the steps.
+    /// A request to send in the background.
     pub background: Option<Request>,
-    /// What went wrong.
+    /// Problems of this step.
     pub problems: Vec<Problem>,
     /// The requests that were sent, in their order.
     pub exchanges: Vec<Exchange>,
-    /// The most likely time of the service at `elapsed` of the step.
+    /// Most likely time of the service at `elapsed` of the step.
     pub service_time: Option<Timestamp>,
-    /// When to step again at the latest.
+    /// Time until the next step at the latest.
     pub again_in: Duration,
 }
 
 impl Report {
-    /// Of a step after which nothing is to be done but the next one.
+    /// Creates the report of a step that requires nothing but the next step.
     #[must_use]
     pub fn new(role: Role, again_in: Duration) -> Self {
         Self { role, again_in, ..Self::default() }
     }
 
-    /// Counts what it counts from the instant of its step from one that was `by` earlier.
+    /// Shifts all spans that start at the step, so that they start `offset` earlier.
     pub fn shift_to_earlier(&mut self, offset: Duration) {
         let add = |span: &mut Duration| *span = span.saturating_add(offset);
         if let Role::Leading(leadership) = &mut self.role {
@@ -383,7 +389,7 @@ impl Report {
             add(limit);
         }
         add(&mut self.again_in);
-        // It is the time at that instant.
+        // The service time is that of the start instant, so it moves the other way.
         if let Some(time) = &mut self.service_time {
             *time = time.minus(offset);
         }

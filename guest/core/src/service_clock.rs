@@ -1,5 +1,5 @@
-//! The service's time, as learnt from its answers. Slots and `since` use it, so that
-//! replicas with wrong clocks agree. protocol.md §8.
+//! The service's time, derived from its answers. Slots and `since` use it, so that replicas with
+//! wrong clocks agree. protocol.md §8.
 
 use core::time::Duration;
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::rfc3339;
 use tenure_base::prelude::*;
 
-/// How far ahead a recorded slot may lie before it is a problem: more than the
-/// readings of two candidates can differ.
+/// Maximum lead of a recorded slot before it is a problem: more than the clocks of two candidates
+/// can differ.
 const MAX_SLOT_LEAD: Duration = Duration::from_secs(10);
 
 /// A point in time, in nanoseconds since 1970-01-01T00:00:00Z.
@@ -18,7 +18,7 @@ const MAX_SLOT_LEAD: Duration = Duration::from_secs(10);
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Nothing before 1970 or after 2262 can be told; it becomes the nearest bound.
+    /// Converts a date. Dates before 1970 or after 2262 become the nearest bound.
     pub fn from_date(date: DateTime<Utc>) -> Self {
         let last = u64::try_from(i64::MAX).unwrap_or(0);
         let nanos = date.timestamp_nanos_opt().map(u64::try_from);
@@ -30,42 +30,42 @@ impl Timestamp {
         })
     }
 
-    /// The same instant for chrono.
+    /// Returns the same instant for chrono.
     pub fn to_date(self) -> DateTime<Utc> {
         DateTime::from_timestamp_nanos(i64::try_from(self.0).unwrap_or(i64::MAX))
     }
 
-    /// Whole seconds since 1970.
+    /// Returns the whole seconds since 1970.
     pub fn seconds(self) -> u64 {
         self.0 / 1_000_000_000
     }
 
-    /// As RFC 3339 in UTC, with as many digits as it needs.
+    /// Formats it as RFC 3339 in UTC, with as many digits as it needs.
     pub fn to_rfc3339(self) -> String {
         rfc3339::format(self.to_date())
     }
 
-    /// Reads RFC 3339.
+    /// Parses RFC 3339.
     pub fn parse(text: &str) -> Option<Self> {
         rfc3339::parse(text).map(Self::from_date)
     }
 
-    /// This instant, that much later.
+    /// Returns this instant plus `span`.
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(nanos(span)))
     }
 
-    /// This instant, that much earlier.
+    /// Returns this instant minus `span`.
     pub fn minus(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(span)))
     }
 
-    /// This instant without what is less than a millisecond: people read it.
+    /// Truncates it to milliseconds, for readable texts.
     pub fn to_whole_millis(self) -> Self {
         Self(self.0 - self.0 % 1_000_000)
     }
 
-    /// How long from `earlier` to here; zero when it is not earlier.
+    /// Returns the time since `earlier`; zero if that is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -75,31 +75,30 @@ pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How much less of the time that passed is trusted: more than any two clocks that work differ
-/// in rate, so that a reading never overtakes the true time.
+/// Percentage by which elapsed time is discounted. It exceeds the rate difference of any two
+/// working clocks, so that a reading never overtakes the true time.
 const DRIFT_PERCENT: u64 = 1;
 
-/// What the service cut off its date, at most.
+/// Maximum truncation of the service's date.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A date that differs by more than this from what is known was wrong, or the service's clock was
-/// set: it counts when the next answer agrees.
+/// Maximum plausible difference of a date from the known time. Beyond it, the date was wrong or the
+/// service's clock was set: it counts only if the next answer agrees.
 const JUMP: Duration = Duration::from_secs(10);
 
 /// The newest reading of the service's clock.
 ///
-/// A `Date` has whole seconds and is some time on its way, so each answer tells
-/// only what the time is *at least*. The sharpest of these readings is kept; it
-/// never runs ahead of the service, and over some answers it falls behind by little
-/// more than the way back of one.
+/// A `Date` has whole seconds and takes some time to arrive, so each answer is only a *lower bound*
+/// of the time. The sharpest of these readings is kept. It never runs ahead of the service. After
+/// some answers it lags by little more than the way back of one.
 ///
-/// No single answer moves the time: the first date, and one that is far from what is known, count
-/// from the next answer on that agrees. The last claimed slot and the term follow this clock, and
-/// neither ever goes back.
+/// No single answer moves the time. The first date, and one far from the known time, count only
+/// once the next answer agrees. The last claimed slot and the term follow this clock, and neither
+/// ever goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceClock {
     confirmed: Option<Reading>,
-    /// What the newest answer said that agreed with none before.
+    /// The newest date that agreed with no earlier one.
     unconfirmed: Option<Reading>,
 }
 
@@ -110,14 +109,15 @@ struct Reading {
 }
 
 impl Reading {
-    /// What the time at `at` is at least.
+    /// Returns the lower bound of the time at `at`.
     fn least_time(self, at: Moment) -> Timestamp {
         let passed = nanos(at.saturating_sub(self.read_at));
         let trusted = passed - passed / 100 * DRIFT_PERCENT;
         self.time.plus(Duration::from_nanos(trusted))
     }
 
-    /// The sharper of this reading and one that was `told` at `at`; none when they do not agree.
+    /// Returns the sharper of this reading and one that `reported` the time at `at`. None if they
+    /// do not agree.
     fn merge(self, reported: Timestamp, at: Moment) -> Option<Self> {
         let expected = self.least_time(at);
         let difference = expected.since(reported).max(reported.since(expected));
@@ -140,20 +140,20 @@ impl ServiceClock {
         }
     }
 
-    /// What the service's time most likely is: for signing, where minutes matter, and where an error
-    /// is found by the next answer. Already from the first one on.
+    /// Returns the most likely time of the service, already after the first answer. It is for
+    /// signing, where minutes matter, and where the next answer reveals an error.
     pub fn estimate(&self, at: Moment) -> Option<Timestamp> {
         let Reading { time, read_at } = self.confirmed.or(self.unconfirmed)?;
         Some(time.plus(at.saturating_sub(read_at)))
     }
 
-    /// What the service's time at `at` is at least; none before two answers agreed.
+    /// Returns the lower bound of the service's time at `at`. None before two answers agreed.
     pub fn now(&self, at: Moment) -> Option<Timestamp> {
         Some(self.confirmed?.least_time(at))
     }
 }
 
-/// Whether a slot lies further in the future than the readings of two candidates can differ.
+/// Returns true if a slot lies further in the future than the clocks of two candidates can differ.
 pub(super) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
     slot > now.plus(MAX_SLOT_LEAD)
 }

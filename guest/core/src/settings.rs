@@ -1,4 +1,4 @@
-//! The settings of a candidate, judged: typed options become these, or complaints.
+//! The validated settings of a candidate. Typed options become settings or complaints.
 
 mod account;
 mod agenda;
@@ -29,67 +29,67 @@ use tenure_base::prelude::*;
 use tenure_base::secret::redact;
 use tenure_base::text::{QUOTED, is_quoted};
 
-/// The lease of a single invocation, which does not renew beside its turn.
+/// The lease of a single invocation, which does not renew during its turn.
 const ONE_SHOT_LEASE: Duration = *limits::LEASE.end();
 
-/// What the host must grant to the component, and to nobody else.
+/// Access that a host must grant to the component, and only to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Origins that requests go to.
+    /// Origins that requests are sent to.
     pub origins: Vec<String>,
-    /// The kind of credential that is used, and why.
+    /// The kind of credential in use, and the reason for it.
     pub credential: String,
-    /// Notes for people at the start, such as when the credential expires.
+    /// Notes for the operator at startup, such as the expiry of the credential.
     pub notes: Vec<String>,
 }
 
 /// All settings of a candidate.
 #[derive(Debug)]
 pub struct Settings {
-    /// The blob that decides.
+    /// The blob of the election.
     pub election: BlobName,
     /// The storage account and its key.
     pub account: Account,
     /// The name of this candidate.
     pub name: String,
-    /// Where it can be reached.
+    /// Address at which it can be reached.
     pub address: Option<String>,
     /// Its periods.
     pub timings: Timings,
-    /// What it runs when it leads.
+    /// The work of its leader.
     pub agenda: Agenda,
-    /// What its work is held to.
+    /// Limits of its work.
     pub failure_policy: FailurePolicy,
-    /// A leader resigns after so long.
+    /// Time after which a leader resigns.
     pub max_tenure: Option<Duration>,
-    /// It looks, and takes no part: it never contends, and writes nothing.
+    /// True if it only observes: it never contends, and writes nothing.
     pub observes: bool,
-    /// Its election coordinates shares: the leader runs no work itself.
+    /// True if its election coordinates shares: the leader runs no work itself.
     pub coordinates: bool,
-    /// The time between two reads of the orders, while it leads. None: it reads none.
+    /// Interval between two reads of the orders by a leader. None if it reads none.
     pub orders: Option<Duration>,
-    /// It is for a single invocation.
+    /// True if it is for a single invocation.
     pub one_shot: bool,
-    /// The host sends the requests that reports hold.
+    /// True if the host sends the background requests of reports.
     pub(super) background: bool,
-    /// Reports hold the leader's last will.
+    /// True if reports include the leader's last will.
     pub(super) last_will: bool,
     /// The file with the secret of the credential, if there is one.
     pub file: Option<SecretFile>,
-    /// The kind of credential, and why it is used.
+    /// The kind of credential, and the reason for it.
     credential: String,
 }
 
 impl Settings {
-    /// Reads and judges all variables. A variable that is set but empty counts as not set.
+    /// Reads and validates all variables. A variable that is set but empty counts as not set.
     ///
     /// # Errors
-    /// Every complaint at once; none of them holds a secret.
+    /// All complaints at once; none of them holds a secret.
     pub fn read(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
         Self::read_from(&environment)
     }
 
-    /// As [`read`](Self::read).
+    /// Reads the settings like [`read`](Self::read).
     ///
     /// # Errors
     /// All complaints.
@@ -97,17 +97,17 @@ impl Settings {
         SettingsReader::read(environment, false)
     }
 
-    /// The files that the variables name. They are to be opened before anything else.
+    /// Returns the files that the variables name. The host opens them before anything else.
     #[must_use]
     pub fn files(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
         account::files(|name| variable(name).filter(|value| !value.trim().is_empty()))
     }
 
-    /// The same for a single invocation, which is one whole turn: it has to know of a turn, and
-    /// its lease is the longest one unless another is set.
+    /// Reads the settings of a single invocation, which is one whole turn. They require a timer,
+    /// and default to the longest lease.
     ///
     /// # Errors
-    /// As [`Settings::read`].
+    /// Same as [`Settings::read`].
     pub fn one_shot(environment: impl Environment) -> Result<Self, Vec<Complaint>> {
         SettingsReader::read(&environment, true)
     }
@@ -117,7 +117,8 @@ impl Settings {
         self.orders.is_some() && self.election.may_have_side_blobs()
     }
 
-    /// What the host must allow, and people should know. `now` is the time of day.
+    /// Returns the access that the host must grant, and notes for the operator. `now` is the time
+    /// of day.
     pub fn needs(&self, now: DateTime<Utc>) -> Needs {
         let mut needs = Needs {
             origins: vec![self.account.origin().to_string()],
@@ -140,13 +141,14 @@ impl Options {
         self.read_part(|reader| reader.timings())
     }
 
-    /// Returns the timer as the record of the leader has it. None if there is none, or it is invalid.
+    /// Returns the timer as the record of the leader has it. None if there is none, or it is
+    /// invalid.
     #[must_use]
     pub fn schedule(&self) -> Option<String> {
         self.read_part(|reader| reader.schedule()).as_ref().map(Schedule::description)
     }
 
-    /// Judges a part of the options alone.
+    /// Validates a part of the options alone.
     fn read_part<T>(&self, part: fn(&mut SettingsReader<'_>) -> Option<T>) -> Option<T> {
         let mut reader = SettingsReader::new(self, &|_: &str| None, false);
         let before = reader.complaints.len();
@@ -156,7 +158,7 @@ impl Options {
 
 struct SettingsReader<'e> {
     options: &'e Options,
-    /// The credential, and the files with its secrets.
+    /// The source of the credential and of files with its secrets.
     environment: &'e dyn Environment,
     one_shot: bool,
     complaints: Vec<Complaint>,
@@ -169,7 +171,7 @@ impl<'e> SettingsReader<'e> {
         Self { options, environment, one_shot, complaints: options.invalid.clone(), file: None }
     }
 
-    /// Judges the options of the host, or those that it has in variables.
+    /// Validates the options of the host, or those that its variables hold.
     fn read(environment: &'e dyn Environment, one_shot: bool) -> Result<Settings, Vec<Complaint>> {
         let from_variables;
         let options = match environment.options() {
@@ -182,7 +184,7 @@ impl<'e> SettingsReader<'e> {
         SettingsReader::new(options, environment, one_shot).settings()
     }
 
-    /// Complains of what a single invocation needs, and of what makes no sense for one.
+    /// Complains about settings that a single invocation requires or that make no sense for one.
     fn check_one_turn(&mut self) {
         let Options { every, cron, max_tenure, .. } = self.options;
         if every.is_none() && cron.is_none() && !self.has_complaint(&[variable::EVERY]) {
@@ -245,7 +247,6 @@ impl<'e> SettingsReader<'e> {
         }
     }
 
-    /// Returns the name of a setting for a text about the setting `about`.
     fn setting_name(&self, setting: &'static str, about: &'static str) -> String {
         self.environment.setting_name(SettingId::new(setting), SettingId::new(about))
     }
@@ -263,20 +264,20 @@ impl<'e> SettingsReader<'e> {
         self.note(setting, problem.as_ref(), advice);
     }
 
-    /// The same of a value, which the problem follows.
+    /// Complains about a value, followed by the problem.
     #[inline(never)]
     fn complain_of(&mut self, setting: &'static str, value: &str, problem: &str, advice: &str) {
         self.note(setting, &format!("\"{}\"{problem}", redact(value)), advice);
     }
 
-    // In one place: there are very many complaints.
+    // Not inlined, since there are very many complaints.
     #[inline(never)]
     fn note(&mut self, setting: &'static str, problem: &str, advice: &str) {
         let value = self.environment.variable(setting);
         self.complaints.push(complaint(setting, value.as_deref(), problem, advice));
     }
 
-    /// Complains of quotation marks around a value that has none in itself.
+    /// Complains about quotation marks around a value that contains none.
     fn complain_of_quotes(&mut self, setting: &'static str, advice: String) {
         let (setting, problem) = (SettingId::new(setting), QUOTED.into());
         self.complaints.push(Complaint { setting, problem, advice });
@@ -317,7 +318,6 @@ impl<'e> SettingsReader<'e> {
         Some(value.into())
     }
 
-    /// Returns a duration, and complains if it is outside its range.
     fn duration_in(
         &mut self,
         setting: &'static str,
@@ -375,7 +375,7 @@ impl<'e> SettingsReader<'e> {
         number
     }
 
-    /// Complains of a value that is outside the range of its type.
+    /// Complains about a value that is outside the range of its type.
     fn refuse<T: Value>(&mut self, setting: &'static str, value: &T) {
         self.complaints.push(unreadable(setting, &value.written(), T::rule(setting)));
     }

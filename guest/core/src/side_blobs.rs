@@ -1,4 +1,5 @@
-//! Blobs with content beside an election's, which a host keeps there. Nothing of an election is decided by them.
+//! Blobs with content next to an election's, for use by the host. The election does not depend on
+//! them.
 
 use super::credential_state::CredentialState;
 use super::problem::{Problem, ProblemClass};
@@ -16,77 +17,79 @@ use tenure_base::prelude::*;
 /// The format of a session.
 const VERSION: u8 = 1;
 
-/// What is remembered from one request to the next.
+/// State between requests.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Session {
     /// A token, if the credential needs one.
     pub credential: CredentialState,
-    /// How far the service's clock is ahead of this machine's, in seconds, where a request was refused for that.
+    /// Lead of the service's clock over this machine's, in seconds, measured when a request was
+    /// refused for its date.
     clock_skew: i64,
 }
 
 impl Session {
-    /// One from before; bytes that are none are as good as none.
+    /// Reads a session. Invalid bytes give a new session.
     pub fn from_bytes(bytes: Option<&[u8]>) -> Self {
         let session =
             bytes.and_then(<[u8]>::split_first).filter(|(version, _)| **version == VERSION);
         session.and_then(|(_, rest)| state::decode(rest)).unwrap_or_default()
     }
 
-    /// The first one, with a credential that has been used.
+    /// Creates a session with a credential that has been used.
     pub fn new(credential: CredentialState) -> Self {
         Self { credential, clock_skew: 0 }
     }
 
-    /// For the next request.
+    /// Returns its bytes, for the next request.
     pub fn to_bytes(&self) -> Vec<u8> {
         state::encode(VERSION, self)
     }
 
-    /// How far the service's clock is ahead.
+    /// Returns the lead of the service's clock.
     pub fn clock_skew(&self) -> TimeDelta {
         TimeDelta::try_seconds(self.clock_skew).unwrap_or_default()
     }
 
-    /// It is so far ahead.
+    /// Sets the lead of the service's clock.
     pub fn set_clock_skew(&mut self, ahead: TimeDelta) {
         self.clock_skew = ahead.num_seconds();
     }
 }
 
-/// A request about blobs with content beside an election's own: `BLOB.SUFFIX` for an election in `BLOB`.
+/// A request about blobs with content next to an election's own: `BLOB.SUFFIX` for an election in
+/// `BLOB`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SideRequest {
     /// Reads the content of a blob.
     Read {
-        /// Its suffix.
+        /// Suffix of the blob.
         suffix: String,
-        /// Unless it is still this version.
+        /// Skip the content if the blob still has this version.
         if_none_match: Option<ETag>,
     },
     /// Writes a blob.
     Write(SideWrite),
     /// Deletes a blob.
     Delete {
-        /// Its suffix.
+        /// Suffix of the blob.
         suffix: String,
-        /// Only if it is still this version.
+        /// Delete only this version.
         tag: Option<ETag>,
     },
-    /// Lists all blobs whose suffix begins so.
+    /// Lists all blobs whose suffix starts with this.
     List(String),
 }
 
-/// What is written to a blob beside an election's.
+/// A write to a blob next to an election's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SideWrite {
     /// Its suffix.
     pub suffix: String,
     /// Its content.
     pub content: String,
-    /// Names of lower-case letters only; values of printable ASCII. 8 KiB at most, all in all.
+    /// Names of lower-case letters only; values of printable ASCII. At most 8 KiB in total.
     pub metadata: Vec<(String, String)>,
-    /// What may be there.
+    /// Condition on the existing blob.
     pub over: WriteCondition,
 }
 
@@ -97,37 +100,37 @@ pub struct ListedBlob {
     pub suffix: String,
     /// Its version.
     pub tag: ETag,
-    /// How long ago it was written, by the service's clock; up to a second more or less.
+    /// Time since it was written, by the service's clock; up to a second more or less.
     pub age: Duration,
     /// Its metadata.
     pub metadata: Vec<(String, String)>,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SideAnswer {
-    /// What was read, and its version.
+    /// The content and its version.
     Content(String, ETag),
-    /// It is still the version that is known.
+    /// The blob still has the known version.
     Unchanged,
     /// There is no such blob.
     Missing,
-    /// It is that version now.
+    /// The blob has this version now.
     Written(ETag),
-    /// It is gone.
+    /// The blob is deleted.
     Deleted,
-    /// The blob is another version than the one that may be written over or deleted.
+    /// The blob has another version than the condition allows.
     Declined,
-    /// A lease is held on it.
+    /// The blob is leased.
     Leased,
-    /// All of a list.
+    /// The complete list.
     Listed(Vec<ListedBlob>),
 }
 
-/// The settings with the blob of that suffix in place of the election's.
+/// Returns the settings with the blob of that suffix in place of the election's.
 ///
 /// # Errors
-/// No blob can have that name.
+/// The blob name is invalid.
 pub fn side_blob_settings(mut settings: Settings, suffix: &str) -> Result<Settings, Problem> {
     settings.election = settings.election.side_blob(suffix).map_err(|broken_rules| Problem {
         class: ProblemClass::Configuration,
@@ -140,15 +143,16 @@ pub fn side_blob_settings(mut settings: Settings, suffix: &str) -> Result<Settin
     Ok(settings)
 }
 
-/// What the names of all blobs beside an election begin with.
+/// Returns the common prefix of the names of all blobs next to an election.
 pub fn side_blob_prefix(election: &BlobName) -> String {
     format!("{}.", election.blob())
 }
 
-/// What an answer comes to, with the body that it had.
+/// Returns the result of an answer with this body.
 ///
 /// # Errors
-/// Whether it was done is not known (classes `Unavailable` and `Nonsense`), or it is refused.
+/// The request was refused, or it is unknown whether it was applied (classes `Unavailable` and
+/// `Nonsense`).
 pub fn side_answer(
     operation: &Operation,
     answer: &Answer,
@@ -184,10 +188,10 @@ pub fn side_answer(
     }
 }
 
-/// A page of a list; none where there is not even the container.
+/// Returns a page of a list. None if there is no container.
 ///
 /// # Errors
-/// As [`judged`].
+/// Same as [`side_answer`].
 pub fn page(
     operation: &Operation,
     answer: &Answer,

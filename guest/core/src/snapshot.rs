@@ -22,11 +22,11 @@ pub enum LeaseState {
     Absent,
     /// Never leased, or released.
     Available,
-    /// Held, for as long as its holder renews it.
+    /// Held, while its holder renews it.
     Leased,
-    /// Held without an end: by something other than a candidate.
+    /// Held without an end: by another program.
     Infinite,
-    /// Ran out.
+    /// Expired.
     Expired,
     /// Broken, but still held for a while.
     Breaking,
@@ -35,7 +35,7 @@ pub enum LeaseState {
 }
 
 impl LeaseState {
-    /// Its name, as the WIT package spells it.
+    /// Returns its name, as the WIT package spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,33 +50,34 @@ impl LeaseState {
     }
 }
 
-/// What one read showed.
+/// The result of one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The lease.
     pub lease: LeaseState,
     /// The newest leader on record.
     pub incumbent: Option<Incumbent>,
-    /// How its turns went, and when the next one comes, by the record alone.
+    /// Status of its turns and the next turn, by the record alone.
     pub turns: Turns,
-    /// By how much the last claimed slot lies in the future.
+    /// Time by which the last claimed slot lies in the future.
     pub ahead: Option<Duration>,
-    /// The leaders before the newest, the last one first.
+    /// The former leaders, the last one first.
     pub history: Vec<Incumbent>,
-    /// How many terms were won.
+    /// Number of terms that were won.
     pub changes: u64,
-    /// To whom the leader wants to hand over.
+    /// Name of the candidate that the leader wants to hand over to.
     pub successor: Option<String>,
-    /// What the newest leader promises: to have stopped so long after its newest beat.
+    /// Failover promise of the newest leader: it has stopped this long after its newest beat.
     pub promise: Option<Duration>,
-    /// A problem that keeps every candidate with these settings from leading, although the read succeeded.
+    /// A problem that prevents every candidate with these settings from leading, although the read
+    /// succeeded.
     pub problem: Option<Problem>,
-    /// When the service answered.
+    /// Time of the service's answer.
     pub answered_at: Timestamp,
 }
 
 impl Snapshot {
-    /// The leader: the newest one on record, while a candidate holds the lease.
+    /// Returns the leader: the newest one on record, while a candidate holds the lease.
     #[must_use]
     pub fn leader(&self) -> Option<&Incumbent> {
         let is_held = matches!(self.lease, LeaseState::Leased | LeaseState::Breaking);
@@ -84,20 +85,21 @@ impl Snapshot {
     }
 }
 
-/// What one read showed, and what it means for a candidate.
+/// The result of one read, and its meaning for a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// What it showed.
+    /// The result of the read.
     pub snapshot: Snapshot,
-    /// When a leader with these settings would run the next turn; none also while one seems to run.
+    /// Time at which a leader with these settings would run the next turn. None also while a turn
+    /// seems to run.
     pub next_turn: Option<Timestamp>,
 }
 
 impl Inspection {
-    /// Reads the answer to a read of the blob. `wall` stands in where the answer tells no time.
+    /// Interprets the answer to a read of the blob. `wall` is used if the answer has no date.
     ///
     /// # Errors
-    /// The blob could not be read, or the blob is no election.
+    /// The blob could not be read, or is not an election.
     pub fn from_answer(
         answer: &Answer,
         settings: &Settings,
@@ -147,10 +149,10 @@ impl Inspection {
     }
 }
 
-/// Reads the answer to a break: how long the lease is still held.
+/// Interprets the answer to a break, and returns the remaining time of the lease.
 ///
 /// # Errors
-/// The lease was not broken. One that nobody holds counts as broken.
+/// The lease was not broken. A free lease counts as broken.
 pub fn break_remaining(
     answer: &Answer,
     operation: &Operation,

@@ -1,5 +1,7 @@
-//! The check of a candidate without shares before it leads an election whose work was split: it lists signs of life and
-//! shares, and leads only if no member is alive and no share is held. protocol.md §14.6.
+//! The check of a candidate without shares before it leads an election whose work was split.
+//!
+//! It lists signs of life and shares. The candidate leads only if no member is alive and no share
+//! is held. protocol.md §14.6.
 
 use core::time::Duration;
 
@@ -15,13 +17,13 @@ use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
 
-/// The milliseconds from one sign of life of a member to the next.
+/// The milliseconds between two signs of life of a member.
 const SIGN_INTERVAL: &str = "tenureinterval";
 
-/// The longest time that a member may have between two signs.
+/// Maximum interval between two signs of a member.
 const LONGEST_SIGN_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Ages are differences of whole seconds.
+/// Resolution of dates, which ages are computed from.
 const SECOND: Duration = Duration::from_secs(1);
 
 impl SplitList {
@@ -34,14 +36,14 @@ impl SplitList {
 }
 
 impl SplitCheck {
-    /// The check that a candidate needs before it leads with `record`. None: its work was never split, or the candidate
-    /// coordinates shares itself.
+    /// Returns the check that a candidate needs before it leads with `record`. None if its work was
+    /// never split, or if the candidate coordinates shares itself.
     pub fn new(record: Option<&Record>, settings: &Settings) -> Option<Self> {
         let was_split = record.is_some_and(|record| record.coordinator_term.is_some());
         (was_split && !settings.coordinates).then_some(Self { list: SplitList::Members, marker: None })
     }
 
-    /// The problem of a check that the validity of the lease was too short for.
+    /// Returns the problem of a check that the lease was too short for.
     pub fn unfinished_problem() -> Problem {
         let detail = "the signs of life and the shares could not all be listed while the new lease was valid, so this candidate \
                       does not lead; delete the blobs BLOB.share.… of earlier splits, and check the network to the account"
@@ -49,16 +51,16 @@ impl SplitCheck {
         Problem { class: ProblemClass::Configuration, detail }
     }
 
-    /// The request for the next page.
+    /// Returns the request for the next page.
     pub fn operation(&self, settings: &Settings) -> Operation {
         let prefix = side_blob_prefix(&settings.election) + self.list.suffix();
         Operation::List { prefix, marker: self.marker.clone() }
     }
 
-    /// Takes the answer. Returns the check with the page that follows, or none when nothing is left to list.
+    /// Handles the answer. Returns the check with the next page, or none if the lists are complete.
     ///
     /// # Errors
-    /// A member is alive, a share is held, or neither can be found out now.
+    /// A member is alive, a share is held, or neither can be determined now.
     pub fn on_answer(
         self,
         completed: &CompletedRequest<'_>,
@@ -105,13 +107,13 @@ impl SplitCheck {
     }
 }
 
-/// Returns the member that is alive or the share that is held, for people, if a blob beside an election shows that.
-/// `suffix` is what its name has behind that of the election and a dot.
+/// Returns a description of a live member or a held share, if a blob next to an election shows one.
+/// `suffix` is the part of its name after that of the election and a dot.
 pub fn active_member_or_share(suffix: &str, metadata: &Metadata, age: Duration, leased: bool) -> Option<String> {
     living_member(suffix, metadata, age).or_else(|| held_share(suffix, leased))
 }
 
-/// The member whose sign of life this is, if the sign is younger than three of its periods.
+/// Returns the member with this sign of life, if the sign is younger than three of its intervals.
 fn living_member(suffix: &str, metadata: &Metadata, age: Duration) -> Option<String> {
     let encoded = suffix.strip_prefix(SplitList::Members.suffix())?;
     let interval = metadata.get(SIGN_INTERVAL)?.parse().ok()?;
@@ -122,7 +124,7 @@ fn living_member(suffix: &str, metadata: &Metadata, age: Duration) -> Option<Str
     })
 }
 
-/// The share whose election this is, if its lease is held.
+/// Returns the share of this election, if its lease is held.
 fn held_share(suffix: &str, leased: bool) -> Option<String> {
     let (split, rest) = suffix.strip_prefix(SplitList::Shares.suffix())?.split_once('.')?;
     let (index, count) = rest.split_once("-of-")?;

@@ -1,4 +1,4 @@
-//! What operators and rules ask of a candidate, as far as it was not done yet.
+//! Pending requests of operators and rules to a candidate.
 
 use core::time::Duration;
 
@@ -12,30 +12,30 @@ use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_base::prelude::*;
 
-/// How soon the announcement is read again that was not there the first time; then twice as long each time,
-/// up to [`QUICK`].
+/// Delay before a missing announcement is read again, the first time. It doubles each time, up to
+/// [`QUICK_POLL`].
 const FIRST_READ: Duration = Duration::from_millis(25);
 
-/// What was asked of a candidate.
+/// The pending requests to a candidate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Steering {
-    /// Its host is not ready, so it does not contend.
+    /// True if its host is not ready, so that it does not contend.
     pub not_ready: bool,
-    /// It does not contend until then.
+    /// Time until which it does not contend.
     pub out_until: Moment,
     pub giving_up: Option<GivingUp>,
-    /// The transfer that came to nothing last, to be put on record.
+    /// The newest failed transfer, to be recorded.
     pub refusal: Option<Refusal>,
 }
 
-/// How a leadership is to be given up.
+/// The way in which to give up a leadership.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum GivingUp {
-    /// To whoever wins it.
+    /// Release the lease to any candidate.
     Resign,
-    /// The same, between two turns: nobody is in a hurry.
+    /// Like `Resign`, but between two turns: there is no hurry.
     Rotate,
-    /// To one of that name.
+    /// Hand over to a named candidate.
     HandOver(HandOver),
 }
 
@@ -46,34 +46,36 @@ pub(super) struct HandOver {
     pub successor_name: String,
     /// The id of the transfer, if it came from the account.
     pub id: Option<String>,
-    /// The lease id that the successor announced, as far as is known.
+    /// The lease id that the successor announced, if known.
     pub successor_lease: Option<LeaseId>,
-    /// Its announcement was read: the lease may be given to it until then.
+    /// Time until which the lease may be given to the announced successor.
     pub announced_until: Moment,
-    /// The record names it, so that it can know.
+    /// True if the record names the successor, so that it can know.
     pub is_named: bool,
-    /// The last read was answered.
+    /// True if the last read was answered.
     pub read_answered: bool,
-    /// The announcement is not read before.
+    /// Earliest time of the next read.
     pub read_at: Moment,
-    /// How often it was read. The first reads come soon: the successor may hear at once that it is named.
+    /// Number of reads. The first ones come soon, since the successor may learn at once that it is
+    /// named.
     pub read_count: u32,
-    /// When the successor was seen first.
+    /// Time at which the successor was first seen.
     pub first_seen: Option<Moment>,
-    /// Until then the work has to end.
+    /// Deadline for the end of the work.
     pub work_until: Moment,
-    /// Then it has failed.
+    /// Time at which the order fails.
     pub fails_at: Moment,
 }
 
 impl HandOver {
-    /// When to read for the announcement. The successor has to learn first that it is named.
+    /// Returns the time of the next read for the announcement. The successor first has to learn
+    /// that it is named.
     pub fn next_read_at(&self, hold: &Hold) -> Option<Moment> {
         hold.names_successor(Some(&self.successor_name)).then_some(self.read_at)
     }
 
-    /// The record names this successor since a write that `took` so long was answered: its time to announce
-    /// itself begins now.
+    /// Starts the successor's time to announce itself, if the record names it since a write that
+    /// took `took`.
     pub fn on_record_written(
         &mut self,
         recorded_name: Option<&str>,
@@ -87,8 +89,8 @@ impl HandOver {
         }
     }
 
-    /// Takes what a read has shown: the announced lease id, if there is one; none, when it was not
-    /// answered.
+    /// Handles the result of a read: the announced lease id, if there is one. The outer none means
+    /// that the read had no answer.
     pub fn on_announcement_read(
         &mut self,
         announced: Option<Option<LeaseId>>,
@@ -110,8 +112,9 @@ impl HandOver {
         self.successor_lease = announced_lease;
     }
 
-    /// Sets the limits when the successor appears. While it was missing, an application may have got an answer that
-    /// lets it act for up to a lease. So each return of the successor gives the work that time again.
+    /// Sets the limits when the successor appears. While it was missing, an application may have
+    /// received an answer that lets it act for up to a lease. So each return of the successor gives
+    /// the work that time again.
     fn on_successor_seen(&mut self, took: Duration, now: Moment, timings: &Timings) {
         let first_seen = *self.first_seen.get_or_insert(now);
         let work_deadline = first_seen + work_end_time(timings);
@@ -120,16 +123,16 @@ impl HandOver {
         self.fails_at = self.work_until.min(latest) + lease_change_time(took);
     }
 
-    /// Returns how long the work may still go on.
+    /// Returns the time for which the work may still continue.
     pub fn time_for_work(&self, now: Moment) -> Option<Duration> {
         self.successor_lease.map(|_| self.work_until.saturating_sub(now))
     }
 
-    /// Why nothing came of it, if it ends now.
+    /// Returns the reason of the failure, if the handover ends now.
     pub fn failure(&self, is_working: bool) -> &'static str {
         match self.successor_lease {
             _ if !self.is_named => {
-                "the successor's name could not be recorded, so it was not told; find out why record writes fail"
+                "the successor's name could not be written to the record; find out why record writes fail"
             }
             _ if !self.read_answered => {
                 "the successor's announcement could not be read in time; try again when the service answers faster"
@@ -143,7 +146,7 @@ impl HandOver {
         }
     }
 
-    /// Whether the lease may be given to the successor.
+    /// Returns true if the lease may be given to the successor.
     fn is_ready(&self, now: Moment) -> bool {
         self.successor_lease.is_some() && now <= self.announced_until
     }
@@ -164,24 +167,24 @@ impl Steering {
         }
     }
 
-    /// Notes for the record that a transfer came to nothing.
+    /// Notes the failure of a transfer for the record.
     pub fn refuse(&mut self, id: Option<String>, has_begun: bool, reason: &str) {
         if let Some(id) = id.filter(|_| !mutant!(TransferWithoutOutcome)) {
             self.refusal = Some(Refusal { id, has_begun, reason: reason.into() });
         }
     }
 
-    /// Whether it makes way because it led for long enough.
+    /// Returns true if it resigns because it led for long enough.
     pub fn rotates(&self) -> bool {
         matches!(self.giving_up, Some(GivingUp::Rotate))
     }
 
-    /// The leadership is over.
+    /// Clears the requests when the leadership is over.
     pub fn clear(&mut self) {
         (self.giving_up, self.refusal) = (None, None);
     }
 
-    /// Whether no turn may begin any more.
+    /// Returns true if no further turn may start.
     pub fn is_final(&self) -> bool {
         match &self.giving_up {
             None => false,
@@ -190,7 +193,7 @@ impl Steering {
         }
     }
 
-    /// Whether nothing more has to be known before the leadership is given up.
+    /// Returns true if the leadership can be given up now.
     pub fn is_ready(&self, now: Moment) -> bool {
         self.is_final() && self.hand_over().is_none_or(|order| order.is_ready(now))
     }

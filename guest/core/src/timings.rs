@@ -6,10 +6,10 @@ use super::Moment;
 use super::failover::Failover;
 use crate::mutants::mutant;
 
-/// A record write is given this long at least, also when a renewal is due before.
+/// Minimum time-out of a record write, even if a renewal is due before.
 const LEAST_WRITE: Duration = Duration::from_secs(1);
 
-/// How long a holder waits at most between two attempts at the same request.
+/// Maximum wait of a holder between two tries of the same request.
 pub(super) const BACK_OFF: Duration = Duration::from_millis(500);
 
 /// The resolution of the service's dates.
@@ -18,23 +18,23 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// The periods of one candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
-    /// How long a lease lasts, in whole seconds, 15–60 s.
+    /// Period of the lease, in whole seconds, 15–60 s.
     pub lease: Duration,
-    /// How long before the lease's end a leader stops acting. At least 2.5 s.
+    /// Time before the lease's end at which a leader stops acting. At least 2.5 s.
     pub margin: Duration,
-    /// From one successful renewal to the next.
+    /// Time from one successful renewal to the next.
     pub renew: Duration,
-    /// The longest a follower waits between two polls; the shortest is half of it.
+    /// Maximum wait of a follower between two polls; the minimum is half of it.
     pub poll: Duration,
-    /// The longest that one request may take.
+    /// Time-out of one request.
     pub request_timeout: Duration,
-    /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
+    /// Time within which a dead leader is replaced, if that is shorter than its lease.
     pub failover: Option<Failover>,
 }
 
 impl Timings {
-    /// Returns the lease less the margin: a leader without beats may act so long after a renewal. On an account that keeps
-    /// versions, a leader with failover may too.
+    /// Returns the lease less the margin: the time for which a leader without beats may act after a
+    /// renewal. It also applies to a leader with failover on an account that keeps versions.
     pub fn lease_validity(&self) -> Duration {
         self.lease.saturating_sub(self.margin)
     }
@@ -49,33 +49,33 @@ impl Timings {
         self.failover.map_or(self.renew, Failover::beat_interval)
     }
 
-    /// Until when a lease may be acted upon whose acquire or renewal was `sent` then, and answered `now`.
+    /// Returns the end of the validity of a lease whose acquire or renewal was sent at `sent` and
+    /// answered at `now`.
     pub(super) fn valid_until(&self, sent: Moment, now: Moment) -> Moment {
         let counts_from = if mutant!(ValidityFromAnswer) { now } else { sent };
         counts_from + self.lease - self.margin
     }
 
-    /// The longest wait of a follower between two tries of one request.
+    /// Returns the maximum wait of a follower between two tries of one request.
     pub(super) fn patience(&self) -> Duration {
         self.poll.max(BACK_OFF)
     }
 
-    /// How long a leader may wait at `now` for the answer to a request that is no renewal, so that
-    /// afterwards there is time for two tries of a renewal before `valid_until`. The second one follows
-    /// the first at once. Never more than the request time-out.
+    /// Returns the maximum time-out at `now` of a leader's request other than a renewal. Two tries
+    /// of a renewal must still fit before `valid_until`; the second one follows the first at once.
+    /// It never exceeds the request time-out.
     ///
-    /// With a round trip of `r`, a renewal that was sent at 0 is answered at `r`. The request that goes
-    /// out then is given `lease − margin − r − 2 × time-out`. That is enough for its own round trip as
-    /// long as `r ≤ (lease − margin − 2 × time-out) / 2`: with the defaults (15 − 3 − 6) / 2 = 3 s, the
-    /// whole time-out.
+    /// With a round trip of `r`, a renewal sent at 0 is answered at `r`. The request sent then gets
+    /// `lease − margin − r − 2 × time-out`. That suffices for its own round trip while
+    /// `r ≤ (lease − margin − 2 × time-out) / 2`. With the defaults that is (15 − 3 − 6) / 2 = 3 s,
+    /// the whole time-out.
     pub(super) fn background_timeout(&self, now: Moment, valid_until: Moment) -> Duration {
         let left = valid_until.saturating_sub(now);
         left.saturating_sub(2 * self.request_timeout).min(self.request_timeout)
     }
 
-    /// How long a record write, or the read that tells what became of it, may take at `now`: what
-    /// [`Timings::beside_renewals`] leaves, the time until `renewal` is due, or a second, whichever is
-    /// longest.
+    /// Returns the time-out at `now` of a record write, or of the read that verifies it. It is the
+    /// longest of [`Timings::background_timeout`], the time until `renewal` is due, and one second.
     pub(super) fn write_timeout(
         &self,
         now: Moment,
@@ -87,7 +87,7 @@ impl Timings {
         self.background_timeout(now, valid_until).max(least).min(self.request_timeout).min(left)
     }
 
-    /// The longest time-out of a request that fits with the other periods.
+    /// Returns the maximum request time-out that fits the other periods.
     pub fn longest_timeout(&self) -> Duration {
         (self.lease.saturating_sub(self.margin + self.renew) / 2).saturating_sub(BACK_OFF)
     }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(timeout_at(3_500), at(2_500), "as long as leaves time for both tries");
         assert_eq!(timeout_at(5_500), at(1_000), "at least a second");
         assert_eq!(timeout_at(11_500), at(500), "and never longer than the validity");
-        // Settings with which no more fits: the time until the next renewal, as ever.
+        // With these settings no more fits: the time until the next renewal remains.
         let close = Timings { request_timeout: at(3_500), ..timings };
         assert_eq!(close.write_timeout(at(2_000), at(4_000), at(12_000)), at(3_000));
         assert_eq!(close.write_timeout(at(3_400), at(4_000), at(12_000)), at(1_600));

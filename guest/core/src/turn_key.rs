@@ -1,17 +1,17 @@
-//! What tells a turn from every other one: an idempotency key.
+//! The idempotency key of a turn, which distinguishes it from every other turn.
 
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use tenure_azure::percent;
 use tenure_base::prelude::*;
 
-/// The key of a turn of the election that the settings name: the same for all attempts.
+/// Returns the key of a turn of the election in the settings: the same for all attempts.
 ///
-/// The account is known by its name and not by its endpoint: candidates of one election may reach
-/// it by different ones, and another attempt may be another candidate's.
+/// The account is identified by its name, not by its endpoint. Candidates of one election may use
+/// different endpoints, and another candidate may run the next attempt.
 pub(super) fn turn_key(slot: Timestamp, trigger: Option<&str>, settings: &Settings) -> String {
     let (account, election) = (settings.account.name(), &settings.election);
-    // Only a slot has colons as they are: nothing else can be taken for one.
+    // Only a slot has unescaped colons, so no other part can be mistaken for one.
     let account = percent::encode(account, percent::UNRESERVED);
     let mut key = format!("{account}{}/{}", election.path(), slot.to_rfc3339());
     if let Some(trigger) = trigger {

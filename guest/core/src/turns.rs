@@ -1,5 +1,5 @@
-//! How the turns of an election went, and when the next one comes: what its record tells whoever looks,
-//! by the looker's own rule for missed slots.
+//! Past turns of an election and its next one, according to the record, with the reader's own rule
+//! for missed slots.
 
 use super::agenda::Agenda;
 use super::record::{Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record};
@@ -7,10 +7,10 @@ use super::service_clock::Timestamp;
 use super::slots::Schedule;
 use tenure_base::prelude::*;
 
-/// What a record tells of turns, at some instant.
+/// The turns on a record at some instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// The schedule of the newest leader, in words.
+    /// Description of the newest leader's schedule.
     pub schedule: Option<String>,
     /// The newest slot that was claimed for a turn.
     pub last_slot: Option<LastSlot>,
@@ -20,7 +20,7 @@ pub struct Turns {
     pub triggered: Option<Triggered>,
     /// The newest turn that succeeded.
     pub last_success: Option<Ended>,
-    /// The newest turn that ended in another way.
+    /// The newest turn that did not succeed.
     pub last_failure: Option<Ended>,
     /// The candidate and the reason of that failure.
     pub failure_detail: Option<FailureDetail>,
@@ -35,30 +35,31 @@ pub struct Turns {
 pub struct Triggered {
     /// The id of the trigger.
     pub id: String,
-    /// When it was asked for.
+    /// Time of the request.
     pub slot: Timestamp,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempt: u32,
-    /// How it ended. None: that is not on record yet.
+    /// Its outcome. None if not on record yet.
     pub outcome: Option<Outcome>,
 }
 
-/// A turn that is to come.
+/// The next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextTurn {
     /// Its slot.
     pub slot: Timestamp,
-    /// When it is due; in the past: as soon as somebody can run it.
+    /// Due time. If it lies in the past, the turn runs as soon as a candidate can run it.
     pub at: Timestamp,
 }
 
 impl Turns {
-    /// What `record` tells at `now`, while a turn `runs` or not, where missed slots are dealt with as `own` says.
+    /// Returns the turns of `record` at `now`, while a turn `is_running` or not. `agenda` defines
+    /// the rule for missed slots.
     #[inline(never)]
     pub(super) fn from_record(record: &Record, is_running: bool, now: Timestamp, agenda: &Agenda) -> Self {
         Self {
             schedule: record.schedule.clone(),
-            // Attempt 0 is where the count began; nothing ran then.
+            // Attempt 0 is the start of the count; nothing ran then.
             last_slot: record.last_slot.filter(|last| last.attempt > 0),
             finished: record.finished,
             triggered: record.triggers.newest.as_ref().map(|newest| Triggered {

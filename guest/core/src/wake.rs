@@ -1,4 +1,4 @@
-//! When a candidate goes on, and for how long it has nothing else to do.
+//! The wake-up time of a candidate, and its spare time until then.
 
 use core::time::Duration;
 
@@ -12,23 +12,24 @@ use super::holding;
 use super::phase::{Hold, Phase};
 use super::timings::BACK_OFF;
 
-/// No step sends more than this many requests before the host gets its turn.
+/// Maximum requests in a step before it yields to the host.
 pub(super) const MOST_REQUESTS: u32 = 16;
 
-/// A candidate that holds no lease sends nothing more in a step that has lasted so long: the host may have
-/// an event for it, such as the order to leave, and brings it with the next step.
+/// Maximum length of a step for a candidate that holds no lease. The host may have an event for it,
+/// such as the order to leave, and delivers it with the next step.
 const UNINTERRUPTED: Duration = Duration::from_secs(1);
 
-/// How soon to be called while the host has not seen the handler stopped.
+/// Interval of steps while the host has not seen the handler stopped.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// How often to see to a schedule that cannot be followed now.
+/// Interval of checks of a schedule that cannot be followed now.
 const STUCK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// With its secret in a file, a candidate is called so often at least, and reads it again.
+/// Maximum interval of steps for a candidate with its secret in a file, which each step reads
+/// again.
 const READ_AGAIN: Duration = Duration::from_secs(4);
 
-/// Whether the host comes first before this candidate goes on.
+/// Returns true if the step yields to the host before this candidate continues.
 pub(super) fn yields_to_host(phase: &Phase, context: &Context<'_>) -> bool {
     let holds_nothing = match phase {
         Phase::Watching(_) => true,
@@ -39,7 +40,7 @@ pub(super) fn yields_to_host(phase: &Phase, context: &Context<'_>) -> bool {
     holds_nothing && context.effects.requests_sent > 0 && is_overdue
 }
 
-/// How long nothing is due but what is sent in the background.
+/// Returns the time for which only background requests are due.
 pub(super) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
     match phase {
         Phase::Holding(hold) if hold.is_renewed() => {
@@ -50,14 +51,14 @@ pub(super) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
     }
 }
 
-/// When to make the next step at the latest.
+/// Returns the latest time of the next step.
 pub(super) fn wake_up(phase: &Phase, context: &Context<'_>) -> Moment {
     let next = with_background(phase_due(phase, context), phase, context);
     let is_final = matches!(phase, Phase::Left) || context.settings.file.is_none();
     if is_final { next } else { next.min(context.now + READ_AGAIN) }
 }
 
-/// When the phase itself has something to do.
+/// Returns the time at which the phase itself has an action.
 fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, follower) = (context.now, &context.state.follower);
     match phase {
@@ -74,7 +75,7 @@ fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
     }
 }
 
-/// When a leader renews, writes, claims, or gives up.
+/// Returns the time at which a leader renews, writes, claims, or gives up.
 fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     let now = context.now;
     let is_busy = context.state.turn.is_some() || context.state.steering.is_final();
@@ -89,13 +90,14 @@ fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     };
     let next = hold.renew.next_at.min(hold.valid_until);
     let give_up_at = handing_over::due_at(hold, context);
-    // One that is in doubt is tried again when its write is.
+    // A beat in doubt is retried together with its write.
     let beat = hold.beats.filter(|_| hold.write.is_none()).map(|beats| beats.next);
     [work, give_up_at, beat].into_iter().flatten().fold(next, Moment::min)
 }
 
-/// Background requests included: not before there can be a token, where everything waits for one, but for a leader
-/// as soon as it can be asked for; in good time, for a leader that is not called otherwise.
+/// Returns the wake-up time including background requests. It is not before a token is possible if
+/// everything waits for one, but for a leader as soon as the token can be requested. A leader
+/// without another reason to wake up is woken in good time.
 fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
     let (now, credential) = (context.now, context.settings.account.credential());
     let credential_state = &context.state.credential_state;
@@ -127,8 +129,8 @@ fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment
     }
 }
 
-/// When to ask for a token without which nothing can be done, up to `end`; the end itself, where there is
-/// no time for that any more.
+/// Returns the time of the request for a token that everything depends on, up to `end`. It is `end`
+/// itself if there is no time left for the request.
 fn fetch_before(at: Moment, end: Moment, now: Moment) -> Moment {
     let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
     if fits { at } else { end }

@@ -1,5 +1,5 @@
-//! Polling, and making what is not there. protocol.md §4.1. How a successor polls for the lease that it
-//! is given is in `inheriting`.
+//! Polling, and creating missing resources. protocol.md §4.1. `inheriting` polls for the lease of a
+//! successor.
 
 mod inheriting;
 
@@ -20,16 +20,16 @@ use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// Codes with which a blob that another candidate made answers a creation.
+/// Error codes of a creation if another candidate created the blob first.
 const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
 
-/// Polls, a successor by its own lease id, or makes what is missing; takes over from a leader whose promise
-/// ended.
+/// Polls (a successor polls with its own lease id), creates a missing resource, or takes over from
+/// a leader whose promise ended.
 pub(super) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
     let (now, follower) = (context.now, &context.state.follower);
     let promise_now = promise_clock(now, context);
     let may_contend = !context.is_ineligible();
-    // It may have been paused since it found the blob missing.
+    // The candidate may have been paused since it found the blob missing.
     watch.missing = watch.missing.filter(|_| may_contend);
     let ready_pulse = follower.pulse.as_ref().filter(|pulse| may_contend && pulse.is_takeover_due(promise_now));
     let operation = match watch.missing {
@@ -39,7 +39,7 @@ pub(super) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<Un
     };
     let timings = &context.settings.timings;
     let timeout = match timings.failover {
-        // Where the service is slow, the next try has more time.
+        // If the service is slow, the next try has more time.
         Some(failover) if follower.pulse.is_some() && watch.pace.failures == 0 => {
             failover.poll_timeout().min(timings.request_timeout)
         }
@@ -49,18 +49,18 @@ pub(super) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<Un
     (Phase::Watching(watch), outgoing)
 }
 
-/// Takes the answer. After a hint the next poll may come soon.
+/// Handles the answer. After a hint the next poll may come soon.
 pub(super) fn on_answer(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     let (sent, was_poll) = (completed.sent_at, matches!(completed.operation, Operation::Read { .. }));
     let mut phase = handle_answer(watch, completed, context);
     if !was_poll {
         return phase;
     }
-    // It counts, whatever came of it.
+    // The poll counts, whatever its result.
     let State { follower, hints, .. } = &mut context.state;
     let next = hints.on_poll(sent, follower.known_term(), context.now);
     match (&mut phase, next) {
-        // What is to be told to the leader needs the time until the next poll.
+        // A pending announcement needs the time until the next poll.
         (Phase::Watching(watch), Some(next))
             if watch.missing.is_none() && !follower.has_request() =>
         {
@@ -102,7 +102,7 @@ fn handle_answer(watch: Watch, completed: CompletedRequest<'_>, context: &mut Co
     }
 }
 
-/// The blob was read: somebody leads, or this candidate contends.
+/// Handles the read blob: follows the leader, or contends.
 fn on_blob_read(
     watch: Watch,
     properties: &Properties,
@@ -113,13 +113,13 @@ fn on_blob_read(
     let time = context.service_estimate();
     let record = match Record::validate(&context.settings.election, properties, time) {
         Ok(ValidatedRecord { record, ignored }) => {
-            // What no candidate writes counts as missing.
+            // Treats ignored fields as absent.
             if let Some(detail) = ignored {
                 context.report_problem(ProblemClass::Configuration, detail);
             }
             record
         }
-        // Of two dates that differ, the next one shows which is wrong.
+        // If two dates differ, the next one shows which is wrong.
         Err(UnusableRecord { depends_on_time: true, .. })
             if context.service_time().is_none() && watch.rounds < MOST_ROUNDS =>
         {
@@ -136,7 +136,7 @@ fn on_blob_read(
         Turns::from_record(record, runs, now, &context.settings.agenda)
     });
     let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
-    // A lease without an end is no leader's.
+    // No candidate holds a lease without an end.
     let other_schedule = Problem::schedule_mismatch(schedule, context.settings)
         .filter(|_| properties.lease != LeaseState::Infinite);
     context.report(other_schedule);
@@ -156,13 +156,13 @@ fn on_blob_read(
     }
 }
 
-/// By which clock the promise of a leader is counted.
+/// Returns the instant on the clock by which a leader's promise is counted.
 fn promise_clock(instant: Moment, context: &Context<'_>) -> Moment {
     if mutant!(PromiseByTheFasterClock) { instant } else { context.slow_clock(instant) }
 }
 
-/// The beat of a leader that this candidate may take over from, as it was seen in an answer that was
-/// `received` then.
+/// Returns the beat of a leader that this candidate may take over from, as shown by an answer
+/// received at `received_at`.
 fn observe_pulse(
     record: Option<&Record>,
     etag: &ETag,
@@ -177,7 +177,7 @@ fn observe_pulse(
     validate_next_record(Some(record.clone()), context).is_ok().then_some(pulse)
 }
 
-/// Takes the answer to a break: the lease is acquired if nothing was written since.
+/// Handles the answer to a break: acquires the lease if nothing was written since.
 fn on_break_answer(mut watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     let pulse = context.state.follower.pulse.take();
     if mutant!(TimerNotRestarted) {
@@ -189,7 +189,7 @@ fn on_break_answer(mut watch: Watch, completed: CompletedRequest<'_>, context: &
             contend(etag, Some(record), watch.rounds, context, completed.chance)
         }
         (Some(Class::Refused), _) => poll_later(watch, completed, context),
-        // It may be broken or not: a look tells.
+        // The result of the break is unknown: a poll shows it.
         (Some(Class::Unavailable | Class::Nonsense) | None, pulse) => {
             let promise_now = promise_clock(context.now, context);
             let chance = &mut *completed.chance;
@@ -197,17 +197,17 @@ fn on_break_answer(mut watch: Watch, completed: CompletedRequest<'_>, context: &
             watch.pace.on_failure(context.now, BACK_OFF, chance);
             Phase::Watching(watch)
         }
-        // The leader beat again, or somebody else took over.
+        // The leader beat again, or another candidate took over.
         _ => poll_again(watch.rounds, context, completed.chance),
     }
 }
 
-/// Somebody holds the lease: what to tell the leader is put forward.
+/// Follows the holder of the lease, and prepares the announcement.
 fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings, stays_out) = (context.now, context.settings, context.is_ineligible());
     let has_pending_request = context.has_pending_background_request();
     let follower = &mut context.state.follower;
-    // A lease of our own that could not be released is nobody's.
+    // The holder is this candidate if its own lease could not be released: then there is no leader.
     let is_own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
     let leader = record.filter(|_| !is_own);
     let unsplit_leader =
@@ -235,8 +235,8 @@ fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Ch
     Phase::Watching(Watch::at(next))
 }
 
-/// Nobody leads: this candidate wants to. A blob is not acquired when it could not begin to lead with its
-/// record.
+/// Contends, since no candidate leads. The blob is not acquired if this candidate could not lead
+/// with its record.
 fn contend(
     etag: ETag,
     record: Option<Record>,
@@ -251,7 +251,7 @@ fn contend(
         return reject_blob(problem, context, chance);
     }
     clear_leader(context);
-    // Orders to an attempt that failed are void, and so is the id that was announced.
+    // Orders to a failed attempt are void, and so is the announced id.
     context.state.steering.clear();
     context.state.follower.successor = None;
     let (lease, pace) = (lease_id(chance), RetrySchedule::due_at(context.now));
@@ -260,14 +260,14 @@ fn contend(
     Phase::Acquiring(Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check })
 }
 
-/// Whether this candidate could lead with what its record would be.
+/// Validates the record with which this candidate would lead.
 fn validate_next_record(record: Option<Record>, context: &Context<'_>) -> Result<(), UnusableRecord> {
     let (settings, state) = (context.settings, &context.state);
     let since = context.service_estimate().unwrap_or_default();
     next_record(settings, state.nonce, &state.claims, record, since).validate_next(&settings.election)
 }
 
-/// The blob cannot be led with as it is.
+/// Rejects a blob that no candidate can lead with.
 fn reject_blob(problem: UnusableRecord, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     if !problem.is_closed {
         context.report(Some(Problem::from_unusable(problem)));
@@ -275,13 +275,13 @@ fn reject_blob(problem: UnusableRecord, context: &mut Context<'_>, chance: &mut 
     stay_out(context, chance)
 }
 
-/// Nobody leads, but this candidate leaves the lease to the others for now.
+/// Leaves a free lease to other candidates for now.
 fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     clear_leader(context);
     Phase::Watching(Watch::at(context.next_try(chance)))
 }
 
-/// As far as is known; a promise that was seen before is nobody's.
+/// Clears the known leader; an earlier promise is void.
 fn clear_leader(context: &mut Context<'_>) {
     (context.state.follower.following, context.state.follower.pulse) = (None, None);
 }
@@ -290,7 +290,7 @@ fn create(missing: MissingResource, watch: Watch) -> Phase {
     Phase::Watching(Watch { missing: Some(missing), ..watch })
 }
 
-/// Takes the answer to a creation.
+/// Handles the answer to a creation.
 fn on_creation_answer(
     missing: MissingResource,
     mut watch: Watch,
@@ -307,13 +307,13 @@ fn on_creation_answer(
             contend(etag.clone(), None, watch.rounds, context, completed.chance)
         }
         (Class::Conflict, ..) if is_deleting => poll_later(watch, completed, context),
-        // Done, or somebody else made the container.
+        // Created, or another candidate created the container.
         (Class::Done | Class::Conflict, MissingResource::Container, _) => create(MissingResource::Blob, watch),
         (Class::MissingContainer, MissingResource::Blob, _) if watch.rounds < MOST_ROUNDS => {
             watch.rounds += 1;
             create(MissingResource::Container, watch)
         }
-        // Somebody else made the blob, and may lead already.
+        // Another candidate created the blob, and may lead already.
         (Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet, MissingResource::Blob, _) => {
             report_unless(&IT_EXISTS, &completed, context);
             poll_again(watch.rounds, context, completed.chance)
@@ -322,7 +322,7 @@ fn on_creation_answer(
     }
 }
 
-/// Reports an answer whose code is none of those that are part of the protocol.
+/// Reports an answer with a code outside the protocol.
 pub(super) fn report_unless(expected: &[&str], completed: &CompletedRequest<'_>, context: &mut Context<'_>) {
     let code = completed.answer().and_then(|answer| answer.code.as_deref());
     if code.is_some_and(|code| !expected.contains(&code)) {
@@ -330,7 +330,7 @@ pub(super) fn report_unless(expected: &[&str], completed: &CompletedRequest<'_>,
     }
 }
 
-/// The blob changed since it was read.
+/// Polls again, because the blob changed since it was read.
 pub(super) fn poll_again(rounds: u32, context: &Context<'_>, chance: &mut dyn Chance) -> Phase {
     if rounds < MOST_ROUNDS {
         return Phase::Watching(Watch { rounds: rounds + 1, ..Watch::at(context.now) });
@@ -338,7 +338,7 @@ pub(super) fn poll_again(rounds: u32, context: &Context<'_>, chance: &mut dyn Ch
     Phase::Watching(Watch::at(context.next_try(chance)))
 }
 
-/// It could not be read, or not created.
+/// Polls later, because the blob could not be read or created.
 fn poll_later(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     let Watch { mut pace, rounds, .. } = watch;
     if completed.is_outcome_unknown() && pace.failures == 0 {

@@ -1,5 +1,5 @@
-//! Writing the record: under the lease, with `If-Match`, and never in doubt for long.
-//! protocol.md §4.3 and §5.
+//! Writing the record: under the lease, with `If-Match`, and never in doubt for long. protocol.md
+//! §4.3 and §5.
 
 use super::Moment;
 use super::pace::RetrySchedule;
@@ -10,29 +10,30 @@ use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// A record that is to be on the blob.
+/// A record to be written to the blob.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Write {
     pub record: Record,
-    /// The blob as it was when this write was decided.
+    /// The tag of the blob when this write was planned.
     pub etag: ETag,
-    /// When the newest try was sent, if it may have succeeded unseen: read back before the next.
+    /// Time at which the newest try was sent, if it may have been applied without an answer. Then
+    /// it is read back before the next try.
     pub uncertain_since: Option<Moment>,
     pub pace: RetrySchedule,
 }
 
-/// What an answer means for a write.
+/// The meaning of an answer for a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The newest try, which was sent then, is on the blob, which has this tag now.
+    /// The newest try, sent at this instant, is on the blob, which has this tag now.
     Done(ETag, Moment),
-    /// It is not on the blob, which holds this and has this tag: nothing of it is in doubt any more.
+    /// The write is not on the blob, which holds this record and tag. Nothing is in doubt any more.
     NotApplied(Option<Box<Record>>, ETag),
     /// The outcome is unknown, or the service refuses: read back after a pause.
     Retry,
     /// The lease is gone.
     LeaseLost,
-    /// The lease is ours, but a newer term is on the blob.
+    /// The lease is held, but a newer term is on the blob.
     Superseded,
 }
 
@@ -41,8 +42,8 @@ impl Write {
         Self { record, etag, uncertain_since: None, pace }
     }
 
-    /// The next request: a read while in doubt, else the write. The read carries the lease
-    /// id, so that it succeeds only while the lease is ours.
+    /// Returns the next request: a read while in doubt, else the write. The read carries the lease
+    /// id, so that it succeeds only while the lease is held.
     pub fn operation(&self, lease: LeaseId) -> Operation {
         if self.uncertain_since.is_some() {
             return Operation::Read { lease: Some(lease) };
@@ -54,7 +55,7 @@ impl Write {
         }
     }
 
-    /// Takes the answer to that request, which was `sent` then; none when there was none.
+    /// Handles the answer to that request, which was sent at `sent`. None if there was no answer.
     pub fn on_answer(&mut self, answer: Option<&Answer>, sent: Moment) -> Progress {
         let Some(answer) = answer else { return self.mark_uncertain(sent) };
         match (answer.class, &answer.etag, self.uncertain_since) {
@@ -63,7 +64,7 @@ impl Write {
             (Class::LeaseMismatch | Class::MissingBlob | Class::MissingContainer, ..) => {
                 Progress::LeaseLost
             }
-            // Not every conflict is about the lease: a policy may keep the blob as it is.
+            // Not every conflict is about the lease: a policy may protect the blob.
             (Class::Conflict, ..)
                 if answer.code.as_ref().is_none_or(|code| code.starts_with("Lease")) =>
             {
@@ -73,17 +74,17 @@ impl Write {
         }
     }
 
-    /// Begins again with what a read found on the blob.
+    /// Starts again with the record that a read found on the blob.
     pub fn restart(&mut self, found: Option<Box<Record>>, etag: ETag, now: Moment) {
         self.record.unknown = found.map(|found| found.unknown).unwrap_or_default();
         self.try_again(etag, now);
         if let Some(beat) = &mut self.record.beat {
-            // An earlier try may still be applied, and is not to be taken for the next one.
+            // An earlier try may still be applied, and must be distinguishable from the next one.
             beat.number += 1;
         }
     }
 
-    /// Tries again on the blob that has this tag now.
+    /// Retries over the blob's current tag.
     pub fn try_again(&mut self, etag: ETag, now: Moment) {
         self.etag = etag;
         self.uncertain_since = None;
@@ -101,7 +102,8 @@ impl Write {
         match Record::from_metadata(metadata) {
             Ok(Some(found)) if found.is_result_of(&self.record) => Progress::Done(etag.clone(), sent_at),
             Ok(Some(found)) if self.is_superseded_by(&found) => Progress::Superseded,
-            // Foreign or garbled: somebody wrote over it, and is not to be written over.
+            // Foreign or malformed: another program wrote this record, which must not be
+            // overwritten.
             Err(_) => Progress::Superseded,
             Ok(found) => Progress::NotApplied(found.map(Box::new), etag.clone()),
         }

@@ -1,19 +1,20 @@
-//! Stands between a handler and its environment in a composed component, where election and
-//! handler share one: the handler sees no credential of the election.
+//! Stands between a handler and its environment in a composed component, where election and handler
+//! share one. The handler sees no credential of the election.
 //!
-//! Kept back are the variables that begin with one of [`KEPT_BACK`], except those that begin with
-//! [`PASSED`]. This is the one place where the two are.
+//! It hides the variables that begin with one of [`HIDDEN_PREFIXES`], except those that begin with
+//! [`VISIBLE_PREFIX`]. Both are defined only here.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std, allow(unsafe_code, reason = "generated bindings"))]
 
-/// Storage credentials, the token endpoints of managed identities, and the election's settings.
+/// Prefixes of storage credentials, of the token endpoints of managed identities, and of the
+/// election's settings.
 pub const HIDDEN_PREFIXES: [&str; 4] = ["AZURE_", "IDENTITY_", "MSI_", "TENURE_"];
 
-/// What is the handler's although it begins so.
+/// The prefix of the handler's own variables.
 pub const VISIBLE_PREFIX: &str = "TENURE_HANDLER_";
 
-/// Whether a handler may see the variable `name`, in whatever case it is written.
+/// Returns true if a handler may see the variable `name`, in any case of its letters.
 #[must_use]
 pub fn is_visible(name: &str) -> bool {
     let has_prefix = |prefix: &str| {
@@ -31,7 +32,7 @@ mod component {
     use alloc::vec::Vec;
     use tenure_wasi as _;
 
-    /// What the macro makes of `wit/`.
+    /// The bindings that the macro generates from `wit/`.
     mod bindings {
         #![allow(missing_docs, clippy::all)]
         wit_bindgen::generate!({

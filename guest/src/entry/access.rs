@@ -1,4 +1,4 @@
-//! Who may call for a turn.
+//! Access control for calls that start a turn.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -8,30 +8,30 @@ use tenure_core::{Complaint, SettingId};
 
 /// The variables.
 pub mod variable {
-    /// The bearer token that a call for a turn has to show.
+    /// The bearer token that a call for a turn has to present.
     pub const TOKEN: &str = "TENURE_TICK_TOKEN";
-    /// `true`: anybody may call for a turn.
+    /// `true`: any caller may start a turn.
     pub const OPEN: &str = "TENURE_TICK_OPEN";
 }
 
-/// Who may call for a turn.
+/// The callers that may start a turn.
 pub enum Access {
-    /// Whoever shows this token.
+    /// Callers that present this token.
     Token(String),
-    /// Anybody: the operator said so.
+    /// Any caller: the operator has allowed it.
     Open,
-    /// Nobody, before one of the two is set.
+    /// No caller, until one of the two variables is set.
     Closed(Complaint),
 }
 
-/// Whether a caller may.
+/// The result of the access check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may.
+    /// The caller may start a turn.
     Granted,
-    /// It shows no token, or a wrong one.
+    /// The caller presents no token, or a wrong one.
     Denied,
-    /// Nobody may.
+    /// No caller may start a turn.
     Closed,
 }
 
@@ -62,14 +62,14 @@ impl Access {
             (None, Some("true")) => Self::Open,
             (None, _) => complaint(
                 variable::TOKEN,
-                "no token is set, so nobody may call for a turn over HTTP",
+                "no token is set, so no caller may start a turn over HTTP",
                 "set it to a long random text, and have the caller send it as a bearer token; or \
-                 set TENURE_TICK_OPEN=true where nobody else can reach this",
+                 set TENURE_TICK_OPEN=true where only trusted callers can reach this",
             ),
         }
     }
 
-    /// Judges the `authorization` header of a call.
+    /// Checks the `authorization` header of a call.
     #[must_use]
     pub fn check(&self, authorization: Option<&[u8]>) -> Admission {
         let is_granted = match self {
@@ -83,15 +83,15 @@ impl Access {
     }
 }
 
-/// The token of a header; the word before it is written in any case (RFC 9110, 11.1).
+/// Returns the token of a header; its scheme may be in any case (RFC 9110, 11.1).
 fn bearer(header: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let (scheme, token) = header.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then_some(token)
 }
 
-/// Compares in a time that depends on nothing but lengths: what is compared are signatures, and the
-/// library does that.
+/// Compares two tokens in a time that depends only on their lengths, by comparing their MACs with
+/// the library.
 fn is_same_token(token: &[u8], presented: &[u8]) -> bool {
     let mac = |bytes: &[u8]| {
         let mut signature = <Hmac<Sha256> as KeyInit>::new_from_slice(b"tenure").ok()?;

@@ -1,4 +1,5 @@
-//! What a request is answered: a status and JSON, for programs; no secret and nothing that helps to guess one.
+//! The answers to requests: a status and JSON. They hold no secret, and nothing that helps to guess
+//! one.
 
 use tenure_base::json::{Object, Value, array};
 
@@ -8,7 +9,7 @@ use tenure_core::{Complaint, OneTurnOutcome, Incumbent, Inspection, Problem, One
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status, as HTTP counts it. Entries that are not HTTP succeed with 200 alone.
+    /// The HTTP status. Entry points other than HTTP succeed only with 200.
     pub status: u16,
     /// One JSON object.
     pub body: String,
@@ -20,7 +21,7 @@ impl Answer {
     }
 }
 
-/// What became of a turn.
+/// Returns the answer for the result of a turn.
 #[must_use]
 pub fn turn_answer(result: &OneTurnResult) -> Answer {
     let (status, outcome) = match result.outcome {
@@ -61,7 +62,7 @@ pub fn turn_answer(result: &OneTurnResult) -> Answer {
     Answer::new(status, with_problems(object, &result.problems))
 }
 
-/// Who leads.
+/// Returns the answer about the current leader.
 #[must_use]
 pub fn leader_answer(Inspection { snapshot, next_turn }: &Inspection) -> Answer {
     let leader = snapshot.leader().map(incumbent);
@@ -83,26 +84,27 @@ fn incumbent(incumbent: &Incumbent) -> String {
         .finish()
 }
 
-/// A look that failed.
+/// Returns the answer if the election could not be read.
 #[must_use]
 pub fn unreachable_answer(problem: &Problem) -> Answer {
     let object = Object::new().with("error", "the storage service could not be reached");
     Answer::new(503, with_problems(object, core::slice::from_ref(problem)))
 }
 
-/// The settings are fine.
+/// Returns the answer for valid settings.
 #[must_use]
 pub fn healthy_answer() -> Answer {
     Answer::new(200, Object::new().with("healthy", true))
 }
 
-/// Settings that cannot be used: all complaints.
+/// Returns the answer for invalid settings, with all complaints.
 #[must_use]
 pub fn invalid_settings_answer(complaints: &[Complaint]) -> Answer {
     with_complaints(complaints, true)
 }
 
-/// The same for anybody: only which settings they are, and in full what keeps everybody from calling.
+/// Returns the public answer for invalid settings: only their names, and in full the complaint that
+/// closes the access.
 #[must_use]
 pub fn public_settings_answer(complaints: &[Complaint]) -> Answer {
     with_complaints(complaints, false)
@@ -124,7 +126,7 @@ fn with_complaints(complaints: &[Complaint], for_operator: bool) -> Answer {
     Answer::new(503, object)
 }
 
-/// A request that is not served.
+/// Returns the answer to a request that is not served.
 #[must_use]
 pub fn refusal_answer(status: u16, error: &str) -> Answer {
     Answer::new(status, Object::new().with("error", error))

@@ -1,22 +1,23 @@
-//! The entries by which platforms call the component: what a request asks for and what it is answered,
-//! as pure functions over values. Each call is one whole turn ([`tenure_core::OneTurn`]), or a look.
+//! The entry points by which platforms call the component: requests and answers, as pure functions
+//! over values. Each call is one whole turn ([`tenure_core::OneTurn`]), or a read.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `POST /tick` | one turn, with the bearer token `TENURE_TICK_TOKEN` |
-//! | `GET /leader` | who leads |
-//! | `GET /healthz` | 200 when the settings are fine; asks nobody |
+//! | `GET /leader` | the current leader |
+//! | `GET /healthz` | 200 if the settings are valid; sends no request |
 //!
-//! A turn's status is 200 when it took its course: it ran and succeeded, another candidate led, or nothing
-//! was due. 500: the handler failed or overran, and somebody should see it. 503: the service could not be
-//! asked, did not let anyone lead in time, or settings are missing. To call again is harmless at any time: a
-//! claimed slot is not run again, except where at-least-once delivery wants just that.
+//! The status of a turn is 200 if it succeeded, if another candidate led, or if nothing was due. It
+//! is 500 if the handler failed or overran, which needs attention. It is 503 if the service was
+//! unreachable, if no candidate won in time, or if settings are missing. Calling again is always
+//! harmless: a claimed slot is not run again, except with at-least-once delivery.
 //!
-//! `wasi:cli/run` prints the same JSON and succeeds where the status would be 200; so does Spin's
+//! `wasi:cli/run` prints the same JSON and succeeds if the status would be 200. So does Spin's
 //! `handle-cron-event`, with the JSON as its error.
 //!
-//! A handler that traps takes the whole instance with it, this part too: no answer is given, the
-//! slot stays claimed, and the lease is not released but runs out, within [`tenure_core::Timings::lease`].
+//! A handler that traps ends the whole instance, including this part. There is no answer, and the
+//! slot stays claimed. The lease is not released but runs out, within
+//! [`tenure_core::Timings::lease`].
 
 mod access;
 mod answer;

@@ -1,22 +1,22 @@
-//! What a request asks for.
+//! The routes of requests.
 
-/// What is asked for.
+/// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// One whole turn.
     Tick,
-    /// Who leads.
+    /// The current leader.
     Leader,
-    /// Whether the settings are fine.
+    /// The validity of the settings.
     Health,
 }
 
-/// Why a request asks for nothing that there is.
+/// The reason why a request has no route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no such path.
     Path,
-    /// The path is for these methods.
+    /// The path supports only these methods.
     Method(&'static str),
 }
 
@@ -24,10 +24,10 @@ const READ: &str = "GET, HEAD";
 const WRITE: &str = "POST";
 
 impl Route {
-    /// `target` is the path, with or without a query.
+    /// Parses a request. `target` is the path, with or without a query.
     ///
     /// # Errors
-    /// There is nothing there, or not for this method.
+    /// The path does not exist, or does not support this method.
     pub fn parse(method: &str, target: &str) -> Result<Self, Refusal> {
         let path = target.split('?').next().unwrap_or(target);
         let (route, methods) = match path {

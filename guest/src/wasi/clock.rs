@@ -8,14 +8,14 @@ use wasip2::clocks::{monotonic_clock, wall_clock};
 
 use tenure_core::{Begins, Moment, OwnTime};
 
-/// Carries the host's `elapsed` on while the call lasts.
+/// Continues the host's `elapsed` during the call.
 pub struct StepClock {
     elapsed: Moment,
     began: u64,
 }
 
 impl StepClock {
-    /// `elapsed` is what the host said; it was read before this.
+    /// Starts from the host's `elapsed`, which was read before this.
     pub fn start(elapsed: Moment) -> Self {
         Self { elapsed, began: monotonic_clock::now() }
     }
@@ -29,7 +29,7 @@ impl StepClock {
     }
 }
 
-/// Time of an invocation without a host that measures it.
+/// Elapsed time of an invocation without a host that measures it.
 pub struct OwnClock(Cell<OwnTime>);
 
 impl OwnClock {
@@ -41,12 +41,12 @@ impl OwnClock {
         self.read().step().at
     }
 
-    /// A step that begins now.
+    /// Returns the start of a step that begins now.
     pub fn step(&self) -> Begins {
         self.read().step()
     }
 
-    /// Now, in the time of a step that `begins` then.
+    /// Returns the current time within a step that started at `start`.
     pub fn within(&self, begins: Begins) -> Moment {
         self.read().within(begins)
     }
@@ -63,7 +63,7 @@ fn monotonic() -> Duration {
     Duration::from_nanos(monotonic_clock::now())
 }
 
-/// This machine's own idea of the time of day.
+/// Returns this machine's time of day.
 pub fn wall() -> DateTime<Utc> {
     let wall = wall_clock::now();
     let seconds = i64::try_from(wall.seconds).unwrap_or(i64::MAX);

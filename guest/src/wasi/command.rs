@@ -1,4 +1,4 @@
-//! `wasi:cli/run`: one turn, told on standard output. For `wasmtime run`, and jobs of Kubernetes.
+//! `wasi:cli/run`: one turn, reported on standard output. For `wasmtime run`, and Kubernetes jobs.
 
 use wasip2::cli::stdout::get_stdout;
 
@@ -7,7 +7,7 @@ use super::host::Host;
 use super::invocation::Invocation;
 use crate::entry::{Answer, complained, turned};
 
-/// One turn by the settings of the environment. Shared with the cron trigger.
+/// Runs one turn with the settings of the environment. Shared with the cron trigger.
 pub fn turn() -> Answer {
     match Invocation::read(&Host::look()) {
         Ok(invocation) => turned(&invocation.one_turn()),
@@ -23,7 +23,7 @@ impl wasip2::exports::cli::run::Guest for Component {
         answer.body.push('\n');
         let stdout = get_stdout();
         for piece in answer.body.as_bytes().chunks(4096) {
-            // Nobody reading it is no reason to fail.
+            // A closed output is no reason to fail.
             let _ = stdout.blocking_write_and_flush(piece);
         }
         if answer.status == 200 { Ok(()) } else { Err(()) }

@@ -1,4 +1,4 @@
-//! Between the values of the core and those of the WIT.
+//! Conversions between the values of the core and those of the WIT.
 
 use super::bindings::tenure::election::types;
 use super::clock;
@@ -6,7 +6,7 @@ use tenure_core::{Event, Outcome, Timestamp, Told, TurnResult};
 
 tenure_core::convert_contract!(types);
 
-/// What a host tells. An answer that it brings has come just now.
+/// Converts an event of the host. Its response, if any, has just been received.
 pub fn event(event: wit::Event) -> Event {
     match event {
         wit::Event::TurnEnded(result) => Event::TurnEnded(turn_result(result)),
@@ -26,7 +26,7 @@ pub fn event(event: wit::Event) -> Event {
 fn turn_result(result: wit::TurnResult) -> TurnResult {
     let result: TurnResult = result.across();
     match result.outcome {
-        // That a slot is abandoned is for this side to say.
+        // Only this side marks a slot as abandoned.
         Outcome::Abandoned => TurnResult { outcome: Outcome::Failed, ..result },
         _ => result,
     }

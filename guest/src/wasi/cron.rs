@@ -1,5 +1,5 @@
-//! `handle-cron-event`: one turn, for Spin's cron trigger, which fires in every replica. When it fired is
-//! of no use: slots are counted in the service's time.
+//! `handle-cron-event`: one turn, for Spin's cron trigger, which fires in every replica. The time
+//! of the event is not used: slots are counted in the service's time.
 
 use super::Component;
 use super::bindings::{Error, Guest, Metadata};

@@ -7,10 +7,10 @@ use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{Environment, Unreadable};
 
-/// No secret is larger.
+/// Maximum size of a secret.
 const MOST: u64 = 64 * 1024;
 
-/// What the host gives, as one call finds it.
+/// The variables of the host at the time of a call.
 pub struct Host(Vec<(String, String)>);
 
 impl Host {
@@ -61,7 +61,7 @@ fn unreadable(code: ErrorCode) -> Unreadable {
     }
 }
 
-/// The path below a directory.
+/// Returns the path below a directory.
 fn inside<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     if directory == "." || directory.is_empty() {
         return (!path.starts_with('/')).then_some(path);

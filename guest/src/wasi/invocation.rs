@@ -11,15 +11,15 @@ use tenure_core::driver::{self, Dice};
 use tenure_core::{Complaint, CredentialState, Next, OneTurn, Settings, Step, Turned};
 use tenure_wasi::nanos;
 
-/// What an invocation was told: enough for a turn.
+/// The validated settings and the work of an invocation.
 pub struct Invocation {
     pub settings: Settings,
     work: Work,
 }
 
 impl Invocation {
-    /// Judges all settings, those of the work too, and sends nothing: no slot is claimed for work that
-    /// cannot be done. Every complaint at once.
+    /// Validates all settings, including those of the work, and sends nothing. So no slot is
+    /// claimed for work that cannot be done. Returns all complaints at once.
     pub fn read(host: &Host) -> Result<Self, Vec<Complaint>> {
         match (Settings::one_shot(host), Work::read(host)) {
             (Ok(settings), Ok(work)) => Ok(Self { settings, work }),
@@ -31,7 +31,7 @@ impl Invocation {
         }
     }
 
-    /// Does the whole turn, the work included.
+    /// Runs the whole turn, including the work.
     pub fn one_turn(&self) -> Turned {
         let settings = &self.settings;
         let clock = OwnClock::start();

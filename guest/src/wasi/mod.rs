@@ -1,12 +1,12 @@
-//! The component: the WIT world `socket` on standard WASI 0.2 and nothing else, or with the feature `webhook` the
-//! world `platform`.
+//! The component: the WIT world `socket` on standard WASI 0.2 only, or with the feature `webhook`
+//! the world `platform`.
 //!
-//! Everything here only moves bytes and time. What to send and what an answer means is
-//! decided in [`tenure_core`] and [`tenure_azure`]; what a platform is answered, in
-//! [`crate::entry`].
+//! This module only moves bytes and time. [`tenure_core`] and [`tenure_azure`] decide about
+//! requests and answers, and [`crate::entry`] about the answers to platforms.
 
-// Hosts take the first export that they know: a command, then a service. The linker puts them in the order of the
-// names of the modules that export them, by length first: `command`, `service`, `bindings`. A test of `tenure compose` holds it.
+// Hosts use the first export that they know: a command, then a service. The linker orders them by
+// the names of the exporting modules, by length first: `command`, `service`, `bindings`. A test of
+// `tenure compose` checks it.
 mod clock;
 mod command;
 mod convert;
@@ -30,7 +30,7 @@ use tenure_azure::request::Request;
 use tenure_core::driver::{self, Surroundings};
 use tenure_core::{Begins, Beside, Failure, Moment, Response, Settings};
 
-/// What the macro makes of `wit/`.
+/// The bindings that the macro generates from `wit/`.
 mod bindings {
     #![allow(unsafe_code, missing_docs, clippy::all)]
     #[cfg(not(feature = "webhook"))]
@@ -73,7 +73,7 @@ impl Surroundings for Around<'_> {
     }
 }
 
-/// Runs it to its end. Nothing in it waits but by blocking.
+/// Runs the future to its end. All waiting in it blocks.
 fn run<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -1,5 +1,5 @@
-//! `wasi:http/incoming-handler`: turns, and looks, for whoever asks over HTTP. Writes nothing to standard
-//! output: some hosts make an answer of it.
+//! `wasi:http/incoming-handler`: turns and reads over HTTP. It writes nothing to standard output,
+//! because some hosts make an answer of it.
 
 use core::time::Duration;
 
@@ -19,10 +19,10 @@ use tenure_base::prelude::*;
 use tenure_core::{Complaint, CredentialState, driver};
 use tenure_wasi::nanos;
 
-/// Nothing is read of a body but its length.
+/// Maximum length of a body. Its content is ignored.
 const MOST_BODY: u64 = 64 * 1024;
 
-/// The longest that a body may take to arrive.
+/// Maximum time for a body to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 wasip2::http::proxy::export!(Component);
@@ -35,7 +35,7 @@ impl Guest for Component {
     }
 }
 
-/// A header beside those that all answers have.
+/// A header in addition to those of all answers.
 type More = Option<(&'static str, &'static str)>;
 
 fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
@@ -69,7 +69,7 @@ fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
     (answer, None)
 }
 
-/// A turn, for those who may.
+/// Runs a turn for an authorised caller.
 fn tick(
     request: &IncomingRequest,
     host: &Host,
@@ -91,10 +91,10 @@ fn tick(
         }
         (_, Access::Closed(complaint), invocation) => {
             let mut complaints = invocation.err().unwrap_or_default();
-            // What is wrong with the others is no reason to refuse, but to fail.
+            // Other invalid settings are no reason to refuse, but to fail.
             let status = if complaints.is_empty() { 403 } else { 503 };
             complaints.push(complaint);
-            // Nobody is known to be the operator.
+            // The caller may not be the operator.
             Answer { status, ..entry::named(&complaints) }
         }
         (.., invocation) => match (read_body(request), invocation) {
@@ -106,7 +106,7 @@ fn tick(
     (answer, None)
 }
 
-/// Takes the body, so that the connection can be used again, and nothing of it.
+/// Drains the body, so that the connection can be reused.
 fn read_body(request: &IncomingRequest) -> Result<(), Answer> {
     let Ok(body) = request.consume() else { return Ok(()) };
     let Ok(stream) = body.stream() else { return Ok(()) };
@@ -142,7 +142,7 @@ fn respond(out: ResponseOutparam, answer: &Answer, more: More, with_body: bool) 
     let Ok(body) = body else { return };
     if with_body && let Ok(stream) = body.write() {
         for piece in answer.body.as_bytes().chunks(4096) {
-            // Whoever asked may be gone.
+            // The caller may have disconnected.
             let _ = stream.blocking_write_and_flush(piece);
         }
     }

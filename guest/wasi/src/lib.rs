@@ -1,7 +1,8 @@
-//! What the components of Tenure share of WASI: memory, the words of a panic, and sending a request.
+//! The part of WASI that the components of Tenure share: memory, panic messages, and sending a
+//! request.
 //!
-//! They are built without the standard library, which would be a third of each. This brings what they
-//! need of it. There is nothing here natively.
+//! The components are built without the standard library, which would be a third of each. This
+//! crate replaces the parts that they need. Natively it is empty.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

@@ -1,4 +1,4 @@
-//! Memory, as the standard library would have it on this target.
+//! Memory management, which the standard library usually provides on this target.
 
 #![expect(unsafe_code, reason = "the function by which a host asks for memory")]
 
@@ -10,8 +10,8 @@ use dlmalloc::GlobalDlmalloc;
 #[global_allocator]
 static MEMORY: GlobalDlmalloc = GlobalDlmalloc;
 
-/// Where a host gets memory for what it passes in: an export that the canonical ABI names, and that
-/// only the standard library brings on this target.
+/// Allocates memory for the values that a host passes in. The canonical ABI names this export, and
+/// only the standard library provides it on this target.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cabi_realloc(
     old: *mut u8,
@@ -22,15 +22,16 @@ unsafe extern "C" fn cabi_realloc(
     if new_length == 0 {
         return without_provenance_mut(align);
     }
-    // SAFETY: the canonical ABI promises a power of two in `align`, no more than an address space
-    // in the lengths, and that `old` is what this function returned for `old_length` and `align`.
+    // SAFETY: the canonical ABI guarantees a power of two in `align` and lengths within the address
+    // space. It also guarantees that `old` was returned by this function for `old_length` and
+    // `align`.
     let place = unsafe {
         match old_length {
             0 => alloc(Layout::from_size_align_unchecked(new_length, align)),
             _ => realloc(old, Layout::from_size_align_unchecked(old_length, align), new_length),
         }
     };
-    // No words: in here nothing of the host's may be called.
+    // No message: no host function may be called here.
     if place.is_null() { unreachable() } else { place }
 }
 

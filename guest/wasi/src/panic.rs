@@ -1,5 +1,5 @@
-//! The end of a component that panics: its words and their place go to standard error, which a host puts
-//! into its log, and then it traps.
+//! Panic handler: writes the message and its place to standard error, which a host adds to its log,
+//! and then traps.
 
 use core::arch::wasm32::unreachable;
 use core::fmt::{self, Write};
@@ -7,12 +7,12 @@ use core::panic::PanicInfo;
 use wasip2::cli::stderr::get_stderr;
 use wasip2::io::streams::OutputStream;
 
-/// As much a stream takes at once.
+/// Maximum bytes that a stream accepts at once.
 const PIECE: usize = 4096;
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    // Nobody reading it changes nothing. Nothing is allocated: there may be no memory left.
+    // A failed write is ignored. Nothing is allocated: there may be no memory left.
     let _ = writeln!(Words(get_stderr()), "{info}");
     unreachable()
 }

@@ -1,8 +1,8 @@
-//! A request over `wasi:http`, and its answer, within a deadline.
+//! A request over `wasi:http`, and its response, within a deadline.
 //!
-//! Where there is nothing to send, the request's body is never opened: with `content-length: 0`
-//! set, every host that was tried then sends the same, correct request, and none reports one that
-//! was carried out as reset. Only requests for tokens have a body, and calls of a webhook.
+//! Without content, the request's body is never opened. With `content-length: 0` set, every host
+//! that was tried then sends the same, correct request, and none reports an applied request as
+//! reset. Only token requests and webhook calls have a body.
 
 use core::time::Duration;
 
@@ -18,17 +18,17 @@ use tenure_azure::request::{Method as Verb, Request};
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Response};
 
-/// A span as WASI counts it.
+/// Converts a duration to WASI's nanoseconds.
 #[must_use]
 pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sends a request; gives up when `timeout` has passed. `wanted` says, by the status, after how many
-/// bytes of its body the answer is read no further.
+/// Sends a request; gives up after `timeout`. `body_limit` returns the maximum bytes of the
+/// response body to read, depending on the status.
 ///
 /// # Errors
-/// There is no answer; why.
+/// The reason why there is no response.
 pub fn send(
     request: &Request,
     timeout: Duration,
@@ -41,7 +41,7 @@ pub fn send(
         text => Some((outgoing.body().map_err(|()| other("a body was refused"))?, text)),
     };
     let answer = handle(outgoing, Some(options(timeout))).map_err(failure)?;
-    // A host that refuses the request drops the body; the answer says why.
+    // A host that refuses the request drops the body; the response has the reason.
     let written = body.is_none_or(|(body, text)| write(body, text.as_bytes(), &deadline));
     let ready = answer.subscribe();
     if !wait(&ready, &deadline) {
@@ -60,7 +60,7 @@ pub fn send(
     Ok(Response { status, headers, body })
 }
 
-/// Whether all of it was written in time.
+/// Returns true if the whole body was written in time.
 fn write(body: OutgoingBody, mut bytes: &[u8], deadline: &Pollable) -> bool {
     let Ok(stream) = body.write() else { return false };
     let ready = stream.subscribe();
@@ -110,7 +110,8 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest, Failure> {
     Ok(outgoing)
 }
 
-/// For hosts whose own time-outs are longer; one that knows none of these goes by the deadline.
+/// Sets the time-outs of hosts with longer ones of their own. For hosts that support none of these,
+/// the deadline applies.
 fn options(timeout: Duration) -> RequestOptions {
     let options = RequestOptions::new();
     let timeout = Some(nanos(timeout));
@@ -120,18 +121,18 @@ fn options(timeout: Duration) -> RequestOptions {
     options
 }
 
-/// Whether no body can follow: it takes some calls of the host to see that there is none.
+/// Returns true if no body can follow. Finding out otherwise takes several calls of the host.
 fn is_empty(request: &Request, headers: &[(String, Vec<u8>)]) -> bool {
     let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     request.method == Verb::Head || length.is_some_and(|(_, value)| value == b"0")
 }
 
-/// Whether `ready` came before the deadline.
+/// Returns true if `ready` occurred before the deadline.
 fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
     poll(&[ready, deadline]).contains(&0)
 }
 
-/// As much of the body as comes in time: an answer is no less one without it.
+/// Reads as much of the body as arrives in time: the response is valid without it.
 fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8> {
     let mut read = Vec::new();
     if most == 0 {
@@ -149,10 +150,10 @@ fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8
     read
 }
 
-/// What kind of failure a case is and, where its kind does not say it, what it means: in the host's own
-/// words where it has some.
+/// Returns the failure kind of an error code, with the host's own text or an explanation where the
+/// kind is not enough.
 fn failure(code: ErrorCode) -> Failure {
-    const INVALID_REQUEST: &str = "the host takes the request for an invalid one";
+    const INVALID_REQUEST: &str = "the host rejected the request as invalid";
     const INVALID_ANSWER: &str = "the answer is not valid HTTP";
     let of = |kind| Failure { kind, detail: String::new() };
     match code {
@@ -196,10 +197,10 @@ fn failure(code: ErrorCode) -> Failure {
         | ErrorCode::HttpResponseContentCoding(_)
         | ErrorCode::HttpUpgradeFailed
         | ErrorCode::HttpProtocolError => other(INVALID_ANSWER),
-        ErrorCode::LoopDetected => other("a proxy sent the request in a circle"),
+        ErrorCode::LoopDetected => other("the proxies form a loop"),
         ErrorCode::ConfigurationError => other("the host is not configured to send requests"),
         ErrorCode::InternalError(detail) => match detail.filter(|text| !text.is_empty()) {
-            // What is wrong with a certificate has no case that could carry it.
+            // Certificate problems have no error code of their own.
             Some(detail) if detail.starts_with("TLS") => Failure { kind: FailureKind::Tls, detail },
             Some(detail) => Failure { kind: FailureKind::Other, detail },
             None => other("an internal error of the host"),

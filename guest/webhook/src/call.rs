@@ -1,4 +1,4 @@
-//! What is sent for a turn, and what the answer means.
+//! The call for a turn, and the meaning of its response.
 
 use core::time::Duration;
 
@@ -14,36 +14,37 @@ use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Share, Turn};
 
-/// What is called. Not the variable: in the runner an option or a file may have named it.
+/// The name of the called party in messages. It is not the variable, since in the runner an option
+/// or a file may set the URL.
 const WEBHOOK: &str = "the webhook";
 
-/// Of an answer that is an error, so many bytes are shown at most.
+/// Maximum bytes of an error response that are shown.
 const MAX_SHOWN: usize = 300;
 
-/// What a header's value shows of an election's name as percent and two digits.
+/// Characters of an election's name that a header value percent-encodes.
 const HEADER_ESCAPES: &AsciiSet = &percent::UNRESERVED.remove(b'/').remove(b'$');
 
-/// So long a part of a URL, or of a token, may be a secret.
+/// Minimum length of a part of a URL or token that may be a secret.
 const SECRET_PART_LENGTH: usize = 8;
 
-/// What a key may have that readers of CloudEvents decode (HTTP binding, 3.1.3.2).
+/// Characters of a key that readers of CloudEvents decode (HTTP binding, 3.1.3.2).
 const EVENT_ID_ESCAPES: &AsciiSet = &AsciiSet::EMPTY.add(b'%');
 
-/// What a key may have that would be taken for the end of a message's id (Standard Webhooks, *Signature scheme*).
+/// Characters of a key that would end a message's id (Standard Webhooks, *Signature scheme*).
 const MESSAGE_ID_ESCAPES: &AsciiSet = &AsciiSet::EMPTY.add(b'.');
 
 /// One POST request. There is no `Debug`: the path may be the permission to call it.
 pub struct Call {
-    /// It carries the turn as JSON.
+    /// The request, with the turn as JSON.
     pub request: Request,
-    /// The longest that all of it may take. A host that renews the lease beside the call may put that off.
+    /// Time-out of the whole call. A host that renews the lease during the call may extend it.
     pub timeout: Duration,
-    /// That of the credentials.
+    /// The token of the credentials.
     token: Option<Secret>,
 }
 
 impl Call {
-    /// The call for a turn, sent at `now`, in seconds since 1970.
+    /// Creates the call for a turn, sent at `now`, in seconds since 1970.
     #[must_use]
     pub fn new(turn: &Turn, target: &Target, credentials: &Credentials, now: i64) -> Self {
         let valid_for = turn.time_limit.unwrap_or(turn.valid_for).min(turn.valid_for);
@@ -51,7 +52,7 @@ impl Call {
         let header = |name: &str, value: String| (name.to_string(), value);
         let slot = turn.slot.to_rfc3339();
         let event = percent::encode(&turn.key, EVENT_ID_ESCAPES);
-        // The key, but for its slot and what follows.
+        // The key without its slot and the rest.
         let source = cut(&event, &format!("/{slot}")).map_or("", |(source, _)| source);
         let mut headers = vec![
             header("content-type", "application/json".into()),
@@ -88,7 +89,7 @@ impl Call {
         Self { request, timeout, token: credentials.token.clone() }
     }
 
-    /// Why a call got no answer.
+    /// Returns the reason why a call got no response.
     #[must_use]
     pub fn failure_text(&self, failure: &Failure) -> String {
         let description = match failure.kind {
@@ -110,10 +111,10 @@ impl Call {
         }
     }
 
-    /// What a status means, and the beginning of the answer's body.
+    /// Checks the status and the beginning of the response body.
     ///
     /// # Errors
-    /// It is none of those that mean success.
+    /// The status is not a success.
     pub fn check_response(&self, status: u16, beginning: &[u8]) -> Result<(), String> {
         if is_success(status) {
             return Ok(());
@@ -130,7 +131,7 @@ impl Call {
         Err(format!("{WEBHOOK} answered {status}{detail}"))
     }
 
-    /// Names the secret that a text may show.
+    /// Returns the name of the secret that a text may show.
     fn quoted_secret(&self, text: &str) -> Option<&'static str> {
         if self.token.as_ref().is_some_and(|token| is_token_in(token.reveal(), text)) {
             return Some("token");
@@ -139,7 +140,8 @@ impl Call {
     }
 }
 
-/// Returns true if a text shows a token, whose kind stands before it. The text may be cut, so the beginning counts.
+/// Returns true if a text shows a token, which follows its scheme. The text may be truncated, so
+/// the beginning counts.
 fn is_token_in(token: &str, text: &str) -> bool {
     let token = cut(token, " ").map_or(token, |(_, token)| token);
     let beginning = token.get(..SECRET_PART_LENGTH).unwrap_or(token);
@@ -151,21 +153,22 @@ fn is_path_in(path: &str, text: &str) -> bool {
     path.split('?').any(|part| part.len() > 1 && text_contains(text, part)) || is_part_in(path, text)
 }
 
-/// Returns true if a text shows a longer part of a secret, in whatever way it is escaped. The text may be cut, so the
-/// beginning of the part counts.
+/// Returns true if a text shows a longer part of a secret, in any escaped form. The text may be
+/// truncated, so the beginning of the part counts.
 fn is_part_in(secret: &str, text: &str) -> bool {
     let (decoded_text, parts) = (percent::decode_text(text), percent::decode_text(secret));
     let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
     parts.any(|part| part.get(..SECRET_PART_LENGTH).is_some_and(|part| text_contains(&decoded_text, part)))
 }
 
-/// As `str::contains`, which would be 2 KB of component for a search that is quick in texts of any length. `part` is
-/// not empty.
+/// Returns true if a text contains `part`, which is not empty. `str::contains` would add 2 KB of
+/// component for fast searches in long texts.
 fn text_contains(text: &str, part: &str) -> bool {
     text.as_bytes().windows(part.len()).any(|window| window == part.as_bytes())
 }
 
-/// How many bytes of an answer's body are worth waiting for: those of an error that are shown.
+/// Returns the number of bytes worth reading from a response body: those of an error that are
+/// shown.
 #[must_use]
 pub fn body_limit(status: u16) -> usize {
     if is_success(status) { 0 } else { MAX_SHOWN }
@@ -175,7 +178,7 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// The name of an election as [`ELECTION_HEADER`] carries it.
+/// Encodes the name of an election for [`ELECTION_HEADER`].
 #[must_use]
 pub fn election_value(election: &str) -> String {
     percent::encode(election, HEADER_ESCAPES)

@@ -1,4 +1,4 @@
-//! What a receiver trusts a call by: a token, and signatures by the scheme of
+//! Credentials by which a receiver trusts a call: a token, and signatures by the scheme of
 //! [Standard Webhooks](https://www.standardwebhooks.com).
 
 use super::variable;
@@ -8,18 +8,18 @@ use tenure_azure::token::is_token;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, Environment, SettingId, read_secret};
 
-/// How a secret begins.
+/// The prefix of a secret.
 const SECRET_PREFIX: &str = "whsec_";
 
-/// How many bytes a secret may have (Standard Webhooks, *Signature scheme*).
+/// The length of a secret in bytes (Standard Webhooks, *Signature scheme*).
 const SECRET_LENGTH: core::ops::RangeInclusive<usize> = 24..=64;
 
-/// With what calls are authorised and signed. `Debug` prints nothing of it.
+/// The credentials of calls. `Debug` prints nothing of them.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// The value of `authorization`.
     pub(super) token: Option<Secret>,
-    /// More than one while receivers change from one secret to another.
+    /// Several keys while receivers change from one secret to another.
     keys: Vec<Key>,
 }
 
@@ -27,7 +27,7 @@ impl Credentials {
     /// Reads the variables and the files that they name.
     ///
     /// # Errors
-    /// Every complaint at once. Without values.
+    /// All complaints at once, without values.
     pub fn read(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
         let mut reader = Reader { environment, complaints: Vec::new() };
         let token = reader.token();
@@ -38,7 +38,7 @@ impl Credentials {
         }
     }
 
-    /// The value of `webhook-signature`, where there is a secret.
+    /// Returns the value of `webhook-signature`, if there is a secret.
     pub(super) fn sign(&self, id: &str, timestamp: &str, body: &str) -> Option<String> {
         let content = format!("{id}.{timestamp}.{body}");
         let mut signatures = String::new();
@@ -68,7 +68,7 @@ impl Reader<'_> {
         self.complaints.push(Complaint { setting: SettingId::new(setting), problem, advice });
     }
 
-    /// The value of `authorization`.
+    /// Returns the value of `authorization`.
     fn token(&mut self) -> Option<Secret> {
         let (setting, token) = self.secret(variable::TOKEN, variable::TOKEN_FILE)?;
         if !is_token(token.reveal()) {
@@ -91,7 +91,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A secret and the variable that gives it, by itself or by the file that it names.
+    /// Returns a secret and the variable that provides it, directly or through a file.
     fn secret(&mut self, name: &'static str, file: &'static str) -> Option<(&'static str, Secret)> {
         match (self.get(name), self.get(file)) {
             (None, None) => None,
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use tenure_core::FileError;
 
-    /// That of the examples of Standard Webhooks' libraries.
+    /// The secret of the examples in the Standard Webhooks libraries.
     const KNOWN: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const LONGER: &str = "whsec_VmVyeVNlY3JldFNlY3JldFNlY3JldFNlY3JldFM=";
 

@@ -3,11 +3,11 @@
 /// The term of the leader that runs a turn.
 pub const TERM_HEADER: &str = "tenure-term";
 
-/// Which election a turn is of, percent-encoded where the name has more than a header may.
+/// The election of a turn. The name is percent-encoded where a header requires it.
 pub const ELECTION_HEADER: &str = "tenure-election";
 
-/// The key that all attempts of a turn have in common.
+/// The idempotency key, common to all attempts at a turn.
 pub const KEY_HEADER: &str = "idempotency-key";
 
-/// The id of the trigger that a turn runs for, where there is one.
+/// The id of the trigger that a turn runs for, if there is one.
 pub const TRIGGER_HEADER: &str = "tenure-trigger";

@@ -1,22 +1,23 @@
 //! The work of a leader as a URL: each turn is posted to `TENURE_HANDLER_URL`, as JSON.
 //!
-//! What is sent and what an answer means is pure. `tenure.wasm` and `tenure run --webhook` send it.
+//! This crate builds the request and evaluates the response, without I/O. `tenure.wasm` and
+//! `tenure run --webhook` send it.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `TENURE_HANDLER_URL` | where to, `http://` or `https://` |
-//! | `TENURE_HANDLER_TIMEOUT` | the longest that the call may take; in one invocation never longer than the turn is valid |
-//! | `TENURE_HANDLER_TOKEN`, or `…_FILE` | a token, for the header `authorization` behind `Bearer` |
-//! | `TENURE_HANDLER_SECRET`, or `…_FILE` | secrets, `whsec_…`: the call is signed with each of them |
+//! | `TENURE_HANDLER_URL` | the target, `http://` or `https://` |
+//! | `TENURE_HANDLER_TIMEOUT` | the time-out of the call; in one invocation up to the turn's end |
+//! | `TENURE_HANDLER_TOKEN`, or `…_FILE` | a token, for the header `authorization` after `Bearer` |
+//! | `TENURE_HANDLER_SECRET`, or `…_FILE` | secrets, `whsec_…`: each of them signs the call |
 //!
-//! They are judged with all other settings, before anything is sent: a slot that was claimed for work that cannot be
-//! done would be spent.
+//! They are validated together with all other settings, before anything is sent: a slot that was
+//! claimed for impossible work would be lost.
 //!
-//! An answer of the class 2xx is a turn that succeeded; any other, or none, is one that failed. The header
-//! `idempotency-key` is the same for all attempts of a turn and another for every other turn, also of
-//! other elections; `tenure-election` tells the election, whose terms are no other's. A call is a CloudEvent in the
-//! binary mode of HTTP, and signed by the scheme of Standard Webhooks. The work behind the URL is not ours to stop: the
-//! term and that key protect it.
+//! A response of the class 2xx means that the turn succeeded; any other, or none, means that it
+//! failed. The header `idempotency-key` is the same for all attempts at a turn and different for
+//! every other turn of any election. `tenure-election` names the election, to which the term
+//! belongs. A call is a CloudEvent in the binary mode of HTTP, signed by the scheme of Standard
+//! Webhooks. The caller cannot stop the work behind the URL: the term and that key protect it.
 
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]

@@ -1,4 +1,4 @@
-//! What the environment says of the call, judged before there is a turn.
+//! The target of the calls from the environment, validated before there is a turn.
 
 use core::time::Duration;
 
@@ -10,23 +10,23 @@ use tenure_base::duration::parse_duration;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, Environment, SettingId};
 
-/// Where turns are posted to, and how.
+/// The URL to post turns to, and the time-out.
 #[derive(Debug)]
 pub struct Target {
-    /// Scheme, host and port, like `https://example.com:8443`.
+    /// Scheme, host and port, such as `https://example.com:8443`.
     pub(super) origin: String,
     /// The path with the query, which may be the permission to call it.
     pub(super) path: Secret,
-    /// The longest that a call may take, if it is set.
+    /// Time-out of a call, if it is set.
     pub(super) timeout: Option<Duration>,
 }
 
 impl Target {
-    /// Reads and judges all that is said of calls, and of what they are trusted by. What is set but empty counts as
-    /// not set.
+    /// Reads and validates the settings of calls, including the credentials. A setting that is
+    /// empty counts as not set.
     ///
     /// # Errors
-    /// Every complaint at once. Without values: a URL may hold a secret.
+    /// All complaints at once. Without values: a URL may hold a secret.
     pub fn read(environment: &dyn Environment) -> Result<(Self, Credentials), Vec<Complaint>> {
         let get = |name| {
             let value = environment.variable(name)?;
@@ -65,18 +65,19 @@ impl Target {
 }
 
 impl Target {
-    /// Scheme, host and port, like `https://example.com:8443`. All of the URL that may be shown.
+    /// Returns scheme, host and port, such as `https://example.com:8443`: the only part of the URL
+    /// that may be shown.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The longest that a call may take, if it is set.
+    /// Returns the time-out of a call, if it is set.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 }
 
-/// Origin, and path with query. Otherwise what is wrong, and what to do.
+/// Splits a URL into its origin and its path with query. An error has the problem and the advice.
 fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static str)> {
     const URL_EXAMPLE: &str = "set it like https://example.com/tick";
     const CHARACTERS: &str = "has characters that need percent-encoding";
@@ -94,7 +95,7 @@ fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static 
         return Err(("has a user or password (a part before @)", URL_EXAMPLE));
     }
     check_authority(authority).map_err(|problem| (problem, URL_EXAMPLE))?;
-    // Those are no part of any URL, and hosts refuse them.
+    // These are not part of any URL, and hosts refuse them.
     if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>`".contains(&byte)) {
         return Err((CHARACTERS, URL_EXAMPLE));
     }

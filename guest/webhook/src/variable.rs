@@ -1,14 +1,14 @@
-//! Names of the variables that calls are set with.
+//! Names of the variables that configure calls.
 
-/// Where to call.
+/// The URL to call.
 pub const URL: &str = "TENURE_HANDLER_URL";
-/// The longest that the call may take.
+/// Time-out of the call.
 pub const TIMEOUT: &str = "TENURE_HANDLER_TIMEOUT";
 /// A bearer token.
 pub const TOKEN: &str = "TENURE_HANDLER_TOKEN";
-/// A file that holds it, read again for each call.
+/// A file with the token, read again for each call.
 pub const TOKEN_FILE: &str = "TENURE_HANDLER_TOKEN_FILE";
-/// Secrets that calls are signed with.
+/// Secrets that sign calls.
 pub const SECRET: &str = "TENURE_HANDLER_SECRET";
-/// A file that holds them, read again for each call.
+/// A file with the secrets, read again for each call.
 pub const SECRET_FILE: &str = "TENURE_HANDLER_SECRET_FILE";

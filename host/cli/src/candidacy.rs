@@ -1,4 +1,4 @@
-//! One election of `tenure run`, judged and ready to begin.
+//! One election of `tenure run`, with validated settings.
 
 use super::configuration::{Configuration, expiry};
 use super::handler::{self, WorkDescription};
@@ -32,61 +32,61 @@ use tokio::task::JoinSet;
 /// Capacity of the queue of orders.
 const ORDERS: usize = 8;
 
-/// What others see of a candidate, and the queue of its orders. Exists before its settings are judged, which takes time when
-/// components have to be compiled.
+/// The visible state of a candidate, and the queue of its orders. It exists before the settings are
+/// validated, because compiling components takes time.
 pub(super) struct Front {
     pub board: Arc<Board>,
     order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
 }
 
-/// A candidate that contends as soon as it is told to.
+/// A validated candidate that has not started yet.
 pub(super) struct Candidacy {
     elector: ElectionComponent,
     handler: Box<dyn Handler>,
     grace: Option<Duration>,
     ready_cmd: Option<String>,
     ready: watch::Sender<bool>,
-    /// Whom a supervisor trusts that sends the last will.
+    /// The authorities that a supervisor trusts when it sends the last will.
     ca_file: Option<OsString>,
     pub settings: Settings,
     pub work: WorkDescription,
-    /// Which kind of credential is used, and why this one.
+    /// Description of the credential, and the reason why it is used.
     pub credential: String,
-    /// Where requests of the election go.
+    /// The origins that receive requests of the election.
     pub origins: Vec<String>,
-    /// What people should know at the start.
+    /// Notes to log at the start.
     pub notes: Vec<String>,
     log: Log,
-    /// It watches the leader: it has an address itself, or observes.
+    /// True if it watches the leader: it has an address itself, or observes.
     watches_leader: bool,
     pub board: Arc<Board>,
-    /// By which it is given orders.
+    /// Sender of orders to this candidate.
     pub order: mpsc::Sender<Order>,
     orders: mpsc::Receiver<Order>,
-    /// Its election is the coordinating one: the work is split into shares.
+    /// Set for the coordinating election: the work is split into shares.
     pub coordination: Option<Coordination>,
-    /// Lists the members with shares while it leads, since it runs all of the work then. None: its work is split, or it
-    /// observes.
+    /// For listing the members with shares while this candidate leads, since it runs all of the
+    /// work then. None if its work is split, or if it observes.
     lists_members: Option<Election>,
 }
 
-/// What the coordinating candidate needs for the shares that the work is split into.
+/// State that the coordinating candidate needs for the shares of the work.
 pub(super) struct Coordination {
-    /// The settings that each share is made of.
+    /// The settings that each share's settings derive from.
     pub resolved: ResolvedSettings,
-    /// Sends requests beside the election.
+    /// For requests outside the candidate's steps.
     pub election: Arc<Election>,
     pub membership: MemberSettings,
-    /// True if a supervisor deletes the sign of life when this process has died.
+    /// True if a supervisor deletes the member's blob when this process has died.
     pub leaves_wills: bool,
 }
 
-/// The loop of a candidate, and what goes with it.
+/// The loop of a candidate, with its background tasks.
 pub(super) struct Contender {
     runner: Runner<ElectionComponent, BootClock>,
     orders: mpsc::Receiver<Order>,
-    /// Asks whether this process can work, and watches the leader.
+    /// Tasks that run the readiness check, and watch the leader.
     background: JoinSet<()>,
 }
 
@@ -100,12 +100,12 @@ impl Front {
 }
 
 impl Candidacy {
-    /// Judges the settings; none when there is something to complain about. Sends nothing. The
-    /// candidate is another one on `component`, and reads beside its steps over the connections of `election`.
+    /// Validates the settings. Returns none if there are complaints. Sends nothing. The candidate
+    /// is a new one on `component`. Its background requests use the connections of `election`.
     ///
     /// # Errors
     ///
-    /// Why there can be no candidate, whatever the settings are.
+    /// Returns the reason if there can be no candidate, whatever the settings are.
     pub(super) async fn prepare(
         engine: &Engine,
         (component, election): (&ElectionComponent, &Election),
@@ -115,7 +115,7 @@ impl Candidacy {
         front: Front,
     ) -> Result<Option<Self>, String> {
         let grace = configuration.duration(&GRACE);
-        // The member that begins the candidate of a share is ready.
+        // The member starts the candidate of a share only when it is ready.
         let ready_cmd =
             configuration.resolved.text(&READY_CMD).filter(|_| configuration.part.is_none());
         let ca_file = configuration.resolved.ca_file();
@@ -139,10 +139,10 @@ impl Candidacy {
                 Err(CheckError::Component(error)) => return Err(error.to_string()),
             }
         }
-        // A component may have to be compiled, which takes long.
+        // Compiling a component may take long.
         let work = handler::from_configuration(engine, clock, configuration, &log, &front.board).await;
         let observes = configuration.observes();
-        // An observer is nobody's concern when it dies.
+        // A supervisor need not replace an observer that dies.
         let replacement = configuration.settings.takeover_time().filter(|_| !observes);
         let watches = observes || configuration.settings.options.address.is_some();
         let Front { board, order, orders } = front;
@@ -160,7 +160,7 @@ impl Candidacy {
         if let Some(split) = configuration.split {
             let settings = configuration.coordination_settings();
             elector = elector_for(settings.clone());
-            // It is granted what it needs.
+            // The check grants the component what it needs.
             elector.check().await.map_err(|error| error.to_string())?;
             let election = election_for(settings.clone())?;
             notes.push(split.note(&read.name));
@@ -211,7 +211,7 @@ impl Candidacy {
         }))
     }
 
-    /// Whether this process can work, by `--ready-cmd`.
+    /// Watches the result of `--ready-cmd`.
     pub(super) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
@@ -221,7 +221,7 @@ impl Candidacy {
         format!("{} at {}", self.settings.account.name(), self.settings.account.origin())
     }
 
-    /// Tells of itself, and what concerns all.
+    /// Logs the start of this candidate, and its notes and the shared ones.
     pub(super) fn log_start(&self, shared_notes: &[String]) {
         let Settings { election, name, agenda, timings, .. } = &self.settings;
         self.log.event(&Event::Starting {
@@ -241,9 +241,10 @@ impl Candidacy {
         }
     }
 
-    /// Gets ready to contend. `changed` hears of everything that becomes different, and the supervisor, by
-    /// the number that it knows the candidate by, of last wills. `watcher` watches the leader, if this candidate
-    /// is to. `witness` sees what happens, for a collector, and so does a place among shares.
+    /// Prepares the candidate to contend. `changed` is notified of each change of the visible
+    /// state. The supervisor receives the last will, under the number by which it knows the
+    /// candidate. `watcher` watches the leader if this candidate is to. `telemetry` observes
+    /// reports and events for a collector, and `place` observes them for a share.
     pub(super) fn into_contender(
         self,
         clock: BootClock,
@@ -322,18 +323,18 @@ impl Candidacy {
 }
 
 impl Contender {
-    /// Contends until `leave` completes, and has left.
+    /// Contends until `leave` completes, and returns when the candidate has left.
     pub(super) async fn run(&mut self, leave: impl Future<Output = ()>) {
         self.runner.run_with(leave, &mut self.orders).await;
     }
 
-    /// Lets go of the log.
+    /// Stops the background tasks, which hold the log.
     pub(super) async fn end(mut self) {
         self.background.shutdown().await;
     }
 }
 
-/// The handler of the coordinating election, which has no turns.
+/// Returns the handler of the coordinating election, which has no turns.
 fn no_work(shares: u32) -> Box<dyn Handler> {
     let message = format!(
         "nothing was run: the work is split into {shares} shares; trigger the election of one, \
@@ -342,7 +343,7 @@ fn no_work(shares: u32) -> Box<dyn Handler> {
     Box::new(from_fn(move |_, _| std::future::ready(Err(message.clone().into()))))
 }
 
-/// How soon this candidate is replaced if it dies as leader, and why.
+/// Describes how soon this candidate is replaced if it dies as leader, and why.
 fn replacement_note(replacement: TakeoverTime, configuration: &Configuration) -> String {
     let timings =
         configuration.settings.options.timings().filter(|_| replacement.promise.is_some());
@@ -356,12 +357,12 @@ fn replacement_note(replacement: TakeoverTime, configuration: &Configuration) ->
     format!("{replacement}{}", beats.unwrap_or_default())
 }
 
-/// What this candidate shows of itself.
+/// Creates the board with the visible state of this candidate.
 fn new_board(configuration: &Configuration, clock: &BootClock) -> Board {
     let LogContext { election, candidate } = configuration.log_context();
     let board = Board::new(&election, &candidate, clock.now());
     let settings = configuration.settings.clone();
-    // The file that holds it may be replaced.
+    // The file with the SAS may be replaced.
     let board = match expiry(&settings) {
         Some(_) => board.with_expiry(move || expiry(&settings)),
         None => board,

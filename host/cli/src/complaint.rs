@@ -1,16 +1,14 @@
-//! What is wrong with the settings, in the words of those who set them.
+//! Complaints about settings. They name each setting as the operator gave it.
 
 use std::fmt::{self, Write as _};
 use tenure_base::secret::looks_secret;
 
-/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Complaint {
-    /// The flag, the variable or the file that it came from.
+    /// The flag, the variable or the file that the setting came from.
     pub source: String,
     /// The value, unless it is secret, and the rule.
     pub problem: String,
-    /// What to do.
     pub advice: String,
 }
 
@@ -30,17 +28,18 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// So many complaints in a row with the same advice are shown. Each name of a list may have one.
+/// Maximum number of consecutive complaints with the same advice to show. A list may cause one for
+/// each name.
 const MAX_SHOWN: usize = 10;
 
-/// A missing blob, to those who would change something in its election.
+/// The message about a missing blob, for commands that change an election.
 pub(super) const NO_ELECTION: &str =
     "there is no such election: no candidate ever ran, or its blob was deleted";
 
-/// Advice for a command line on which a command is taken for something else.
+/// The advice if a command was read as another argument.
 pub(super) const DOUBLE_DASH_ADVICE: &str = "put -- before a command";
 
-/// All complaints, for people.
+/// Formats all complaints as text.
 pub(super) fn report(complaints: &[Complaint]) -> String {
     let mut text = String::from(match complaints.len() {
         1 => "tenure: a setting is wrong; nothing was sent\n",
@@ -57,8 +56,9 @@ pub(super) fn report(complaints: &[Complaint]) -> String {
     text
 }
 
-/// Returns a value as it may be shown: without a secret in the wrong place, without control characters, and not endless.
-/// In a URL, and in what may be `user:password@host`, everything before the last `@` is hidden.
+/// Returns a value that is safe to show: without secrets and control characters, and with a limited
+/// length. In a URL, and in a possible `user:password@host`, it hides everything before the last
+/// `@`.
 pub(super) fn redacted(value: &str) -> String {
     let has_password = value.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'));
     match has_password || value.contains("://") {
@@ -67,8 +67,8 @@ pub(super) fn redacted(value: &str) -> String {
     }
 }
 
-/// Returns an address or a host as it may be shown. Everything before the last `@` is hidden: it may be a token, or a
-/// password with any character in it.
+/// Returns an address or a host that is safe to show. It hides everything before the last `@`: it
+/// may be a token, or a password with any character in it.
 pub(super) fn redacted_address(value: &str) -> String {
     match value.rsplit_once('@') {
         Some((before, host)) if !looks_secret(value) => {
@@ -88,8 +88,8 @@ fn redacted_text(value: &str) -> String {
     printable(value).chars().take(LONGEST).collect()
 }
 
-/// A text of somebody else's for a terminal: control characters are spelt out, and what would
-/// end the line or turn its order around.
+/// Returns a foreign text that is safe for a terminal. Escapes control characters, line ends, and
+/// characters that change the writing direction.
 pub(super) fn printable(text: &str) -> String {
     let escape = |c: char| match is_deceptive(c) {
         true => escaped(c),
@@ -98,15 +98,15 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// What a terminal obeys, or what makes a line look like another one: control characters, other ends
-/// of lines, those that turn the direction of writing, and a mark that nobody sees.
+/// Returns true for characters that control a terminal or disguise a text: control characters,
+/// Unicode line ends, direction marks, and the invisible byte order mark.
 pub(super) fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// `\n` for the end of a line, `\u{…}` for most others.
+/// Returns `\n` for a line end, and `\u{…}` for most others.
 fn escaped(c: char) -> String {
     match c.is_ascii_control() {
         true => c.escape_default().collect(),

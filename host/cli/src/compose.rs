@@ -1,4 +1,4 @@
-//! `tenure compose`: an election and a handler in one component.
+//! `tenure compose`: combines an election and a handler into one component.
 
 use super::args::ComposeArguments;
 use super::output::{CommandResult, fail, print};
@@ -23,7 +23,7 @@ pub(super) fn compose(arguments: &ComposeArguments) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All of it or nothing: under another name first.
+/// Writes the file atomically: to a temporary file first, which is then renamed.
 fn write(output: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
     let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut part = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
@@ -36,7 +36,7 @@ fn write(output: &Path, bytes: &[u8], force: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// As other files are: temporary ones are for their owner alone.
+/// Sets the usual permissions, because temporary files are private to their owner.
 #[cfg(unix)]
 fn make_readable(file: &std::fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! `tenure demo`: an election to watch.
+//! `tenure demo`: a self-contained failover demo.
 
 use super::args::DemoArguments;
 use super::output::{CommandResult, eprint, fail};
@@ -7,10 +7,10 @@ use super::terminal::wants_colour;
 use std::process::ExitCode;
 use tenure_demo::{DemoEnd, Options};
 
-/// The demo did not show what it should.
+/// Exit code if the demo did not show what it should.
 const FAILED: u8 = 1;
 
-/// As shells report the end by SIGINT.
+/// Exit code after SIGINT, as in shells.
 const INTERRUPTED: u8 = 130;
 
 pub(super) async fn demo(arguments: &DemoArguments) -> CommandResult {

@@ -1,20 +1,21 @@
-//! Room for what many elections hold open.
+//! Raises the limit of file descriptors for many elections.
 
 #[cfg(unix)]
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a process has open whatever it does: the log, the listener and its connections, and the
+/// Descriptors that every process needs: the log, the listener and its connections, and the
 /// connections to the storage service.
 const BASE: u64 = 512;
 
-/// What an election may have open at a time: timers, and the pipes or connections of its turn.
+/// Descriptors that an election may need at a time: timers, and the pipes or connections of its
+/// turn.
 const PER_ELECTION: u64 = 12;
 
-/// Makes room for so many elections, as far as the system lets it. What there is too little of is
-/// told.
+/// Raises the limit for this number of elections, as far as the system permits. Returns a note if
+/// it is too low.
 ///
-/// The limit is not raised higher than that: what a turn starts inherits it, and some programs go
-/// through all descriptors that they might have.
+/// The limit is not raised further: the programs of turns inherit it, and some programs iterate
+/// over all possible descriptors.
 #[cfg(unix)]
 pub(super) fn raise_limit(elections: usize) -> Option<String> {
     let needed = needed(elections);
@@ -40,7 +41,7 @@ fn needed(elections: usize) -> u64 {
     elections.saturating_mul(PER_ELECTION).saturating_add(BASE)
 }
 
-/// The limit to be set, if it is to be another than the current one. None is no limit.
+/// Returns the limit to set, if it differs from the current one. None as a limit means unlimited.
 fn new_limit(current: Option<u64>, maximum: Option<u64>, needed: u64) -> Option<u64> {
     let current = current.filter(|current| *current < needed)?;
     Some(maximum.map_or(needed, |maximum| needed.min(maximum)).max(current))

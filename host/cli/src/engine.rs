@@ -1,4 +1,4 @@
-//! The engine that runs the components of a command, and what it loads.
+//! The engine that runs the components of a command, and loads them.
 
 use super::log::Log;
 use super::output::eprint;
@@ -9,11 +9,11 @@ use tenure_wasmtime::Engine;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-/// For a command that keeps no log: if there is no cache, standard error tells why.
+/// Creates an engine for a command without a log. If there is no cache, it warns on standard error.
 ///
 /// # Errors
 ///
-/// Why there is none, for people.
+/// Returns the reason why there is no engine, for a message.
 pub(super) fn new_without_log() -> Result<Engine, String> {
     static WARNED: Once = Once::new();
     let engine = Engine::new().map_err(|error| error.to_string())?;
@@ -23,10 +23,10 @@ pub(super) fn new_without_log() -> Result<Engine, String> {
     Ok(engine)
 }
 
-/// A component from the cache is loaded sooner.
+/// A cached component loads faster than this.
 const CACHE_LOAD_LIMIT: Duration = Duration::from_secs(1);
 
-/// Loads a component on a thread of its own, and logs when it has to be compiled.
+/// Loads a component on its own thread, and logs when it has to be compiled.
 pub(super) async fn load<T: Send + 'static>(
     log: &Log,
     component: &str,

@@ -30,55 +30,55 @@ const ADVICE: &str = "put a command and its arguments after --, or give a URL wi
                       exports tenure:election/leader-handler with --handler; for an application that asks who leads, \
                       and does the work itself, add --no-work";
 
-/// A handler, and what follows from its kind.
+/// A handler, and settings that follow from its kind.
 pub(super) struct Work {
     pub handler: Box<dyn Handler>,
-    /// How long a running turn may go on when the candidate leaves, unless that is set.
+    /// Default grace of a running turn when the candidate leaves.
     pub grace: Option<Duration>,
     pub description: WorkDescription,
 }
 
-/// What was found as the work. Nothing in it is a secret. Serialized as `work` in `tenure check --json`.
+/// Description of the configured work. Contains no secrets. Serialized as `work` in `tenure check
+/// --json`.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum WorkDescription {
     Component {
         file: PathBuf,
-        /// The interfaces that it asks for.
+        /// The interfaces that it imports.
         imports: Vec<String>,
-        /// Where its requests may go, as that was written.
+        /// The allowed hosts, as they were given.
         #[serde(rename = "may_reach")]
         hosts: Vec<String>,
-        /// The names of its variables.
         variables: Vec<String>,
     },
     /// Scheme, host and port.
     Webhook { origin: String },
     Command {
         file: PathBuf,
-        /// How many: they may be secrets.
+        /// The number of arguments. They may be secrets.
         arguments: usize,
-        /// Those that only a shell understands.
+        /// Arguments that only a shell understands.
         #[serde(skip)]
         shell_operators: Vec<String>,
     },
-    /// That of an application, which asks.
+    /// The work of an application, which polls the listener.
     Application,
-    /// None: this one observes, or only the account is tested.
+    /// No work: this process observes, or only tests the account.
     Nothing,
 }
 
-/// What people have to know of an application that asks.
-const APPLICATION_NOTE: &str = "nobody preempts the application that asks /leader: it must stop itself when the time \
+/// The note about an application that polls.
+const APPLICATION_NOTE: &str = "Tenure cannot stop the application that asks /leader: it must stop itself when the time \
                                that it was given is over, and pass the term on to whatever it writes to. If this \
                                process dies while it leads, the others wait until its lease expires, since the \
                                application may go on";
 
-/// What a shell understands where it stands alone, and a program hardly ever.
+/// Arguments that a shell interprets and that programs hardly ever take.
 const SHELL_OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ">", ">>", "<", "2>&1", "2>"];
 
 impl WorkDescription {
-    /// What people should know of it.
+    /// Returns the note to log at the start.
     pub(super) fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::Component { hosts, .. } if self.sends_requests() && hosts.is_empty() => {
@@ -97,7 +97,7 @@ impl WorkDescription {
         vec![note]
     }
 
-    /// Whether it can send requests at all, if it is a component.
+    /// Returns true if this is a component that can send requests.
     pub(super) fn sends_requests(&self) -> bool {
         let http = |name: &String| name.starts_with("wasi:http/outgoing-handler");
         matches!(self, Self::Component { imports, .. } if imports.iter().any(http))
@@ -116,7 +116,7 @@ impl fmt::Display for WorkDescription {
     }
 }
 
-/// The handler that is set; none when there is something to complain about.
+/// Creates the handler from the settings, or none if there are complaints.
 pub(super) async fn from_configuration(
     engine: &Engine,
     clock: &BootClock,
@@ -160,7 +160,7 @@ pub(super) async fn from_configuration(
             None
         }
         several => {
-            // What else is wrong is told all the same.
+            // Reports other problems as well.
             check_all(configuration);
             let kinds: Vec<_> = several.iter().map(|(_, kind)| kind_name(*kind)).collect();
             let problem = format!("{} are given, but a leader runs only one", kinds.join(" and "));
@@ -186,8 +186,8 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// Nothing runs here. The grace is as long as the application can have been told that it may act: beats may turn out to be
-/// impossible.
+/// Creates a handler that only waits. The grace is the longest time for which the application may
+/// have been allowed to act: beats may turn out to be impossible.
 fn application(clock: &BootClock, configuration: &Configuration, board: &Arc<Board>) -> Work {
     let grace = configuration.settings.options.timings().map(|timings| timings.lease_validity());
     let handler = Box::new(Application::new(board.clone(), clock.clone()));
@@ -213,7 +213,7 @@ fn check_all(configuration: &mut Configuration) {
     }
 }
 
-/// Complains about what is given, although it is not for this kind of work.
+/// Complains about settings that are not for this kind of work.
 fn complain_about_others(configuration: &mut Configuration, kind: Kind) {
     let others = configuration.resolved.table.iter().copied();
     let others = others.filter(|s| !s.works.is_empty() && !s.works.contains(&kind));
@@ -228,7 +228,7 @@ fn complain_about_settings(configuration: &mut Configuration, kind: Kind, settin
         Kind::Application => "an application that asks is not part of this process",
     };
     for setting in settings {
-        // A variable may be set for others.
+        // A variable may be meant for other processes.
         if !configuration.resolved.is_written(setting) {
             continue;
         }
@@ -252,7 +252,7 @@ fn complain_about_settings(configuration: &mut Configuration, kind: Kind, settin
     }
 }
 
-/// Each turn is one POST.
+/// Creates the webhook handler, which sends one POST for each turn.
 fn webhook(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     if configuration.while_leading() {
         let [every, command] = [&EVERY, &COMMAND].map(|setting| configuration.display_name(setting));
@@ -276,14 +276,14 @@ fn webhook(clock: &BootClock, configuration: &mut Configuration, output: LineSin
     Some(Work { handler: Box::new(handler), grace: None, description })
 }
 
-/// Where to, how, and what it is trusted by; by the same rules as in `tenure.wasm`.
+/// Returns the URL and the other variables of the webhook, by the same rules as in `tenure.wasm`.
 fn webhook_variables(configuration: &Configuration) -> Variables {
     let mut variables = Variables::new();
     let resolved = &configuration.resolved;
     for setting in resolved.table.iter().filter(|setting| is_webhook_setting(setting)) {
         let Some(value) = resolved.get(setting).filter(|value| !value.is_blank()) else { continue };
         match value.items.is_empty() {
-            // Its variable is what the file would hold.
+            // This variable contains what the file would contain.
             true => variables.set(setting.content, env::var(setting.content).unwrap_or_default()),
             false => variables.set(setting.variable, value.text()),
         };
@@ -291,13 +291,13 @@ fn webhook_variables(configuration: &Configuration) -> Variables {
     variables
 }
 
-/// Whether `tenure-webhook` reads it.
+/// Returns true if `tenure-webhook` reads the setting.
 fn is_webhook_setting(setting: &Setting) -> bool {
     setting.is(&WEBHOOK)
         || (setting.works.contains(&Kind::Webhook) && !setting.is(&WEBHOOK_CA_FILE))
 }
 
-/// What only a component is given.
+/// Returns the options that only a component has.
 fn component_options(configuration: &mut Configuration) -> Options {
     let allow = configuration.allow_list();
     let memory_limit = configuration.size(&MEMORY_LIMIT);
@@ -320,7 +320,8 @@ async fn component(
     let hosts = configuration.resolved.items(&ALLOW_HOST).map(|(_, item)| item.text.to_string_lossy());
     let hosts = hosts.map(|host| redacted_address(&host)).collect();
     let file = configuration.resolved.get(&HANDLER).filter(|value| !value.is_blank())?.path();
-    // Complaints are shown at once, and not after a compilation. A file that cannot be opened is one more.
+    // Complaints are shown at once, without waiting for a compilation. A file that cannot be opened
+    // is another one.
     let is_valid = configuration.compiles && configuration.complaints.is_empty();
     if !is_valid && File::open(&file).is_ok() {
         return None;
@@ -341,7 +342,7 @@ async fn component(
     }
 }
 
-/// What to say of a whole line in the place of a program, and what to write instead.
+/// Returns the problem and the advice if a whole command line stands in place of a program.
 #[cfg(unix)]
 fn shell_line_problem(program: &str) -> Option<(String, &'static str)> {
     let is_line = program.trim().contains(char::is_whitespace);
@@ -360,7 +361,8 @@ fn command(configuration: &mut Configuration, output: LineSink) -> Option<Work> 
     use tenure_supervisor::STOP_TIME;
     let env = configuration.handler_env();
     let stop_time = configuration.stop_time().unwrap_or(STOP_TIME);
-    // A leader that leaves in good order beats meanwhile, and the command has the time that it always has.
+    // A leader that leaves gracefully sends beats meanwhile, so the command has its usual stop
+    // time.
     let beats = configuration.settings.options.failover.is_some();
     let grace = if beats { stop_time.max(STOP_TIME) } else { stop_time };
     let attached = configuration.attached.clone();
@@ -369,7 +371,7 @@ fn command(configuration: &mut Configuration, output: LineSink) -> Option<Work> 
     let words = configuration.resolved.items(&COMMAND).map(|(_, item)| item.text.clone());
     let words: Vec<_> = words.collect();
     match CommandHandler::new(&words, settings) {
-        // It is told to end at once then, and has the time for it that it always has.
+        // The command must stop at once then, and has its usual time for that.
         Ok(handler) => {
             let operators = words.iter().filter_map(|word| word.to_str());
             let operators = operators.filter(|word| SHELL_OPERATORS.contains(word));

@@ -1,10 +1,10 @@
-//! Functions for fuzzing what the program reads. They panic when a property does not hold.
+//! Functions for fuzzing the parsers of the program. They panic if a property does not hold.
 
 use crate::settings::complaints_in;
 #[cfg(unix)]
 use tenure_supervisor::round_trips;
 
-/// A settings file. Each complaint names its place.
+/// Parses a settings file, and checks that each complaint names its place.
 pub fn settings_file(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     for complaint in complaints_in(text) {
@@ -14,8 +14,8 @@ pub fn settings_file(data: &[u8]) {
     }
 }
 
-/// A line between the runner and its supervisors, or the stream of a leader. What is read from a line is the same after it
-/// was written and read again.
+/// Parses messages between the runner and its supervisors, and the stream of a leader. Checks that
+/// a parsed line stays the same when it is written and parsed again.
 pub fn messages(data: &[u8]) {
     let _ = tenure_server::watch::accepts_stream(data);
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! What `tenure run` judges before it sends anything, and `tenure check` and `tenure lock` too.
+//! Startup of `tenure run`, `tenure check` and `tenure lock`, before anything is sent.
 
 use super::candidacy::{Candidacy, Front};
 use super::configuration::Configuration;
@@ -17,31 +17,30 @@ use tenure_server::Hosts;
 use tenure_wasmtime::{ElectionComponent, Engine};
 use tokio::net::TcpListener;
 
-/// What a process is to the outside, before its elections are judged: that takes its time where components have
-/// to be compiled.
+/// The state of a process before its elections are validated. Validation takes time if components
+/// have to be compiled.
 pub(super) struct ProcessSetup {
     pub listener: Option<TcpListener>,
     pub hosts: Hosts,
     pub authorities: RootCertificates,
-    /// What people should know that concerns the whole process.
+    /// Notes about the whole process.
     pub notes: Vec<String>,
     /// One for each election.
     pub fronts: Vec<Front>,
-    /// Where it listens.
     pub address: Option<SocketAddr>,
 }
 
-/// What the candidates of a process are judged with, and have in common afterwards.
+/// State that the candidates of a process share.
 pub(super) struct Shared {
     pub engine: Engine,
     pub clock: BootClock,
     component: ElectionComponent,
-    /// For requests beside the steps of candidates: they share its connections.
+    /// For requests outside the steps of candidates. It shares their connections.
     election: Election,
 }
 
-/// Binds the listener. With `beside`, a candidate with these settings may be running: what that would use already
-/// is told there.
+/// Binds the listener. With `in_use_notes`, a candidate with these settings may be running, so an
+/// address in use is only a note.
 pub(super) async fn set_up_process(
     engine: &Engine,
     clock: &BootClock,
@@ -68,11 +67,11 @@ pub(super) async fn set_up_process(
 }
 
 impl Shared {
-    /// Loads the election component, which takes a while where it has to be compiled.
+    /// Loads the election component, which takes a while if it has to be compiled.
     ///
     /// # Errors
     ///
-    /// Why there can be no candidate, whatever the settings are.
+    /// Returns the reason if there can be no candidate, whatever the settings are.
     pub(super) async fn load(
         (engine, clock): (Engine, BootClock),
         authorities: RootCertificates,
@@ -81,18 +80,19 @@ impl Shared {
         let (component_engine, component_clock) = (engine.clone(), clock.clone());
         let load = move || ElectionComponent::new(&component_engine, Variables::new(), &component_clock);
         let component = engine::load(log, "the election component", load).await;
-        // Those who trust the same servers share their connections too.
+        // Clients with the same authorities share connections.
         let component = component.map_err(|error| error.to_string())?;
         let component = component.trusting(authorities.clone());
         let election = Election::new(CandidateSettings::default(), &clock).with_root_certificates(authorities);
         Ok(Self { engine, clock, component, election })
     }
 
-    /// Judges the settings of one candidate, and loads its handler; none when there is something to complain about.
+    /// Validates the settings of one candidate, and loads its handler. Returns none if there are
+    /// complaints.
     ///
     /// # Errors
     ///
-    /// As [`load`](Self::load).
+    /// The same as for [`load`](Self::load).
     pub(super) async fn prepare(
         &self,
         configuration: &mut Configuration,
@@ -103,11 +103,12 @@ impl Shared {
         Candidacy::prepare(engine, (component, election), clock, configuration, log, front).await
     }
 
-    /// Judges those of all; none when there is something to complain about, which is added to `elections`.
+    /// Prepares all candidates. Returns none if there are complaints, which are added to
+    /// `elections`.
     ///
     /// # Errors
     ///
-    /// As [`load`](Self::load).
+    /// The same as for [`load`](Self::load).
     pub(super) async fn prepare_all(
         &self,
         elections: &mut Elections,
@@ -124,12 +125,13 @@ impl Shared {
             candidacies.extend(self.prepare(configuration, log, front).await?);
             elections.complain(std::mem::take(&mut configuration.complaints));
         }
-        // One that cannot begin means that none does.
+        // A single invalid election prevents the start of all.
         let all = elections.complaints.is_empty() && candidacies.len() == count;
         Ok(all.then_some(candidacies))
     }
 
-    /// Returns false if an election has a mistake that can be found before a handler of another one is compiled.
+    /// Returns false if the settings of an election have a mistake that can be found before
+    /// handlers are compiled.
     fn are_valid(&self, configurations: &[Configuration]) -> bool {
         if !configurations.iter().any(|configuration| configuration.resolved.is_on(&HANDLER)) {
             return true;
@@ -144,8 +146,9 @@ impl Shared {
     }
 }
 
-/// Has leaders leave last wills with their supervisor, unless it could not know that all work is over: why not. An
-/// application that asks goes on whatever becomes of the process, and is told of where it is the work.
+/// Enables last wills, which the supervisor sends for a leader that died. Returns the reason if the
+/// supervisor could not detect the end of all work. An application that polls continues when this
+/// process dies, so its election has no will.
 pub(super) fn leave_wills(
     configurations: &mut [Configuration],
     supervisor: Option<&Arc<Link>>,

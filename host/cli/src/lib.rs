@@ -1,7 +1,7 @@
 //! The program `tenure`: its command line, its logs and its exit codes.
 
 #![deny(missing_docs)]
-// Windows has neither commands as the work nor `tenure lock`, so what only they use is unused there.
+// Windows has neither commands as the work nor `tenure lock`, so some code is unused there.
 #![cfg_attr(not(unix), allow(dead_code, unused_imports))]
 
 mod args;
@@ -65,11 +65,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    // First of all, while this process is small.
+    // Runs first, while this process is small.
     #[cfg(unix)]
     tenure::supervisor_main();
     let mut argv: Vec<_> = std::env::args_os().collect();
-    // One that was started by the number of its file would be called `exe` in lists of processes.
+    // Otherwise process lists would show `exe` if the program was started by a file descriptor.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"tenure");
     let supervised = match ProcessRole::detect(&mut argv) {
@@ -77,8 +77,8 @@ fn run_command() -> ExitCode {
         ProcessRole::Runner(supervised) => supervised,
         ProcessRole::Other => Err(String::new()),
     };
-    // Whoever started this may have left files and sockets open, which are nothing to the commands
-    // that are started here.
+    // The parent process may have left files and sockets open. Commands of this program must not
+    // inherit them.
     #[cfg(unix)]
     close_fds::set_fds_cloexec(3, &[]);
     let is_lock = argv.get(1).is_some_and(|command| command == "lock");
@@ -111,7 +111,7 @@ fn run_command() -> ExitCode {
     .unwrap_or_else(|code| code)
 }
 
-/// What was typed was not understood, or asked for help.
+/// Reports a wrong command line, or prints the requested help.
 fn usage_error(error: clap::Error, is_lock: bool) -> ExitCode {
     #[cfg(unix)]
     if is_lock && error.use_stderr() {
@@ -123,7 +123,7 @@ fn usage_error(error: clap::Error, is_lock: bool) -> ExitCode {
     error.exit()
 }
 
-/// Runs a command on so many threads, or tells `failed` why there are none.
+/// Runs a command on this many threads. Calls `on_failure` if the runtime cannot be started.
 fn on_runtime(
     workers: usize,
     on_failure: fn(String) -> ExitCode,
@@ -133,7 +133,7 @@ fn on_runtime(
     let runtime =
         runtime.map_err(|error| on_failure(format!("the program could not be started: {error}")))?;
     let result = runtime.block_on(command);
-    // Name resolution under way must not hold up the end.
+    // A name resolution in progress must not delay the exit.
     runtime.shutdown_background();
     result
 }

@@ -1,8 +1,9 @@
-//! Elections of one kind come and go with the names of a list, while the process works.
+//! Elections that are added and removed with the names of a list, while the process runs.
 //!
-//! A list is looked at every two seconds, and read when it is another one than before at two looks in a row: whoever
-//! writes it may be in the middle of it. A list that is wrong changes nothing. Nobody waits for what a file system does not
-//! answer, or for an election that takes its time to begin: neither the process nor other elections of a list.
+//! Each list is checked every two seconds. It is read after a change once two consecutive checks
+//! show the same file, since a program may still be writing it. An invalid list changes nothing. A
+//! file system that hangs, or an election that starts slowly, delays neither the process nor other
+//! elections.
 
 use super::complaint::Complaint;
 use super::configuration::Configuration;
@@ -24,48 +25,48 @@ use tokio::select;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
-/// How often a list is looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// When elections of a list that could not begin are tried again: what they need may be in the middle of a change.
+/// Delay before elections that could not start are tried again. Their files may be in the middle of
+/// a change.
 const RETRY_DELAY: Duration = Duration::from_secs(60);
 
-/// So many elections are added at a time: each has files to read, and perhaps a component to be compiled.
+/// Maximum number of elections that start at the same time. Each reads files, and may compile a
+/// component.
 const MAX_CONCURRENT: usize = 4;
 
-/// The lists of a process, and the elections that came of them.
+/// The lists of a process, and their elections.
 pub(super) struct ElectionLists {
     configuration: fn(ResolvedSettings) -> Configuration,
     lists: Vec<ElectionList>,
-    /// Elections that are on no list.
+    /// Elections that are not on a list.
     standalone: BTreeSet<String>,
-    /// Elections that begin, with the number of their list.
+    /// Elections that are starting, with the number of their list.
     adding: JoinSet<(usize, String, Option<Handle>)>,
 }
 
 struct ElectionList {
     pattern: Arc<Pattern>,
-    /// Those that wait to be added.
     waiting: BTreeMap<String, ResolvedSettings>,
-    /// Those that are being added. False: it is on the list no more.
+    /// Elections that are starting. False if the list no longer contains the election.
     adding: BTreeMap<String, bool>,
     running: BTreeMap<String, Handle>,
-    /// Those that are being left: none of them is added again before it has been.
+    /// Elections that are being left. Each can be added again only after that.
     leaving: BTreeMap<String, JoinHandle<()>>,
-    /// What it was when it was read. None: it is to be read.
+    /// The file at the last read. None if it must be read.
     read: Option<ObservedFile>,
-    /// What it was when it was looked at last. None: nobody did yet.
+    /// The file at the last check. None before the first check.
     observed: Option<ObservedFile>,
-    /// When it is read again although it is the same.
+    /// Time at which an unchanged list is read again.
     retry_at: Option<Instant>,
-    /// What is wrong with it, so that it is told once.
+    /// The complaints that were last reported, so that each is reported once.
     reported: Vec<Complaint>,
 }
 
-/// A file at a look. None: there is none.
+/// The state of a file at a check. None if it does not exist.
 type ObservedFile = Option<FileVersion>;
 
-/// By which a file is known to be another one.
+/// Properties that change when a file is replaced or written.
 #[derive(Clone, PartialEq, Eq)]
 struct FileVersion {
     modified: Option<SystemTime>,
@@ -74,9 +75,9 @@ struct FileVersion {
 }
 
 impl ElectionLists {
-    /// `configuration` says what is made of what is given for an election.
+    /// `configuration` creates the configuration of an election from its settings.
     pub(super) fn new(patterns: Vec<Pattern>, configuration: fn(ResolvedSettings) -> Configuration) -> Self {
-        // It may have changed since it was read: it is read once more.
+        // The file may have changed since the start, so it is read once more.
         let list = |pattern: Pattern| ElectionList {
             pattern: Arc::new(pattern),
             waiting: BTreeMap::new(),
@@ -92,7 +93,7 @@ impl ElectionLists {
         Self { configuration, lists, standalone: BTreeSet::new(), adding: JoinSet::new() }
     }
 
-    /// Takes note of an election that the process began with, of a pattern or of none.
+    /// Records an election that the process started with, and its list if it has one.
     pub(super) fn record_started(
         &mut self,
         election: String,
@@ -105,14 +106,14 @@ impl ElectionLists {
         }
     }
 
-    /// Follows them. Never ends.
+    /// Follows the lists. Never returns.
     pub(super) async fn follow(&mut self, process: &Arc<Process>, reload: &mut Signals) {
         let patterns: Vec<_> = self.lists.iter().map(|list| list.pattern.clone()).collect();
         let follows_files = patterns.iter().any(|pattern| pattern.file.is_some());
         let mut observation = pin!(observe_files(Duration::ZERO, patterns.clone()));
         loop {
             select! {
-                // It may be in the middle of a change, as at any other time.
+                // The file may be in the middle of a change, as at any other time.
                 _ = reload.next() => self.lists.iter_mut().for_each(|list| list.read = None),
                 observed = &mut observation, if follows_files => {
                     for (number, observed) in observed.into_iter().enumerate() {
@@ -131,12 +132,11 @@ impl ElectionLists {
         }
     }
 
-    /// Nothing is added any more.
+    /// Stops adding elections.
     pub(super) async fn end(&mut self) {
         self.adding.shutdown().await;
     }
 
-    /// Reads a list.
     async fn read(&mut self, number: usize, process: &Process) {
         let pattern = self.lists[number].pattern.clone();
         let names = spawn_blocking(move || pattern.read()).await;
@@ -145,7 +145,7 @@ impl ElectionLists {
         self.lists[number].apply(names.and_then(|names| by_name(names, &excluded)), process);
     }
 
-    /// Has more of those begin that wait.
+    /// Starts more of the waiting elections.
     fn start_waiting(&mut self, process: &Arc<Process>) {
         for (number, list) in self.lists.iter_mut().enumerate() {
             while self.adding.len() < MAX_CONCURRENT
@@ -161,7 +161,7 @@ impl ElectionLists {
         }
     }
 
-    /// What belongs to no other list, or to others than that one.
+    /// Returns the elections that are on no list, or on another list.
     fn elections_outside(&self, number: usize) -> BTreeSet<String> {
         let lists = self.lists.iter().enumerate().filter(|(other, _)| *other != number);
         let listed = lists.flat_map(|(_, list)| {
@@ -174,7 +174,7 @@ impl ElectionLists {
 }
 
 impl ElectionList {
-    /// Whether it is another one than was read, and nobody is writing it.
+    /// Returns true if the file differs from the last read, and was stable for one interval.
     fn is_due(&mut self, now: ObservedFile) -> bool {
         if self.pattern.file.is_none() {
             return false;
@@ -186,7 +186,7 @@ impl ElectionList {
         is_due
     }
 
-    /// It was read as it was seen: adds and leaves what is different.
+    /// Applies the content of the list: adds and removes elections.
     fn apply(
         &mut self,
         wanted: Result<BTreeMap<String, ResolvedSettings>, Vec<Complaint>>,
@@ -202,7 +202,8 @@ impl ElectionList {
                     complaints.iter().for_each(|complaint| report_problem(&process.log, complaint));
                     self.reported = complaints;
                 }
-                // It may be another list, or the file's permissions, that change.
+                // The cause may be another list or the file's permissions, so the list is read
+                // again.
                 self.read = None;
                 return;
             }
@@ -221,7 +222,7 @@ impl ElectionList {
         let (deferred, new): (BTreeMap<_, _>, BTreeMap<_, _>) =
             new.partition(|(name, _)| self.leaving.contains_key(name));
         if !deferred.is_empty() {
-            // The others do not wait for it: the list is read once more at the next look.
+            // The other elections do not wait for these: the next check reads the list once more.
             self.read = None;
         }
         let added_count = new.keys().filter(|name| !previously_waiting.contains_key(*name)).count();
@@ -235,7 +236,7 @@ impl ElectionList {
         removed.drain(..).for_each(|election| self.leave(election));
     }
 
-    /// An election was added, or could not begin.
+    /// Records that an election was started. Without a handle, it could not start.
     fn on_added(&mut self, election: String, handle: Option<Handle>) {
         let is_listed = self.adding.remove(&election).unwrap_or_default();
         match handle {
@@ -245,7 +246,7 @@ impl ElectionList {
                     self.leave(election);
                 }
             }
-            // Why was told.
+            // The reason was reported.
             None => self.retry_at = Some(Instant::now() + RETRY_DELAY),
         }
     }
@@ -257,7 +258,7 @@ impl ElectionList {
     }
 }
 
-/// Looks at the files of all lists after a while.
+/// Checks the files of all lists after a delay.
 async fn observe_files(wait: Duration, patterns: Vec<Arc<Pattern>>) -> Vec<ObservedFile> {
     sleep(wait).await;
     let observe = move || {
@@ -267,7 +268,7 @@ async fn observe_files(wait: Duration, patterns: Vec<Arc<Pattern>>) -> Vec<Obser
     spawn_blocking(observe).await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
-/// The elections of a list by their names.
+/// Returns the elections of a list by their names.
 fn by_name(
     all: Vec<ResolvedSettings>,
     excluded: &BTreeSet<String>,
@@ -288,7 +289,7 @@ fn by_name(
     if complaints.is_empty() { Ok(wanted) } else { Err(complaints) }
 }
 
-/// What is wrong with a list is a problem of the process.
+/// Reports the problem without an election, since a wrong list concerns the process.
 fn report_problem(log: &Log, complaint: &Complaint) {
     let detail = format!("{complaint}; the elections stay as they are");
     let class = ProblemKind::Election(ProblemClass::Configuration);
@@ -296,14 +297,14 @@ fn report_problem(log: &Log, complaint: &Complaint) {
 }
 
 impl FileVersion {
-    /// None: there is no such file.
+    /// Returns none if there is no such file.
     fn from_path(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(Self { modified: metadata.modified().ok(), length: metadata.len(), number: file_number(&metadata) })
     }
 }
 
-/// A file that takes the place of another one has another number.
+/// Returns the inode number, which differs when another file replaces this one.
 #[cfg(unix)]
 fn file_number(metadata: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(metadata)

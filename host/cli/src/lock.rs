@@ -1,6 +1,6 @@
-//! `tenure lock`: runs a command once under the lease of a blob, and ends with its exit code.
+//! `tenure lock`: runs a command once under the lease of a blob, and exits with its exit code.
 //!
-//! It is a candidate whose work is as long as its leadership, and which leaves when that is over.
+//! It is a candidate whose work lasts as long as its leadership. It leaves when the work is over.
 
 mod obstacle;
 
@@ -34,14 +34,13 @@ use tokio::signal::unix::SignalKind;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
-/// How long the last words to the supervisor may take.
+/// Time limit for delivering the last messages to the supervisor.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A shell sends it to a job that it puts into the foreground, where a command may go on that was stopped since it read
-/// the terminal. It asks nobody to end.
+/// A shell sends SIGCONT to a job that it moves to the foreground, after it was stopped for reading
+/// the terminal. It is no request to end.
 const CONTINUE: i32 = rustix::process::Signal::CONT.as_raw();
 
-/// What is handed on to the command.
 const FORWARDED_SIGNALS: [SignalKind; 6] = [
     SignalKind::terminate(),
     SignalKind::interrupt(),
@@ -51,17 +50,15 @@ const FORWARDED_SIGNALS: [SignalKind; 6] = [
     SignalKind::from_raw(CONTINUE),
 ];
 
-/// What it came to.
 enum LockOutcome {
-    /// The command ran.
     Ran(CommandEnd),
-    /// Somebody else has the lock, and it was not to be waited for.
+    /// Another process holds the lock, and `--if-free` does not wait.
     NotFree,
-    /// It was not acquired in this time.
+    /// The lock was not acquired within this time.
     TimedOut(Duration),
     /// The blob holds something else, or the service refuses the settings.
     Unusable,
-    /// This signal came before the command ran.
+    /// This signal arrived before the command ran.
     Interrupted(i32),
 }
 
@@ -125,7 +122,7 @@ pub(super) async fn lock(
         let number = supervisor::add(&link, &log_context);
         (link, number)
     });
-    // Of so short a life nothing is sent to a collector.
+    // The process is too short-lived for telemetry.
     let telemetry = Telemetry::default().for_candidate(&log_context);
     let mut contender =
         candidacy.into_contender(clock.clone(), &changed, &watcher, supervisor, telemetry, None);
@@ -155,11 +152,12 @@ pub(super) async fn lock(
         if let Some(link) = &link {
             link.exit(exit_code(&decided));
         }
-        // Before it has left, and knows nobody any more.
+        // The board loses the leader's name when the candidate leaves, so its summary is taken
+        // before.
         let _ = outcome.set((decided, board.summary(clock.now())));
         let _ = leave_sender.send(());
         let signalled_at = Instant::now();
-        // What comes later than that does not wait for the lease to be released.
+        // Later signals end the process without waiting for the release of the lease.
         while signalled_at.elapsed() < REPEAT_WINDOW {
             next_ending_signal(&mut signals).await;
         }
@@ -180,13 +178,13 @@ pub(super) async fn lock(
     };
     Ok(match (delivered, has_left) {
         (false, _) => ExitCode::from(exit_code(final_outcome)),
-        // The supervisor knows the exit code. Zero says that nothing is left to be done.
+        // The supervisor knows the exit code. Zero tells it that nothing is left to do.
         (true, true) => ExitCode::SUCCESS,
         (true, false) => ExitCode::from(FAILED),
     })
 }
 
-/// The next signal that would end a program which does not handle it.
+/// Returns the next signal that would end a program without a handler for it.
 async fn next_ending_signal(signals: &mut Signals) -> i32 {
     loop {
         let number = signals.next().await;
@@ -196,7 +194,7 @@ async fn next_ending_signal(signals: &mut Signals) -> i32 {
     }
 }
 
-/// Until it is known what comes of it. `waited` completes when it is not to be waited for any longer.
+/// Waits until the outcome is known. `wait_outcome` completes when the wait for the lock is over.
 async fn decide(
     attached: &AttachedCommand,
     signals: &mut Signals,
@@ -217,7 +215,8 @@ async fn decide(
                 if attached.cancel() {
                     return LockOutcome::Interrupted(number);
                 }
-                // The same one may come from a service manager, from the terminal and from the supervisor.
+                // The service manager, the terminal and the supervisor may each send the same
+                // signal.
                 let is_repeated = |(previous, at): (i32, Instant)| previous == number && at.elapsed() < REPEAT_WINDOW;
                 if !forwarded.is_some_and(is_repeated) {
                     forwarded = Some((number, Instant::now()));
@@ -226,7 +225,8 @@ async fn decide(
             }
             course = &mut wait_outcome, if failed_wait.is_none() => failed_wait = Some(course),
             () = attached.wait_until_idle(), if failed_wait.is_some() || forwarded.is_some() => {
-                // The signal came while the command was about to be started, and it was too late for that.
+                // The signal arrived while the command was about to start, too late to prevent
+                // that.
                 let interrupted = forwarded.map(|(number, _)| LockOutcome::Interrupted(number));
                 if attached.cancel()
                     && let Some(outcome) = interrupted.or_else(|| failed_wait.take())
@@ -238,7 +238,8 @@ async fn decide(
     }
 }
 
-/// Waits until the blob is seen to be unusable as a lock or, `if_free`, until anything keeps it from being acquired.
+/// Waits until the blob proves unusable as a lock or, with `if_free`, until anything prevents
+/// acquiring it.
 async fn wait_for_obstacle(if_free: bool, board: &Board, clock: &BootClock, changed: &Notify) -> ObstacleKind {
     let mut tracker = ObstacleTracker::default();
     loop {
@@ -251,7 +252,6 @@ async fn wait_for_obstacle(if_free: bool, board: &Board, clock: &BootClock, chan
     }
 }
 
-/// The exit code.
 fn exit_code(outcome: &LockOutcome) -> u8 {
     let code = match outcome {
         LockOutcome::Ran(CommandEnd::Ended(ProcessEnd::Exit(code))) => *code,
@@ -266,7 +266,7 @@ fn exit_code(outcome: &LockOutcome) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-/// What people should know of it.
+/// Returns the message about a failure, if there is one.
 fn failure_message(outcome: &LockOutcome, summary: &Summary) -> Option<String> {
     let election = printable(&summary.election);
     let why = match outcome {
@@ -304,7 +304,7 @@ fn failure_message(outcome: &LockOutcome, summary: &Summary) -> Option<String> {
 
 fn settings_error(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -> ExitCode {
     eprint(report(complaints));
-    // Where nothing else is wrong, what shells make of it.
+    // If this is the only complaint, uses the exit code of shells.
     let code = match (complaints, not_runnable) {
         ([_], Some(NotRunnable::Missing | NotRunnable::NotOnPath)) => NOT_FOUND,
         ([_], Some(NotRunnable::NotExecutable)) => NOT_EXECUTABLE,
@@ -314,7 +314,7 @@ fn settings_error(complaints: &[Complaint], not_runnable: Option<NotRunnable>) -
 }
 
 pub(super) fn report_failure(problem: impl std::fmt::Display) -> ExitCode {
-    // It has an exit code of its own, which the command could have too.
+    // The usual exit code could also be the command's.
     let _ = fail(problem);
     ExitCode::from(FAILED)
 }

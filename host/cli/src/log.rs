@@ -1,7 +1,7 @@
 //! The log of a candidate.
 //!
-//! A thread of its own writes it: a reader that stops reading must not hold up the candidate,
-//! which has a deadline to keep.
+//! A thread of its own writes it, so that a blocked reader does not delay the candidate, which has
+//! deadlines to meet.
 
 use super::complaint::is_deceptive;
 use super::terminal::columns;
@@ -20,53 +20,52 @@ use tenure::{ProblemKind, Event};
 use tenure_core::Zone;
 use tracing::Level;
 
-/// Lines of the election that wait for a slow reader. More are left out, and counted.
+/// Maximum number of queued lines of the election. Further lines are dropped and counted.
 const ELECTION_CAPACITY: usize = 3072;
 
-/// The same for lines of the handler. They have a room of their own: a handler that writes
-/// without end must not push the election out of the log.
+/// Maximum number of queued lines of the handler. The separate quota keeps a verbose handler from
+/// displacing the election's lines.
 const HANDLER_CAPACITY: usize = 1024;
 
-/// How long the end of the program waits for a slow reader.
+/// Time limit for a slow reader at the exit of the program.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How events are told.
+/// The format of events.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Format {
-    /// For people.
     Text,
-    /// One object per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Where a log is written to.
+/// The stream that a log is written to.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Output {
     Stdout,
-    /// Standard output is a command's.
+    /// For commands that use standard output for something else.
     Stderr,
 }
 
-/// How a log is written.
+/// Format, level and stream of a log.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
     pub format: Format,
-    /// What matters less is left out.
+    /// The minimum level of events to write.
     pub level: Level,
     pub output: Output,
 }
 
-/// Whose log it is, as lines tell it.
+/// The election and the candidate that lines of a log name.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct LogContext {
-    /// Empty, as the other: it is that of the process.
+    /// Both fields are empty for the log of the process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub election: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub candidate: String,
 }
 
-/// Writes events. Clones write to the same log.
+/// A log of events. Clones write to the same log.
 #[derive(Clone)]
 pub(super) struct Log {
     problems_only: bool,
@@ -74,45 +73,44 @@ pub(super) struct Log {
     election_lines: Arc<LineQuota>,
     handler_lines: Arc<LineQuota>,
     style: Style,
-    /// People read it as it is written.
     terminal: bool,
     colour: bool,
-    /// The zone of the election's schedule, or none for the zone of this machine.
+    /// The zone of the election's schedule. None for the zone of this machine.
     zone: Option<Zone>,
     context: Arc<LogContext>,
     registry: Arc<LogRegistry>,
 }
 
-/// Elections that have a log. Where one process has several candidates, lines for people name the election too.
+/// The elections that have a log. With several candidates in one process, text lines name the
+/// election too.
 #[derive(Default)]
 struct LogRegistry {
     count: AtomicUsize,
-    /// How much room the longest name takes.
+    /// Length of the longest name in characters.
     name_width: AtomicUsize,
-    /// Notes that were written once.
     written_notes: Mutex<HashSet<String>>,
 }
 
-/// Where lines of one origin wait to be written.
+/// Quota of queued lines from one origin.
 struct LineQuota {
-    /// Whose lines these are, for people.
+    /// The origin of these lines, for messages.
     label: &'static str,
     capacity: usize,
     queued: AtomicUsize,
     dropped: AtomicU64,
 }
 
-/// A line, and the room that it takes up until it is written.
+/// A line that occupies its quota until it is written.
 pub(super) struct QueuedLine {
     line: String,
     quota: Arc<LineQuota>,
 }
 
-/// Waits for the last lines.
+/// Handle that waits for the last lines.
 pub(super) struct WriterHandle(Receiver<()>);
 
 impl Log {
-    /// Starts the log, of which each candidate gets a [share](Self::of).
+    /// Starts the log. Each candidate gets [its own](Self::for_candidate).
     pub(super) fn start(style: Style) -> io::Result<(Self, WriterHandle)> {
         let output = style.output;
         let terminal = match output {
@@ -132,15 +130,15 @@ impl Log {
         Ok((log, WriterHandle(written)))
     }
 
-    /// One that nobody reads.
+    /// Creates a log that is discarded.
     pub(super) fn discard() -> Self {
         let style = Style { format: Format::Text, level: Level::INFO, output: Output::Stdout };
         Self::new(style, false).0
     }
 
-    /// A log whose lines are left to whoever asks for them.
+    /// Creates a log without a writer. The caller receives the lines.
     pub(super) fn new(style: Style, terminal: bool) -> (Self, Receiver<QueuedLine>) {
-        // Bounded by the two rooms.
+        // The quotas limit its length.
         let (lines, queue) = channel();
         let election_lines = LineQuota::new("events", ELECTION_CAPACITY);
         let handler_lines = LineQuota::new("lines of the handler", HANDLER_CAPACITY);
@@ -160,7 +158,7 @@ impl Log {
         (log, queue)
     }
 
-    /// That of a candidate of this process, on the same output with room of its own.
+    /// Returns the log of a candidate of this process, with the same output and its own quotas.
     pub(super) fn for_candidate(&self, context: &LogContext) -> Self {
         self.registry.count.fetch_add(1, Ordering::Relaxed);
         self.registry.name_width.fetch_max(context.election.chars().count(), Ordering::Relaxed);
@@ -172,12 +170,13 @@ impl Log {
         }
     }
 
-    /// The same log with times in the zone of the election's schedule.
+    /// Returns the same log with times in the zone of the election's schedule.
     pub(super) fn in_zone(self, zone: Zone) -> Self {
         Self { zone: Some(zone), ..self }
     }
 
-    /// Writes a note that may apply to several elections of the process. The same note is written only once.
+    /// Writes a note that may apply to several elections of the process. The same note is written
+    /// only once.
     pub(super) fn note_once(&self, detail: &str) {
         let mut written_notes = self.registry.written_notes.lock().unwrap_or_else(PoisonError::into_inner);
         if written_notes.insert(detail.to_owned()) {
@@ -186,12 +185,12 @@ impl Log {
         }
     }
 
-    /// One that tells of problems alone, if it is wanted so.
+    /// Returns the same log, limited to problems if `problems_only` is true.
     pub(super) fn problems_only(self, problems_only: bool) -> Self {
         Self { problems_only, ..self }
     }
 
-    /// Takes note of an event. Never waits.
+    /// Logs an event. Never blocks.
     pub(super) fn event(&self, event: &Event) {
         if self.problems_only && !matches!(event, Event::Problem { .. }) {
             return;
@@ -242,17 +241,17 @@ impl Log {
                 text::line(&time, event, layout)
             }
         };
-        // A line that is not shown gives its place back at once.
+        // A filtered line releases its quota at once.
         let queued_line = QueuedLine { line: line.unwrap_or_default(), quota: quota.clone() };
         if !queued_line.line.is_empty() {
-            // The writer ends only with its last sender.
+            // The writer ends only after its last sender.
             let _ = self.lines.send(queued_line);
         }
     }
 }
 
 impl Log {
-    /// The columns of the terminal that the log is written to.
+    /// Returns the columns of the terminal that the log is written to.
     fn columns(&self) -> Option<usize> {
         match self.style.output {
             _ if !self.terminal => None,
@@ -267,7 +266,7 @@ impl LineQuota {
         Arc::new(Self { label, capacity, queued: AtomicUsize::new(0), dropped: AtomicU64::new(0) })
     }
 
-    /// Takes a place, or counts one line more that found none.
+    /// Reserves a place in the queue. If it is full, counts a dropped line.
     fn try_reserve(&self) -> bool {
         let reserved = self.queued.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
             (waiting < self.capacity).then_some(waiting + 1)
@@ -278,8 +277,8 @@ impl LineQuota {
         reserved.is_ok()
     }
 
-    /// How many lines were left out since it was last asked, once half of the room is free: one
-    /// line tells of many.
+    /// Returns the number of lines that were dropped since the last call. Returns none until half
+    /// of the quota is free, so that one notice covers many lines.
     fn take_dropped(&self) -> Option<u64> {
         if self.dropped.load(Ordering::Relaxed) == 0
             || self.queued.load(Ordering::Relaxed) > self.capacity / 2
@@ -304,9 +303,9 @@ impl Drop for QueuedLine {
 }
 
 impl WriterHandle {
-    /// Call it when all clones of the log are gone.
+    /// Call it after all clones of the log were dropped.
     pub(super) fn wait(self) {
-        // Nothing is ever sent: the writer's end is what is waited for.
+        // No value is ever sent: the writer's end closes the channel.
         let Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) =
             self.0.recv_timeout(FLUSH_TIMEOUT)
         else {
@@ -317,12 +316,12 @@ impl WriterHandle {
 
 fn write_all(lines: &Receiver<QueuedLine>, mut out: impl Write) {
     for queued in lines {
-        // Nobody may be reading any more, which does not concern the election.
+        // A closed output does not concern the election.
         let _ = writeln!(out, "{}", queued.line).and_then(|()| out.flush());
     }
 }
 
-/// An event as one line for programs.
+/// Formats an event as one line of JSON.
 pub(super) fn json<E: Serialize>(
     now: DateTime<Utc>,
     level: Option<Level>,
@@ -344,18 +343,18 @@ pub(super) fn json<E: Serialize>(
     json_line(&Line { timestamp, level, context, event })
 }
 
-/// A value as one line that holds nothing that a terminal obeys.
+/// Formats a value as one line of JSON without characters that control a terminal.
 fn json_line(value: &impl Serialize) -> Option<String> {
     let line = serde_json::to_string(value).ok()?;
     Some(if line.contains(is_deceptive) { escaped(&line) } else { line })
 }
 
-/// A value as the output of a command: one line, with its end.
+/// Formats a value as the JSON output of a command: one line, with its line end.
 pub(super) fn json_text(value: &impl Serialize) -> String {
     json_line(value).unwrap_or_default() + "\n"
 }
 
-/// JSON leaves some of them as they are. They can only be in strings.
+/// Escapes characters that serde_json leaves as they are. They can only occur in strings.
 fn escaped(line: &str) -> String {
     let escape = |c: char| match is_deceptive(c) {
         true => format!("\\u{:04x}", u32::from(c)),
@@ -384,7 +383,7 @@ mod tests {
         LogContext { election: election.to_owned(), candidate: candidate.to_owned() }
     }
 
-    /// Lines that wait, by a word that they hold.
+    /// Returns the queued lines that contain `text`.
     fn read(queue: &Receiver<QueuedLine>, text: &str) -> Vec<String> {
         let lines = queue.try_iter().map(|queued| queued.line.clone());
         lines.filter(|line| line.contains(text)).collect()
@@ -450,7 +449,7 @@ mod tests {
             Event::Handler { line: "ü\u{1b}[31m\u{9b}31m".to_owned(), stream: Stream::Stdout };
         let line = json(now, Some(event.level()), &context("a/b", "a"), &event).unwrap();
         assert!(line.contains(r#""line":"ü\u001b[31m\u009b31m""#), "{line}");
-        // These would show the rest of the line in another order, or as another line.
+        // These would reorder the rest of the line, or start another line.
         for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
             let event = Event::Handler { line: format!("a{c}b"), stream: Stream::Stdout };
             let line = json(now, Some(event.level()), &context("a/b", "a"), &event).unwrap();
@@ -499,7 +498,7 @@ mod tests {
         let (log, queue) = Log::new(TEXT, true);
         let first = log.for_candidate(&names[0]);
         first.event(&Event::Stopped);
-        // From here on it has to be told from another one.
+        // From here on there are two elections to distinguish.
         log.for_candidate(&names[1]);
         first.event(&Event::Stopped);
         let lines = read(&queue, "");

@@ -1,4 +1,4 @@
-//! `tenure completions` and `tenure man`: the command line as shells and man want it.
+//! `tenure completions` and `tenure man`: the command line for shells and as manual pages.
 
 use super::args::{self, CompletionsArguments, ManArguments};
 use super::output::{CommandResult, fail, print};
@@ -35,7 +35,7 @@ pub(super) fn script(shell: Shell, table: &[&'static Setting]) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// The program with what a shell can know of values: a shell that knows nothing offers files.
+/// Returns the program with hints about values. Without a hint, shells offer files.
 fn with_hints(table: &[&'static Setting]) -> Command {
     visible_program(table).mut_subcommands(|command| command.mut_args(|argument| hint(argument, table)))
 }
@@ -45,7 +45,7 @@ fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
         return argument;
     }
     let setting = table.iter().find(|setting| argument.get_long() == Some(setting.name));
-    // They are judged with everything else, so that clap knows none.
+    // The program validates these values itself, so clap has no list of them.
     if let Some(Kind::OneOf(words) | Kind::Rule(words)) = setting.map(|setting| setting.kind) {
         return argument.value_parser(PossibleValuesParser::new(words));
     }
@@ -65,7 +65,7 @@ fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
 fn write_all(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let mut program = visible_program(TABLE);
-    // Gives the commands the names that their pages have.
+    // Sets the names of the commands to those of their pages.
     program.build();
     for command in std::iter::once(&program).chain(program.get_subcommands()) {
         let name = command.get_display_name().unwrap_or_else(|| command.get_name());
@@ -74,7 +74,7 @@ fn write_all(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A page of section 1.
+/// Renders a manual page of section 1.
 pub(super) fn page(command: &Command) -> String {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let page = Man::new(command.clone())
@@ -88,8 +88,8 @@ pub(super) fn page(command: &Command) -> String {
     with_notes(&String::from_utf8_lossy(&text))
 }
 
-/// What follows the options goes by its standard name, and indented lines stay as they are: they
-/// are examples.
+/// Renames the section after the options to its standard name. Keeps indented lines as they are:
+/// they are examples.
 fn with_notes(page: &str) -> String {
     let mut text = String::new();
     let (mut notes, mut indented) = (false, false);
@@ -106,7 +106,7 @@ fn with_notes(page: &str) -> String {
     text.chars().map(roff_character).collect()
 }
 
-/// Not every formatter reads UTF-8.
+/// Escapes other characters than ASCII, since not every formatter reads UTF-8.
 fn roff_character(c: char) -> String {
     match c.is_ascii() {
         true => c.to_string(),
@@ -114,7 +114,7 @@ fn roff_character(c: char) -> String {
     }
 }
 
-/// The program without what is not for people.
+/// Returns the program without hidden commands.
 fn visible_program(table: &[&'static Setting]) -> Command {
     let all = args::program(table);
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// What bash offers after an option of `tenure run`.
+    /// Returns the completions of bash after an option of `tenure run`.
     fn offered(option: &str) -> String {
         let script = script(Shell::Bash, TABLE);
         let run = script.split("tenure__subcmd__run)").nth(1).unwrap_or_else(|| panic!("{script}"));

@@ -1,4 +1,4 @@
-//! A process among those that are there for shares of an election: `tenure run --shares`.
+//! A process that takes part in the shares of an election: `tenure run --shares`.
 
 use super::candidacy::{Candidacy, Coordination};
 use super::configuration::Configuration;
@@ -14,8 +14,8 @@ use tenure_members::{RECHECK_INTERVAL, ShareCandidate, LEAVE_WITHIN, CandidateCo
 use tokio::select;
 use tokio::time::timeout;
 
-/// Takes part until the elections of the process are to leave; then it hands its shares over. Each share is an
-/// election of the process, and so is the coordinating one, whose candidate is `candidacy`.
+/// Takes part until the process leaves, and then hands its shares over. Each share is an election
+/// of the process, and so is the coordinating election, whose candidate is `candidacy`.
 pub(super) async fn take_part(
     coordination: Coordination,
     process: Arc<Process>,
@@ -41,7 +41,7 @@ pub(super) async fn take_part(
     let run_share = |candidate: ShareCandidate, place: CandidateContext| -> CandidateFuture {
         let (process, resolved) = (process.clone(), coordination.resolved.clone());
         let member = member.clone();
-        // Files may be read for it: the member does not wait for that.
+        // Reading files must not delay the member.
         Box::pin(async move {
             let configuration = Configuration::for_share(resolved, &candidate, &member);
             add(process, configuration, place).await;
@@ -66,23 +66,22 @@ pub(super) async fn take_part(
     task.run(ready, leave).await;
 }
 
-/// What leaves the deletion of the sign with the supervisor.
+/// Returns the function that leaves the deletion of the member's blob with the supervisor.
 fn wills(coordination: &Coordination, process: &Process, context: &LogContext) -> Option<LastWillSink> {
     let link = process.link.clone().filter(|_| coordination.leaves_wills)?;
     let (election, ca_file) = (context.election.clone(), coordination.resolved.ca_file());
     Some(Box::new(move |will| link.set_sign_will(&election, will.as_ref(), ca_file.as_ref())))
 }
 
-/// Adds the election of a share.
 async fn add(process: Arc<Process>, configuration: Configuration, mut place: CandidateContext) {
     match process.add(configuration, Some(&place)).await {
         Some(handle) => follow_orders(handle, place).await,
-        // Why was told. When it ends, the member begins another one.
+        // The reason was reported. When this returns, the member tries another time.
         None => drop(timeout(RECHECK_INTERVAL, async { while place.next_order().await.is_some() {} }).await),
     }
 }
 
-/// Has a candidate do what the member wants of it, until it has left.
+/// Applies the member's orders to a candidate until it has left.
 async fn follow_orders(mut handle: Handle, mut place: CandidateContext) {
     loop {
         let order = select! {

@@ -1,4 +1,4 @@
-//! The elections of a process, which come and go while others work.
+//! The elections of a process, which can be added and removed while others run.
 
 use super::candidacy::{Candidacy, Front};
 use super::configuration::Configuration;
@@ -21,35 +21,33 @@ use tenure_server::{Hosts, Roster, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-/// What the candidates of this process have in common, and who they are.
+/// State that the candidates of this process share, and the roster of them.
 pub(super) struct Process {
     pub shared: Shared,
     pub tasks: Tasks,
     pub roster: Roster,
-    /// The names by which the listener may be asked.
+    /// The host names by which clients may address the listener.
     pub hosts: Hosts,
-    /// Hears of everything that becomes different.
+    /// Notified of each change of the visible state.
     pub changed: Arc<Notify>,
     pub watcher: Arc<Watcher>,
     pub telemetry: Telemetry,
-    /// None: there is no supervisor.
+    /// None without a supervisor.
     pub link: Option<Arc<Link>>,
-    /// Where it listens.
     pub address: Option<SocketAddr>,
     pub log: Log,
-    /// It was told that there are too few descriptors.
     pub has_warned_of_descriptors: AtomicBool,
 }
 
-/// An election that was added. It goes on when this is dropped.
+/// An election that was added. It continues when this is dropped.
 pub(super) struct Handle {
     task: Task,
     orders: mpsc::Sender<Order>,
 }
 
 impl Process {
-    /// Adds an election while others work, with a place for its candidate where it is one of shares. None: it cannot
-    /// begin, and why was told as a problem of it.
+    /// Adds an election while others run, with a place if it is for a share. Returns none after
+    /// reporting the problem if it cannot start.
     pub(super) async fn add(
         &self,
         mut configuration: Configuration,
@@ -87,7 +85,8 @@ impl Process {
         None
     }
 
-    /// Has a candidate contend after `wait`. It is on the roster. One with a place leaves only when its handle says so.
+    /// Starts a candidate of the roster after `wait`. One with a place leaves only when its handle
+    /// requests it.
     pub(super) fn start(
         &self,
         candidacy: Candidacy,
@@ -112,7 +111,7 @@ impl Process {
             telemetry,
             place,
         );
-        // A task of its own, so that what happens in one election is no work for the others.
+        // Each candidate has its own task, so that events of one election cost the others no work.
         let task = self.tasks.add(|leave| async move {
             let leave_requested = async |leave: LeaveSignal| match is_placed {
                 true => leave.requested_for_task().await,
@@ -121,7 +120,7 @@ impl Process {
             let _ = timeout(wait, leave_requested(leave.clone())).await;
             contender.run(pin!(leave_requested(leave.clone()))).await;
             contender.end().await;
-            // At the end of the process it is shown that all have left.
+            // When the whole process ends, the roster still shows all candidates, as having left.
             if leave.is_for_task_only() {
                 roster.remove(&board);
                 if let Some((link, number)) = supervisor {
@@ -133,7 +132,7 @@ impl Process {
         Handle { task, orders }
     }
 
-    /// Ends what still runs, and sends what a collector is to have, if it takes it within `patience`.
+    /// Ends the remaining tasks, and sends the last telemetry, for `patience` at most.
     pub(super) async fn shut_down(&self, patience: Duration) {
         self.tasks.abort().await;
         self.telemetry.shut_down(patience).await;
@@ -141,21 +140,20 @@ impl Process {
 }
 
 impl Handle {
-    /// Leaves the election: stops its work, and releases its lease. Completes when that is over; dropped before, it
-    /// goes on.
+    /// Leaves the election: stops its work, and releases its lease. Returns when that is done, and
+    /// continues in the background if it is dropped before.
     pub(super) async fn remove(mut self) {
         self.task.leave();
         self.ended().await;
     }
 
-    /// Completes when it has left.
+    /// Waits until the candidate has left.
     pub(super) async fn ended(&mut self) {
         self.task.join().await;
     }
 
-    /// Gives its candidate an order.
     pub(super) async fn order(&self, order: Order) {
-        // One that has left obeys nobody.
+        // A candidate that has left ignores orders.
         let _ = self.orders.send(order).await;
     }
 }

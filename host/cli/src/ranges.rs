@@ -1,6 +1,6 @@
-//! Numbers of shares, as people read them.
+//! Formats the numbers of shares.
 
-/// Ascending numbers, as in `0–7, 12`.
+/// Formats ascending numbers as ranges, like `0–7, 12`.
 pub(crate) fn ranges(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers.iter().copied() {

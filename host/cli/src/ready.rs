@@ -1,4 +1,4 @@
-//! `--ready-cmd`: keeps a candidate from contending until a command says that it can work.
+//! `--ready-cmd`: keeps a candidate from contending until a command succeeds.
 
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,18 +12,17 @@ use tokio::process::Child;
 use tokio::process::Command;
 use tokio::sync::watch;
 
-/// Between two questions.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long one answer may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks until the answer is yes, then lets the candidate contend.
+/// Runs the command until it succeeds, then lets the candidate contend.
 pub(super) async fn wait(command: String, ready: watch::Sender<bool>, on_event: impl Fn(Event)) {
     let mut last_reason = None;
     loop {
         let Some(why) = not_ready_reason(&command, CHECK_TIMEOUT).await else { break };
-        // Once for each reason.
+        // Reports each reason once.
         if last_reason.as_ref() != Some(&why) {
             let detail =
                 format!("not ready yet, so this candidate does not contend: the command {why}");
@@ -35,11 +34,11 @@ pub(super) async fn wait(command: String, ready: watch::Sender<bool>, on_event: 
     ready.send_replace(true);
 }
 
-/// Why the answer is not yes.
+/// Returns why the candidate is not ready, or none if it is.
 async fn not_ready_reason(command: &str, patience: Duration) -> Option<String> {
     let mut shell = shell(command);
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    // It is no business of the command's what the candidate may do.
+    // The command must not inherit the candidate's credentials.
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_withheld(name)) {
         shell.env_remove(name);
     }
@@ -50,13 +49,14 @@ async fn not_ready_reason(command: &str, patience: Duration) -> Option<String> {
     }
 }
 
-/// Runs it to its end. When this future is dropped before, it is killed, and what it started too.
+/// Runs the command to its end. If this future is dropped before, kills the command and its process
+/// group.
 async fn run(mut shell: Command) -> io::Result<ExitStatus> {
     let mut child = shell.spawn()?;
     #[cfg(unix)]
     let group = Group::from_leader(&child);
     let status = child.wait().await;
-    // Its number may be another's from here on.
+    // From here on, another process may get its number.
     #[cfg(unix)]
     std::mem::forget(group);
     status
@@ -115,7 +115,7 @@ mod tests {
             pipe = reading => pipe.unwrap(),
             why = not_ready_reason(&command, CHECK_TIMEOUT) => panic!("{why:?}"),
         };
-        // Open as long as something of it runs.
+        // The pipe is open as long as a process of the command runs.
         let ended = tokio::task::spawn_blocking(move || pipe.read(&mut [0]).unwrap());
         let ended = tokio::time::timeout(CHECK_TIMEOUT, ended).await;
         assert_eq!(ended.expect("it was killed").unwrap(), 0);

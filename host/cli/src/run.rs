@@ -1,4 +1,5 @@
-//! `tenure run`: candidates until a signal. `tenure observe`: observers of the same elections, which take no part.
+//! `tenure run`: runs candidates until a signal. `tenure observe`: runs observers, which take no
+//! part.
 
 use super::configuration::{Configuration, Split};
 use super::descriptors;
@@ -26,24 +27,24 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::{join, select};
 
-/// A second signal did not wait for the lease to be released.
+/// Exit code after a second signal, which did not wait for the release of the lease.
 const SECOND_SIGNAL: u8 = 1;
 
-/// Candidates of one process begin one after the other.
+/// Interval between the starts of two candidates.
 const START_INTERVAL: Duration = Duration::from_millis(2);
 
-/// All of them have begun by then: the shortest of the usual periods, that of polls.
+/// All candidates start within this time, which is less than the default polling interval.
 const START_WINDOW: Duration = Duration::from_secs(3);
 
-/// How long a collector is waited for that is to take the last spans and figures.
+/// Time limit for a collector to accept the last spans and metrics at the exit.
 const TELEMETRY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Observes the elections. There is nothing to supervise.
+/// Observes the elections. An observer needs no supervisor.
 pub(super) async fn observe(line: &CommandLine) -> CommandResult {
     run_elections(line, Configuration::for_observe, None).await
 }
 
-/// Runs the elections in this process, which has a supervisor, or the reason why it has none.
+/// Runs the elections in this process. `supervised` contains the reason if there is no supervisor.
 pub(super) async fn run(
     line: &CommandLine,
     supervised: Result<Supervised, String>,
@@ -56,7 +57,7 @@ async fn run_elections(
     configuration: fn(ResolvedSettings) -> Configuration,
     supervised: Option<Result<Supervised, String>>,
 ) -> CommandResult {
-    // Before anything is sent: a signal in between must not leave a lease behind.
+    // Precedes all requests, so that no signal can leave a lease behind.
     let mut signals = Signals::new().map_err(fail_with_os_error)?;
     let mut reload = Signals::reload().map_err(fail_with_os_error)?;
     let clock = BootClock::new();
@@ -70,9 +71,9 @@ async fn run_elections(
     let shares = configurations.iter().filter_map(|configuration| configuration.split);
     let places = count + shares.map(Split::max_held).sum::<usize>();
     let descriptor_warning = descriptors::raise_limit(places);
-    // How many steps it takes at a time depends on that.
+    // The limit of descriptors determines the number of parallel steps.
     let engine = Engine::new().map_err(fail_with_os_error)?;
-    // What holds for the process is the same in each of them.
+    // Settings of the process are the same in each election.
     let kind = elections.unnamed_settings().filter(|_| count == 0);
     let mut unnamed: Vec<_> = kind.map(configuration).into_iter().collect();
     let process_configurations = if count == 0 { &mut unnamed } else { &mut configurations };
@@ -82,14 +83,14 @@ async fn run_elections(
         .map_err(|error| fail_with_os_error(format_args!("the log cannot be written: {error}")))?;
     let logs = candidates.iter().zip(zones);
     let logs: Vec<_> = logs.map(|(context, zone)| log.for_candidate(context).in_zone(zone)).collect();
-    // What concerns all of them is told of the first.
+    // Messages about all elections go to the log of the first.
     let process_log = logs.first().unwrap_or(&log).clone();
     let tasks = Tasks::start().map_err(|error| {
         fail_with_os_error(format_args!("the thread of the elections could not be started: {error}"))
     })?;
     let roster = Roster::new(&clock);
     let link = supervised.as_ref().map(|supervised| {
-        // What it is told comes from there.
+        // The supervisor's messages are sent on this runtime.
         let _guard = tasks.runtime.enter();
         supervisor::link(supervised.as_ref().map_err(Clone::clone)?, style)
     });
@@ -104,7 +105,7 @@ async fn run_elections(
         fronts.clear();
         unnamed.iter_mut().for_each(|config| elections.complain(std::mem::take(&mut config.complaints)));
     }
-    // Whoever asks is answered while components are compiled.
+    // The listener answers while components are compiled.
     for front in &fronts {
         roster.add(front.board.clone());
     }
@@ -129,7 +130,7 @@ async fn run_elections(
     };
     let (shared, candidacies) = prepared.ok_or_else(|| fail_with_complaints(&elections.complaints))?;
     let mut lists = ElectionLists::new(std::mem::take(&mut elections.patterns), configuration);
-    // Of thousands, what was written takes more room than what came of it.
+    // With thousands of elections, the settings take more memory than the candidates.
     drop((configurations, elections, unnamed));
     let is_short = AtomicBool::new(descriptor_warning.is_some());
     notes.extend(descriptor_warning);
@@ -156,7 +157,7 @@ async fn run_elections(
     for candidacy in &candidacies {
         candidacy.log_start(&std::mem::take(&mut notes));
     }
-    // What concerns all of them, where there is none.
+    // Without an election, the notes go to the log of the process.
     notes.into_iter().for_each(|detail| process_log.event(&Event::Note { detail }));
     for (number, (mut candidacy, context)) in candidacies.into_iter().zip(candidates).enumerate() {
         let (election, coordination) = (context.election.clone(), candidacy.coordination.take());
@@ -176,7 +177,7 @@ async fn run_elections(
         signals.next().await;
         tasks.leave();
         changed.notify_one();
-        // The same request may arrive more than once, from a service manager and from the terminal.
+        // A service manager and the terminal may both send the same signal.
         let signalled_at = Instant::now();
         while signalled_at.elapsed() < REPEAT_WINDOW {
             signals.next().await;
@@ -193,13 +194,13 @@ async fn run_elections(
     members.shutdown().await;
     lists.end().await;
     process.shut_down(last_spans).await;
-    // The last clones of the log go with them.
+    // These hold the last clones of the log.
     drop((process, process_log));
     written.wait();
     Ok(code)
 }
 
-/// Completes when all were told to leave and have ended, members for shares too.
+/// Waits until all candidates have left, and the members of shares too.
 async fn all_ended(tasks: &Tasks, members: &mut JoinSet<()>) {
     let members = async {
         while let Some(result) = members.join_next().await {
@@ -211,8 +212,8 @@ async fn all_ended(tasks: &Tasks, members: &mut JoinSet<()>) {
     join!(tasks.join(), members);
 }
 
-/// How long a candidate waits before it begins: many that began at once would come together for ever after, with each
-/// renewal and each poll.
+/// Returns the delay before a candidate starts. Without it, the renewals and polls of many
+/// candidates would always coincide.
 fn start_delay(number: usize, count: usize) -> Duration {
     let (number, count) =
         (u32::try_from(number).unwrap_or(u32::MAX), u32::try_from(count).unwrap_or(u32::MAX));

@@ -1,5 +1,5 @@
-//! The service manager that started this program, such as systemd, and what it wants to be told. See sd_notify(3)
-//! and sd_watchdog_enabled(3).
+//! Notifications to the service manager that started this program, such as systemd. See
+//! sd_notify(3) and sd_watchdog_enabled(3).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,15 +10,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long a service manager may take to make room for a message.
+/// Time limit for a service manager to accept a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Who started this program, and waits for its messages. Another thread sends them, so that nobody waits for one that
-/// does not read.
+/// Connection to the service manager. A thread sends the messages, so that one that does not read
+/// blocks no caller.
 pub(super) struct ServiceManager {
-    /// None when no more come.
+    /// None after the last message.
     messages: Option<Sender<String>>,
-    /// Ends when all are sent.
+    /// Closed when all messages are sent.
     sent: Receiver<()>,
 }
 
@@ -33,7 +33,8 @@ impl ServiceManager {
 
     fn connect(address: SocketAddr) -> Option<Self> {
         let socket = UnixDatagram::unbound().ok()?;
-        // One that does not read for a while is waited for: what it is told once, like READY=1, would be lost.
+        // Blocks while the service manager does not read, because one-time messages like READY=1
+        // must not be lost.
         socket.set_write_timeout(Some(SEND_TIMEOUT)).ok()?;
         let (messages, waiting) = channel::<String>();
         let (sending, sent) = channel::<()>();
@@ -41,14 +42,14 @@ impl ServiceManager {
             let _sending = sending;
             let mut unsent = BTreeMap::new();
             while let Ok(first) = waiting.recv() {
-                // Of what waits, the newest of each kind.
+                // Merges the waiting messages: the newest value of each variable counts.
                 for message in std::iter::once(first).chain(waiting.try_iter()) {
                     let assignments = message.lines().filter_map(|line| line.split_once('='));
                     unsent.extend(assignments.map(|(name, to)| (name.to_owned(), to.to_owned())));
                 }
                 let lines: Vec<_> =
                     unsent.iter().map(|(name, to)| format!("{name}={to}")).collect();
-                // What could not be sent comes with the next.
+                // The next message repeats variables that could not be sent.
                 if socket.send_to_addr(lines.join("\n").as_bytes(), &address).is_ok() {
                     unsent.clear();
                 }
@@ -63,7 +64,7 @@ impl ServiceManager {
     }
 }
 
-/// What was told last is to arrive although this program ends.
+/// Delivers the last message before the program ends.
 impl Drop for ServiceManager {
     fn drop(&mut self) {
         self.messages = None;
@@ -75,7 +76,7 @@ fn socket_address() -> Option<SocketAddr> {
     parse_address(&std::env::var_os("NOTIFY_SOCKET")?)
 }
 
-/// A path, or a name that begins with `@` where no file is.
+/// Parses a path, or an abstract name that begins with `@`.
 fn parse_address(name: &OsStr) -> Option<SocketAddr> {
     match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
@@ -84,8 +85,7 @@ fn parse_address(name: &OsStr) -> Option<SocketAddr> {
     }
 }
 
-/// How long it waits for a sign of life of the process of that number, which must be the one that is
-/// meant.
+/// Returns the watchdog's time limit if it applies to this process.
 pub(super) fn watchdog_limit(main_pid: u32) -> Option<Duration> {
     let variable = |name| std::env::var_os(name).map(OsString::into_string)?.ok();
     let (limit, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
@@ -148,7 +148,7 @@ mod tests {
         others.set_nonblocking(true).unwrap();
         while others.send_to(b"STATUS=busy", &path).is_ok() {}
         let manager = ServiceManager::connect(parse_address(path.as_os_str()).unwrap()).unwrap();
-        // Nobody waits for it, whatever is told.
+        // Sending never blocks, however many messages there are.
         manager.send("READY=1".to_owned());
         for number in 0..=1_000 {
             manager.send(format!("STATUS={number}"));

@@ -1,5 +1,6 @@
-//! SIGTERM, SIGINT and SIGHUP: the first one asks, the second one insists. SIGUSR1 is ignored. Under a service manager
-//! there is no terminal that could hang up: there SIGHUP asks to read lists again, as daemons are asked.
+//! SIGTERM, SIGINT and SIGHUP: the first signal requests a graceful shutdown, a second one an
+//! immediate exit. SIGUSR1 is ignored. Under a service manager, SIGHUP reloads the lists instead,
+//! as is usual for daemons without a terminal.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tenure_supervisor::is_ignored;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals that follow the first within this time mean the same.
+/// Signals within this time after the first one count as repetitions of it.
 pub(super) const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
 /// Signals that the program handles: none of them ends the process by itself.
@@ -20,30 +21,31 @@ pub(super) struct Signals(Vec<(SignalKind, Signal)>);
 
 #[cfg(unix)]
 impl Signals {
-    /// Handles the signals that ask the program to end.
+    /// Handles the signals that request the end of the program.
     ///
     /// # Errors
     ///
-    /// Why they cannot be handled, for people.
+    /// Returns the reason if they cannot be handled, for a message.
     pub(super) fn new() -> Result<Self, String> {
-        // Its default action ends a process. Once handled it never does again, and what is started has the default.
+        // The default action would end the process. Handling the signal once disables that action,
+        // and child processes still inherit the default.
         let ignored = signal(SignalKind::user_defined1()).map_err(describe_error)?;
         drop(ignored);
         let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
         Self::with_hangup(&kinds, !is_managed()).map_err(describe_error)
     }
 
-    /// Handles the signal that asks to read again what may have changed. Without a service manager, there is none.
+    /// Handles the signal that reloads the lists. Without a service manager, there is none.
     ///
     /// # Errors
     ///
-    /// Why it cannot be handled, for people.
+    /// Returns the reason if it cannot be handled, for a message.
     pub(super) fn reload() -> Result<Self, String> {
         Self::with_hangup(&[], is_managed()).map_err(describe_error)
     }
 
-    /// Handles SIGHUP and these signals, without those that are ignored already: shells have jobs in the background of a
-    /// script ignore some.
+    /// Handles SIGHUP and these signals, except those that are already ignored. Shells ignore some
+    /// for the background jobs of a script.
     pub(super) fn unless_ignored(kinds: &[SignalKind]) -> io::Result<Self> {
         let handled = kinds.iter().filter(|kind| is_ignored(kind.as_raw_value()) != Some(true));
         Self::all(&handled.copied().collect::<Vec<_>>())
@@ -54,7 +56,8 @@ impl Signals {
         Self::with_hangup(kinds, true)
     }
 
-    /// SIGHUP stays ignored if it was when the program started. What is ignored here is ignored in what is started too.
+    /// SIGHUP stays ignored if it was ignored at the start. Child processes inherit ignored
+    /// signals.
     fn with_hangup(kinds: &[SignalKind], hangup: bool) -> io::Result<Self> {
         let hangup = (hangup && handles_hangup()).then(SignalKind::hangup);
         let kinds = kinds.iter().copied().chain(hangup);
@@ -78,16 +81,16 @@ fn describe_error(error: io::Error) -> String {
     format!("signals cannot be handled: {error}")
 }
 
-/// Returns true unless SIGHUP was ignored when the program started, as `nohup` does.
+/// Returns true unless SIGHUP was ignored at the start, as `nohup` does.
 #[cfg(unix)]
 fn handles_hangup() -> bool {
-    // Where the system does not tell: `nohup` leaves the terminal to neither of them.
+    // Fallback where the system does not report that: `nohup` redirects both streams.
     let has_terminal = || io::stdout().is_terminal() || io::stderr().is_terminal();
     let hangup = SignalKind::hangup();
     is_ignored(hangup.as_raw_value()).map_or_else(has_terminal, |is_ignored| !is_ignored)
 }
 
-/// Returns true if a service manager started this, and listens.
+/// Returns true if a service manager started this process and expects messages.
 #[cfg(unix)]
 fn is_managed() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())

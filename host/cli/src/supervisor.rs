@@ -1,8 +1,9 @@
-//! `tenure run` and `tenure lock` as two processes: a supervisor, and its child that runs the elections.
+//! `tenure run` and `tenure lock` as two processes: a supervisor, and its child that runs the
+//! elections.
 //!
-//! When the runner is gone by anything but exit code 0, the supervisor sends the last wills that it left, once the end
-//! of its work was seen. Where no supervisor can be started, the elections run in the process that was started, and the log
-//! says that there is no last will.
+//! If the runner ends with another exit code than 0, the supervisor sends its last wills, once all
+//! processes of its work have exited. If no supervisor can be started, the elections run in the
+//! initial process, and the log reports that there is no last will.
 
 mod last_words;
 mod wills;
@@ -24,27 +25,28 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::SignalKind;
 use tokio::time::sleep;
 
-/// The first argument of a runner that has a supervisor.
+/// The first argument of a runner with a supervisor.
 const SUPERVISED_FLAG: &str = "--supervised-by=";
 
 /// The exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
-/// A signal that comes while wills are sent leaves them so much time.
+/// Remaining time for sending wills after a signal.
 const SIGNAL_DELAY: Duration = Duration::from_secs(1);
 
-/// How this process came about, by its arguments; the runner's own are taken out of them.
+/// The role of this process, according to its arguments.
 pub(super) enum ProcessRole {
-    /// It runs no election.
+    /// The process runs no election.
     Other,
-    /// It was to run elections, and is their supervisor: all is over.
+    /// The process was the supervisor, and its runner has ended.
     Supervisor(ExitCode),
-    /// It runs elections, and has a supervisor, or why it has none.
+    /// The process runs elections. The error is the reason why it has no supervisor.
     Runner(Result<Supervised, String>),
 }
 
 impl ProcessRole {
-    /// Of the process with these arguments. As the supervisor it returns when the runner has ended.
+    /// Detects the role from the arguments, and removes the supervisor's argument. The supervisor
+    /// returns when the runner has ended.
     pub(super) fn detect(arguments: &mut Vec<OsString>) -> Self {
         if !arguments.get(1).is_some_and(|command| command == "run" || command == "lock") {
             return Self::Other;
@@ -62,21 +64,21 @@ impl ProcessRole {
     }
 }
 
-/// Opens the runner's connection. The supervisor writes its log in that style.
+/// Opens the runner's connection. The supervisor writes its log in this style.
 pub(super) fn link(supervised: &Supervised, style: Style) -> Result<Arc<Link>, String> {
     supervised.link(serde_json::to_string(&(style.format, style.output)).unwrap_or_default())
 }
 
-/// Makes a candidate known to the supervisor, and returns its number there.
+/// Registers a candidate with the supervisor, and returns its number there.
 pub(super) fn add(link: &Link, context: &LogContext) -> usize {
     link.add_candidate(Candidate { election: context.election.clone(), name: context.candidate.clone() })
 }
 
-/// Fails before the runner is started, and never afterwards.
+/// Fails only before the runner is started.
 fn supervise(arguments: &[OsString]) -> io::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(run_supervised(arguments));
-    // A name that is looked up must not hold up the end.
+    // A name resolution in progress must not delay the exit.
     runtime.shutdown_background();
     code
 }
@@ -89,7 +91,7 @@ async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
     let notify = notify.as_ref().map(|notify| notify as &dyn Fn(String));
     let end = supervise_runner(arguments, SUPERVISED_FLAG, async || signals.next().await, notify).await?;
     let code = exit_code(&end, is_lock);
-    // A signal from the keyboard is heard while wills are sent.
+    // Signals from the keyboard are handled while wills are sent.
     if is_lock {
         reclaim_terminal();
     }
@@ -103,17 +105,18 @@ async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
     Ok(code)
 }
 
-/// The code that the runner told, or else its own; of one that was killed what shells make of it, unless that would be
-/// taken for the end of the command of a lock.
+/// Returns the code that the runner reported, or else its exit code. If the runner was killed,
+/// returns the code of shells, unless a lock's command could have returned it.
 fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
     if let Some(code) = end.code {
         return ExitCode::from(code);
     }
     let code = match end.ended {
-        // It ends so on purpose only before anything began, and a panic is no end of a command.
+        // The runner exits with its own code only before the command starts. A panic is not the end
+        // of a command.
         ProcessEnd::Exit(code) if !is_lock || code != PANICKED => code,
         _ if is_lock && !end.wills.is_empty() => i32::from(LOST),
-        // From a terminal, before it listened.
+        // A signal from the terminal before the runner handled it.
         ProcessEnd::Signal(number @ (1..=3 | 15)) if is_lock && end.begin_message.is_none() => SIGNAL_BASE + number,
         _ if is_lock => i32::from(FAILED),
         ProcessEnd::Exit(code) => code,
@@ -122,8 +125,8 @@ fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// What is handed on to the runner. A terminal sends to both of them: the runner takes what comes twice within
-/// a second for once.
+/// Forwards signals to the runner. A terminal sends them to both processes, so the runner ignores
+/// repetitions within a second.
 fn signals(is_lock: bool) -> io::Result<Signals> {
     let forwarded = [
         SignalKind::terminate(),
@@ -131,10 +134,10 @@ fn signals(is_lock: bool) -> io::Result<Signals> {
         SignalKind::quit(),
         SignalKind::user_defined1(),
         SignalKind::user_defined2(),
-        // With it systemd ends what shows no sign of life any more.
+        // Systemd sends it to a process whose watchdog has expired.
         SignalKind::from_raw(Signal::ABORT.as_raw()),
     ];
-    // A lock is a part of the script that it is in, and ignores what that has its jobs ignore.
+    // A lock is a part of a script, and keeps the signals ignored that the script ignores.
     if is_lock { Signals::unless_ignored(&forwarded) } else { Signals::all(&forwarded) }
 }
 

@@ -1,14 +1,14 @@
-//! What systemd is told: that the candidates run, what they are, and that they still make progress.
+//! Notifications to systemd: the candidates run, their status, and their progress.
 //!
 //! | message | when |
 //! |---|---|
-//! | `READY=1` | the loop of each candidate has made its first step, whatever the service answered |
+//! | `READY=1` | each candidate has completed its first step, whatever the result |
 //! | `STATUS=` | who leads, or what went wrong, each time that it changes |
-//! | `WATCHDOG=1` | at half of `WATCHDOG_USEC`, as long as no loop stands still (the rule of `/healthz`) |
-//! | `STOPPING=1` | a signal came, and the elections are being left |
+//! | `WATCHDOG=1` | at half of `WATCHDOG_USEC`, while each loop makes progress (as in `/healthz`) |
+//! | `STOPPING=1` | a signal came, and the candidates are leaving |
 //!
-//! It listens to the process that it started alone, which is the supervisor: so that tells it. On other systems
-//! nobody is told anything.
+//! Systemd accepts messages only from the process that it started. That is the supervisor, so the
+//! supervisor forwards them. Other systems have no notifications.
 
 use super::complaint::printable;
 use super::service_manager::{ServiceManager, watchdog_limit};
@@ -21,15 +21,15 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// The longest status, in characters.
+/// Maximum length of the status in characters.
 const LONGEST: usize = 400;
 
-/// With more candidates than so many, nobody is told more often than that.
+/// With more candidates than this, notifications have a minimum interval.
 const FEW_CANDIDATES: usize = 16;
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Has whoever started the supervisor told what the boards of `roster` say, or told it by this process where it has none,
-/// each time that `changed` is notified. Never ends.
+/// Notifies the service manager of the state of `roster`, each time that `changed` is notified.
+/// Sends messages through the supervisor if there is one, otherwise directly. Never returns.
 pub(super) async fn notify_service_manager(
     roster: &Roster,
     clock: &BootClock,
@@ -60,17 +60,17 @@ pub(super) async fn notify_service_manager(
             () = changed.notified() => {}
             () = clock.sleep_until(wake) => {}
         }
-        // Of thousands there is news all the time, and each look is at all of them.
+        // Thousands of candidates change all the time, and each check reads all of them.
         if summaries.len() > FEW_CANDIDATES {
             sleep(MIN_INTERVAL).await;
         }
     }
 }
 
-/// What was told, so that it is not told again.
+/// The state that was last sent.
 #[derive(Debug, Default)]
 struct NotifyState {
-    /// How often to tell that all is well; none when nobody waits for it.
+    /// Interval of watchdog messages. None without a watchdog.
     watchdog_interval: Option<Duration>,
     ready: bool,
     stopping: bool,
@@ -79,7 +79,7 @@ struct NotifyState {
 }
 
 impl NotifyState {
-    /// What is to be told at `now`, one assignment in each line.
+    /// Returns the message to send at `now`, with one assignment in each line.
     fn next_message(&mut self, summaries: &[Summary], leaving: bool, now: Duration) -> Option<String> {
         let mut lines = Vec::new();
         if !self.ready && summaries.iter().all(|summary| summary.has_stepped) {
@@ -110,10 +110,10 @@ impl NotifyState {
         }
     }
 
-    /// When to look again although nothing has changed.
+    /// Returns the next time to check without a change.
     fn wake_at(&self, now: Duration) -> Duration {
         match self.watchdog_interval {
-            // A loop that stands still may go on.
+            // A loop that stands still may recover.
             Some(interval) if self.is_watchdog_due(now) => now + interval,
             Some(interval) => self.last_watchdog.unwrap_or(now) + interval,
             None => now + Duration::from_secs(3600),
@@ -121,7 +121,6 @@ impl NotifyState {
     }
 }
 
-/// The role of a candidate, in few words.
 fn describe_role(summary: &Summary) -> String {
     let term = |term: u64| format!("term {term}");
     match (summary.role, &summary.leader) {
@@ -135,7 +134,7 @@ fn describe_role(summary: &Summary) -> String {
     }
 }
 
-/// One line.
+/// Formats the status as one line.
 fn status(summaries: &[Summary]) -> String {
     let describe = |summary: &Summary| {
         let role = describe_role(summary);

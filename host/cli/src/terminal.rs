@@ -1,14 +1,14 @@
-//! What a terminal has room for, and whether it is shown colours.
+//! Width and colours of terminals.
 
 use std::fmt::Write as _;
 
-/// The convention of <https://no-color.org>, and terminals that know no colours.
+/// Returns true unless `NO_COLOR` is set (<https://no-color.org>) or the terminal has no colours.
 pub(super) fn wants_colour() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// How wide the terminal is that is written to; none where there is none.
+/// Returns the width of the terminal, or none if the output is not a terminal.
 #[cfg(unix)]
 pub(super) fn columns(out: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(out).ok()?;
@@ -20,10 +20,10 @@ pub(super) fn columns<T>(_: T) -> Option<usize> {
     None
 }
 
-/// A terminal that has less room for words breaks the lines by itself.
+/// Minimum width for words. Narrower terminals break the lines themselves.
 const MIN_WIDTH: usize = 30;
 
-/// A text that stands behind `indent` columns, in lines that end before the terminal does.
+/// Wraps a text after `indent` columns at words.
 pub(super) fn wrap_words(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width.filter(|width| *width >= indent + MIN_WIDTH) else {
         return text.to_owned();
@@ -45,7 +45,7 @@ pub(super) fn wrap_words(text: &str, indent: usize, width: Option<usize>) -> Str
     lines
 }
 
-/// Rows of a table: each column as wide as its longest cell.
+/// Formats the rows of a table. Each column is as wide as its longest cell.
 pub(super) fn align_columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
     let rows: Vec<_> = rows.into_iter().collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
@@ -59,7 +59,7 @@ pub(super) fn align_columns<const N: usize>(rows: impl IntoIterator<Item = [Stri
     text
 }
 
-/// Several lines, each of them broken as far in as it begins.
+/// Wraps several lines, and keeps the indentation of each.
 pub(super) fn wrap_lines(text: &str, width: Option<usize>) -> String {
     let line = |line: &str| {
         let indent = line.len() - line.trim_start_matches(' ').len();
@@ -84,7 +84,7 @@ mod tests {
         let text = format!("first\n  {}\n", words.trim());
         let expected = "first\n  ten chars ten chars ten chars\n  ten chars\n";
         assert_eq!(wrap_lines(&text, Some(32)), expected);
-        // There is no room, and no terminal.
+        // There is too little room, or no terminal.
         for width in [Some(31), None] {
             assert_eq!(wrap_lines(&text, width), text);
         }

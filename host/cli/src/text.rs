@@ -1,4 +1,4 @@
-//! Events as lines for people.
+//! Formats events as text lines.
 
 use super::complaint::printable;
 use super::terminal::wrap_words;
@@ -17,22 +17,22 @@ const YELLOW: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
 
-/// The columns of an event's name.
+/// Width of the column with the names of events.
 const NAME: usize = 10;
 
-/// In milliseconds.
+/// Next turns that are sooner than this are not announced, in milliseconds.
 const SOON_MS: u64 = 10_000;
 
-/// How a time is written for who watches.
+/// Time format on a terminal.
 pub(super) const TIME: &str = "%H:%M:%S%.3f";
 
-/// How it is written for who reads it later.
+/// Time format for logs that are read later.
 pub(super) const DATE_AND_TIME: &str = "%Y-%m-%dT%H:%M:%S%.3f%:z";
 
 /// The layout of a line.
 #[derive(Clone, Copy)]
 pub(super) struct Layout<'a> {
-    /// One of several elections, and the columns of the longest name.
+    /// The election if there are several, and the length of the longest name.
     pub election: Option<(&'a str, usize)>,
     /// The time zone of the instants in the line.
     pub zone: Zone,
@@ -41,13 +41,13 @@ pub(super) struct Layout<'a> {
     pub width: Option<usize>,
 }
 
-/// Formats an event for people. Returns none if the event has no text.
+/// Formats an event as text. Returns none if the event has no text.
 pub(super) fn line(time: &str, event: &Event, layout: Layout<'_>) -> Option<String> {
     let (style, name, text) = describe(event, layout.zone)?;
     Some(format_line(time, (style, name, NAME), &text, layout))
 }
 
-/// Arranges a line for people, broken at words on a terminal. The name has its style and the columns that it takes.
+/// Formats a line, broken at words on a terminal. The name has a style and a width.
 pub(super) fn format_line(
     time: &str,
     (style, name, name_width): (Style, &str, usize),
@@ -59,7 +59,7 @@ pub(super) fn format_line(
     let election = election.map(|(name, width)| format!("{:<width$}  ", printable(name)));
     let election = election.unwrap_or_default();
     let indent = time.chars().count() + 2 + election.chars().count() + name.len().max(name_width) + 2;
-    // Names, errors and the handler's lines come from elsewhere.
+    // Names, errors and lines of the handler may contain anything.
     let text = wrap_words(&printable(text), indent, width);
     format!("{dim}{time}{dim:#}  {election}{style}{name:<name_width$}{style:#}  {text}")
         .trim_end()
@@ -115,8 +115,8 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             let late = if turn.past_due { ", past due" } else { "" };
             let missed = match turn.missed {
                 0 => String::new(),
-                1 => ", after 1 slot without a turn".to_owned(),
-                count => format!(", after {count} slots without a turn"),
+                1 => ", 1 slot missed".to_owned(),
+                count => format!(", {count} slots missed"),
             };
             let slot = local_time(turn.slot, zone);
             (PLAIN, "turn", format!("{slot}{trigger}{attempt}{late}{missed}"))
@@ -154,12 +154,12 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
         Event::Handler { line, stream: Stream::Stdout } => (DIM, "handler", line.clone()),
         Event::Handler { line, stream: Stream::Stderr } => (DIM, "handler", format!("! {line}")),
         Event::Stopped => (PLAIN, "stopped", String::new()),
-        // The library may tell of more one day.
+        // Future versions of the library may have more events.
         _ => return None,
     })
 }
 
-/// The next turn. Of those that are close together it need not be told each time.
+/// Describes the next turn, unless it is too close to be worth mentioning.
 fn next_turn_clause(next: Option<&UpcomingTurn>) -> String {
     let next = next.filter(|next| next.in_ms >= SOON_MS);
     next.map(|next| format!("; next turn {} (in {})", next.local, whole_seconds(next.in_ms)))

@@ -1,4 +1,4 @@
-//! Instants and spans of time, as people read them.
+//! Formats instants and durations.
 
 use chrono::{DateTime, Local, Offset as _, Utc};
 use std::time::Duration;
@@ -11,12 +11,10 @@ pub(super) fn now() -> Timestamp {
     Timestamp::from_date(Utc::now())
 }
 
-/// In whole seconds.
 pub(super) fn whole_seconds(milliseconds: u64) -> String {
     format_duration(Duration::from_secs(milliseconds / 1_000))
 }
 
-/// How long a turn ran.
 pub(super) fn turn_duration(milliseconds: u64) -> String {
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),
@@ -33,30 +31,31 @@ pub(super) fn attempt_clause(attempt: u32) -> String {
     }
 }
 
-/// Says when a turn last succeeded, as a clause.
+/// Returns the time of the last success, as a clause.
 pub(super) fn last_success_clause(outlook: &TurnSummary, zone: Zone) -> String {
     let ended = outlook.last_success.as_ref().and_then(|last| last.ended.as_ref());
     ended.map(|at| format!("; last success {}", in_zone(at, zone))).unwrap_or_default()
 }
 
-/// In whole seconds.
+/// Formats the time between two instants in whole seconds.
 pub(super) fn elapsed(from: Timestamp, to: Timestamp) -> String {
     format_duration(Duration::from_secs(to.since(from).as_secs()))
 }
 
-/// How long ago it was, in whole seconds.
+/// Formats the age of an instant in whole seconds.
 pub(super) fn ago(instant: Timestamp, now: Timestamp) -> String {
     format!("{} ago", elapsed(instant, now))
 }
 
-/// How long it is until an instant; none when that is past.
+/// Formats the time until an instant. None if it is past.
 pub(super) fn until(instant: Timestamp, now: Timestamp) -> Option<String> {
     let wait = instant.since(now);
     let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
     (!wait.is_zero()).then(|| format!("in {}", format_duration(wait)))
 }
 
-/// The time zone of a schedule as the record describes it: that of a cron expression, else UTC.
+/// Returns the time zone of a schedule from its description in the record: that of a cron
+/// expression, else UTC.
 pub(super) fn described_zone(schedule: Option<&str>) -> Zone {
     schedule.and_then(Schedule::from_description).map_or(Zone::UTC, |(_, zone)| zone)
 }
@@ -69,14 +68,14 @@ pub(super) fn schedule_zone(schedule: Option<&Schedule>) -> Zone {
     }
 }
 
-/// The time of day in a time zone, for terminals. The offset is left out where it is also that of this machine.
+/// Formats the time of day for a terminal. Omits the offset if this machine has the same.
 pub(super) fn time_of_day(now: DateTime<Utc>, zone: Zone) -> String {
     let (zoned, local) = (now.with_timezone(&zone), now.with_timezone(&Local));
     let same = zoned.offset().fix() == local.offset().fix();
     zoned.format(if same { "%H:%M:%S%.3f" } else { "%H:%M:%S%.3f%:z" }).to_string()
 }
 
-/// An RFC 3339 instant in a time zone. Any other text is returned as it is.
+/// Converts an RFC 3339 instant to a time zone. Returns any other text unchanged.
 pub(super) fn in_zone(instant: &str, zone: Zone) -> String {
     Timestamp::parse(instant)
         .map_or_else(|| instant.to_owned(), |instant| local_time(instant, zone))
@@ -112,7 +111,7 @@ mod tests {
     #[test]
     fn time_of_day_omits_the_offset_of_this_machine() {
         let now = DateTime::UNIX_EPOCH;
-        // No two zones have the same offset, so at most one is this machine's.
+        // The two zones have different offsets, so at most one is this machine's.
         let zones = ["Asia/Kolkata", "Asia/Kathmandu"].map(|name| Zone::from_name(name).unwrap());
         let times = zones.map(|zone| time_of_day(now, zone));
         let local = now.with_timezone(&Local).offset().fix().local_minus_utc();

@@ -1,15 +1,13 @@
-//! Variables that are meant for this program, and are none that it knows.
+//! Variables with the prefix of this program that it does not know.
 
 use super::complaint::Complaint;
 use super::settings::setting::Setting;
 
-/// How they begin.
 const PREFIX: &str = "TENURE_";
 
-/// Those of this project's own tests.
 const TEST_PREFIX: &str = "TENURE_TEST_";
 
-/// What commands are told of their turn. A command may start this program.
+/// Variables that commands receive for their turn. A command may start this program.
 const TURN_VARIABLES: [&str; 11] = [
     "TENURE_TERM",
     "TENURE_SLOT",
@@ -26,7 +24,7 @@ const TURN_VARIABLES: [&str; 11] = [
 
 const NO_SUCH_VARIABLE: &str = "there is no such variable, so it has no effect";
 
-/// What is wrong with the variables of this process.
+/// Returns complaints about misspelled variables of this process.
 pub(super) fn misspelled(table: &[&'static Setting]) -> Vec<Complaint> {
     let known = known(table);
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -35,7 +33,7 @@ pub(super) fn misspelled(table: &[&'static Setting]) -> Vec<Complaint> {
     wrong
 }
 
-/// What people should know of variables of this process that begin like ours, but are read by nobody.
+/// Returns notes about variables with the prefix that nothing reads.
 pub(super) fn unread(table: &[&'static Setting]) -> Vec<String> {
     let known = known(table);
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -50,7 +48,8 @@ fn is_unread(name: &str, known: &[&str]) -> bool {
     has_prefix && !name.starts_with(TEST_PREFIX) && !known.contains(&name)
 }
 
-/// Whether Kubernetes sets it for a service that is called tenure, or so: `SERVICE_HOST`, `PORT_80_TCP_ADDR`.
+/// Returns true if Kubernetes sets the variable for a service named tenure: `SERVICE_HOST`,
+/// `PORT_80_TCP_ADDR`.
 fn is_kubernetes_variable(suffix: &str) -> bool {
     let words: Vec<_> = suffix.split('_').collect();
     words.ends_with(&["PORT"])
@@ -58,13 +57,12 @@ fn is_kubernetes_variable(suffix: &str) -> bool {
         || words.windows(2).any(|pair| pair[0] == "PORT" && pair[1].parse::<u16>().is_ok())
 }
 
-/// The variables that something is read from.
 pub(super) fn known(table: &[&'static Setting]) -> Vec<&'static str> {
     table.iter().flat_map(|setting| setting.variables()).chain(TURN_VARIABLES).collect()
 }
 
-/// One that is close to a known one is meant to be that. Others may be anybody's: a cluster sets
-/// some of its own for a service that is called tenure.
+/// Complains about a variable that is similar to a known one. Others may be unrelated: Kubernetes
+/// sets some for a service named tenure.
 pub(super) fn complaint(
     name: &str,
     known: &[&str],

@@ -1,4 +1,4 @@
-//! Which version of the program this is.
+//! The version of the program.
 
-/// The number of this version, and what it was built from.
+/// The version number, followed by the commit and its date.
 pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TENURE_BUILD"));

@@ -1,23 +1,23 @@
-//! Faults and orders that the demo, or its user on the page, gives to a candidate.
+//! Faults and orders for a candidate, from the demo's script or the page's user.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// A new process of that name.
+    /// Starts a new process of that name.
     Start,
-    /// SIGKILL of all its processes, as when its machine dies.
+    /// Kills all its processes (SIGKILL), as when its machine dies.
     KillMachine,
-    /// SIGKILL of the process that runs the election. Its supervisor lives.
+    /// Kills the process that runs the election (SIGKILL). Its supervisor lives.
     KillProcess,
-    /// SIGTERM: it leaves in good order. Not on the page.
+    /// Stops it cleanly (SIGTERM). Not on the page.
     Stop,
-    /// SIGSTOP.
+    /// Freezes it (SIGSTOP).
     Freeze,
-    /// SIGCONT.
+    /// Continues it (SIGCONT).
     Thaw,
-    /// Cuts it off from the store, and the others from it.
+    /// Cuts it off from the store, and the other candidates from it.
     Partition,
     Heal,
-    /// `tenure transfer`: the leader releases the lease, and follows.
+    /// Runs `tenure transfer`: the leader releases the lease and follows.
     Resign,
 }
 
@@ -37,7 +37,7 @@ impl Action {
         }
     }
 
-    /// Says that it happens to the candidate of that name, perhaps `during` a turn.
+    /// Describes the action on that candidate, perhaps `during` a turn.
     pub(super) fn sentence(self, name: &str, during: &str) -> String {
         match self {
             Self::Start => format!("{name} starts, and follows unless it gets the lease."),
@@ -69,7 +69,7 @@ impl Action {
         match self {
             Self::KillMachine => "after the leader's machine died",
             Self::KillProcess => "after the leader's process died",
-            Self::Stop => "after the leader was told to end",
+            Self::Stop => "after the leader was asked to stop",
             Self::Freeze => "after the leader was frozen",
             Self::Partition => "after the leader was cut off",
             Self::Resign => "after the leader resigned",

@@ -1,6 +1,6 @@
-//! The demo of `tenure`. Real processes contend for a lease of the embedded store. The machine of one leader dies,
-//! then the process of the next one, a third one is stopped, and others take over. On its page people do that
-//! themselves, in a browser.
+//! The failover demo of `tenure`. Real processes contend for a lease of the embedded store. The
+//! script kills the machine of one leader and the process of the next, and stops a third; each time
+//! another candidate takes over. On its page, users trigger these faults in a browser.
 
 #![deny(missing_docs)]
 
@@ -27,45 +27,45 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The most that can be told apart at a glance, and have a name.
+/// Names of candidates; more could not be distinguished at a glance.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
 
-/// A demo that takes longer has failed: usual is half of it.
+/// Time after which the demo has failed. It usually takes half of it.
 const LIMIT: Duration = Duration::from_secs(56);
 
-/// Between two frames.
+/// Time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// The turn in the middle of which a leader is killed, and the turns of each other leader.
+/// Turns before the first leaders are killed in the middle of one, and turns of each later leader.
 const TURNS: usize = 3;
 const LATER_TURNS: usize = 2;
 
-/// How far a turn is when its leader is killed: at work, with the sink.
+/// Age of a turn when its leader is killed: its work at the sink is running.
 const MID_TURN: Duration = Duration::from_millis(300);
 
-/// What is shown, and how.
+/// Options of the demo.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The number of candidates, 2 to 9.
     pub candidates: u8,
-    /// On a page for a browser, where people break it themselves, instead of in the terminal.
+    /// True for a page on which users trigger the faults, instead of the terminal.
     pub page: bool,
-    /// Terminals are shown colours.
+    /// True if terminals show colours.
     pub colour: bool,
 }
 
 /// The end of a demo.
 #[derive(Debug)]
 pub enum DemoEnd {
-    /// It showed what it should, or the reader of standard output is gone.
+    /// The demo completed, or the reader of standard output is gone.
     Completed,
-    /// It was interrupted before its end.
+    /// The demo was interrupted before its end.
     Interrupted,
-    /// It did not show what it should, and why.
+    /// The demo did not show what it should; with the reason.
     Failed(String),
-    /// Nothing was shown: a port or a process is missing.
+    /// The demo could not start: a port or a process is missing.
     SetupFailed(io::Error),
-    /// It broke off: a process or standard output is missing.
+    /// The demo broke off: a process or standard output is missing.
     Aborted(io::Error),
 }
 
@@ -79,7 +79,7 @@ impl From<io::Error> for DemoEnd {
 }
 
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
-/// program, which takes the arguments of `tenure run`; none of them is left behind.
+/// program, which takes the arguments of `tenure run`. All of them are ended.
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> DemoEnd {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let mut tasks = JoinSet::new();
@@ -100,17 +100,17 @@ pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send)
     demo.finish(result).err().unwrap_or(DemoEnd::Completed)
 }
 
-/// A demo under way.
+/// A running demo.
 struct Demo<'a> {
     story: SharedStory,
     screen: Screen,
-    /// Tells the page.
+    /// Notifies the page of changes.
     changed: watch::Sender<()>,
     interrupt: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
 }
 
 impl Demo<'_> {
-    /// Lets people play on the page, until the interrupt.
+    /// Serves the page until the interrupt.
     async fn serve(&mut self, tasks: &mut JoinSet<()>) -> Result<(), DemoEnd> {
         let url = page::open(&self.story, self.changed.subscribe(), tasks).await?;
         self.screen
@@ -119,7 +119,7 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// Plays the script. It waits for what must happen, never for time to pass.
+    /// Runs the script. It waits for events, never for time to pass.
     async fn run_script(&mut self) -> Result<(), DemoEnd> {
         let first = self.show_until(working_leader).await?;
         self.kill(Action::KillMachine, first).await?;
@@ -131,7 +131,7 @@ impl Demo<'_> {
         let third = self.show_until(resting_leader).await?;
         self.apply(Action::Stop, third);
         let last = self.show_until(resting_leader).await?;
-        // The leader last, so that no other candidate takes over.
+        // The leader stops last, so that no other candidate takes over.
         let all = self.story.with(|story, _| 0..story.lanes.len());
         let followers = all.filter(|index| ![third, last].contains(index));
         for index in followers.chain([last]) {
@@ -146,7 +146,7 @@ impl Demo<'_> {
         self.story.with(|story, now| story.apply(now, index, action));
     }
 
-    /// Kills a leader, waits for the next one, and starts it again.
+    /// Kills a leader, waits for the next one, and starts the killed one again.
     async fn kill(&mut self, action: Action, index: usize) -> Result<(), DemoEnd> {
         self.apply(action, index);
         let taken_over = |story: &Story, _| story.leader().filter(|_| story.lanes[index].ended);
@@ -155,7 +155,7 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// Shows what goes on until `happened` returns something.
+    /// Shows the story until `condition` returns a value.
     async fn show_until<T>(
         &mut self,
         condition: impl Fn(&Story, Duration) -> Option<T>,
@@ -168,13 +168,13 @@ impl Demo<'_> {
             let lost =
                 |story: &mut Story, _| story.lanes.iter().find(is_lost).map(|lane| lane.name);
             if let Some(name) = self.story.with(lost) {
-                return Err(DemoEnd::Failed(format!("{name} has ended unasked")));
+                return Err(DemoEnd::Failed(format!("{name} has ended unexpectedly")));
             }
         }
         Err(DemoEnd::Interrupted)
     }
 
-    /// Shows what happens until the next frame. Returns false at the interrupt.
+    /// Shows the story until the next frame. Returns false at the interrupt.
     async fn frame(&mut self) -> io::Result<bool> {
         tokio::select! {
             biased;
@@ -186,7 +186,7 @@ impl Demo<'_> {
         Ok(true)
     }
 
-    /// Says how it went, and what to do next.
+    /// Prints the result and the next steps.
     fn finish(mut self, result: Result<(), DemoEnd>) -> Result<(), DemoEnd> {
         self.screen.freeze(&self.story)?;
         if matches!(result, Err(DemoEnd::Interrupted)) {
@@ -202,20 +202,20 @@ impl Demo<'_> {
     }
 }
 
-/// The term of the leader, if no candidate is still starting.
+/// Returns the term of the leader if no candidate is still starting.
 fn settled_term(story: &Story) -> Option<&Term> {
     let started = story.lanes.iter().all(|lane| lane.state != State::Starting);
     story.terms.last().filter(|term| started && story.leader() == Some(term.candidate))
 }
 
-/// The leader, if it is in the middle of its third turn, or a later one.
+/// Returns the leader if it is in the middle of its third or a later turn.
 fn working_leader(story: &Story, now: Duration) -> Option<usize> {
     let term = settled_term(story).filter(|term| term.turns >= TURNS)?;
     let turn = story.running(term.candidate)?;
     (now >= turn.started_at + MID_TURN).then_some(term.candidate)
 }
 
-/// The leader, if it has run enough turns, and runs none.
+/// Returns the leader if it has run enough turns and runs none.
 fn resting_leader(story: &Story, _: Duration) -> Option<usize> {
     let term = settled_term(story).filter(|term| term.turns >= LATER_TURNS)?;
     story.running(term.candidate).is_none().then_some(term.candidate)

@@ -1,4 +1,4 @@
-//! A network path of one candidate, to the store or from the others to itself, which can be cut without a word.
+//! A network path to the store, or from other candidates to one. A cut path drops data silently.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,14 +9,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// After a connection could not be accepted.
+/// Delay after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How each request's first line ends.
+/// The end of each request's first line.
 const REQUEST: &[u8] = b" HTTP/1.1\r\n";
 
-/// Opens a path in a task of `tasks`, and returns its address. Connections lead `to` where that is known, unless they
-/// are `cut`. `count` takes the number of requests in each piece of data.
+/// Opens a path in a task of `tasks`, and returns its address. Connections lead to `target`, once
+/// that is known, unless the path is `cut`. `count` takes the number of requests in each piece of
+/// data.
 pub(super) async fn open(
     target: watch::Receiver<Option<SocketAddr>>,
     cut: watch::Receiver<bool>,
@@ -54,15 +55,15 @@ async fn serve_connection(
         _ = forward(&mut client, target, count) => return,
     }
     let mut discard = sink();
-    // What is sent now is lost without a word. A healed path needs new connections: neither side knows what the other
-    // one has received.
+    // Data sent now is lost silently. A healed path needs new connections, because neither side
+    // knows how much the other side has received.
     tokio::select! {
         _ = cut.wait_for(|cut| !*cut) => {}
         _ = copy(&mut client, &mut discard) => {}
     }
 }
 
-/// Passes everything on, both ways, until one side has ended.
+/// Forwards data both ways until one side ends.
 async fn forward(
     client: &mut TcpStream,
     target: Option<SocketAddr>,
@@ -99,10 +100,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
 
-    /// So long nothing is heard where nothing is to be heard.
+    /// Wait after which a silent connection counts as silent.
     const SILENT: Duration = Duration::from_millis(200);
 
-    /// Sends back what it hears.
+    /// Starts a server that echoes its input.
     async fn echo(tasks: &mut JoinSet<()>) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

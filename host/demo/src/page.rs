@@ -1,9 +1,9 @@
-//! `tenure demo --page`: the election in a browser, where people break it themselves. Its buttons send
-//! `POST /candidates/NAME/ACT`.
+//! `tenure demo --page`: the election in a browser, where the user triggers faults. The buttons
+//! send `POST /candidates/NAME/ACTION`.
 //!
-//! Any client that reaches the address may look. To act takes the token of this demo, and a request of this very
-//! page: other pages of the same browser reach this machine too, under other names (`Host`) or under their own
-//! (`Origin`).
+//! Any client that reaches the address may view the page. An action needs the token of this demo
+//! and a request from this very page. Other pages of the same browser can reach this machine too,
+//! under other names (`Host`) or from their own origin (`Origin`).
 
 use super::story::{ELECTION, SharedStory};
 use super::view::view;
@@ -29,7 +29,7 @@ pub(super) struct Control {
     pub story: SharedStory,
 }
 
-/// Serves the page in one of the tasks. Returns the address to open.
+/// Serves the page in one of the tasks. Returns the URL to open.
 pub(super) async fn open(
     story: &SharedStory,
     changed: watch::Receiver<()>,
@@ -40,15 +40,15 @@ pub(super) async fn open(
     // 128 random bits.
     let random = || getrandom::u64().map_err(io::Error::other);
     let token = format!("{:016x}{:016x}", random()?, random()?);
-    // Behind the `#`, so that the token is never sent, not even as the address that a user came from. Only the
-    // page's own script reads it.
+    // Behind the `#`, the token is never sent, not even as a referrer. Only the page's own script
+    // reads it.
     let url = format!("http://{address}/#token={token}");
     let app = app(Control { address, token, story: story.clone() }, changed);
     tasks.spawn(async move { drop(axum::serve(listener, app).await) });
     Ok(url)
 }
 
-/// The page, and its buttons.
+/// Returns the page and its buttons.
 pub(super) fn app(control: Control, changed: watch::Receiver<()>) -> Router {
     let story = control.story.clone();
     let view = move || story.with(|story, now| view(story, now));
@@ -83,7 +83,7 @@ async fn click(
 }
 
 impl Control {
-    /// Admits the requests of the page itself.
+    /// Accepts only requests of the page itself.
     pub(super) fn authorize(&self, headers: &HeaderMap) -> Result<(), &'static str> {
         let single_value = |name| {
             let mut values = headers.get_all(name).iter();
@@ -91,10 +91,10 @@ impl Control {
         };
         let has_value = |name, expected: String| single_value(name).is_some_and(|value| *value == *expected);
         if !has_value(header::HOST, self.address.to_string()) {
-            return Err("this was sent to another name than this page's address");
+            return Err("the Host header does not name this page's address");
         }
         if !has_value(header::ORIGIN, format!("http://{}", self.address)) {
-            return Err("this was not sent by this page");
+            return Err("the request does not come from this page");
         }
         let authorization = single_value(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         match authorization.and_then(|value| value.strip_prefix("Bearer ")) {
@@ -104,7 +104,7 @@ impl Control {
     }
 }
 
-/// Returns true if the texts are the same. Takes as long wherever they differ.
+/// Returns true if the texts are equal. Takes the same time wherever they differ.
 fn is_same(presented: &str, token: &str) -> bool {
     let pairs = presented.bytes().zip(token.bytes());
     presented.len() == token.len() && pairs.fold(0, |differs, (a, b)| differs | (a ^ b)) == 0

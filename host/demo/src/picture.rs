@@ -1,4 +1,4 @@
-//! The lanes in a terminal: a row for each candidate, a column for each bit of time.
+//! The lanes in a terminal: a row for each candidate, a column for each half second.
 
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
@@ -15,36 +15,35 @@ const PROMISE: Style = AnsiColor::Red.on_default();
 /// The columns that a picture needs.
 pub(super) const WIDTH: usize = 72;
 
-/// Columns before the lanes, and of these. The last one of a terminal remains free.
+/// Columns before the lanes, and of the lanes. The last column of a terminal stays free.
 const GUTTER: usize = 18;
 const COLUMNS: usize = WIDTH - GUTTER - 1;
 
-/// The time of a column. Turns, which are due each two seconds, are drawn at equal distances.
+/// The time of a column. Turns, which are due every two seconds, are drawn at equal distances.
 const CELL: Duration = Duration::from_millis(500);
 
 const LEGEND: &str = "  ━ leads   ● turn   · follows   ✗ killed   ░ others wait   ■ stopped";
 
-/// The most problems that are shown, and rows of each.
+/// Maximum number of problems, and of rows for each.
 const ROWS: usize = 2;
 
-/// The column of an instant, if it is in sight.
+/// Returns the column of an instant if it is visible.
 fn column(now: Duration, at: Duration) -> Option<usize> {
     let cell = |at: Duration| (at.as_millis() / CELL.as_millis()) as usize;
     let first = (cell(now) + 1).saturating_sub(COLUMNS);
     cell(at).checked_sub(first).filter(|column| *column < COLUMNS)
 }
 
-/// The instant that is so old now.
+/// Returns the instant of this age.
 fn instant(now: Duration, age_ms: u64) -> Duration {
     now.saturating_sub(Duration::from_millis(age_ms))
 }
 
-/// A text in a style.
 pub(super) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// The whole picture, with the problems for which a terminal of so many rows has room.
+/// Returns the whole picture, with as many problems as fit into `rows`.
 pub(super) fn render_live(view: &View, now: Duration, rows: usize) -> Vec<String> {
     let mut lines = render_final(view, now);
     lines.extend([String::new(), styled(DIM, LEGEND), String::new()]);
@@ -55,7 +54,7 @@ pub(super) fn render_live(view: &View, now: Duration, rows: usize) -> Vec<String
     }
     let clock = format!("{:>4} s  ", now.as_secs());
     let mut wrapped = wrap(&sentence, WIDTH - clock.len() - 1).into_iter();
-    // Always as many rows, so that the picture keeps still.
+    // The number of rows is constant, so the picture stands still.
     for start in [&clock, &" ".repeat(clock.len())] {
         let text = wrapped.next().unwrap_or_default();
         lines.push(format!("{}{}", styled(DIM, start), styled(BOLD, &text)));
@@ -67,7 +66,7 @@ pub(super) fn render_live(view: &View, now: Duration, rows: usize) -> Vec<String
     lines
 }
 
-/// The part of it that remains on the screen in the end.
+/// Returns the part that remains on the screen at the end.
 pub(super) fn render_final(view: &View, now: Duration) -> Vec<String> {
     let mut lines = vec![String::new()];
     for lane in &view.lanes {
@@ -80,7 +79,7 @@ pub(super) fn render_final(view: &View, now: Duration) -> Vec<String> {
         let name = format!("  {:<5}  {:<9.9}", lane.name, lane.state);
         lines.push(format!("{}{}", styled(style, &name), row(lane, now)));
     }
-    // A mark each ten seconds, and the terms below their beginnings.
+    // A mark every ten seconds, and the terms below their starts.
     let tens = (0..60).map(|ten| (Duration::from_secs(10 * ten), format!("{} s", 10 * ten)));
     let spans = view.lanes.iter().flat_map(|lane| &lane.spans);
     let terms = spans.filter_map(|span| Some((instant(now, span.from_ms), span.term?.to_string())));
@@ -102,7 +101,7 @@ fn row(lane: &Lane, now: Duration) -> String {
             Kind::Gone | Kind::Frozen | Kind::CutOff => continue,
         };
         let from = column(span.from_ms).unwrap_or(0);
-        // The column in which it ends shows what comes next.
+        // The column of the end shows the next state.
         let to = span.to_ms.map_or_else(|| column(0).map(|now| now + 1), column).unwrap_or(0);
         cells.get_mut(from..to).unwrap_or_default().fill(cell);
     }
@@ -119,11 +118,11 @@ fn row(lane: &Lane, now: Duration) -> String {
     cells.into_iter().map(|(style, symbol)| styled(style, &symbol.to_string())).collect()
 }
 
-/// Writes texts below their instants: whole where there is room, else their last digits, or nothing.
+/// Writes texts below their instants: whole if they fit, else their last digits, or nothing.
 fn place_marks(now: Duration, mut marks: Vec<(Duration, String)>) -> String {
     marks.sort();
     let mut line = String::new();
-    // From the right, as each text has room until the next one.
+    // From the right, because each text has room until the next one.
     let mut end = COLUMNS;
     for (at, text) in marks.iter().rev() {
         let Some(column) = column(now, *at) else { continue };

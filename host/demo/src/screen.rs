@@ -1,4 +1,4 @@
-//! Shows the story in the terminal: as a picture that moves where there is room for one, else line by line.
+//! Shows the story in the terminal: as a live picture if there is room, otherwise line by line.
 
 use super::picture::{self, BOLD, DIM, WARM, styled};
 use super::story::SharedStory;
@@ -20,7 +20,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Shows colours only if they are `wanted`, and no picture if it is on a page.
+    /// Creates a screen. It has no picture if the page shows one.
     pub(super) fn new(use_colour: bool, page: bool) -> Self {
         let out = io::stdout();
         let is_terminal = out.is_terminal();
@@ -54,7 +54,7 @@ impl Screen {
         self.print(&text)
     }
 
-    /// Leaves the picture as it is now, for good.
+    /// Leaves the picture in its present state.
     pub(super) fn freeze(&mut self, story: &SharedStory) -> io::Result<()> {
         self.show(story)?;
         if self.has_picture {
@@ -63,7 +63,7 @@ impl Screen {
         self.end_picture()
     }
 
-    /// Writes text in one piece, so that no half of a frame is ever seen.
+    /// Writes text in one piece, so that no partial frame is visible.
     pub(super) fn print(&mut self, text: &str) -> io::Result<()> {
         let text = if self.colour { text.to_owned() } else { plain(text) };
         self.out.write_all(text.as_bytes())?;
@@ -93,12 +93,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
+        // The terminal may be gone; an error here has no remedy.
         let _ = self.end_picture();
     }
 }
 
-/// The text without styles.
+/// Returns the text without styles.
 pub(super) fn plain(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -110,7 +110,7 @@ pub(super) fn plain(text: &str) -> String {
     })
 }
 
-/// Columns and rows of the terminal.
+/// Returns the columns and rows of the terminal.
 fn size() -> (usize, usize) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
@@ -119,7 +119,8 @@ fn size() -> (usize, usize) {
     (0, 0)
 }
 
-/// Returns true unless the locale names another encoding. Containers have none, and their terminals know Unicode.
+/// Returns true unless the locale names another encoding. Containers have no locale, and their
+/// terminals support Unicode.
 fn knows_unicode() -> bool {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];
     let locale = names.into_iter().filter_map(|name| std::env::var(name).ok());

@@ -1,4 +1,5 @@
-//! The endpoint that turns call. It knows nothing of the election, so what it sees is evidence.
+//! The endpoint that turns call. It is independent of the election, so its observations are
+//! evidence.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -21,7 +22,8 @@ pub(super) struct Sink(Arc<Mutex<Observations>>);
 
 #[derive(Default)]
 struct Observations {
-    /// Shared by the turns under way: each ends when its work is done, or its sender is gone.
+    /// Shared by the running turns; each holds a clone until its work is done or its sender is
+    /// gone.
     running: Arc<()>,
     highest_term: u64,
     newest_slot: String,
@@ -39,8 +41,8 @@ impl Sink {
         Ok((sink, address))
     }
 
-    /// Returns the number of turns that should not have been: those that began while another one ran or came after
-    /// one of a later term, and those that repeated a slot.
+    /// Returns the number of invalid turns. A turn is invalid if it overlaps another, follows one
+    /// of a later term, or repeats a slot.
     pub(super) fn overlapping(&self) -> usize {
         self.lock().overlapping
     }
@@ -78,7 +80,8 @@ async fn turn(State(sink): State<Sink>, body: Bytes) -> StatusCode {
 mod tests {
     use super::*;
 
-    /// What the sink finds when turns begin in this order, each one after so many have ended.
+    /// Returns the invalid turns that the sink counts. Each entry has a term, a slot, and the
+    /// number of turns that ended before it.
     fn count_overlapping(turns: &[(u64, &str, usize)]) -> usize {
         let (sink, mut running) = (Sink::default(), Vec::new());
         for (term, slot, ended) in turns {

@@ -1,4 +1,4 @@
-//! A store, a sink, and candidates as processes of this program.
+//! The store, the sink, and the candidates as processes of this program.
 
 use super::act::Action;
 use super::link;
@@ -24,11 +24,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How soon a leader is replaced whose machine dies.
+/// Failover time after the death of a leader's machine.
 const FAILOVER: Duration = Duration::from_secs(3);
 
-/// Returns how soon a leader is replaced, with these settings. Only on Linux can the demo find the process below a
-/// supervisor, and kill it.
+/// Returns the takeover times with the demo's settings. Only on Linux can the demo find and kill
+/// the process below a supervisor.
 fn replacement() -> io::Result<TakeoverTime> {
     let mut settings = CandidateSettings::default();
     settings.options.failover = Some(FAILOVER);
@@ -39,7 +39,7 @@ fn replacement() -> io::Result<TakeoverTime> {
         .ok_or_else(|| io::Error::other("the periods of the demo do not fit together"))
 }
 
-/// Things that all candidates use, and that live as long as they do.
+/// Resources that all candidates share.
 struct SharedResources {
     store: Store,
     sink: SocketAddr,
@@ -53,7 +53,8 @@ struct Candidate {
     story: SharedStory,
     /// The address of its path to the store.
     store_address: SocketAddr,
-    /// That of the path from the others. It stays, whatever port a process listens on.
+    /// The address of the path from the other candidates. It stays the same whatever port a process
+    /// uses.
     public_address: SocketAddr,
     listen_address: watch::Sender<Option<SocketAddr>>,
 }
@@ -88,7 +89,7 @@ pub(super) async fn open(names: &[&'static str], tasks: &mut JoinSet<()>) -> io:
 }
 
 impl Candidate {
-    /// Runs a process whenever one is started.
+    /// Runs a process each time a start is requested.
     async fn run_processes(self: Arc<Self>, mut actions: UnboundedReceiver<Action>) {
         while let Some(action) = actions.recv().await {
             if action == Action::Start {
@@ -99,7 +100,7 @@ impl Candidate {
         }
     }
 
-    /// Runs a process to its end, and tells how that was.
+    /// Runs a process to its end, and returns how it ended.
     async fn run(self: &Arc<Self>, actions: &mut UnboundedReceiver<Action>) -> io::Result<String> {
         let mut child = self.process().spawn()?;
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -113,7 +114,7 @@ impl Candidate {
                     if action == Action::Resign {
                         orders.spawn(self.clone().resign());
                     } else if let Err(error) = signal(&mut child, action) {
-                        self.report_problem(&format!("cannot be told to {}: {error}", action.name()));
+                        self.report_problem(&format!("does not take the action {}: {error}", action.name()));
                     }
                 }
                 _ = &mut lines => break,
@@ -125,7 +126,7 @@ impl Candidate {
     fn process(&self) -> Command {
         let (store, sink) = (&self.resources.store, self.resources.sink);
         let link = self.store_address.to_string();
-        // What is signed is the path, not the host.
+        // The path is signed, not the host.
         let connection_string = store.connection_string().replace(&store.address().to_string(), &link);
         let mut command = command("run", &connection_string);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
@@ -144,7 +145,7 @@ impl Candidate {
         command
     }
 
-    /// Takes a line of the log. What is no event is passed on as it is.
+    /// Takes a line of the log. A line that is no event is shown unchanged.
     fn on_log_line(&self, line: &str) {
         match parse_line(line) {
             None => self.report_problem(&format!("says: {line}")),
@@ -176,12 +177,12 @@ impl Candidate {
     }
 }
 
-/// A command of this program for the election, with this connection string.
+/// Returns a command of this program for the election, with this connection string.
 fn command(verb: &str, connection_string: &str) -> Command {
-    // Without a name nothing is started, and the error says so.
+    // Without a path the start fails, and the error reports it.
     let mut command = Command::new(std::env::current_exe().unwrap_or_default());
     command.args([verb, ELECTION]);
-    // What the user has set for candidates of their own is not meant for these.
+    // The user's own settings for candidates must not apply to these.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if variable::PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
@@ -202,7 +203,7 @@ async fn each_line(stream: Option<impl AsyncRead + Unpin>, on_line: impl Fn(Stri
     }
 }
 
-/// Reads a line of a log. The event is None if the demo does not use it.
+/// Parses a line of a log. The event is `None` if the demo does not use it.
 fn parse_line(line: &str) -> Option<(DateTime<Utc>, Option<Event>)> {
     #[derive(Deserialize)]
     struct Line {
@@ -219,10 +220,10 @@ fn signal(child: &mut Child, action: Action) -> io::Result<()> {
     use rustix::process::{Pid, Signal, kill_process};
     use tenure_supervisor::children_of;
 
-    // It has no number any more once its end was seen.
+    // A process has no id once its end was observed.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let Some(pid) = pid else { return Ok(()) };
-    // A supervisor passes other signals on. Without it, what it supervises dies.
+    // A supervisor passes other signals on. Without it, the process that it supervises dies.
     let with_children = || [vec![pid], children_of(pid)].concat();
     let (signal, pids) = match action {
         Action::KillMachine => (Signal::KILL, vec![pid]),
@@ -249,7 +250,7 @@ mod tests {
     use std::time::Duration;
     use tenure::Event as Logged;
 
-    /// As `tenure run --log json` writes it.
+    /// Returns the line that `tenure run --log json` writes.
     fn logged(event: &Logged) -> String {
         let mut line = serde_json::to_value(event).unwrap();
         line["timestamp"] = "1970-01-01T00:00:01.500Z".into();

@@ -1,4 +1,5 @@
-//! The events so far: what was done to the candidates, and what they reported. All times count from the start.
+//! The events so far: the actions on the candidates, and their reports. All times count from the
+//! start.
 
 use super::act::Action;
 use super::sink::Sink;
@@ -12,16 +13,16 @@ use tenure_server::page::view::{Kind, WINDOW};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-/// The election that the candidates contend for.
+/// The election in which the candidates contend.
 pub(super) const ELECTION: &str = "demo/report";
 
-/// The outcome of a turn that is not over.
+/// The outcome of a running turn.
 const RUNNING: &str = "running";
 
-/// The most turns, terms and notes that are kept: more than the page shows.
+/// Maximum number of turns, terms and notes that are kept: more than the page shows.
 const MAX_ENTRIES: usize = 200;
 
-/// The story in the hands of the candidates, who tell it, and of those who show it.
+/// The story, shared by the candidates that extend it and the views that show it.
 #[derive(Clone)]
 pub(super) struct SharedStory(Arc<Mutex<Story>>);
 
@@ -30,7 +31,7 @@ impl SharedStory {
         Self(Arc::new(Mutex::new(story)))
     }
 
-    /// Goes on with the story, at the time since its start.
+    /// Runs `action` on the story, with the time since its start.
     pub(super) fn with<T>(&self, action: impl FnOnce(&mut Story, Duration) -> T) -> T {
         let mut story = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = story.at(Utc::now());
@@ -41,18 +42,18 @@ impl SharedStory {
 pub(super) struct Story {
     origin: DateTime<Utc>,
     pub replacement: TakeoverTime,
-    /// The judge of the turns.
+    /// Counts the overlapping turns.
     pub sink: Sink,
     pub lanes: Vec<Lane>,
     pub turns: Vec<Turn>,
     pub terms: Vec<Term>,
     pub notes: Vec<Note>,
-    /// Turns that began, and turns that succeeded.
+    /// Turns that started, and turns that succeeded.
     pub turns_started: usize,
     pub turns_succeeded: usize,
 }
 
-/// An event of a candidate's log, as far as the demo uses it.
+/// The events of a candidate's log that the demo uses.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
@@ -73,9 +74,9 @@ pub(super) enum State {
     Follows,
     Leads,
     Killed,
-    /// It was asked to stop.
+    /// Stopped on request.
     Stopped,
-    /// It ended unasked.
+    /// Ended unexpectedly.
     Lost,
 }
 
@@ -83,12 +84,12 @@ pub(super) enum State {
 pub(super) struct Lane {
     pub name: &'static str,
     pub state: State,
-    /// Its process has ended.
+    /// True once its process has ended.
     pub ended: bool,
-    /// When it followed, was gone, frozen or cut off, from when to when.
+    /// Spans in which it followed, was dead, frozen or cut off, with start and end.
     pub spans: Vec<(Kind, Duration, Option<Duration>)>,
     pub requests: Rate,
-    /// Tells its task what is done to it.
+    /// Sends actions to its task.
     pub action_sender: UnboundedSender<Action>,
     /// Cuts its network paths.
     pub cut: watch::Sender<bool>,
@@ -99,25 +100,25 @@ pub(super) struct Turn {
     pub candidate: usize,
     pub slot: String,
     pub started_at: Duration,
-    /// As the log names it, or `RUNNING`.
+    /// The outcome as the log names it, or `RUNNING`.
     pub outcome: String,
 }
 
-/// A term, and its leader.
+/// A term and its leader.
 pub(super) struct Term {
     pub candidate: usize,
     pub term: u64,
     pub since: Duration,
-    /// How long the leader may act after a beat.
+    /// Time that the leader may act after a beat.
     pub validity: Duration,
-    /// The reason why another candidate must take over, and its time.
+    /// The fault that makes another candidate take over, and its time.
     pub fault: Option<(Action, Duration)>,
-    /// When, and how in words.
+    /// Time and description of its end.
     pub ended: Option<(Duration, String)>,
     pub turns: usize,
 }
 
-/// A sentence for people.
+/// A sentence for the user.
 pub(super) struct Note {
     pub at: Duration,
     pub is_problem: bool,
@@ -126,7 +127,7 @@ pub(super) struct Note {
 }
 
 impl Lane {
-    /// Returns true if it is in such a span.
+    /// Returns true if it is in a span of this kind.
     pub(super) fn is_in(&self, kind: Kind) -> bool {
         self.spans.iter().any(|(span_kind, _, to)| *span_kind == kind && to.is_none())
     }
@@ -145,13 +146,13 @@ impl Lane {
         self.set(at, Kind::Gone, self.may_end() || state == State::Lost);
     }
 
-    /// Begins or ends such a span, unless that is so already.
+    /// Begins or ends a span of this kind, unless it is in that state already.
     fn set(&mut self, at: Duration, kind: Kind, active: bool) {
         let open = self.spans.iter_mut().find(|(span_kind, _, to)| *span_kind == kind && to.is_none());
         match open {
             Some((_, _, to)) if !active => *to = Some(at),
             None if active => {
-                // What is older is no longer in sight.
+                // Older spans are no longer visible.
                 self.spans.retain(|(_, _, to)| to.is_none_or(|to| to + WINDOW >= at));
                 self.spans.push((kind, at, None));
             }
@@ -161,18 +162,19 @@ impl Lane {
 }
 
 impl Term {
-    /// Since when the leader gives no beats, though it holds the lease.
+    /// Returns the instant since which the leader sends no beats, although it holds the lease.
     fn silent_since(&self) -> Option<Duration> {
         let silent = |act| matches!(act, Action::KillMachine | Action::Freeze | Action::Partition);
         self.fault.filter(|(act, _)| silent(*act)).map(|(_, since)| since)
     }
 
-    /// Returns until when the leader may act, as far as is known at `now`.
+    /// Returns the instant until which the leader may act, as known at `now`.
     pub(super) fn valid_until(&self, now: Duration) -> Duration {
         self.silent_since().unwrap_or(now) + self.validity
     }
 
-    /// Returns until when the leader keeps the others out with such a promise, unless it gives the lease back.
+    /// Returns the instant until which the leader's promise blocks the other candidates, unless it
+    /// releases the lease.
     pub(super) fn blocks_until(&self, promise: Duration) -> Option<Duration> {
         self.silent_since().map(|since| since + promise)
     }
@@ -182,7 +184,7 @@ impl Term {
     }
 }
 
-/// A measured time, as exactly as people can feel it.
+/// Formats a measured time with a precision that humans notice.
 pub(super) fn format_brief(span: Duration) -> String {
     match span.as_millis() {
         millis @ ..1_000 => format!("{millis} ms"),
@@ -219,34 +221,34 @@ impl Story {
         (time - self.origin).to_std().unwrap_or_default()
     }
 
-    /// The candidate that leads by its own log.
+    /// Returns the candidate that leads by its own log.
     pub(super) fn leader(&self) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.state == State::Leads)
     }
 
-    /// The leader that may act.
+    /// Returns the leader that may act.
     pub(super) fn holder(&self, now: Duration) -> Option<usize> {
         let last = self.terms.last()?;
         (last.ended.is_none() && now < last.valid_until(now)).then_some(last.candidate)
     }
 
-    /// The turn that a candidate runs.
+    /// Returns the turn that a candidate runs.
     pub(super) fn running(&self, index: usize) -> Option<&Turn> {
         self.turns.iter().find(|turn| turn.candidate == index && turn.outcome == RUNNING)
     }
 
-    /// Returns why another candidate took over in the term of that index, and how soon.
+    /// Returns the cause and the duration of the takeover that began this term.
     pub(super) fn takeover(&self, term: usize) -> Option<(Action, Duration)> {
         let (cause, since) = self.terms.get(term.checked_sub(1)?)?.fault?;
         Some((cause, self.terms.get(term)?.since.saturating_sub(since)))
     }
 
-    /// How long after its newest beat a leader has stopped, as it promises.
+    /// Returns the time after its newest beat within which a leader promises to stop.
     pub(super) fn promise(&self) -> Duration {
         self.replacement.promise.unwrap_or(self.replacement.lease)
     }
 
-    /// Returns what can be done to a candidate on the page.
+    /// Returns the actions on a candidate that the page can offer.
     pub(super) fn possible_actions(&self, index: usize, now: Duration) -> Vec<Action> {
         let lane = &self.lanes[index];
         let (frozen, cut_off) = (lane.is_in(Kind::Frozen), lane.is_in(Kind::CutOff));
@@ -254,10 +256,10 @@ impl Story {
         let is_responsive = is_running && !frozen;
         let all = [
             (Action::KillMachine, is_running),
-            // A frozen supervisor sees nothing.
+            // A frozen supervisor cannot react.
             (Action::KillProcess, is_responsive && self.replacement.is_supervised),
             (Action::Start, lane.ended),
-            // Elsewhere only the supervisor would stand still.
+            // On other systems only the supervisor would be frozen.
             (Action::Freeze, is_responsive && cfg!(target_os = "linux")),
             (Action::Thaw, is_running && frozen),
             (Action::Partition, !cut_off),
@@ -267,9 +269,9 @@ impl Story {
         all.into_iter().filter(|(_, possible)| *possible).map(|(act, _)| act).collect()
     }
 
-    /// Does something to a candidate.
+    /// Applies an action to a candidate.
     pub(super) fn apply(&mut self, now: Duration, index: usize, action: Action) {
-        // Its task is gone when the demo is over.
+        // Its task is gone once the demo has ended.
         let _ = self.lanes[index].action_sender.send(action);
         let is_holder = self.holder(now) == Some(index);
         let during = self.running(index).map_or("", |_| " in the middle of a turn");
@@ -309,7 +311,7 @@ impl Story {
         self.note(now, text.trim_end().to_owned());
     }
 
-    /// Takes an event of a candidate's log.
+    /// Applies an event of a candidate's log.
     pub(super) fn event(&mut self, index: usize, at: Duration, event: Event) {
         let lane = &mut self.lanes[index];
         let (name, may_end) = (lane.name, lane.may_end());
@@ -344,7 +346,7 @@ impl Story {
                 }
             }
             Event::StoodDown { term, reason } => self.stood_down(index, at, term, &reason),
-            // What a supervisor reports of a process that was killed.
+            // Reported by the supervisor of a killed process.
             Event::Problem { class, .. } if class == "process" && may_end => {}
             Event::Problem { class, detail } => {
                 self.problem(at, format!("{name}: {class}: {detail}"));
@@ -353,7 +355,7 @@ impl Story {
         }
     }
 
-    /// The leader of that term still leads: it was not hindered for long enough.
+    /// Records that the leader of this term still leads, because its fault was short enough.
     fn on_progress(&mut self, at: Duration, term: u64) {
         if let Some(last) = self.terms.last_mut().filter(|last| last.term == term)
             && let Some((Action::Freeze | Action::Partition, since)) = last.fault
@@ -400,11 +402,11 @@ impl Story {
         match fault {
             Some((Action::Resign, _)) => self.note(at, format!("{name} has given the lease back.")),
             Some(_) => self.note(at, format!("{name} no longer leads: its validity has ended.")),
-            None => self.problem(at, format!("{name} no longer leads, though unasked: {outcome}.")),
+            None => self.problem(at, format!("{name} unexpectedly no longer leads: {outcome}.")),
         }
     }
 
-    /// The process of a candidate is gone.
+    /// Records that the process of a candidate has ended.
     pub(super) fn process_ended(&mut self, index: usize, at: Duration, reason: &str) {
         let lane = &mut self.lanes[index];
         let name = lane.name;
@@ -412,7 +414,7 @@ impl Story {
         lane.set(at, Kind::Frozen, false);
         if !lane.may_end() {
             lane.enter(at, State::Lost);
-            self.problem(at, format!("{name} has ended unasked: {reason}."));
+            self.problem(at, format!("{name} has ended unexpectedly: {reason}."));
         }
         let turns = self.turns.iter_mut();
         for turn in turns.filter(|turn| turn.candidate == index && turn.outcome == RUNNING) {
@@ -428,13 +430,13 @@ impl Story {
     }
 
     pub(super) fn problem(&mut self, at: Duration, text: String) {
-        // A candidate may write what a terminal would obey.
+        // A candidate's text may contain control characters that a terminal would obey.
         let text = text.replace(char::is_control, " ");
         push_bounded(&mut self.notes, Note { at, is_problem: true, text, printed: false });
     }
 }
 
-/// Adds to what is kept, and forgets the oldest if that is too much.
+/// Appends an item and drops the oldest beyond the maximum.
 fn push_bounded<T>(list: &mut Vec<T>, item: T) {
     list.drain(..list.len().saturating_sub(MAX_ENTRIES - 1));
     list.push(item);

@@ -1,4 +1,4 @@
-//! The table at the end.
+//! The table at the end of the demo.
 
 use super::act::Action;
 use super::picture::{BAD, DIM, GOOD, styled};
@@ -40,7 +40,7 @@ pub(super) fn table(story: &Story) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What to do next.
+/// The next steps for the user.
 pub(super) const FAREWELL: &str = "
 Run it yourself with `tenure store` and `tenure run`:
 `tenure --help` shows how, and README.md how on Azure.

@@ -9,7 +9,7 @@ use tenure_server::page::view::{
     WINDOW, sentence,
 };
 
-/// Shows the story at `now`.
+/// Returns the view of the story at `now`.
 pub(super) fn view(story: &Story, now: Duration) -> View {
     let age_ms = |at: Duration| milliseconds(now.saturating_sub(at));
     let last = story.terms.last();
@@ -78,7 +78,7 @@ fn lane(story: &Story, index: usize, now: Duration) -> Shown {
 fn state(lane: &Lane, is_holder: bool) -> &'static str {
     match lane.state {
         State::Follows | State::Leads if is_holder => "leads",
-        // It does not know yet, or was not heard of since.
+        // The candidate does not know yet, or has been silent since.
         State::Leads => "its validity has ended",
         State::Starting => "starts",
         State::Follows => "follows",
@@ -89,7 +89,7 @@ fn state(lane: &Lane, is_holder: bool) -> &'static str {
     }
 }
 
-/// Returns what the candidate was: what covers other spans comes last.
+/// Returns the spans of a candidate. Spans that cover others come last.
 fn spans(story: &Story, index: usize, now: Duration) -> Vec<Span> {
     let visible = |kind, term, from, to| Span::visible(WINDOW, now, kind, term, from, to);
     let states = story.lanes[index].spans.iter();
@@ -101,7 +101,7 @@ fn spans(story: &Story, index: usize, now: Duration) -> Vec<Span> {
         let leads = visible(Kind::Leads, Some(term.term), term.since, Some(ended));
         let after_ms = story.takeover(position).map(|(_, after)| milliseconds(after));
         spans.extend(leads.map(|leads| Span { after_ms, ..leads }));
-        // Its promise keeps the others out after that.
+        // Its promise blocks the other candidates after that.
         let next = story.terms.get(position + 1).map_or(Duration::MAX, |next| next.since);
         let blocked_until = term.blocks_until(story.promise()).map(|promised| promised.min(next));
         if let Some(until) = blocked_until.filter(|until| ended < now.min(*until)) {

@@ -1,11 +1,11 @@
-//! Takes connections for the pages, and bounds what they cost: each is a descriptor, and the process
-//! that holds the lease needs some for its renewals.
+//! Accepts connections for the pages and bounds their cost. Each connection is a descriptor, and
+//! the process that holds the lease needs descriptors for its renewals.
 //!
-//! Whoever connects is let in. When there is no room, the connection closes that has been idle the
-//! longest: of the same peer when that peer has its share, else of all. When none is idle, the one
-//! closes whose peer has not taken the rest of an answer for the longest time. So connections that
-//! ask nothing, or take nothing, cannot keep out a probe. One whose answer is being made is never
-//! closed for that; when all are, the newcomer is turned away.
+//! Every client may connect. When the listener is full, it closes the connection that has been idle
+//! the longest. If the new client's peer has used up its share, it closes one of that peer. Without
+//! an idle connection, it closes the one whose peer has stalled the longest on a finished response.
+//! So idle or stalled connections cannot keep out a probe. A connection whose response is being
+//! produced is never closed for a new one; when all are, the new client is turned away.
 
 mod connection;
 #[cfg(test)]
@@ -26,20 +26,20 @@ use tokio::select;
 use tokio::task::{Id, JoinSet};
 use tokio::time::sleep;
 
-/// After connections could not be accepted, for lack of descriptors for example.
+/// Delay after a failed accept, for example for lack of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What connections may cost.
+/// Limits of the connections of one listener.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// So many at a time.
+    /// Connections at a time.
     connections: usize,
-    /// So many of one peer. Behind a proxy all clients are one peer: there must be room for all
-    /// viewers of the page, and for others beside them.
+    /// Connections of one peer. Behind a proxy all clients are one peer: this must leave room for
+    /// all viewers of the page and for other requests.
     per_peer: usize,
-    /// How long a request may take to arrive, and its answer to be taken.
+    /// Time for a request to arrive, and for its response to be taken.
     request_timeout: Duration,
-    /// A connection of this age ends with the answer that is under way.
+    /// Age at which a connection closes after its response under way.
     max_age: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Default for Limits {
     }
 }
 
-/// Answers all who connect. Does not end; its connections end with it.
+/// Serves all connections of `listener`. Runs until it is dropped, which closes its connections.
 pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
     let mut tasks = JoinSet::new();
     let mut open = Open { limits, connections: HashMap::new() };
@@ -80,7 +80,7 @@ pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
             }
             Some(ended) = tasks.join_next_with_id() => open.remove(ended),
         }
-        // The ones that were told to close do so at once.
+        // Evicted connections close at once.
         while tasks.len() > limits.connections
             && let Some(ended) = tasks.join_next_with_id().await
         {
@@ -89,11 +89,11 @@ pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits) {
     }
 }
 
-/// Answers one peer until either side ends it.
+/// Serves one connection until either side closes it.
 async fn serve_connection(stream: TcpStream, app: Router, usage: Arc<Usage>, limits: Limits) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.request_timeout);
-    // Each event is a small write, and is to go at once.
+    // Each event is a small write and must leave at once.
     let _ = stream.set_nodelay(true);
     let stream = TokioIo::new(Connection::new(stream, limits.request_timeout, usage.clone()));
     let service = connection_service(app, limits.request_timeout, usage.clone());
@@ -102,7 +102,6 @@ async fn serve_connection(stream: TcpStream, app: Router, usage: Arc<Usage>, lim
     let mut is_old = false;
     loop {
         select! {
-            // However it ended: that is between it and who connected.
             _ = connection.as_mut() => return,
             () = usage.closed() => return,
             () = expiry.as_mut(), if !is_old => {
@@ -113,14 +112,14 @@ async fn serve_connection(stream: TcpStream, app: Router, usage: Arc<Usage>, lim
     }
 }
 
-/// The connections that are not told to close.
+/// The connections that have not been asked to close.
 struct Open {
     limits: Limits,
     connections: HashMap<Id, (IpAddr, Arc<Usage>)>,
 }
 
 impl Open {
-    /// Whether there is room for one more of `peer`, now or because another one makes room for it.
+    /// Returns true if `peer` may have one more connection, which may close another one.
     fn reserve(&mut self, peer: IpAddr) -> bool {
         let peer_connections = self.connections.values().filter(|(other, _)| *other == peer).count();
         let full_peer = (peer_connections >= self.limits.per_peer).then_some(peer);
@@ -130,7 +129,7 @@ impl Open {
         self.evict(full_peer)
     }
 
-    /// Closes the connection that can best be spared, if one can.
+    /// Closes the connection with the lowest rank, if one can be closed.
     fn evict(&mut self, only_peer: Option<IpAddr>) -> bool {
         let considered = self.connections.iter();
         let considered =
@@ -138,7 +137,7 @@ impl Open {
         let mut evictable: Vec<_> =
             considered.filter_map(|(id, (_, usage))| Some((usage.evictable()?, *id))).collect();
         evictable.sort_unstable_by_key(|(rank, _)| *rank);
-        // One that has just begun to be used is not closed.
+        // A connection that has just received a request stays open.
         let closed = evictable.into_iter().find(|(_, id)| {
             self.connections.get(id).is_some_and(|(_, usage)| usage.close_if_evictable())
         });
@@ -151,8 +150,8 @@ impl Open {
     }
 }
 
-/// Whether only the connection failed that was to be accepted: its peer has ended it already. The
-/// next one can be accepted at once.
+/// Returns true if only the connection to be accepted failed, because its peer has already closed
+/// it. The next accept can follow at once.
 fn is_connection_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -160,8 +159,8 @@ fn is_connection_error(error: &io::Error) -> bool {
     )
 }
 
-/// Who counts as one peer: an IPv4 address, or the network of an IPv6 address, of which a machine may
-/// take any.
+/// Returns the key that counts as one peer: an IPv4 address, or the network of an IPv6 address. A
+/// machine may use any address of its IPv6 network.
 fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

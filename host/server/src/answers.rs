@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode, Uri, header};
 use serde_json::{Value, json};
 
-/// The answer to whoever names an election that is none of these.
+/// Returns the response to a request for an election that this process does not have.
 pub(super) fn unknown_election(elections: &[&str]) -> Response<Body> {
     let error = "this process has no candidate of that election";
     json_response(StatusCode::NOT_FOUND, &json!({ "error": error, "elections": elections }))
@@ -14,14 +14,14 @@ pub(super) fn unavailable(reason: &str) -> Response<Body> {
     json_response(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "unavailable", "reason": reason }))
 }
 
-/// Returns a response with `told` as JSON, which no cache keeps.
+/// Returns an uncacheable response with `body` as JSON.
 pub fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
     let mut response = uncached_response("application/json", format!("{body}\n"));
     *response.status_mut() = status;
     response
 }
 
-/// A text that is what it is said to be, and true only now.
+/// Returns an uncacheable response that browsers must not sniff for another type.
 pub(super) fn uncached_response(content_type: &'static str, text: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(text.into());
     let headers = response.headers_mut();
@@ -35,12 +35,12 @@ pub(super) fn uncached_response(content_type: &'static str, text: impl Into<Body
     response
 }
 
-/// Whether a word is in the query, with or without a value.
+/// Returns true if the query has this key, with or without a value.
 pub(super) fn has_query_key(uri: &Uri, key: &str) -> bool {
     query_value(uri, key).is_some()
 }
 
-/// What a form of that query has by this name.
+/// Returns the value of this key in the query.
 pub(super) fn query_value(uri: &Uri, name: &str) -> Option<String> {
     let query = uri.query().unwrap_or_default();
     let url = reqwest::Url::parse(&format!("http://-/?{query}")).ok();

@@ -1,9 +1,10 @@
-//! Work that is no part of this process: an application asks `/leader` or reads `/watch`, and acts by itself while
-//! it is told that this candidate leads.
+//! Work outside this process: an application polls `/leader` or reads `/watch`, and acts while the
+//! answer says that this candidate leads.
 //!
-//! Nothing here can stop it. So what it was told is kept: a leadership that is given up, at the end of the process
-//! for example, is denied from then on, and goes on until the last instant up to which the application was told
-//! that it may act (protocol.md §7.1: the lease is released when the work has stopped).
+//! This process cannot stop the application. So the board records the permissions that it gave out.
+//! A leadership that is being given up, for example on shutdown, is denied from then on. It lasts
+//! until the last permission expires (protocol.md §7.1: the lease is released when the work has
+//! stopped).
 
 use super::board::Board;
 use std::sync::Arc;
@@ -13,16 +14,20 @@ use tenure::handler::{BoxFuture, Handler, TurnEnd};
 use tenure_clock::Clock;
 use tenure_core::Turn;
 
-/// The work of a leader that is an application's: [`Handler`] of a candidate with
-/// [`Schedule::WhileLeading`](tenure::settings::Schedule::WhileLeading), whose [`Board`] a [`Server`](super::Server)
-/// shows: the board must be told of each report and each event. Its turn ends by itself when the leadership is
-/// about to be given up and all that the application was told has run out. Leave the runner's
-/// [`grace`](tenure::engine::Runner::grace) as it is: with one that is shorter than a leader may act without a renewal
-/// ([`Timings::by_lease`](tenure_core::Timings::by_lease)), the lease is released sooner, and the application must heed a
-/// denial within that time.
+/// The handler of a leader whose work is an application of its own.
 ///
-/// Nobody preempts the application, and the candidate must leave no last will: its process may die while the
-/// application goes on.
+/// Use it with [`Schedule::WhileLeading`](tenure::settings::Schedule::WhileLeading), and let a
+/// [`Server`](super::Server) show its [`Board`]. The board must receive each report and each event.
+/// The turn ends by itself when the leadership is about to be given up and all permissions of the
+/// application have expired.
+///
+/// Leave the runner's [`grace`](tenure::engine::Runner::grace) as it is. If it is shorter than a
+/// leader may act without a renewal
+/// ([`Timings::lease_validity`](tenure_core::Timings::lease_validity)), the lease is released
+/// sooner. The application must then heed a denial within that time.
+///
+/// The application cannot be preempted. The candidate must leave no last will, because its process
+/// may die while the application continues.
 #[derive(Debug)]
 pub struct Application<C> {
     board: Arc<Board>,
@@ -36,8 +41,8 @@ impl<C: Clock> Application<C> {
         Self { board, clock }
     }
 
-    /// Completes when the leadership is to be given up, and no answer that allows the application to act is in
-    /// force any more.
+    /// Waits until the leadership must be given up and no permission of the application is in
+    /// force.
     async fn wait_until_over(&self) {
         let mut changed = self.board.changes();
         loop {
@@ -56,7 +61,7 @@ impl<C: Clock> Application<C> {
             };
             tokio::select! {
                 () = expired => return,
-                // A board that was removed changes no more.
+                // A removed board changes no more.
                 true = async { changed.changed().await.is_ok() } => {}
             }
         }
@@ -72,13 +77,13 @@ impl<C: Clock> Handler for Application<C> {
         })
     }
 
-    /// As long as it takes: what it was told runs out with the validity of the last renewal.
+    /// Longer than any permission, which expires with the validity of the last renewal.
     fn grace(&self) -> Duration {
         Duration::from_secs(60)
     }
 }
 
-/// As long as it lives, the application may be told that it may act.
+/// While it lives, the application may receive permission to act.
 struct ActingPermit<'b>(&'b Board);
 
 impl<'b> ActingPermit<'b> {

@@ -1,5 +1,4 @@
-//! What a candidate is at the moment, as far as others may know it. Written by the runner, read by the
-//! pages.
+//! The observable state of a candidate. The runner writes it and the pages read it.
 
 mod allowance;
 mod readiness;
@@ -29,13 +28,13 @@ pub struct Board {
     pub(super) election: String,
     state: Mutex<State>,
     pub(super) metrics: Metrics,
-    /// How soon somebody else leads, by this candidate's settings.
+    /// Time until a dead leader is replaced, by this candidate's settings.
     replacement: Option<TakeoverTime>,
     /// When the credential expires.
     expiry: Option<Expiry>,
-    /// The word that something may have changed; none once it is shown no longer.
+    /// Signals that something may have changed; none once the board is closed.
     change_sender: Mutex<Option<watch::Sender<()>>>,
-    /// Notified when the leader may have changed, or an order may wait.
+    /// Notified when the leader may have changed, or an order may be waiting.
     hints: Arc<Notify>,
 }
 
@@ -60,7 +59,7 @@ pub struct Summary {
     pub problem: Option<Problem>,
     /// The problem that prevents it from leading and following.
     pub blocked: Option<Problem>,
-    /// True if the loop runs, has ended, or has not begun yet.
+    /// True if the loop runs, has ended, or has not started yet.
     pub running: bool,
     /// True once the loop has made its first step.
     pub has_stepped: bool,
@@ -69,7 +68,7 @@ pub struct Summary {
 }
 
 impl Board {
-    /// Creates the board of a candidate that begins now.
+    /// Creates the board of a candidate that starts now.
     #[must_use]
     pub fn new(election: &str, candidate: &str, now: Duration) -> Self {
         let state = State::new(now);
@@ -85,7 +84,7 @@ impl Board {
         }
     }
 
-    /// Shows the time until a dead leader is replaced: `by_settings` unless the record has it.
+    /// Shows the time until a dead leader is replaced: `from_settings` unless the record has it.
     #[must_use]
     pub fn with_replacement(self, from_settings: TakeoverTime) -> Self {
         Self { replacement: Some(from_settings), ..self }
@@ -107,21 +106,21 @@ impl Board {
         Self { expiry: Some(Expiry(Box::new(expiry))), ..self }
     }
 
-    /// Returns what is notified when the leader may have changed or an order may wait. Pass it to
+    /// Returns the notifier that signals a possible change of leader or a waiting order. Pass it to
     /// [`with_hints`](tenure::engine::Runner::with_hints).
     #[must_use]
     pub fn hints(&self) -> Arc<Notify> {
         self.hints.clone()
     }
 
-    /// Says that there is something new to show.
+    /// Signals that the view has changed.
     pub(super) fn notify_changed(&self) {
         if let Some(changed) = &*self.lock_change_sender() {
             changed.send_replace(());
         }
     }
 
-    /// Ends all streams that show it, once they have told the last change.
+    /// Ends all streams of this board after their last change.
     pub(super) fn close(&self) {
         *self.lock_change_sender() = None;
     }
@@ -130,7 +129,7 @@ impl Board {
         self.change_sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The word that there is something new to show.
+    /// Returns a receiver of changes to the view.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         let changed = self.lock_change_sender();
         changed
@@ -138,12 +137,12 @@ impl Board {
             .map_or_else(|| watch::Sender::new(()).subscribe(), watch::Sender::subscribe)
     }
 
-    /// The state, for whoever shows all of it.
+    /// Locks the whole state.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Updates the board with the report of a step that began at `taken_at`.
+    /// Updates the board with the report of a step that began at `started_at`.
     pub fn on_step(&self, report: &Report, started_at: Duration, now: Duration) {
         for exchange in &report.exchanges {
             self.metrics.on_exchange(exchange);
@@ -157,7 +156,7 @@ impl Board {
 
     /// Updates the board with an event of the runner that happened at `now`.
     pub fn on_event(&self, event: &Event, now: Duration) {
-        // The report of that step has told all of it.
+        // The report of that step contained all of this.
         if let Event::Renewed { .. } = event {
             return;
         }
@@ -166,7 +165,7 @@ impl Board {
         self.notify_changed();
     }
 
-    /// What it is at `now`: leadership ends with its time, whether or not anybody says so.
+    /// Returns the role at `now`. Leadership expires here even without an event.
     pub(super) fn role(&self, now: Duration) -> Role {
         match &self.state().role {
             Role::Leading { until, .. } if now >= *until => Role::Undecided,
@@ -195,12 +194,13 @@ impl Board {
         }
     }
 
-    /// When its credential expires, where that is known.
+    /// Returns when the credential expires, if known.
     pub(super) fn credential_expires(&self) -> Option<DateTime<Utc>> {
         self.expiry.as_ref().and_then(|Expiry(expiry)| expiry())
     }
 
-    /// How soon somebody else leads when the leader dies: the one of `state`, or else the next one.
+    /// Returns the time until a dead leader is replaced, for the leader of `state` or else the next
+    /// one.
     pub(super) fn replacement(&self, state: &State) -> Option<TakeoverTime> {
         let from_settings = self.replacement?;
         Some(match &state.role {
@@ -214,7 +214,7 @@ impl Board {
         })
     }
 
-    /// Returns the leader that it follows, if that one gave an address.
+    /// Returns the leader that this candidate follows, if that leader published an address.
     pub(super) fn followed_leader(&self) -> Option<FollowedLeader> {
         match self.state().role.clone() {
             Role::Following(Some(Leader { name, term, address: Some(address), .. })) => {

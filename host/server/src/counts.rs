@@ -1,4 +1,4 @@
-//! What a candidate counts.
+//! Counters of a candidate.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tenure::handler::TurnEnd;
 use tenure::{ProblemKind, Event};
 use tenure_core::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 
-/// Returns the duration of an exchange that is a renewal with an answer.
+/// Returns the duration of an exchange that is an answered renewal.
 #[must_use]
 pub fn renewal(exchange: &Exchange) -> Option<Duration> {
     let answered = exchange.result != ExchangeResult::Unanswered;
@@ -24,7 +24,7 @@ pub fn turn_bounds() -> impl Iterator<Item = f64> {
     (0..11).map(|n| 0.01 * 4_f64.powi(n))
 }
 
-/// How turns end: each has its sample before the first one ends so.
+/// Outcomes of turns. Each has a sample before the first turn with that outcome.
 const ENDS: [TurnEnd; 5] = [
     TurnEnd::Succeeded,
     TurnEnd::Failed(String::new()),
@@ -33,7 +33,7 @@ const ENDS: [TurnEnd; 5] = [
     TurnEnd::CutOff,
 ];
 
-/// What problems are of: each has its sample before there is one.
+/// Classes of problems. Each has a sample before the first such problem.
 const CLASSES: [ProblemKind; 14] = [
     ProblemKind::Election(ProblemClass::Configuration),
     ProblemKind::Election(ProblemClass::UnusableBlob),
@@ -56,7 +56,7 @@ const CLASSES: [ProblemKind; 14] = [
 pub struct DurationHistogram {
     /// The upper bound of each bucket in seconds, and the number of durations in it.
     pub buckets: Vec<(f64, u64)>,
-    /// The number of durations, with those above the last bound.
+    /// The number of durations, including those above the last bound.
     pub count: u64,
     /// The sum of the durations, in seconds.
     pub sum: f64,
@@ -77,32 +77,32 @@ impl DurationHistogram {
     }
 }
 
-/// Since the candidate began.
+/// Counts since the candidate started.
 #[derive(Debug)]
 pub(super) struct Counts {
     pub elected: u64,
     pub stood_down: u64,
-    /// By verb and result.
+    /// Requests by verb and result.
     pub requests: BTreeMap<(String, &'static str), u64>,
     pub renewals: DurationHistogram,
-    /// By their outcome.
+    /// Turns by outcome.
     pub turns: BTreeMap<String, u64>,
     pub turn_durations: DurationHistogram,
-    /// A turn has begun, and not ended.
+    /// True while a turn runs.
     turn_running: bool,
     pub triggered: u64,
     pub past_due: u64,
     pub missed: u64,
     pub refused: u64,
     pub preempted: u64,
-    /// By class.
+    /// Problems by class.
     pub problems: BTreeMap<&'static str, u64>,
 }
 
-/// All that one candidate counts.
+/// All counters of one candidate.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    /// Whether it only observes: who leads, and who could, is for candidates to say.
+    /// True if it only observes. Only candidates report who leads and who could lead.
     pub(super) is_observer: bool,
     counts: Mutex<Counts>,
 }
@@ -148,7 +148,7 @@ impl Metrics {
         }
     }
 
-    /// A turn was claimed, whether it begins or not.
+    /// Counts the slots missed before a claimed turn, also if the turn does not start.
     pub(super) fn on_claimed(&self, turn: &Turn) {
         self.counts().missed += u64::from(turn.missed);
     }
@@ -163,7 +163,7 @@ impl Metrics {
                 counts.triggered += u64::from(turn.trigger.is_some());
                 counts.past_due += u64::from(turn.past_due);
             }
-            // It never began: it is no turn.
+            // A turn that never started is not counted.
             Event::TurnEnded { .. } if !counts.turn_running => counts.refused += 1,
             Event::TurnEnded { end, elapsed, .. } => {
                 counts.turn_running = false;

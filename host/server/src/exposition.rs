@@ -1,4 +1,4 @@
-//! Figures as Prometheus reads them: OpenMetrics, or its older text format.
+//! Metrics in the formats of Prometheus: OpenMetrics, or the older text format.
 
 #[cfg(test)]
 mod tests;
@@ -9,13 +9,14 @@ use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The type of OpenMetrics, which who knows it asks for.
+/// The media type of OpenMetrics, for clients that accept it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The type of the text format, which everybody reads.
+/// The media type of the text format, for all other clients.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The figures of these candidates at `now`, and of the process: the type, and the text. `accept` is what the header says.
+/// Returns the media type and the text of the metrics of these candidates and of the process at
+/// `now`. `accept` is the value of the header.
 pub(super) fn exposition(
     accept: &str,
     boards: &[Arc<Board>],
@@ -33,7 +34,7 @@ pub(super) fn exposition(
     (OPEN_METRICS, text)
 }
 
-/// A metric without samples is left out.
+/// Writes one metric. A metric without samples is left out.
 fn write_metric(text: &mut String, open_metrics: bool, metric: &Metric, samples: &[Sample]) {
     if samples.is_empty() {
         return;

@@ -18,9 +18,10 @@ pub fn candidate_as_json(candidate: &Listed, now: Timestamp) -> Value {
     })
 }
 
-/// Returns a schedule on record in words: `every day at 02:00 Europe/Berlin` for `cron 0 2 * * * Europe/Berlin`.
+/// Describes a schedule on record in words: `every day at 02:00 Europe/Berlin` for `cron 0 2 * * *
+/// Europe/Berlin`.
 ///
-/// A description that a short sentence cannot express is returned unchanged.
+/// A schedule that a short sentence cannot express is returned unchanged.
 #[must_use]
 pub(crate) fn describe_schedule(description: &str) -> String {
     let description_text = match description.split_once(' ') {
@@ -33,7 +34,7 @@ pub(crate) fn describe_schedule(description: &str) -> String {
     description_text.unwrap_or_else(|| description.to_owned())
 }
 
-/// Returns the words, followed by the description in parentheses if it differs.
+/// Describes a schedule in words, followed by the original in parentheses if it differs.
 #[must_use]
 pub fn describe_schedule_with_source(description: &str) -> String {
     match describe_schedule(description) {
@@ -42,7 +43,7 @@ pub fn describe_schedule_with_source(description: &str) -> String {
     }
 }
 
-/// Intervals are aligned to 1970-01-01T00:00:00Z, so that a day begins at midnight in UTC.
+/// Intervals are aligned to 1970-01-01T00:00:00Z, so a day begins at midnight UTC.
 fn describe_interval(span: &str) -> Option<String> {
     let text = match span {
         "1s" => "every second",
@@ -82,7 +83,7 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
             list(&times)
         ));
     }
-    // On some days alone, an interval takes more words than the expression.
+    // On selected days, an interval takes more words than the expression.
     if days.is_some() {
         return None;
     }
@@ -97,7 +98,8 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
     }
 }
 
-/// On which days, in words; an inner None: on all of them. None: that takes too many words.
+/// Describes the days of a cron expression: `Some(None)` for every day, `None` if the description
+/// is too long.
 fn describe_days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
     let all = |field: &str| matches!(field, "*" | "?");
     match (all(day), all(month), all(weekday)) {
@@ -145,7 +147,7 @@ fn every(count: u32, unit: &str) -> String {
     }
 }
 
-/// The step of a field that fits a whole number of times into what it counts.
+/// Returns the step of a field if it divides `period` evenly.
 fn step(field: &str, period: u32) -> Option<u32> {
     match field {
         "*" => Some(1),
@@ -164,7 +166,7 @@ fn number(text: &str, min: u32, max: u32) -> Option<u32> {
     text.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins items: `a`, `a and b`, `a, b and c`.
 fn list(items: &[impl AsRef<str>]) -> String {
     let items: Vec<_> = items.iter().map(AsRef::as_ref).collect();
     match items.split_last() {

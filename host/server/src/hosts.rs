@@ -1,8 +1,8 @@
-//! The names by which a listener may be asked.
+//! The host names to which a listener answers.
 //!
-//! A page of the internet can have its own name resolved to an address of this network, and its
-//! script may then read whatever answers there: DNS rebinding. The browser tells the name in `Host`.
-//! Addresses, and names that the public DNS does not have, cannot be such a page's.
+//! A website can resolve its own name to an address of this network. Its script may then read
+//! responses from that address: DNS rebinding. The browser sends the name in `Host`. Such a website
+//! cannot use an address, or a name outside the public DNS.
 
 use super::answers::json_response;
 use axum::Router;
@@ -16,19 +16,19 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Ends of names that nobody can register. A name without a dot is none of the public DNS either.
+/// Suffixes that cannot be registered. A name without a dot is not in the public DNS either.
 const PRIVATE: [&str; 5] = [".localhost", ".local", ".internal", ".svc", ".home.arpa"];
 
-/// Probes ask by whatever name they like, and learn nothing that others should not.
+/// Probes may use any name; their responses are not confidential.
 const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
-/// The host names to which a listener answers, in addition to addresses and names that the public DNS does not have.
-/// Clones share them.
+/// The host names to which a listener answers, besides addresses and names outside the public DNS.
+/// Clones share one set.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(Arc<RwLock<BTreeSet<String>>>);
 
 impl Hosts {
-    /// Adds a name; `*` stands for all. A listener that has a clone answers to it too.
+    /// Adds a name; `*` stands for all names. Listeners that have a clone answer to it too.
     pub fn add(&self, name: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(normalize(name));
     }
@@ -44,13 +44,13 @@ impl Hosts {
     }
 }
 
-/// A name in the one way in which names are compared.
+/// Returns a name in the form that is compared.
 fn normalize(name: &str) -> String {
     let name = name.trim();
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Answers only those who ask by one of these names.
+/// Rejects requests for other host names.
 pub(super) fn restrict_hosts(hosts: Hosts, router: Router) -> Router {
     router.layer(from_fn_with_state(hosts, check))
 }
@@ -68,7 +68,7 @@ async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Resp
     }
 }
 
-/// The name that it is asked by, where that is none of its own. Browsers always tell it.
+/// Returns the requested host name if the listener does not answer to it. Browsers always send one.
 fn rejected_host(hosts: &Hosts, request: &Request) -> Option<String> {
     if let Some(authority) = request.uri().authority() {
         return Some(authority.host().to_owned()).filter(|name| !hosts.allows(name));
@@ -77,7 +77,7 @@ fn rejected_host(hosts: &Hosts, request: &Request) -> Option<String> {
     let host = host.and_then(|host| host.parse::<Authority>().ok());
     match host {
         Some(authority) => Some(authority.host().to_owned()).filter(|name| !hosts.allows(name)),
-        None => Some("that it was asked by".to_owned()),
+        None => Some("in the request".to_owned()),
     }
 }
 

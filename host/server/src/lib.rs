@@ -1,6 +1,7 @@
-//! What a candidate of [`tenure`] shows over HTTP: whether it runs, whether it is ready, who leads, and metrics.
+//! The HTTP pages of a candidate of [`tenure`]: liveness, readiness, the leader, and metrics.
 //!
-//! A [`Board`] takes the reports and the events of a [`Runner`](tenure::engine::Runner). A [`Server`] answers from it:
+//! A [`Board`] takes the reports and the events of a [`Runner`](tenure::engine::Runner). A
+//! [`Server`] answers from it:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -19,29 +20,32 @@
 //!
 //! The modules serve the program `tenure` and its demo, and may change in any release.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
-//! | `GET /` | a page that shows all of this as it goes on; `GET /events` is what it lives on. Of several elections an overview, by `GET /events?overview` |
-//! | `GET /healthz` | 200 while the loop runs; 503 when it stands still |
-//! | `GET /readyz` | 200 while the storage account answers, lets this candidate lead or follow, and its process is ready; else 503, and why |
-//! | `GET /readyz?leader` | 200 on the leader alone, so that a load balancer finds it |
-//! | `GET /leader` | who leads, as JSON |
-//! | `GET /leader?redirect` | 307 to the address that the leader gave (`--address`); 200 on the leader itself; 503 when no address is known |
-//! | `GET /watch` | the same and more as it goes on, as server-sent events; followers read it |
+//! | `GET /` | the page of one election, or an overview of several; `GET /events` feeds it |
+//! | `GET /healthz` | 200 while the loop runs; 503 when it is stalled |
+//! | `GET /readyz` | 200 while the candidate can lead or follow and is ready; else 503 and why |
+//! | `GET /readyz?leader` | 200 on the leader only, for load balancers |
+//! | `GET /leader` | the leader, as JSON |
+//! | `GET /leader?redirect` | 307 to the leader's address; 200 on the leader; 503 without one |
+//! | `GET /watch` | the leader and more as server-sent events; followers read it |
 //! | `GET /history` | the newest changes that this candidate saw, as JSON |
-//! | `GET /candidates` | the candidates that were seen lately, as JSON |
-//! | `GET /metrics` | metrics in the text format of Prometheus, or in OpenMetrics for a client that asks for that |
-//! | `POST /hint` | 202: the leader looks for orders beside the election's blob, at most once a second; 409 on a follower |
+//! | `GET /candidates` | the candidates seen recently, as JSON |
+//! | `GET /metrics` | metrics for Prometheus, as OpenMetrics if the client accepts it |
+//! | `POST /hint` | 202: the leader checks for orders, at most once a second; 409 on a follower |
 //!
-//! With several elections in one process, `/healthz` and `/readyz` are about all of them, and so is
-//! `/metrics`, by the label `election`; `?election=container/blob` selects one. `/leader`, `/watch`, `/history`,
-//! `/candidates`, `/readyz?leader` and `/hint` require it. One that is not in the process is 404 everywhere.
+//! With several elections in one process, `/healthz`, `/readyz` and `/metrics` cover all of them;
+//! metrics carry the label `election`. `?election=container/blob` selects one. `/leader`, `/watch`,
+//! `/history`, `/candidates`, `/readyz?leader` and `/hint` require it. An unknown election is 404
+//! everywhere.
 //!
-//! Whoever reaches the listener may read all of it, if they ask by an address or by one of its names
-//! ([`Hosts`]); probes may use any name. It holds no secret. It takes 128 connections at a time, 64 of one
-//! peer, and closes those on which nothing moves for 10 s. A connection takes no new request after 10 minutes; a
-//! stream that is open then lasts an hour at most. When there is no room, the one that has been idle the longest
-//! makes room. No request changes anything: orders go through the storage account.
+//! A client that reaches the listener may read everything. It must use an address or one of the
+//! listener's names ([`Hosts`]); probes may use any name. The pages contain no secret.
+//!
+//! The listener takes 128 connections at a time, 64 of one peer, and closes those on which nothing
+//! moves for 10 s. A connection takes no new request after 10 minutes, and a stream open by then
+//! ends within an hour. When the listener is full, the longest idle connection makes room. Requests
+//! cannot change anything: orders go through the storage account.
 
 #![deny(missing_docs)]
 
@@ -81,7 +85,7 @@ use tenure_clock::Clock;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A listener that shows boards. It ends when it is dropped.
+/// A listener that shows boards. It stops when it is dropped.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Server {
@@ -90,21 +94,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `address`; port 0 picks a free one. Nothing is shown before [`serve`](Self::serve), so
-    /// that a port in use is known before anything begins.
+    /// Listens on `address`; port 0 picks a free one. Nothing is served before
+    /// [`serve`](Self::serve), so a port in use is detected before the candidate starts.
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// Returns an error if it cannot listen on the address.
     pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         TcpListener::bind(address).await
     }
 
-    /// Shows `board` to every client that connects.
+    /// Serves `board` to every client that connects.
     ///
     /// # Errors
     ///
-    /// The listener has no address.
+    /// Returns an error if the listener has no address.
     pub fn serve<C: Clock>(
         listener: TcpListener,
         board: Arc<Board>,
@@ -115,12 +119,12 @@ impl Server {
         Self::serve_all(listener, roster, Hosts::default())
     }
 
-    /// Shows the candidates of several elections, which may come and go: `?election=container/blob` selects one. The
-    /// listener answers to the names of `hosts` and of this machine.
+    /// Serves the candidates of several elections, which may change: `?election=container/blob`
+    /// selects one. The listener answers to the names of `hosts` and of this machine.
     ///
     /// # Errors
     ///
-    /// The listener has no address.
+    /// Returns an error if the listener has no address.
     pub fn serve_all(listener: TcpListener, roster: Roster, hosts: Hosts) -> io::Result<Self> {
         let pages = pages::router(roster.clone()).merge(watch::router(roster.clone()));
         let page = page::router(move || roster.sources());

@@ -38,13 +38,13 @@ pub struct Metric {
 
 #[derive(Clone, Copy, Debug)]
 enum Read {
-    /// Of candidates, not of observers.
+    /// Read for candidates, not for observers.
     Candidate(fn(&Board, Duration, &mut Samples<'_>)),
-    /// Of candidates and observers.
+    /// Read for candidates and observers.
     All(fn(&Board, Duration, &mut Samples<'_>)),
     /// A count of candidates and observers.
     Count(fn(&Counts) -> u64),
-    /// Of the process. None where the system does not tell.
+    /// Read once for the process. `None` if the system does not report it.
     Process(fn() -> Option<Sample>),
 }
 
@@ -68,7 +68,7 @@ pub enum Value {
     Histogram(DurationHistogram),
 }
 
-/// Where the samples of a candidate go.
+/// Collects the samples of a candidate.
 struct Samples<'s> {
     board: &'s Board,
     all: &'s mut Vec<Sample>,
@@ -83,7 +83,7 @@ impl Samples<'_> {
         self.push(Value::Integer(value.into()));
     }
 
-    /// In seconds since 1970. It has a sample only where it is known.
+    /// Adds seconds since 1970 if the instant is known.
     fn push_timestamp(&mut self, at: Option<DateTime<Utc>>) {
         if let Some(at) = at {
             self.push(Value::Float(seconds(at)));
@@ -181,7 +181,7 @@ const METRICS: [Metric; 25] = [
     ),
     counter(
         "tenure_turns_triggered",
-        "Turns that somebody asked for outside the schedule",
+        "Turns that an operator triggered outside the schedule",
         Count(|counts| counts.triggered),
     ),
     counter(
@@ -221,7 +221,7 @@ const METRICS: [Metric; 25] = [
             Some(Sample { labels: vec![version], value: Value::Integer(1) })
         }),
     ),
-    // By the names that Prometheus' own clients use.
+    // These names follow Prometheus' own clients.
     counter(
         "process_cpu_seconds",
         "Time on processors, of the user and of the system, in seconds",
@@ -262,7 +262,7 @@ impl Metric {
         METRICS.iter()
     }
 
-    /// Returns the samples at `now`, of these candidates or of the process.
+    /// Returns the samples at `now`, for these candidates or for the process.
     #[must_use]
     pub fn samples(&self, boards: &[Arc<Board>], now: Duration) -> Vec<Sample> {
         let mut all = Vec::new();
@@ -289,7 +289,7 @@ impl Sample {
     }
 }
 
-/// The term that it leads with at `now`, and for how long it may without another renewal.
+/// Returns the term in which it leads at `now`, and the time left without another renewal.
 fn leadership(board: &Board, now: Duration) -> Option<(u64, Duration)> {
     match board.role(now) {
         Role::Leading { term, until } => Some((term, until.saturating_sub(now))),
@@ -297,7 +297,7 @@ fn leadership(board: &Board, now: Duration) -> Option<(u64, Duration)> {
     }
 }
 
-/// An instant of its record.
+/// Returns an instant from its record.
 fn on_record(
     board: &Board,
     select: impl FnOnce(&Turns) -> Option<Timestamp>,

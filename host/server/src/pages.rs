@@ -1,4 +1,4 @@
-//! What is answered to whom.
+//! The requests for JSON, probes and metrics.
 
 use super::answers::{json_response, has_query_key, unavailable, uncached_response};
 use super::board::Readiness;
@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// One text with all figures is made at a time.
+/// Limits metrics to one response at a time.
 static METRICS_PERMIT: Semaphore = Semaphore::const_new(1);
 
 pub(super) fn router(roster: Roster) -> Router {
@@ -31,12 +31,12 @@ pub(super) fn router(roster: Roster) -> Router {
         .with_state(roster)
 }
 
-/// What is not there, or not so, is told like all else.
+/// Adds JSON responses for unknown paths and methods.
 pub(super) fn with_fallbacks(router: Router) -> Router {
     router.fallback(not_found).method_not_allowed_fallback(method_not_allowed)
 }
 
-/// What is shown of several elections at once, unless one is named.
+/// Selects the elections of a response: all of them, or the one in the query.
 fn select_entries<'f>(entries: &'f [RosterEntry], uri: &Uri) -> Result<&'f [RosterEntry], Box<Response<Body>>> {
     match has_query_key(uri, "election") {
         true => select_entry(entries, uri).map(std::slice::from_ref),
@@ -58,7 +58,7 @@ async fn healthz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
 
 async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
     let entries = roster.entries();
-    // Also when there is a leader to be found, it is asked of one.
+    // `?leader` needs one election, even if another election has a leader.
     let selected = match has_query_key(&uri, "leader") {
         true => select_entry(&entries, &uri).map(std::slice::from_ref),
         false => select_entries(&entries, &uri),
@@ -72,7 +72,7 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
         let now = entry.clock.now();
         match entry.board.participation(now) {
             Readiness::Ready => ready = true,
-            // Of many elections some are nearly always new.
+            // With many elections, some of them are nearly always new.
             Readiness::NotReady(reason) if entry.board.is_new() => {
                 first.get_or_insert((entry, reason));
             }
@@ -89,7 +89,7 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
     json_response(StatusCode::OK, &json!({ "status": "ready", "leading": leads }))
 }
 
-/// A sentence about one candidate; it is named where there are several.
+/// Describes one candidate, with the election if there are several.
 fn describe_entry(entries: &[RosterEntry], entry: &RosterEntry, reason: &str) -> String {
     match entries {
         [_] => reason.to_owned(),
@@ -110,14 +110,14 @@ async fn leader(entry: RosterEntry, uri: Uri) -> Response<Body> {
     json_response(StatusCode::OK, &body)
 }
 
-/// To where the leader can be reached. The leader itself is not sent anywhere.
+/// Redirects to the leader's address. The leader itself is not redirected.
 fn redirect(role: &Role) -> Response<Body> {
     let address = match role {
         Role::Leading { .. } => return json_response(StatusCode::OK, &json!({ "leading": true })),
         Role::Following(Some(leader)) => leader.address.as_deref(),
         _ => return unavailable("no leader is known"),
     };
-    // What a candidate calls its address is for people too; only a URL can be followed.
+    // An address may be meant for humans only; a client can follow only a URL.
     let url = address.filter(|address| {
         let scheme = address.starts_with("http://") || address.starts_with("https://");
         scheme && address.bytes().all(|byte| byte.is_ascii_graphic())
@@ -156,21 +156,23 @@ async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> 
     let boards: Vec<_> = selected.iter().map(|entry| entry.board.clone()).collect();
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let accept = accept.collect::<Vec<_>>().join(",");
-    // Of thousands of candidates that takes a while, and much memory. It is never closed.
+    // With thousands of candidates this takes time and much memory. The semaphore is never closed.
     let permit = METRICS_PERMIT.acquire().await;
     let now = roster.clock().now();
-    // Others are answered meanwhile. It is made to its end also when whoever asked is gone.
+    // Runs on another thread, so other requests are answered meanwhile. It finishes even if the
+    // client disconnects.
     let result = spawn_blocking(move || {
         let _permit = permit;
         exposition(&accept, &boards, now)
     });
     match result.await {
         Ok((kind, text)) => uncached_response(kind, text),
-        Err(_) => unavailable("the figures could not be written"),
+        Err(_) => unavailable("the metrics could not be written"),
     }
 }
 
-/// Makes a leader look for orders. Needs no permission: a hint says nothing, and changes nothing.
+/// Makes a leader check for orders. A hint needs no permission: it carries nothing and changes
+/// nothing.
 async fn hint(entry: RosterEntry) -> Response<Body> {
     let reason = "this candidate does not lead";
     match entry.board.role(entry.clock.now()) {
@@ -187,7 +189,7 @@ async fn hint(entry: RosterEntry) -> Response<Body> {
 
 async fn not_found() -> Response<Body> {
     let body = json!({
-        "error": "there is nothing here; try /, /healthz, /readyz, /leader, /watch, /history, /candidates or /metrics"
+        "error": "not found; try /, /healthz, /readyz, /leader, /watch, /history, /candidates or /metrics"
     });
     json_response(StatusCode::NOT_FOUND, &body)
 }

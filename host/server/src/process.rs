@@ -1,6 +1,6 @@
-//! What the system tells of this process: nothing where there is no `/proc`.
+//! Figures of this process from `/proc`; `None` on systems without it.
 
-/// Ticks of a second in `/proc`, on every system that Linux runs on.
+/// Ticks per second in `/proc`, on every system that Linux runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) fn cpu_seconds() -> Option<f64> {
@@ -16,7 +16,7 @@ pub(super) fn started_at() -> Option<f64> {
     Some(to_f64(booted.trim().parse().ok()?) + to_f64(ticks) / TICKS_PER_SECOND)
 }
 
-/// What follows the name of the program, which may hold anything.
+/// Returns the fields after the name of the program, which may contain any character.
 fn stat() -> Option<Vec<String>> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

@@ -1,9 +1,9 @@
-//! The newest turns of an election, as far as this process knows how they went: by its own turns, and by
-//! what the record said whenever it was read.
+//! The newest turns of an election with the outcomes that this process knows: from its own turns,
+//! and from each version of the record that it read.
 //!
-//! The record keeps the newest success and the newest failure alone. So a process that was just started
-//! knows two turns at most, and a follower misses one that ended between two of its polls. Such a slot is
-//! told as unknown: what is not known is not guessed.
+//! The record keeps only the newest success and the newest failure. So a new process knows two
+//! turns at most, and a follower misses a turn that ended between two of its polls. The outcome of
+//! such a slot is `unknown`.
 
 use super::page::view::PastTurn;
 use std::borrow::Cow;
@@ -13,15 +13,15 @@ use tenure::handler::TurnEnd;
 use tenure::status::local_time;
 use tenure_core::{Outcome, Schedule, Timestamp, Turn, Turns, Zone, milliseconds};
 
-/// So many are kept and shown.
+/// Maximum number of turns that are kept and shown.
 pub(super) const TURNS: usize = 10;
 
 pub(super) const RUNNING: &str = "running";
 
-/// A slot of which nothing is known.
+/// A slot with an unknown outcome.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// A slot that has no turn and never will.
+/// A slot that never gets a turn.
 const MISSED: &str = "missed";
 
 /// The newest turns, by slot.
@@ -33,10 +33,10 @@ pub(super) struct RecentTurns {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KnownTurn {
-    /// `running`, `missed`, or how it ended.
+    /// `running`, `missed`, or the outcome.
     outcome: Cow<'static, str>,
     took_ms: Option<u64>,
-    /// It ran for a trigger.
+    /// True if it ran for a trigger.
     triggered: bool,
 }
 
@@ -47,7 +47,7 @@ impl KnownTurn {
 }
 
 impl RecentTurns {
-    /// A turn of this process began.
+    /// Records the start of a turn of this process.
     pub(super) fn started(&mut self, turn: &Turn) {
         for slot in self.missed_before(turn) {
             self.known.entry(slot).or_insert(KnownTurn::with_outcome(MISSED));
@@ -56,18 +56,18 @@ impl RecentTurns {
         self.insert(turn.slot, KnownTurn { triggered, ..KnownTurn::with_outcome(RUNNING) });
     }
 
-    /// A turn of this process ended.
+    /// Records the end of a turn of this process.
     pub(super) fn ended(&mut self, turn: &Turn, end: &TurnEnd, elapsed: Duration) {
         let took_ms = Some(milliseconds(elapsed));
         let triggered = turn.trigger.is_some();
         self.insert(turn.slot, KnownTurn { outcome: end.to_string().into(), took_ms, triggered });
     }
 
-    /// What the record says now.
+    /// Applies the current record.
     pub(super) fn on_record(&mut self, turns: &Turns) {
         self.schedule.clone_from(&turns.schedule);
         for ended in [&turns.last_success, &turns.last_failure].into_iter().flatten() {
-            // While it runs, the record tells of an attempt before this one.
+            // While the turn runs, the record shows an earlier attempt.
             if !self.is_running(ended.slot) {
                 let took_ms = ended.end.took.map(milliseconds);
                 let (outcome, triggered) = (ended.end.outcome.name().into(), ended.triggered);
@@ -97,12 +97,12 @@ impl RecentTurns {
         }
     }
 
-    /// The newest slots of those before this turn that have none.
+    /// Returns the newest missed slots before this turn.
     fn missed_before(&self, turn: &Turn) -> Vec<Timestamp> {
         let schedule = self.schedule.as_deref().and_then(Schedule::from_description);
         let limit = TURNS.min(turn.missed.try_into().unwrap_or(TURNS));
         match schedule {
-            // Of a turn outside the schedule nothing can be counted back.
+            // Missed slots cannot be counted back from a turn outside the schedule.
             Some((schedule, _)) if turn.trigger.is_none() => {
                 slots_before(&schedule, turn.slot).take(limit).collect()
             }
@@ -110,9 +110,8 @@ impl RecentTurns {
         }
     }
 
-    /// The last turns at `now`, the oldest first: slots of the schedule on record
-    /// that are over, and what is known beside them. Where the record tells of no turn at all,
-    /// all slots are unknown.
+    /// Returns the last turns at `now`, the oldest first: past slots of the schedule on record, and
+    /// the known turns. If the record has no turn at all, all slots are unknown.
     pub(super) fn last_turns(&self, now: Timestamp, turns: Option<&Turns>) -> Vec<PastTurn> {
         let described = turns.and_then(|turns| Schedule::from_description(turns.schedule.as_deref()?));
         let zone = described.as_ref().map_or(Zone::UTC, |(_, zone)| *zone);
@@ -121,7 +120,7 @@ impl RecentTurns {
         if let Some(slot) = claimed.filter(|slot| *slot <= now) {
             slots.entry(slot).or_insert(KnownTurn::with_outcome("claimed"));
         }
-        // A slot that is still to have its turn is no past one.
+        // A slot that still waits for its turn is not past.
         let next = turns.and_then(|turns| turns.next.as_ref()).map(|next| next.slot);
         let past = now.plus(Duration::from_nanos(1));
         let until = next.map_or(past, |next| next.min(past));
@@ -143,7 +142,7 @@ impl RecentTurns {
     }
 }
 
-/// The slots before `then`, the newest first.
+/// Returns the slots before `end`, the newest first.
 fn slots_before(schedule: &Schedule, end: Timestamp) -> impl Iterator<Item = Timestamp> {
     let before = move |slot: Timestamp| schedule.newest(Timestamp(slot.0.checked_sub(1)?));
     std::iter::successors(before(end), move |slot| before(*slot))

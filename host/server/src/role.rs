@@ -1,24 +1,24 @@
-//! What a candidate is in its election, and who leads.
+//! The role of a candidate in its election, and the leader it knows.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the candidate is in its election.
+/// The role of a candidate in its election.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Nobody is known to lead.
+    /// No leader is known.
     #[default]
     Undecided,
-    /// It leads, and may act until then.
+    /// Leads, and may act until the instant `until`.
     Leading { term: u64, until: Duration },
-    /// Another one leads; who, where that is known.
+    /// Another candidate leads; the leader's details, if known.
     Following(Option<Leader>),
-    /// It has left.
+    /// Has left the election.
     Left,
 }
 
 impl Role {
-    /// Returns the leader, where it is known. `own`: the name of this candidate.
+    /// Returns the leader, if known. `own_name` is the name of this candidate.
     pub fn leader(&self, own_name: &str) -> Option<Leader> {
         match self {
             Self::Leading { term, .. } => {
@@ -53,11 +53,11 @@ pub(super) struct FollowedLeader {
     pub address: String,
 }
 
-/// The newest leadership of a candidate, when that is over.
+/// The newest leadership of a candidate, once that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EndedLeadership {
     pub term: u64,
     pub reason: String,
-    /// The store answered that its lease is free, or another's.
+    /// True if the store answered that the lease is free or another candidate's.
     pub released: bool,
 }

@@ -1,4 +1,4 @@
-//! The candidates of a process, which come and go while others ask for them.
+//! The candidates of a process. They may be added and removed while requests are served.
 
 use super::answers::{json_response, unknown_election, query_value};
 use super::board::Board;
@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_clock::{Clock, ClockHandle};
 
-/// Of so many elections are the names told to who named none of them: an answer that operators' commands
-/// read is not endless.
+/// Maximum number of elections listed in the response to a request that names no known one.
+/// Operators' commands read that response, so it is bounded.
 const MAX_LISTED: usize = 100;
 
 /// One candidate.
@@ -22,7 +22,7 @@ const MAX_LISTED: usize = 100;
 pub(super) struct RosterEntry {
     pub board: Arc<Board>,
     pub clock: ClockHandle,
-    /// Provides what the page shows of it.
+    /// The source of its view on the page.
     pub source: Source,
 }
 
@@ -30,12 +30,12 @@ pub(super) struct RosterEntry {
 #[derive(Clone)]
 pub struct Roster {
     clock: ClockHandle,
-    /// As they are at a moment: whoever answers with all of them holds up nobody who adds one.
+    /// A snapshot: a response over all candidates does not block an addition.
     entries: Arc<Mutex<Arc<Vec<RosterEntry>>>>,
 }
 
 impl Roster {
-    /// An empty roster. `clock` is the one that the runners use.
+    /// Creates an empty roster. `clock` is the one that the runners use.
     pub fn new(clock: &impl Clock) -> Self {
         Self { clock: clock.handle(), entries: Arc::default() }
     }
@@ -47,7 +47,7 @@ impl Roster {
         Arc::make_mut(&mut self.lock()).push(RosterEntry { board, clock, source });
     }
 
-    /// Removes a candidate, and ends the streams that show it.
+    /// Removes a candidate and ends the streams that show it.
     pub fn remove(&self, board: &Arc<Board>) {
         board.close();
         Arc::make_mut(&mut self.lock()).retain(|entry| !Arc::ptr_eq(&entry.board, board));
@@ -69,7 +69,7 @@ impl Roster {
         self.lock().clone()
     }
 
-    /// What the page lives on.
+    /// Returns the sources of the page's views.
     pub(super) fn sources(&self) -> Vec<Source> {
         self.entries().iter().map(|entry| entry.source.clone()).collect()
     }
@@ -89,7 +89,7 @@ impl fmt::Debug for Roster {
     }
 }
 
-/// The candidate of the election that the query names; the only one goes without saying.
+/// Extracts the candidate of the election in the query. A single candidate needs no query.
 impl FromRequestParts<Roster> for RosterEntry {
     type Rejection = Response<Body>;
 

@@ -1,4 +1,4 @@
-//! A board as the page shows it: one candidate, and whoever else it saw lead.
+//! The view of a board: its candidate, and the other leaders that it saw.
 
 use super::board::{Board, Change, Readiness, State};
 use super::format::describe_schedule;
@@ -15,10 +15,10 @@ use tenure::status::{ElectionHealth, TurnSummary};
 use tenure_clock::ClockHandle;
 use tenure_core::{Timestamp, milliseconds};
 
-/// A problem older than that, and than all that the lanes show, is of no interest to somebody who looks now.
+/// Age up to which a problem is shown, if the lanes do not show more.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// What the page shows of a candidate.
+/// Returns the source of a candidate's view and row.
 pub(super) fn source(board: Arc<Board>, clock: ClockHandle) -> Source {
     let changes = board.changes();
     let (row_board, row_clock, election) = (board.clone(), clock.clone(), board.election.clone());
@@ -41,7 +41,7 @@ fn view(board: &Board, now: Duration) -> View {
     let mut turns = state.recent.last_turns(state.service_time.now(), state.turns.as_ref());
     let oldest = turns.first().map_or(Duration::ZERO, |turn| Duration::from_millis(turn.age_ms));
     let window = window(oldest);
-    // Before the first turn of which anything is known, there may have been no election.
+    // Before the first known turn, the election may not have existed.
     let first_known = turns.iter().position(|turn| turn.outcome != UNKNOWN);
     turns.drain(..first_known.unwrap_or(turns.len()));
     let recent = state.problems.iter().rev().filter(|(at, _)| ago(*at) < RECENT.max(window));
@@ -71,7 +71,7 @@ fn view(board: &Board, now: Duration) -> View {
     }
 }
 
-/// The candidates that a transfer may name: all that are known but the leader.
+/// Returns the candidates that a transfer may name: all known ones except the leader.
 fn successors(board: &Board, state: &State, now: Duration) -> Vec<String> {
     let leader = state.role.leader(&board.candidate).map(|leader| leader.name);
     let others = state.known_candidates(&board.candidate, now);
@@ -79,7 +79,8 @@ fn successors(board: &Board, state: &State, now: Duration) -> Vec<String> {
     all.filter(|name| Some(name) != leader.as_ref()).map(|name| short(&name)).collect()
 }
 
-/// What it is, as far as that is known: a follower whose storage account answers no more knows nothing of now.
+/// Returns the role as far as it is known. A follower without its storage account cannot know the
+/// present leader.
 fn known_role(board: &Board, now: Duration) -> Role {
     match board.role(now) {
         Role::Following(_) if board.readiness(now) != Readiness::Ready => Role::Undecided,
@@ -87,12 +88,12 @@ fn known_role(board: &Board, now: Duration) -> Role {
     }
 }
 
-/// Whether it does not know who leads.
+/// Returns true if this candidate does not know the leader.
 fn is_leader_unknown(role: &Role, unready: bool) -> bool {
     *role == Role::Following(None) || (*role == Role::Undecided && unready)
 }
 
-/// One line of the overview.
+/// Returns the candidate's row in the overview.
 fn row(board: &Board, now: Duration) -> Row {
     let (role, readiness) = (known_role(board, now), board.readiness(now));
     let state = board.state();
@@ -132,7 +133,7 @@ fn schedule(state: &State) -> Option<String> {
     state.turns.as_ref()?.schedule.as_deref().map(describe_schedule)
 }
 
-/// That of this candidate, as long as the record tells of none that is newer.
+/// Returns this candidate's last turn, unless the record has a newer one.
 fn last_turn(state: &State, outlook: &TurnSummary) -> Option<LastTurn> {
     let on_record = outlook.last_turn.as_ref().map(|turn| LastTurn {
         slot: turn.slot.clone(),
@@ -141,7 +142,7 @@ fn last_turn(state: &State, outlook: &TurnSummary) -> Option<LastTurn> {
         took_ms: turn.took_ms,
     });
     let instant = |turn: &LastTurn| Timestamp::parse(&turn.slot);
-    // Once it leads no more, another candidate may have run the same slot again.
+    // After its leadership, another candidate may have run the same slot again.
     let leads = matches!(state.role, Role::Leading { .. });
     let is_newer = |own_turn: &LastTurn| {
         on_record.as_ref().is_none_or(|o| match instant(own_turn).cmp(&instant(o)) {
@@ -204,7 +205,7 @@ fn lanes(
     let others = state.timeline.others(now, window).into_iter().map(|(name, mut spans)| {
         let present = spans.last_mut().filter(|span| leads(name) && span.to_ms.is_none());
         if let (Some(span), Some(age)) = (present, leading_for(role, state.service_time.now())) {
-            // The record knows more than was seen.
+            // The record may show an earlier start than this candidate saw.
             span.from_ms = span.from_ms.max(milliseconds(age.min(window + window / 12)));
         }
         let state = if leads(name) { "leads" } else { "led" };
@@ -213,13 +214,13 @@ fn lanes(
     std::iter::once(own_lane).chain(others).take(LANES).collect()
 }
 
-/// For how long the leader that is followed leads, by the record.
+/// Returns the time for which the followed leader has led, by the record.
 fn leading_for(role: &Role, now: Timestamp) -> Option<Duration> {
     let Role::Following(Some(Other { since: Some(since), .. })) = role else { return None };
     Some(now.since(Timestamp::parse(since)?))
 }
 
-/// A change as a sentence.
+/// Describes a change as a sentence.
 fn describe_change(change: &Change, own_name: &str) -> String {
     let name = change.leader.as_deref();
     let term_text = change.term.map(|term| format!(", with term {term}")).unwrap_or_default();

@@ -98,7 +98,7 @@ fn it_takes_part_as_soon_as_its_process_can_work() {
     assert_eq!(board.participation(NOW), Readiness::Ready);
 }
 
-/// A SAS may be for the election's blob alone.
+/// A SAS may cover the election's blob only.
 #[test]
 fn a_candidate_without_access_to_side_blobs_is_ready() {
     let board = board();
@@ -113,7 +113,7 @@ fn a_candidate_without_access_to_side_blobs_is_ready() {
     assert_eq!(board.readiness(NOW), Readiness::Ready);
 }
 
-/// A look is answered, and the acquire after it refused, again and again.
+/// The lookup succeeds, and the following acquire is refused repeatedly.
 #[test]
 fn a_candidate_that_can_read_but_not_acquire_is_not_ready() {
     use ExchangeResult::{Declined, Done, Refused};
@@ -131,7 +131,7 @@ fn a_candidate_that_can_read_but_not_acquire_is_not_ready() {
         let mut refused = report(Role::Undecided, &[Done, Refused]);
         refused.problems.push(Problem { class, detail: "it needs w".to_owned() });
         board.on_step(&refused, NOW, NOW);
-        // Not told again for a minute.
+        // The problem is not reported again for a minute.
         board.on_step(&report(Role::Undecided, &[Done]), NOW, NOW);
         let readiness = board.readiness(NOW);
         assert_eq!(readiness == Readiness::Ready, ready, "{class:?}");
@@ -206,7 +206,7 @@ fn status(head: &str) -> u16 {
     head.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Head and body of the answer to whoever asks by this name.
+/// Returns head and body of the response to a request with this host name.
 async fn exchange(server: &Server, path: &str, host: &str) -> (String, String) {
     let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
     let request = format!("{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
@@ -264,7 +264,7 @@ async fn every_candidate_reports_the_leader() {
     assert_eq!((&body["leading"], &body["leader"]["term"]), (&Value::Bool(true), &Value::from(7)));
     let changes = parse_json(get(&server, "GET /history").await.2);
     assert_eq!(changes["changes"][0]["event"], "elected");
-    // Its time runs out whether or not anybody says so.
+    // The validity expires even without an event.
     let over = Role::Leading(Leadership { term: 7, valid_for: Duration::ZERO });
     board.on_step(&report(over, &[ExchangeResult::Done]), clock.now(), clock.now());
     assert_eq!(get(&server, "GET /readyz?leader").await.0, 503);
@@ -339,7 +339,7 @@ async fn several_elections_are_distinguished() {
 
     assert_eq!(get(&server, "GET /readyz").await.0, 503);
     first.on_step(&report(leading(), &[ExchangeResult::Done]), now(), now());
-    // One that was just added does not count yet.
+    // A candidate that was just added does not count yet.
     assert_eq!(get(&server, "GET /readyz").await.0, 200);
     assert_eq!(get(&server, "GET /readyz?election=jobs/b").await.0, 503);
     let unanswered = report(Role::Undecided, &[ExchangeResult::Unavailable; 2]);
@@ -374,7 +374,7 @@ async fn several_elections_are_distinguished() {
     let heads: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
     let once: std::collections::BTreeSet<_> = heads.iter().collect();
     assert_eq!(once.len(), heads.len(), "{text}");
-    // The lines of a name stand below its head.
+    // The samples of a metric follow its head.
     let mut name = "";
     for line in text.lines() {
         match line.strip_prefix("# HELP ").and_then(|head| head.split(' ').next()) {
@@ -406,7 +406,7 @@ async fn elections_come_and_go_while_others_are_shown() {
     assert_eq!(status("GET /leader?election=jobs/b").await, 200);
     assert!(get(&server, "GET /metrics").await.2.contains("jobs/b"));
 
-    // Whoever reads the news of one that goes hears the last of them, and no more.
+    // The stream of a removed election sends its last change and ends.
     let mut streams = Vec::new();
     for path in ["/watch", "/events"] {
         let mut stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
@@ -450,12 +450,12 @@ fn turns_that_were_late_refused_or_stopped_are_counted() {
         ended(TurnEnd::CutOff),
         turn_started(false),
         ended(TurnEnd::TimedOut),
-        // Claimed, and never begun.
+        // Claimed but never started.
         ended(TurnEnd::CutOff),
     ] {
         board.on_event(&event, NOW);
     }
-    // The claim of the last one told of slots before it: also that of a turn that never begins.
+    // The last claim reported missed slots, although its turn never started.
     let turn = Turn {
         election: String::new(),
         key: String::new(),

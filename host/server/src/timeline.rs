@@ -1,4 +1,4 @@
-//! What a candidate saw lately: who led when, its own turns, its requests.
+//! The recent past of a candidate: the leaders, its own turns, its requests.
 
 use super::page::Rate;
 use super::page::view::{Kind, Span, TURNS, Tick, short};
@@ -7,20 +7,20 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tenure_core::milliseconds;
 
-/// As many spans are kept of each track.
+/// Maximum number of spans of each track.
 const SPANS: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// This candidate.
+    /// The spans of this candidate.
     own_track: Track,
-    /// The others, as far as they led.
+    /// The spans of other leaders.
     others: Track,
     turns: VecDeque<Turn>,
     pub(super) requests: Rate,
 }
 
-/// What follows one upon the other.
+/// A sequence of spans.
 #[derive(Debug, Default)]
 struct Track(VecDeque<Stretch>);
 
@@ -30,9 +30,9 @@ struct Stretch {
     kind: Kind,
     term: Option<u64>,
     from: Duration,
-    /// When it ended, or will unless it is prolonged; none while it goes on.
+    /// The end, or the expected end unless it is prolonged; `None` while it continues.
     to: Option<Duration>,
-    /// Whether it is the present one.
+    /// True for the present one.
     open: bool,
 }
 
@@ -41,12 +41,12 @@ struct Stretch {
 pub(super) struct Turn {
     pub slot: String,
     pub began: Duration,
-    /// None while it runs.
+    /// `None` while it runs.
     pub outcome: Option<String>,
 }
 
 impl Timeline {
-    /// The candidate `name` is that at `now`.
+    /// Records the role of the candidate `name` at `now`.
     pub(super) fn on_role(&mut self, now: Duration, name: &str, role: &Role) {
         let own_span = match role {
             Role::Leading { term, until } => Some((Kind::Leads, Some(*term), Some(*until))),
@@ -75,7 +75,7 @@ impl Timeline {
         }
     }
 
-    /// The turns in sight, the oldest first.
+    /// Returns the turns in the window, the oldest first.
     pub(super) fn ticks(&self, now: Duration, window: Duration) -> Vec<Tick> {
         let tick = |turn: &Turn| {
             let age = now.saturating_sub(turn.began);
@@ -85,12 +85,12 @@ impl Timeline {
         self.turns.iter().filter_map(tick).collect()
     }
 
-    /// What this candidate was.
+    /// Returns the spans of this candidate.
     pub(super) fn own_spans(&self, now: Duration, window: Duration) -> Vec<Span> {
         self.own_track.0.iter().filter_map(|stretch| stretch.visible(now, window)).collect()
     }
 
-    /// The others that led, those of the newest first, and when.
+    /// Returns the spans of the other leaders, the most recent leader first.
     pub(super) fn others(&self, now: Duration, window: Duration) -> Vec<(&str, Vec<Span>)> {
         let mut lanes: Vec<(&str, Vec<Span>)> = Vec::new();
         for stretch in self.others.0.iter().rev() {
@@ -103,7 +103,7 @@ impl Timeline {
         lanes
     }
 
-    /// Since when nothing was forgotten.
+    /// Returns the instant since which nothing was dropped.
     pub(super) fn complete_since(&self) -> Duration {
         let oldest_start = |track: &Track| {
             track.0.front().filter(|_| track.0.len() == SPANS).map(|first| first.from)
@@ -111,7 +111,7 @@ impl Timeline {
         oldest_start(&self.own_track).max(oldest_start(&self.others)).unwrap_or_default()
     }
 
-    /// Since when the present leader was seen, be it this candidate or another.
+    /// Returns when the present leader was first seen, this candidate or another.
     pub(super) fn leads_since(&self) -> Option<Duration> {
         let open = |track: &Track| track.0.back().filter(|last| last.open).cloned();
         [open(&self.own_track), open(&self.others)]
@@ -148,7 +148,7 @@ impl Stretch {
     }
 }
 
-/// The oldest goes when there are enough.
+/// Appends an item and drops the oldest beyond `capacity`.
 fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
     if queue.len() == capacity {
         queue.pop_front();
@@ -174,7 +174,7 @@ mod tests {
         Role::Following(Some(Leader { name: name.to_owned(), term, address: None, since: None }))
     }
 
-    /// From and to, as ages in seconds.
+    /// Returns start and end as ages in seconds.
     fn ages(spans: &[Span]) -> Vec<(Kind, u64, Option<u64>)> {
         let seconds = |ms: u64| ms / 1_000;
         spans
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(names, ["cleo", "ben"]);
         assert_eq!(ages(&others[1].1), [(Kind::Leads, 30, Some(20))]);
         assert_eq!(line.leads_since(), Some(s(1_021)));
-        // Leadership ends with its time, whether or not anybody says so.
+        // Leadership expires even without an event.
         assert_eq!(ages(&line.own_spans(s(1_040), WINDOW))[1], (Kind::Leads, 19, Some(3)));
         line.on_role(s(1_050), "ada", &following("ben", 9));
         assert_eq!(ages(&line.own_spans(s(1_050), WINDOW))[1], (Kind::Leads, 29, Some(13)));

@@ -10,37 +10,37 @@ use super::sas::{SasParameters, Token};
 /// The account that every emulator of Azure Storage has.
 pub const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 
-/// The key of [`EMULATOR_ACCOUNT`]. Public, the same everywhere, and no secret.
+/// The key of [`EMULATOR_ACCOUNT`]. It is public, the same everywhere, and no secret.
 pub const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// One of the two keys that an account may have.
+/// The name of one of an account's two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyName {
-    /// The first, which connection strings have.
+    /// The first key, used in connection strings.
     Key1,
-    /// The second.
+    /// The second key.
     Key2,
 }
 
-/// A storage account: a name, and one key or two, as the service allows (so that one can be replaced while the other
-/// is in use). `Debug` prints no key.
+/// A storage account: a name with one or two keys, as in the service, so that a key can be replaced
+/// while the other is in use. `Debug` prints no key.
 #[derive(Clone)]
 pub struct Account {
     name: String,
     keys: Vec<(String, Key)>,
 }
 
-/// Why something is no account.
+/// An error in the description of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AccountError {
-    /// The name must be 3 to 24 lower-case letters and digits.
+    /// The name is not 3 to 24 lower-case letters and digits.
     #[error("an account's name is 3 to 24 lower-case letters and digits")]
     InvalidName,
-    /// There must be one key or two.
+    /// There is no key, or more than two.
     #[error("an account has one or two keys: NAME:KEY or NAME:KEY:KEY")]
     KeyCount,
-    /// A key must be base64.
+    /// A key is not base64.
     #[error("an account's key must be base64")]
     InvalidKey,
     /// There is no account of that name.
@@ -49,17 +49,17 @@ pub enum AccountError {
 }
 
 impl Account {
-    /// The emulator's account with its public key.
+    /// Returns the emulator's account with its public key.
     pub fn emulator() -> Account {
         let keys = Key::from_base64(EMULATOR_KEY).map(|key| (EMULATOR_KEY.to_owned(), key));
         Account { name: EMULATOR_ACCOUNT.to_owned(), keys: keys.into_iter().collect() }
     }
 
-    /// An account with one key or two, each in base64 as the portal shows it.
+    /// Creates an account with one or two keys, each in base64 as the portal shows it.
     ///
     /// # Errors
     ///
-    /// What of it is wrong; never the key itself.
+    /// Returns the invalid part; never the key itself.
     pub fn new(name: &str, keys: &[&str]) -> Result<Account, AccountError> {
         let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         if !letters || !(3..=24).contains(&name.len()) {
@@ -74,24 +74,24 @@ impl Account {
         Ok(Account { name: name.to_owned(), keys: keys.iter().map(key).collect::<Result<_, _>>()? })
     }
 
-    /// Reads `NAME:KEY` or `NAME:KEY:KEY`, the form of Azurite's `AZURITE_ACCOUNTS`.
+    /// Parses `NAME:KEY` or `NAME:KEY:KEY`, the form of Azurite's `AZURITE_ACCOUNTS`.
     ///
     /// # Errors
     ///
-    /// As [`Account::new`].
+    /// Returns the errors of [`Account::new`].
     pub fn parse(text: &str) -> Result<Account, AccountError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         Account::new(name, &parts.collect::<Vec<_>>())
     }
 
-    /// The account's name.
+    /// Returns the account's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How a client reaches this account at `host` (`HOST:PORT`), with its first key: **a secret**, unless it is the
-    /// emulator's.
+    /// Returns the connection string for this account at `host` (`HOST:PORT`), with its first key.
+    /// It is **a secret**, except for the emulator's account.
     pub fn connection_string(&self, host: impl fmt::Display) -> String {
         let name = &self.name;
         let key = self.keys.first().map_or("", |(text, _)| text);
@@ -100,14 +100,14 @@ impl Account {
         )
     }
 
-    /// A shared access signature for this account by one of its keys: **a secret**. None when it has no second key and
-    /// is to use it.
+    /// Returns a shared access signature for this account, signed with one of its keys: **a
+    /// secret**. Returns `None` if the second key is requested and missing.
     pub fn sas(&self, name: KeyName, terms: &SasParameters) -> Option<Token> {
         let (_, key) = self.keys.get(name as usize)?;
         Some(terms.sign(&self.name, key))
     }
 
-    /// Replaces a key, or adds the second. What the old one signed is worth nothing from then on.
+    /// Replaces a key, or adds the second. Signatures of the replaced key become invalid.
     pub(super) fn replace_key(&mut self, name: KeyName, text: &str) -> Result<(), AccountError> {
         let key = (text.to_owned(), Key::from_base64(text).ok_or(AccountError::InvalidKey)?);
         match self.keys.get_mut(name as usize) {

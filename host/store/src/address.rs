@@ -1,4 +1,4 @@
-//! What a request is about: account, container, blob.
+//! The target of a request: account, container, blob.
 
 use std::net::IpAddr;
 
@@ -12,17 +12,17 @@ use super::wire::Request;
 /// The container of a blob whose address names none.
 const ROOT: &str = "$root";
 
-/// Has no `Debug`: a query may hold a shared access signature.
+/// The address of a request. It has no `Debug`, because a query may hold a shared access signature.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) account: String,
-    /// Whether the account is a part of the path, and not of the host.
+    /// True if the account is in the path, not in the host.
     pub(super) account_in_path: bool,
-    /// As sent: this is what the client signed.
+    /// The path as sent and signed by the client.
     pub(super) path: String,
-    /// Decoded.
+    /// The decoded query.
     pub(super) query: Vec<(String, String)>,
-    /// What the path names. Judged after the signature, hence a result.
+    /// The resource in the path. It is checked after the signature, so it is a result.
     pub(super) resource: Result<Resource, Code>,
 }
 
@@ -34,12 +34,15 @@ pub(super) enum Resource {
 }
 
 impl Address {
-    /// With a host that is an IP address or has no dot, the account is the path's first part (`/account/container/blob`);
-    /// with `account.blob.localhost` it is the host's first label, if there is an account of that name. So a store
-    /// behind any name, `store.default.svc` for one, still answers to path-style addresses.
+    /// Parses the address of a request.
+    ///
+    /// If the host is an IP address or has no dot, the account is the first part of the path
+    /// (`/account/container/blob`). With `account.blob.localhost` it is the first label of the
+    /// host, if that account exists. So a store behind any name, such as `store.default.svc`,
+    /// answers to path-style addresses.
     pub(super) fn from_request(request: &Request, accounts: &[Account]) -> Address {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-        // The service reads a `+` as a blank.
+        // The service reads a `+` as a space.
         let query = decoded_query(&query.replace('+', "%20"));
         let host_account = account_in_host(request.header("host").unwrap_or_default(), accounts);
         let in_path = host_account.is_none();
@@ -47,7 +50,7 @@ impl Address {
             let path = path.strip_prefix('/').unwrap_or(path);
             path.split_once('/').unwrap_or((path, ""))
         });
-        // Of an account one asks at any place, by its own name or that of a container.
+        // Account information can be requested with the path of the account or of a container.
         let container = query.iter().any(|(name, value)| {
             name == "restype" && matches!(value.as_str(), "container" | "account")
         });
@@ -62,7 +65,7 @@ impl Address {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Container and blob, as far as the path names them.
+    /// Returns the container and the blob in the path.
     pub(super) fn names(&self) -> (&str, &str) {
         match &self.resource {
             Ok(Resource::Container(container)) => (container, ""),
@@ -102,7 +105,8 @@ fn resource(path: &str, container: bool) -> Result<Resource, Code> {
     }
 }
 
-/// REST reference, *Naming and referencing containers*: 3 to 63 of `a-z 0-9 -`, each `-` between two others.
+/// REST reference, *Naming and referencing containers*: 3 to 63 of `a-z 0-9 -`, each `-` between
+/// two other characters.
 fn is_container(name: &str) -> bool {
     let letters =
         name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');

@@ -13,10 +13,10 @@ use super::headers::Metadata;
 use super::lease::Lease;
 use super::wire::{Request, Response};
 
-/// The type of every blob here.
+/// The type of all blobs.
 pub(super) const BLOB_TYPE: &str = "BlockBlob";
 
-/// The properties that a client sets and gets back.
+/// The properties that a client can set and read.
 pub(super) const PROPERTIES: [&str; 6] = [
     "Content-Type",
     "Content-Encoding",
@@ -26,10 +26,10 @@ pub(super) const PROPERTIES: [&str; 6] = [
     "Content-Disposition",
 ];
 
-/// The checksum of the whole blob, whatever is sent of it.
+/// The checksum of the whole blob, also in the response to a range.
 const BLOB_MD5: &str = "x-ms-blob-content-md5";
 
-/// The names of an account and of a container of it.
+/// The names of an account and of one of its containers.
 pub(super) type ContainerKey = (String, String);
 
 #[derive(Clone, Debug, Default, Hash)]
@@ -46,7 +46,7 @@ pub(super) struct Blob {
     pub(super) lease: Lease,
 }
 
-/// Everything of a blob but its lease.
+/// The state of a blob except its lease.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Content {
     pub(super) body: Bytes,
@@ -61,8 +61,9 @@ pub(super) struct Content {
 pub(super) struct Properties(Vec<(&'static str, String)>);
 
 impl Properties {
-    /// Reads those of a Put Blob: `x-ms-blob-content-type`, or `Content-Type` where that is missing, and so on. The
-    /// checksum is the service's own. It must equal the client's where the client sends one.
+    /// Reads the properties of a Put Blob: `x-ms-blob-content-type`, or `Content-Type` if that is
+    /// missing, and so on. The store computes the checksum. A checksum from the client must be
+    /// equal.
     pub(super) fn from_request(request: &Request) -> Result<Properties, Failure> {
         checksum::check(request, "content-md5")?;
         checksum::check(request, BLOB_MD5)?;
@@ -81,12 +82,13 @@ impl Properties {
 }
 
 impl Content {
-    /// Its type, or what is read as one.
+    /// Returns the content type, or the default.
     pub(super) fn content_type(&self) -> &str {
         self.properties.get("Content-Type").unwrap_or("application/octet-stream")
     }
 
-    /// The answer to a read, with the lease's state as of now. A HEAD gets the same without the body.
+    /// Returns the response to a read, with the present state of the lease. A HEAD gets the same
+    /// without the body.
     pub(super) fn response(&self, lease: &Lease, now: Duration, part: Part) -> Response {
         let length = self.body.len();
         let status = if matches!(part, Part::Range { .. }) { 206 } else { 200 };
@@ -103,7 +105,7 @@ impl Content {
                 "Content-Type" => Some(self.content_type()),
                 name => self.properties.get(name),
             };
-            // Of a part it would be read as the checksum of that part.
+            // With a range, `Content-MD5` would be the checksum of that range.
             let name = if name == "Content-MD5" && status == 206 { BLOB_MD5 } else { name };
             response.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
         }
@@ -137,7 +139,7 @@ pub(super) enum Part {
     },
 }
 
-/// What a blob's lease looks like from outside.
+/// Returns the headers that describe a blob's lease.
 pub(super) fn lease_headers(
     lease: &Lease,
     now: Duration,
@@ -152,7 +154,7 @@ pub(super) fn lease_headers(
     .chain(duration.map(|duration| ("x-ms-lease-duration", duration)))
 }
 
-/// An answer without body that tells ETag and date of what it is about.
+/// Returns a response without a body, with the ETag and the date of its target.
 pub(super) fn with_etag(status: u16, etag: &str, modified: DateTime<Utc>) -> Response {
     Response::new(status).with("ETag", etag).with("Last-Modified", http_date::format(modified))
 }

@@ -1,7 +1,7 @@
-//! Operations on blobs, leases aside.
+//! Operations on blobs, except leases.
 //!
-//! For these the lease comes before the conditions: creating with `If-None-Match: *` over a leased blob without its
-//! id is answered `LeaseIdMissing`, not `BlobAlreadyExists`, by the service.
+//! The lease is checked before the conditions, as in the service. Creation with `If-None-Match: *`
+//! over a leased blob without its id fails with `LeaseIdMissing`, not `BlobAlreadyExists`.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use super::service::Service;
 use super::wire::{Request, Response};
 
 impl Service {
-    /// Creates the blob, or replaces everything but its lease.
+    /// Creates the blob, or replaces everything except its lease.
     pub(super) fn put_blob(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
         let body = put_blob_body(call.request)?;
         let properties = Properties::from_request(call.request)?;
@@ -32,7 +32,7 @@ impl Service {
                 }
                 conditions.check_write(&blob.content.etag, blob.content.modified)?;
             }
-            // What is not there has no lease (REST reference, *Lease Blob*: since version 2013-08-15).
+            // A missing blob has no lease (REST reference, *Lease Blob*: since version 2013-08-15).
             None if id.is_some() => return Err(Code::LeaseNotPresentWithBlobOperation.into()),
             None => conditions.check_create()?,
         }
@@ -70,7 +70,7 @@ impl Service {
             .with("x-ms-request-server-encrypted", "true"))
     }
 
-    /// GET and HEAD.
+    /// Handles GET and HEAD.
     pub(super) fn read_blob(&self, call: &Call<'_>) -> Result<Response, Failure> {
         let Blob { content, lease } = self.readable(call)?;
         let part = if call.request.method == "HEAD" {
@@ -81,7 +81,7 @@ impl Service {
         Ok(content.response(lease, call.now.elapsed, part))
     }
 
-    /// The metadata without the rest.
+    /// Returns the metadata only.
     pub(super) fn read_metadata(&self, call: &Call<'_>) -> Result<Response, Failure> {
         let content = &self.readable(call)?.content;
         let response = with_etag(200, &content.etag, content.modified);
@@ -110,7 +110,7 @@ impl Service {
     }
 }
 
-/// The content in a Put Blob.
+/// Returns the body of a Put Blob.
 fn put_blob_body(request: &Request) -> Result<Bytes, Failure> {
     const BLOB_TYPE_HEADER: &str = "x-ms-blob-type";
     match request.header(BLOB_TYPE_HEADER) {

@@ -1,16 +1,16 @@
-//! A request to an operation, with all that is known of it before anything is looked up.
+//! A request with its operation and target, before any lookup.
 
 use super::address::Address;
 use super::blob::ContainerKey;
 use super::wire::{Now, Request};
 
-/// A request that its row has judged, and what it is about.
+/// A request that its operation's row accepts, and its target.
 pub(super) struct Call<'a> {
     pub(super) now: Now,
     pub(super) request: &'a Request,
     pub(super) address: &'a Address,
     /// Account and container.
     pub(super) container_key: ContainerKey,
-    /// Of the blob; empty where none is addressed.
+    /// The blob; empty if the address has none.
     pub(super) blob_name: &'a str,
 }

@@ -1,4 +1,4 @@
-//! MD5 as the service uses it: against errors on the way, not against people.
+//! MD5 as the service uses it: against transmission errors, not against attackers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,12 +7,12 @@ use md5::{Digest, Md5};
 use super::code::{Code, Failure};
 use super::wire::Request;
 
-/// The checksum of these bytes, in base64 as in headers.
+/// Returns the checksum of these bytes, in base64 as in headers.
 pub(super) fn md5_base64(bytes: &[u8]) -> String {
     STANDARD.encode(Md5::digest(bytes))
 }
 
-/// Refuses a body that does not have the checksum in the header, if the request has that header.
+/// Refuses a body whose checksum differs from the header, if the request has that header.
 pub(super) fn check(request: &Request, header: &str) -> Result<(), Failure> {
     let Some(text) = request.header(header) else { return Ok(()) };
     match STANDARD.decode(text) {

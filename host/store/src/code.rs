@@ -1,8 +1,9 @@
-//! Error codes and the shape of an error (REST reference: *Status and error codes*, *Blob service error codes*).
+//! Error codes and the format of an error (REST reference: *Status and error codes*, *Blob service
+//! error codes*).
 
 use super::wire::Response;
 
-/// Code, status, text. The texts follow the reference; clients must not read them.
+/// Code, status, text. The texts follow the reference; clients must not parse them.
 macro_rules! codes {
     ($($code:ident $status:literal $text:literal,)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,16 +72,16 @@ codes! {
     NotImplemented 501 "The requested operation is not implemented on the specified resource.",
 }
 
-/// A request refused: the code, and what the body says beside it.
+/// The refusal of a request: the code, and additions to the body.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) code: Code,
-    /// 304 instead of the code's own status, when a read finds nothing new.
+    /// True for a 304 instead of the code's own status, for a read of an unchanged blob.
     not_modified: bool,
-    /// One sentence more in the message.
+    /// An additional sentence in the message.
     extra_message: String,
     details: Vec<(&'static str, String)>,
-    /// `Content-Range`: how long the blob is whose range does not exist.
+    /// `Content-Range`: the length of the blob whose range does not exist.
     range: Option<String>,
 }
 
@@ -97,31 +98,31 @@ impl From<Code> for Failure {
 }
 
 impl Failure {
-    /// A read whose condition says that the client has it already: 304, no body.
+    /// Creates the failure of a read when the client has the current version: 304, no body.
     pub(super) fn not_modified() -> Failure {
         Failure { not_modified: true, ..Failure::from(Code::ConditionNotMet) }
     }
 
-    /// A header (by name) that is not as it must be.
+    /// Creates the failure for an invalid value of the header `name`.
     pub(super) fn header(name: &str, value: &str) -> Failure {
         Failure::from(Code::InvalidHeaderValue)
             .with_detail("HeaderName", name)
             .with_detail("HeaderValue", value)
     }
 
-    /// A header that must be there.
+    /// Creates the failure for a missing header.
     pub(super) fn missing(name: &str) -> Failure {
         Failure::from(Code::MissingRequiredHeader).with_detail("HeaderName", name)
     }
 
-    /// A query parameter that is not as it must be.
+    /// Creates the failure for an invalid query parameter.
     pub(super) fn query(name: &str, value: &str) -> Failure {
         Failure::from(Code::InvalidQueryParameterValue)
             .with_detail("QueryParameterName", name)
             .with_detail("QueryParameterValue", value)
     }
 
-    /// What is real and not played here: an operation, a header, a parameter.
+    /// Creates the failure for an unsupported operation, header or parameter of the service.
     pub(super) fn unsupported(feature: &str) -> Failure {
         let remark = format!(
             " The embedded store does not support {feature}. `tenure store --help` lists what it supports."
@@ -129,23 +130,25 @@ impl Failure {
         Failure { extra_message: remark, ..Failure::from(Code::NotImplemented) }
     }
 
-    /// A range that begins behind the end of a blob of this length.
+    /// Creates the failure for a range that begins after the end of a blob of this length.
     pub(super) fn range(length: u64) -> Failure {
         Failure { range: Some(format!("bytes */{length}")), ..Failure::from(Code::InvalidRange) }
     }
 
-    /// One element more in the body.
+    /// Adds an element to the body.
     pub(super) fn with_detail(mut self, element: &'static str, text: &str) -> Failure {
         self.details.push((element, text.to_owned()));
         self
     }
 
-    /// The answer, without the headers that every answer has. `head`: the code in the header is all there is.
+    /// Returns the response without the common headers. With `head`, it has only the code in its
+    /// header.
     pub(super) fn response(&self, head: bool, request_id: &str, time: &str) -> Response {
         let status = if self.not_modified { 304 } else { self.code.status() };
         let mut response = Response::new(status).with("x-ms-error-code", self.code.name());
         if self.code == Code::NoAuthenticationInformation {
-            // Tells token credentials where to go; here there is nowhere, and the form is what matters.
+            // Points token credentials to an authority. The store has none; clients need only the
+            // form.
             let challenge = "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
                              resource_id=https://storage.azure.com";
             response = response.with("WWW-Authenticate", challenge);
@@ -159,7 +162,7 @@ impl Failure {
         response.with_xml(self.xml(request_id, time))
     }
 
-    /// Begins with a byte order mark, as the service's does.
+    /// Returns the body. It starts with a byte order mark, like the service's.
     fn xml(&self, request_id: &str, time: &str) -> String {
         let (name, text, remark) = (self.code.name(), self.code.text(), escape_xml(&self.extra_message));
         let mut xml = format!(
@@ -174,7 +177,8 @@ impl Failure {
     }
 }
 
-/// What a client sent may come back in the body; it must not become markup there.
+/// Escapes text for XML. A client's text may come back in the body and must not become markup
+/// there.
 pub(super) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -182,7 +186,7 @@ pub(super) fn escape_xml(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // XML 1.0 knows no other control characters, not even escaped.
+            // XML 1.0 has no other control characters, not even escaped.
             letter if letter.is_control() && !matches!(letter, '\n' | '\t') => escaped.push('\u{fffd}'),
             letter => escaped.push(letter),
         }

@@ -1,4 +1,5 @@
-//! Conditional headers (REST reference: *Specifying conditional headers for Blob service operations*).
+//! Conditional headers (REST reference: *Specifying conditional headers for Blob service
+//! operations*).
 
 use chrono::{DateTime, SubsecRound, Utc};
 use tenure_azure::http_date;
@@ -40,17 +41,19 @@ impl Conditions {
         })
     }
 
-    /// Of Get Blob and Get Blob Properties: any of them together, and lists of ETags.
+    /// Reads the conditions of Get Blob and Get Blob Properties: any combination, and lists of
+    /// ETags.
     pub(super) fn for_read(request: &Request) -> Result<Conditions, Failure> {
         let conditions = Conditions::parse(request)?;
-        // Not in the reference; seen of the service in the tests of Azure's command line.
+        // Not in the reference; observed in the service in the tests of Azure's command line.
         if conditions.if_none_match == Some(Tags::Any) {
             return Err(Code::UnsatisfiableCondition.into());
         }
         Ok(conditions)
     }
 
-    /// Of all other operations: one of them with one ETag, or the ETag and the date of a pair, where the ETag decides.
+    /// Reads the conditions of all other operations: one condition with one ETag, or a pair of ETag
+    /// and date, of which the ETag decides.
     pub(super) fn for_write(request: &Request) -> Result<Conditions, Failure> {
         let mut conditions = Conditions::parse(request)?;
         let is_list =
@@ -76,24 +79,25 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// `If-None-Match: *`: only if there is nothing yet.
+    /// Returns true for `If-None-Match: *`: the target must not exist.
     pub(super) fn only_create(&self) -> bool {
         self.if_none_match == Some(Tags::Any)
     }
 
-    /// For a write to what is not there.
+    /// Checks the conditions of a write to a missing target.
     pub(super) fn check_create(&self) -> Result<(), Failure> {
         if self.if_match.is_some() { Err(Code::ConditionNotMet.into()) } else { Ok(()) }
     }
 
-    /// For a write or a lease operation. `If-None-Match: *` on what exists fails like every condition (the reference
-    /// names it for creating only).
+    /// Checks the conditions of a write or a lease operation. `If-None-Match: *` on an existing
+    /// blob fails like every condition (the reference names it for creation only).
     pub(super) fn check_write(&self, etag: &str, modified: DateTime<Utc>) -> Result<(), Failure> {
         let met = self.matches_expected(etag, modified) && self.has_changed(etag, modified);
         if met { Ok(()) } else { Err(Code::ConditionNotMet.into()) }
     }
 
-    /// For a read: 412 when it is another one than wanted, 304 when it is the known one.
+    /// Checks the conditions of a read: 412 if a required condition fails, 304 if the client's
+    /// version is current.
     pub(super) fn check_read(&self, etag: &str, modified: DateTime<Utc>) -> Result<(), Failure> {
         if !self.matches_expected(etag, modified) {
             return Err(Code::ConditionNotMet.into());
@@ -101,14 +105,14 @@ impl Conditions {
         if self.has_changed(etag, modified) { Ok(()) } else { Err(Failure::not_modified()) }
     }
 
-    /// `If-Match` and `If-Unmodified-Since`.
+    /// Checks `If-Match` and `If-Unmodified-Since`.
     fn matches_expected(&self, etag: &str, modified: DateTime<Utc>) -> bool {
         self.if_match.as_ref().is_none_or(|tags| tags.matches(etag))
-            // `Last-Modified` has whole seconds, so that is what a client can compare with.
+            // `Last-Modified` has whole seconds, and clients compare with it.
             && self.if_unmodified_since.is_none_or(|date| modified.trunc_subsecs(0) <= date)
     }
 
-    /// `If-None-Match` or `If-Modified-Since`.
+    /// Checks `If-None-Match` or `If-Modified-Since`.
     fn has_changed(&self, etag: &str, modified: DateTime<Utc>) -> bool {
         let is_other = self.if_none_match.as_ref().map(|tags| !tags.matches(etag));
         let is_later = self.if_modified_since.map(|date| modified.trunc_subsecs(0) > date);
@@ -119,7 +123,7 @@ impl Conditions {
     }
 }
 
-/// ETags, each in quotes or without, between commas; or `*` alone.
+/// Parses ETags, quoted or not, separated by commas; or a single `*`.
 fn tags(request: &Request, name: &str) -> Result<Option<Tags>, Failure> {
     let Some(value) = request.header(name) else { return Ok(None) };
     if value == "*" {
@@ -148,7 +152,7 @@ mod tests {
     const SAME: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
 
     fn modified() -> DateTime<Utc> {
-        // Half a second after what Last-Modified can say.
+        // Half a second after the value of Last-Modified.
         DateTime::from_timestamp(1_767_323_045, 500_000_000).unwrap()
     }
 
@@ -162,7 +166,7 @@ mod tests {
         conditions.check_write(ETAG, modified()).is_ok()
     }
 
-    /// The status of a read.
+    /// Returns the status of a read.
     fn read(headers: &[(&str, &str)]) -> u16 {
         let conditions = Conditions::for_read(&request(headers));
         match conditions.and_then(|conditions| conditions.check_read(ETAG, modified())) {

@@ -1,4 +1,4 @@
-//! One connection: requests in, answers out, each within a time and a size.
+//! One connection: reads requests and writes responses, within limits of time and size.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,45 +15,46 @@ use super::http1::{Chunk, Framing, Head, response_head, chunk, head};
 use super::service::Service;
 use super::wire::{Clock, MAX_BODY, Response};
 
-/// How long a connection may be idle between two requests.
+/// Maximum idle time between two requests.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a head may take, from its first byte to its last.
+/// Maximum time of a head, from its first byte to its last.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client may neither send nor take a byte in the middle of a request.
+/// Maximum time in which a client neither sends nor takes a byte during a request.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a body may take, from its first byte to its last.
+/// Maximum time of a body, from its first byte to its last.
 const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long what follows a refusal is read.
+/// Maximum time of reading the rest of a refused request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest head.
+/// Maximum length of a head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// How much is still read of a client that sends what was refused: closed before, it would not see the answer.
+/// Maximum number of bytes read of a refused request. If the connection closed earlier, the client
+/// would not see the response.
 const MAX_DRAINED: usize = 4 * MAX_BODY;
 
-/// How much is written at once.
+/// Number of bytes written at once.
 const WRITE_CHUNK: usize = 64 * 1024;
 
-/// For how much there is room at least when something is read.
+/// Minimum free space in the buffer for a read, in bytes.
 const MIN_READ_BUFFER: usize = 8 * 1024;
 
-/// What every connection answers from.
+/// The state that all connections share.
 #[derive(Clone)]
 pub(super) struct ServerContext {
     pub(super) clock: Clock,
     pub(super) service: Arc<Mutex<Service>>,
 }
 
-/// Why no request comes of what arrived.
+/// The reason why a connection delivers no request.
 enum RequestError {
-    /// There is nobody to answer to.
+    /// The client has disconnected.
     Disconnected,
-    /// Answered with this status, and closed.
+    /// The request gets this status, and the connection closes.
     Refused(StatusCode),
 }
 
@@ -63,24 +64,25 @@ impl From<io::Error> for RequestError {
     }
 }
 
-/// What follows an answer.
+/// The action after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextAction {
-    /// The next request.
+    /// Read the next request.
     Continue,
-    /// Nothing.
+    /// Close the connection.
     Close,
-    /// Nothing, but the client has not sent all of its request.
+    /// Read the rest of the request, then close.
     Drain,
 }
 
-/// A body, or of one that is too large what is needed to refuse it.
+/// A body, or the part of a too large one that is needed to refuse it.
 enum Body {
     Whole(Bytes),
     TooLarge(Bytes),
 }
 
-/// Answers requests until either side has enough, or until `stop` says so and nothing is under way.
+/// Serves requests until either side closes, or until `shutdown` is true and no request is in
+/// progress.
 pub(super) async fn serve_connection(socket: TcpStream, context: ServerContext, mut shutdown: watch::Receiver<bool>) {
     let mut wire = Connection { socket, buffer: BytesMut::new() };
     loop {
@@ -109,12 +111,12 @@ pub(super) async fn serve_connection(socket: TcpStream, context: ServerContext, 
 
 struct Connection {
     socket: TcpStream,
-    /// What arrived and is not read yet.
+    /// Received bytes that are not parsed yet.
     buffer: BytesMut,
 }
 
 impl Connection {
-    /// The next head. Dropped in the middle it loses nothing that arrived.
+    /// Reads the next head. Cancellation loses no received bytes.
     async fn read_head(&mut self) -> Result<Head, RequestError> {
         if self.buffer.is_empty() {
             self.read_more(IDLE_TIMEOUT).await.map_err(|_| RequestError::Disconnected)?;
@@ -136,7 +138,7 @@ impl Connection {
         timeout(HEAD_TIMEOUT, complete_head).await.unwrap_or(Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT)))
     }
 
-    /// Reads what belongs to the request and answers it.
+    /// Reads the rest of the request and responds.
     async fn handle_request(
         &mut self,
         head: Head,
@@ -151,7 +153,7 @@ impl Connection {
         }
         let response = {
             let mut service = context.service.lock().unwrap_or_else(PoisonError::into_inner);
-            // Inside the lock, so that time never goes back from one request to the next.
+            // Read inside the lock, so that time never decreases between requests.
             let now = (context.clock)();
             service.handle(now, &request)
         };
@@ -168,7 +170,7 @@ impl Connection {
     }
 
     async fn read_whole_body(&mut self, framing: Framing, waits: bool) -> Result<Body, RequestError> {
-        // The service refuses it by its length, so nothing of it is needed.
+        // The service refuses it by its length, so its content is not needed.
         if let Framing::Length(length) = framing
             && length > MAX_BODY as u64
         {
@@ -214,7 +216,7 @@ impl Connection {
         while self.buffer.len() < count {
             self.read_more(SILENCE_TIMEOUT).await?;
         }
-        // A copy: what is kept of it for long must not keep all else that arrived with it.
+        // A copy, so that a long-lived part does not keep the whole buffer.
         let bytes = Bytes::copy_from_slice(&self.buffer[..count]);
         self.buffer.advance(count);
         if self.buffer.is_empty() {
@@ -223,7 +225,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Waits for more to arrive.
+    /// Waits until more bytes arrive.
     async fn read_more(&mut self, time: Duration) -> Result<(), RequestError> {
         self.buffer.reserve(MIN_READ_BUFFER);
         match timeout(time, self.socket.read_buf(&mut self.buffer)).await {
@@ -235,7 +237,7 @@ impl Connection {
 
     async fn write_response(&mut self, response: &Response, last: bool) -> Result<(), RequestError> {
         let mut bytes = response_head(response, last);
-        // One write for what is small: held back, the rest would wait for an acknowledgement.
+        // A small response is one write. The rest of a split one would wait for an acknowledgement.
         let (with_head, remaining) = response.body.split_at(response.body.len().min(WRITE_CHUNK));
         bytes.extend_from_slice(with_head);
         self.write(&bytes).await?;
@@ -249,7 +251,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Says that nothing follows, and reads for a while what the client still sends.
+    /// Closes the write side, and reads the client's remaining bytes for a limited time.
     async fn drain(&mut self) {
         if self.socket.shutdown().await.is_err() {
             return;
@@ -264,7 +266,7 @@ impl Connection {
                 remaining = remaining.saturating_sub(self.buffer.len());
             }
         };
-        // Over or not, the connection ends.
+        // The connection ends in either case.
         let _ = timeout(DRAIN_TIMEOUT, reading).await;
     }
 }
@@ -282,7 +284,7 @@ mod tests {
         (Connection { socket, buffer: BytesMut::new() }, client)
     }
 
-    /// Sends a byte now and then, for an hour.
+    /// Sends a byte every five seconds, for an hour.
     async fn send_slowly(mut client: TcpStream) {
         for _ in 0..60 * 12 {
             client.write_all(b"x").await.unwrap();

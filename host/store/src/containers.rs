@@ -1,4 +1,4 @@
-//! Operations on containers, listing aside. Container leases are not played.
+//! Operations on containers, except listing. Container leases are not supported.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use super::headers::metadata;
 use super::service::Service;
 use super::wire::Response;
 
-/// How long a deleted container's name stays taken. The reference says "at least 30 seconds".
+/// Time for which a deleted container's name stays reserved. The reference says "at least 30
+/// seconds".
 const DELETION_PERIOD: Duration = Duration::from_secs(30);
 
 impl Service {
@@ -34,7 +35,7 @@ impl Service {
         Ok(response)
     }
 
-    /// With everything in it, leased or not: a lease on a blob does not protect its container.
+    /// Deletes the container with all its blobs. A lease on a blob does not protect its container.
     pub(super) fn delete_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
         let conditions = Conditions::for_write(call.request)?;
         let container = self.containers.get(&call.container_key).ok_or(Code::ContainerNotFound)?;

@@ -1,4 +1,4 @@
-//! Ids and ETags, which the service makes up. All of them follow from one seed.
+//! Ids and ETags, generated from one seed.
 
 use chrono::{DateTime, Utc};
 use tenure_azure::LeaseId;
@@ -12,12 +12,12 @@ pub(super) struct Generator {
 impl Generator {
     pub(super) fn new(seed: u64) -> Generator {
         let mut generator = Generator { state: seed, etag: 0 };
-        // A service that starts anew must not repeat the ETags of its predecessor, unless it is to repeat all.
+        // With another seed, a restarted service must not repeat earlier ETags.
         generator.etag = generator.next() >> 16;
         generator
     }
 
-    /// SplitMix64: small, and good enough for names.
+    /// SplitMix64: small, and sufficient for names.
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,20 +25,20 @@ impl Generator {
         mixed ^ (mixed >> 31)
     }
 
-    /// A GUID: a lease id for whoever proposes none, or a request id.
+    /// Returns a GUID: a lease id for a request without a proposal, or a request id.
     pub(super) fn guid(&mut self) -> LeaseId {
         let bytes = (u128::from(self.next()) << 64) | u128::from(self.next());
         LeaseId::from_random(bytes.to_be_bytes())
     }
 
-    /// A new ETag, quoted; never one that was there before.
+    /// Returns a new quoted ETag that was never used before.
     pub(super) fn etag(&mut self) -> String {
         self.etag += 1 + (self.next() >> 48);
         format!("\"0x8D{:013X}\"", self.etag)
     }
 }
 
-/// The service's time in bodies: seven digits of a second.
+/// Formats the service's time in bodies, with seven digits of a second.
 pub(super) fn format_precise(time: DateTime<Utc>) -> String {
     format!("{}.{:07}Z", time.format("%Y-%m-%dT%H:%M:%S"), time.timestamp_subsec_nanos() / 100)
 }

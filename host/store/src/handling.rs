@@ -1,13 +1,14 @@
-//! One function from a request to an answer.
+//! Maps a request to a response, in one function.
 //!
-//! What is checked, in this order:
+//! It checks in this order:
 //!
 //! 1. the signature and its age, or the shared access signature and its time,
-//! 2. what every request has (version, `timeout`, length), then the operation, whether all that the request asks of it
-//!    is played, and whether it is permitted,
+//! 2. the common parts of a request (version, `timeout`, length), then its operation, unsupported
+//!    parameters and headers, and its permission,
 //! 3. its own headers,
-//! 4. whether container and blob exist,
-//! 5. for a lease operation the conditions, then the lease; for any other the lease, then the conditions.
+//! 4. the existence of container and blob,
+//! 5. for a lease operation the conditions, then the lease; for any other the lease, then the
+//!    conditions.
 
 use tenure_azure::http_date;
 
@@ -26,11 +27,11 @@ use super::wire::{Now, Request, Response};
 
 const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 
-/// How much of a method is remembered.
+/// Number of characters of a method that are logged.
 const MAX_METHOD_LENGTH: usize = 16;
 
 impl Service {
-    /// Handles one request, now. `now` must not go back from one call to the next.
+    /// Handles one request. `now` must not decrease from one call to the next.
     pub fn handle(&mut self, now: Now, request: &Request) -> Response {
         let address = Address::from_request(request, &self.accounts);
         let operation = Operation::find(&address, request);
@@ -56,7 +57,7 @@ impl Service {
             }
         };
         let (container, blob) = address.names();
-        // Nobody fills the memory with names that mean nothing.
+        // Logs known accounts only, so that unknown names cannot fill the memory.
         let account = self.accounts.iter().map(Account::name).find(|name| *name == address.account);
         let method = request.method.chars().take(MAX_METHOD_LENGTH).collect();
         self.log.add(Entry {
@@ -82,7 +83,8 @@ impl Service {
     ) -> Result<Response, Failure> {
         let (container, name) = address.names();
         let container_key = (address.account.clone(), container.to_owned());
-        // Not documented: whether a condition of the request is judged before this. Rights come first everywhere.
+        // The service's order of this check and the conditions is not documented. Rights come first
+        // here, as everywhere.
         if operation.verb == Verb::PutBlob && self.blob(&container_key, name).is_ok() {
             access.authorize_overwrite()?;
         }
@@ -90,7 +92,7 @@ impl Service {
     }
 }
 
-/// Adds what every answer has. The version only where the service got so far as to know it.
+/// Adds the common headers. The version is added only if it was determined.
 fn with_common_headers(
     response: Response,
     now: Now,

@@ -1,4 +1,4 @@
-//! Request headers and parameters as values; what is not as it must be is refused before anything is looked up.
+//! Request headers and parameters as values. Invalid ones are refused before any lookup.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::address::Address;
 use super::code::{Code, Failure};
 use super::wire::{MAX_BODY, Request, Response};
 
-/// The oldest `x-ms-version` answered; every later one is. The service knows older ones; they sign otherwise.
+/// The oldest supported `x-ms-version`; all later ones are accepted. The service supports older
+/// ones with other signatures.
 pub const OLDEST_VERSION: &str = "2016-05-31";
 
 pub(super) const LEASE_ID: &str = "x-ms-lease-id";
@@ -18,13 +19,14 @@ const BREAK_PERIOD: &str = "x-ms-lease-break-period";
 const VERSION: &str = "x-ms-version";
 const METADATA: &str = "x-ms-meta-";
 
-/// All metadata of a blob, names and values (REST reference: *Setting and retrieving properties and metadata*).
+/// Maximum length of a blob's metadata, names and values (REST reference: *Setting and retrieving
+/// properties and metadata*).
 const MAX_METADATA: usize = 8 * 1024;
 
 pub(super) type Metadata = Vec<(String, String)>;
 
 impl Response {
-    /// With the metadata of a container or a blob.
+    /// Adds the metadata of a container or a blob.
     pub(super) fn with_metadata(mut self, metadata: &Metadata) -> Response {
         let headers =
             metadata.iter().map(|(name, value)| (format!("{METADATA}{name}"), value.clone()));
@@ -33,9 +35,10 @@ impl Response {
     }
 }
 
-/// What every operation has: `timeout`, and a length for what is put.
+/// Checks the common parts of a request: `timeout`, and the length of a body.
 pub(super) fn check_common(request: &Request, address: &Address) -> Result<(), Failure> {
-    // Larger values are cut to 30 s by the service; here every request is handled at once, so any number will do.
+    // The service reduces larger values to 30 s. Requests are handled at once here, so any number
+    // is accepted.
     if let Some(timeout) = address.parameter("timeout")
         && timeout.parse::<u32>().is_err()
     {
@@ -44,27 +47,27 @@ pub(super) fn check_common(request: &Request, address: &Address) -> Result<(), F
     content_length(request)
 }
 
-/// The version by which the request is answered: its own, or else that of its shared access signature (REST reference:
-/// *Versioning for Azure Storage*).
+/// Returns the version of the response: the request's own, or else that of its shared access
+/// signature (REST reference: *Versioning for Azure Storage*).
 pub(super) fn version<'a>(
     request: &'a Request,
     sas_version: Option<&'a str>,
 ) -> Result<&'a str, Failure> {
-    // The reference requires it of every other authorized request. The service has a default for those that name none,
-    // by which leases work as before 2012; nobody wants that here.
+    // The reference requires it of every other authorized request. The service has a default
+    // version, in which leases work as before 2012; this store does not offer it.
     let Some(version) = request.header(VERSION) else {
         return sas_version.ok_or_else(|| Failure::missing(VERSION));
     };
     let is_date =
         chrono::NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok() && version.len() == 10;
-    // Clients of tomorrow say tomorrow's version; what of it is not played is refused by name.
+    // Later versions are accepted. Their unsupported features are refused by name.
     if !is_date || version < OLDEST_VERSION {
         return Err(Failure::header(VERSION, version));
     }
     Ok(version)
 }
 
-/// A PUT needs a length, unless it comes in chunks; only Put Blob insists on it then, too.
+/// Checks the length of a PUT. Chunks need no length, except for Put Blob.
 fn content_length(request: &Request) -> Result<(), Failure> {
     const NAME: &str = "content-length";
     if request.body.len() > MAX_BODY {
@@ -82,19 +85,20 @@ fn content_length(request: &Request) -> Result<(), Failure> {
     }
 }
 
-/// A lease id, if there is one.
+/// Parses an optional lease id.
 pub(super) fn lease_id(request: &Request, name: &str) -> Result<Option<LeaseId>, Failure> {
     let Some(text) = request.header(name) else { return Ok(None) };
     guid(text).map(Some).ok_or_else(|| Failure::header(name, text))
 }
 
-/// A lease id that the operation requires.
+/// Parses a required lease id.
 pub(super) fn required_lease_id(request: &Request, name: &str) -> Result<LeaseId, Failure> {
     lease_id(request, name)?.ok_or_else(|| Failure::missing(name))
 }
 
-/// A GUID in any of .NET's five spellings: the four of [`LeaseId::parse`], and `{0x…,0x…,0x…,{0x…,…}}`. All zeros are
-/// a GUID as well; that the service takes it as a lease id is not documented.
+/// Parses a GUID in any of .NET's five formats: the four of [`LeaseId::parse`], and
+/// `{0x…,0x…,0x…,{0x…,…}}`. A GUID of zeros is accepted too; the service's behaviour is not
+/// documented.
 fn guid(text: &str) -> Option<LeaseId> {
     LeaseId::parse(text).or_else(|| {
         let (head, tail) = text.strip_prefix('{')?.strip_suffix("}}")?.split_once(",{")?;
@@ -115,7 +119,7 @@ fn guid(text: &str) -> Option<LeaseId> {
     })
 }
 
-/// `x-ms-lease-duration`: 15 to 60 seconds, or -1 for ever.
+/// Parses `x-ms-lease-duration`: 15 to 60 seconds, or -1 for an infinite lease (`None`).
 pub(super) fn lease_length(request: &Request) -> Result<Option<Duration>, Failure> {
     let text = request.header(DURATION).ok_or_else(|| Failure::missing(DURATION))?;
     match text.parse::<i32>() {
@@ -125,7 +129,7 @@ pub(super) fn lease_length(request: &Request) -> Result<Option<Duration>, Failur
     }
 }
 
-/// `x-ms-lease-break-period`: 0 to 60 seconds.
+/// Parses `x-ms-lease-break-period`: 0 to 60 seconds.
 pub(super) fn break_period(request: &Request) -> Result<Option<Duration>, Failure> {
     let Some(text) = request.header(BREAK_PERIOD) else { return Ok(None) };
     match text.parse::<u64>() {
@@ -134,7 +138,8 @@ pub(super) fn break_period(request: &Request) -> Result<Option<Duration>, Failur
     }
 }
 
-/// All metadata of the request, names as sent. Names are C# identifiers, values are printable ASCII.
+/// Returns the metadata of the request with names as sent. Names are C# identifiers, values are
+/// printable ASCII.
 pub(super) fn metadata(request: &Request) -> Result<Metadata, Failure> {
     let mut metadata = Metadata::new();
     for (name, value) in &request.headers {

@@ -1,18 +1,18 @@
-//! HTTP/1.1 as bytes: the head of a request, chunks, an answer.
+//! HTTP/1.1 as bytes: the head of a request, chunks, a response.
 //!
-//! Not hyper's, which knows names of headers in lower case alone: names of metadata keep their case.
+//! Hyper is not used, because it lowercases header names, and names of metadata keep their case.
 
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::wire::{BLANKS, Request, Response};
 
-/// How many headers a request may have.
+/// Maximum number of headers in a request.
 const MAX_HEADERS: usize = 128;
 
-/// How a body ends.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// After so many bytes.
+    /// A body of this length.
     Length(u64),
     Chunked,
 }
@@ -20,20 +20,21 @@ pub(super) enum Framing {
 /// The head of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
-    /// The request, still without its body.
+    /// The request without its body.
     pub(super) request: Request,
     pub(super) framing: Framing,
-    /// The client wants no other request on this connection.
+    /// True if the client sends no further request on this connection.
     pub(super) closes: bool,
-    /// The client sends the body once it is asked for (`Expect: 100-continue`).
+    /// True if the client waits for a go-ahead before the body (`Expect: 100-continue`).
     pub(super) expects_continue: bool,
 }
 
-/// The head at the beginning of these bytes and how long it is; `None` when there is only a part of it.
+/// Parses a head at the start of these bytes, and returns its length. Returns `None` for an
+/// incomplete head.
 ///
 /// # Errors
 ///
-/// What stands there is no head, or one whose body has no clear end.
+/// Returns a status for an invalid head, or for a body without a clear end.
 pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -47,14 +48,14 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     };
     let mut request = Request::new(parsed.method.unwrap_or_default(), "/");
     for header in parsed.headers.iter() {
-        // Bytes that are no UTF-8 become U+FFFD, which no signature survives.
+        // Bytes that are not UTF-8 become U+FFFD, so the signature cannot match.
         request
             .headers
             .push((header.name.to_owned(), String::from_utf8_lossy(header.value).into_owned()));
     }
     let target = parsed.path.unwrap_or_default();
     match target.split_once("://") {
-        // An absolute address gives the host where no header does.
+        // An absolute target provides the host if no header does.
         Some((_, rest)) if !target.starts_with('/') => {
             let start = rest.find(['/', '?']).unwrap_or(rest.len());
             let (host, path) = rest.split_at(start);
@@ -77,18 +78,18 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     Ok(Some((Head { framing, closes, expects_continue, request }, length)))
 }
 
-/// Reads the head of a request as a [`Store`](super::Store) does: the request without its body, and the length of the head.
-/// Returns `None` when there is only a part of a head.
+/// Reads the head of a request as a [`Store`](super::Store) does. Returns the request without its
+/// body, and the length of the head; `None` for an incomplete head.
 ///
 /// # Errors
 ///
-/// The status for bytes that are no head, or one whose body has no clear end.
+/// Returns the status for an invalid head, or for a body without a clear end.
 pub fn request_head(bytes: &[u8]) -> Result<Option<(Request, usize)>, StatusCode> {
     Ok(head(bytes)?.map(|(head, length)| (head.request, length)))
 }
 
-/// A body whose end two readers could take for two places is the beginning of a smuggled request: refused.
-/// `is_old`: HTTP/1.0, which has no chunks.
+/// Returns the framing of a body. A body with an ambiguous end is refused, because it allows
+/// request smuggling. `is_old` means HTTP/1.0, which has no chunks.
 fn framing(request: &Request, is_old: bool) -> Result<Framing, StatusCode> {
     let values = |header: &str| {
         let matching = request.headers.iter();
@@ -105,13 +106,13 @@ fn framing(request: &Request, is_old: bool) -> Result<Framing, StatusCode> {
     }
 }
 
-/// The head of an answer; `last`: nothing more is answered on this connection.
+/// Writes the head of a response. `closes` means that the connection closes after it.
 pub(super) fn response_head(response: &Response, closes: bool) -> Vec<u8> {
     let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let reason = status.canonical_reason().unwrap_or("Unknown");
     let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16());
     for (name, value) in &response.headers {
-        // What a client sent can come back here. A header that HTTP cannot carry is left out.
+        // Values may come from the client. A header that HTTP cannot carry is omitted.
         if HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok() {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -120,22 +121,24 @@ pub(super) fn response_head(response: &Response, closes: bool) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// What comes next in a body of chunks.
+/// The next part of a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chunk {
-    /// More bytes must arrive before it can be told.
+    /// Incomplete: more bytes must arrive.
     Partial,
-    /// `data` bytes after `skip` others, and a line break behind them.
+    /// `data` bytes after `skip` others, followed by a line break.
     Data { skip: usize, data: u64 },
-    /// The end, after so many bytes.
+    /// The end, after this number of bytes.
     End(usize),
 }
 
+/// Parses the next part of a chunked body.
+///
 /// # Errors
 ///
-/// These bytes are no chunk.
+/// Returns a status if these bytes are no chunk.
 pub(super) fn chunk(bytes: &[u8]) -> Result<Chunk, StatusCode> {
-    /// The longest line before a chunk, and the longest trailers.
+    /// Maximum length of the line before a chunk, and of the trailers.
     const MAX_LINE: usize = 16 * 1024;
     let partial = || {
         if bytes.len() > MAX_LINE { Err(StatusCode::BAD_REQUEST) } else { Ok(Chunk::Partial) }
@@ -211,7 +214,7 @@ mod tests {
         ] {
             assert_eq!(status_of(&with(headers)), StatusCode::BAD_REQUEST, "{headers}");
         }
-        // Whoever speaks 1.0 may not know chunks, and so sees another end.
+        // A reader of HTTP/1.0 may not know chunks and would see another end.
         let old = "PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(status_of(old), StatusCode::BAD_REQUEST);
         assert_eq!(status_of("nonsense\r\n\r\n"), StatusCode::BAD_REQUEST);

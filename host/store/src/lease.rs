@@ -1,7 +1,8 @@
-//! The lease of one blob: five states, five actions (REST reference: *Lease Blob*, its tables of outcomes by state).
+//! The lease of one blob: five states, five actions (REST reference: *Lease Blob*, its tables of
+//! outcomes by state).
 //!
-//! Time comes in as a duration since any fixed origin. Nothing happens between two calls: that a lease has expired,
-//! or that its break period is over, is found by whoever looks next.
+//! Times are durations since any fixed origin. State changes with time are computed on access: an
+//! expiry, or the end of a break period, takes effect at the next call.
 
 use std::time::Duration;
 
@@ -9,26 +10,27 @@ use tenure_azure::LeaseId;
 
 use super::code::Code;
 
-/// How long a lease lasts: 15 to 60 s, counted from each acquire and renew, or without end (`None`).
+/// The duration of a lease: 15 to 60 s from each acquire and renew, or infinite (`None`).
 pub(super) type LeaseDuration = Option<Duration>;
 
 /// `x-ms-lease-state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody holds it and nobody is remembered.
+    /// Available: no client holds the lease, and no former holder is remembered.
     Available,
     /// Held.
     Leased,
-    /// Broken, with the break period still running: nobody else may acquire.
+    /// Broken during its break period: only the end of the period allows another acquire.
     Breaking,
-    /// Broken, the period over: anybody may acquire, the last holder may release but not renew.
+    /// Broken after its break period. Any client may acquire; the last holder may release but not
+    /// renew.
     Broken,
-    /// Ran out: anybody may acquire, and the last holder may renew until somebody writes or acquires.
+    /// Expired. Any client may acquire. The last holder may renew until the next write or acquire.
     Expired,
 }
 
 impl State {
-    /// As the header spells it.
+    /// Returns the value of the header.
     pub fn name(self) -> &'static str {
         match self {
             State::Available => "available",
@@ -39,20 +41,20 @@ impl State {
         }
     }
 
-    /// Whether writing needs the lease id: `x-ms-lease-status: locked`.
+    /// Returns true if a write needs the lease id (`x-ms-lease-status: locked`).
     pub fn is_locked(self) -> bool {
         matches!(self, State::Leased | State::Breaking)
     }
 }
 
-/// What is known of a blob's lease. What it means depends on when one looks: [`Lease::state`].
+/// The stored lease of a blob. Its state depends on the time: [`Lease::state`].
 #[derive(Clone, Copy, Debug, Default, Hash)]
 pub(super) enum Lease {
     #[default]
     Free,
-    /// Leased until then (for ever: `None`), expired thereafter.
+    /// Leased until `expires_at` (infinite if `None`), expired after that.
     Leased { id: LeaseId, length: LeaseDuration, expires_at: Option<Duration> },
-    /// Breaking until then, broken thereafter.
+    /// Breaking until `broken_at`, broken after that.
     Breaking { id: LeaseId, broken_at: Duration },
 }
 
@@ -67,7 +69,7 @@ impl Lease {
         }
     }
 
-    /// Whether the lease is held for ever; `None` when it is not held.
+    /// Returns true if the lease is held and infinite; `None` if it is not held.
     pub(super) fn is_infinite(&self, now: Duration) -> Option<bool> {
         match self {
             Lease::Leased { length, .. } if self.state(now) == State::Leased => {
@@ -77,7 +79,7 @@ impl Lease {
         }
     }
 
-    /// Who holds it or held it last.
+    /// Returns the id of the holder or of the last holder.
     pub(super) fn id(&self) -> Option<LeaseId> {
         match self {
             Lease::Free => None,
@@ -89,8 +91,9 @@ impl Lease {
         self.id() == Some(id)
     }
 
-    /// Acquire. `proposed`: the client's own id; again with the same id, it restarts the period with the new length.
-    /// Otherwise the lease gets `fresh`. Returns the id of the lease.
+    /// Acquires the lease and returns its id. `proposed` is the client's own id; the same id again
+    /// restarts the period with the new duration. Without a proposal, the lease gets the generated
+    /// id.
     pub(super) fn acquire(
         &mut self,
         now: Duration,
@@ -110,7 +113,8 @@ impl Lease {
         Ok(id)
     }
 
-    /// Renew: the period starts again. Also when it has run out, if nobody wrote or acquired since: both forget the id.
+    /// Renews the lease: the period starts again. An expired lease can be renewed unless a write or
+    /// an acquire has intervened; both discard the id.
     pub(super) fn renew(&mut self, now: Duration, id: LeaseId) -> Result<(), Code> {
         match self {
             Lease::Leased { id: holder, length, expires_at: until } if *holder == id => {
@@ -124,7 +128,8 @@ impl Lease {
         }
     }
 
-    /// Change the id; the period runs on. Succeeds, too, when the new id is the current one whatever the old: a repeat.
+    /// Changes the id; the period continues. A repeated change to the current id succeeds with any
+    /// old id.
     pub(super) fn change(
         &mut self,
         now: Duration,
@@ -152,7 +157,8 @@ impl Lease {
         }
     }
 
-    /// Release: anybody may acquire at once. Not a second time, for the id is forgotten.
+    /// Releases the lease, so any client may acquire at once. A second release fails, because the
+    /// id is cleared.
     pub(super) fn release(&mut self, id: LeaseId) -> Result<(), Code> {
         if !self.has_id(id) {
             return Err(Code::LeaseIdMismatchWithLeaseOperation);
@@ -161,8 +167,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Break after `period`, at most the rest of the lease (an infinite one has no rest: at once, unless a period is
-    /// given). Returns the time until another may acquire.
+    /// Breaks the lease after `period`, at most after its remaining time. An infinite lease breaks
+    /// at once unless a period is given. Returns the time until another client may acquire.
     pub(super) fn break_lease(
         &mut self,
         now: Duration,
@@ -183,7 +189,7 @@ impl Lease {
         Ok(break_time)
     }
 
-    /// Whether the blob may be written with this lease id, or without one.
+    /// Checks that the blob may be written with this lease id, or without one.
     pub(super) fn check_write(&self, now: Duration, id: Option<LeaseId>) -> Result<(), Code> {
         match id {
             None if self.state(now).is_locked() => Err(Code::LeaseIdMissing),
@@ -192,7 +198,7 @@ impl Lease {
         }
     }
 
-    /// Whether the blob may be read: always, but a lease id that is given must be right.
+    /// Checks that the blob may be read. A lease id in the request must be right.
     pub(super) fn check_read(&self, now: Duration, id: Option<LeaseId>) -> Result<(), Code> {
         id.map_or(Ok(()), |id| self.check_id(now, id))
     }
@@ -201,14 +207,15 @@ impl Lease {
         match (self.state(now).is_locked(), self.has_id(id)) {
             (true, true) => Ok(()),
             (true, false) => Err(Code::LeaseIdMismatchWithBlobOperation),
-            // Ours once, run out or broken since. For a broken lease the reference prints only the status; the same
-            // code fits it best.
+            // The id was valid until the lease expired or was broken. For a broken lease the
+            // reference gives only the status; this code fits it best.
             (false, true) => Err(Code::LeaseLost),
             (false, false) => Err(Code::LeaseNotPresentWithBlobOperation),
         }
     }
 
-    /// The blob was written. A lease that no longer locks is forgotten, so that its last holder cannot renew unaware.
+    /// Records a write to the blob. A lease that no longer locks is cleared, so its last holder
+    /// cannot renew without noticing the write.
     pub(super) fn on_write(&mut self, now: Duration) {
         if !self.state(now).is_locked() {
             *self = Lease::Free;
@@ -273,7 +280,7 @@ mod tests {
     #[test]
     fn without_a_proposal_every_acquire_is_another() {
         let mut lease = leased(Some(LENGTH));
-        // Even if the service would make the very same id again.
+        // Even if the service would generate the same id again.
         assert_eq!(
             lease.acquire(Duration::ZERO, None, id(1), None),
             Err(Code::LeaseAlreadyPresent)

@@ -1,7 +1,7 @@
-//! Lease Blob over the wire: headers in, the state machine asked, headers out.
+//! Lease Blob over HTTP: headers, state machine, headers.
 //!
-//! Here the conditions come before the lease, unlike elsewhere (see `blobs.rs`): which of two refusals is told is not
-//! documented for these operations.
+//! The conditions are checked before the lease, unlike in `blobs.rs`. The service's order of the
+//! two checks is not documented for these operations.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use super::lease::Lease;
 use super::service::Service;
 use super::wire::Response;
 
-// Headers that belong to another action are not looked at (the reference calls the duration "only allowed" on acquire,
-// and has no code for it elsewhere); so a break ignores a lease id.
+// Headers of other actions are ignored. The reference calls the duration "only allowed" on acquire,
+// and has no error code for it elsewhere. So a break ignores a lease id.
 
 pub(super) fn acquire(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
     let proposed = lease_id(call.request, PROPOSED_LEASE_ID)?;
@@ -59,17 +59,18 @@ pub(super) fn break_lease(service: &mut Service, call: &Call<'_>) -> Result<Resp
     let period = break_period(call.request)?;
     service.lease_blob(call, |lease, now, _| {
         let remaining = lease.break_lease(now, period)?;
-        // Rounded up: whoever waits that many seconds finds it free.
+        // Rounded up, so the lease is free after this number of seconds.
         let seconds = remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0);
         Ok((202, Some(("x-ms-lease-time", seconds.to_string()))))
     })
 }
 
-/// The status of an answer, and what it tells beside the blob's ETag and date.
+/// The status of a response, and a header besides the blob's ETag and date.
 type LeaseResult = (u16, Option<(&'static str, String)>);
 
 impl Service {
-    /// 1. the headers, 2. container and blob, 3. the conditions, 4. the lease. ETag and Last-Modified stay as they are.
+    /// Checks 1. the headers, 2. container and blob, 3. the conditions, 4. the lease. ETag and
+    /// Last-Modified do not change.
     fn lease_blob(
         &mut self,
         call: &Call<'_>,

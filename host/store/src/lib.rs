@@ -1,12 +1,14 @@
-//! The embedded blob store: the lease state machine of the Azure Blob service, pure, with an HTTP face.
+//! The embedded blob store: the pure lease state machine of the Azure Blob service, with an HTTP
+//! server.
 //!
-//! It plays the service for the demo, the tests and the simulation, so that none of them needs an account or Node.
-//! Modelled on the *service* as Microsoft documents and tests it, not on the emulator Azurite, whose leases differ.
-//! It answers what elections and tests of lease code send, with an SDK or without one. Everything else of Blob Storage
-//! is refused with 501 (see [`Service`]).
+//! It replaces the service in the demo, the tests and the simulation, which need no account or
+//! Node. It models the *service* as Microsoft documents and tests it, not the emulator Azurite,
+//! whose leases differ. It supports the requests of elections and of tests of lease code, with or
+//! without an SDK. Everything else of Blob Storage is refused with 501 (see [`Service`]).
 //!
-//! [`Service::handle`] is a function of its state, the time and the request: no I/O, no clock and no hidden
-//! randomness, so a run can be repeated exactly. [`serve_by`] and [`Store`] only move bytes and time.
+//! [`Service::handle`] is a function of its state, the time and the request. It has no I/O, clock
+//! or hidden randomness, so a run can be repeated exactly. [`serve_with_clock`] and [`Store`] only
+//! add transport and time.
 //!
 //! ```
 //! use tenure_store::{Account, Now, Request, Service};
@@ -14,8 +16,9 @@
 //!
 //! let mut service = Service::new(vec![Account::emulator()], 1);
 //! let now = Now { elapsed: Duration::ZERO, wall: chrono::Utc::now() };
-//! let answer = service.handle(now, &Request::new("PUT", "/devstoreaccount1/leases?restype=container"));
-//! assert_eq!(answer.status, 401); // it was not signed
+//! let request = Request::new("PUT", "/devstoreaccount1/leases?restype=container");
+//! let answer = service.handle(now, &request);
+//! assert_eq!(answer.status, 401); // not signed
 //! assert_eq!(answer.code(), Some("NoAuthenticationInformation"));
 //! ```
 

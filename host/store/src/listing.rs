@@ -1,4 +1,4 @@
-//! List Containers and List Blobs: everything, or what begins with a prefix, up to a delimiter; in pages.
+//! List Containers and List Blobs: everything or a prefix, up to a delimiter, in pages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,10 +13,11 @@ use super::headers::Metadata;
 use super::service::Service;
 use super::wire::{Now, Request, Response};
 
-/// The largest number of entries in a page.
+/// Maximum number of entries in a page.
 const MAX_PAGE: usize = 5000;
 
-/// Datasets for `include` beside the metadata (REST reference, *List Containers* and *List Blobs*).
+/// Datasets for `include` besides the metadata (REST reference, *List Containers* and *List
+/// Blobs*).
 const CONTAINER_DATASETS: &[&str] = &["deleted", "system"];
 const BLOB_DATASETS: &[&str] = &[
     "copy",
@@ -31,16 +32,16 @@ const BLOB_DATASETS: &[&str] = &[
     "versions",
 ];
 
-/// What stays as it is in a name that XML cannot carry.
+/// Characters that need no escape in an encoded name.
 const NAME_SAFE: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// What is asked for.
+/// The parameters of a request.
 struct ListParameters<'a> {
     prefix: &'a str,
     delimiter: &'a str,
     marker: Option<&'a str>,
-    /// The name at which the page begins.
+    /// The first name of the page.
     start: String,
     max_results: Option<usize>,
     metadata: bool,
@@ -50,15 +51,15 @@ struct ListParameters<'a> {
 #[derive(Debug, PartialEq, Eq)]
 enum Item<'a, T> {
     Entry(&'a str, &'a T),
-    /// All names that begin so.
+    /// The common prefix of several names.
     Prefix(&'a str),
 }
 
-/// A page, and the name at which the next one begins.
+/// A page, and the first name of the next one.
 type Page<'a, T> = (Vec<Item<'a, T>>, Option<&'a str>);
 
 impl ListParameters<'_> {
-    /// Reads the parameters. `datasets` are those that the service has beside the metadata.
+    /// Parses the parameters. `datasets` are those that the service has besides the metadata.
     fn parse<'a>(address: &'a Address, datasets: &[&str]) -> Result<ListParameters<'a>, Failure> {
         let text = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
         let mut parameters = ListParameters {
@@ -88,7 +89,7 @@ impl ListParameters<'_> {
                 _ if !datasets.contains(&dataset) => {
                     return Err(Failure::query("include", dataset));
                 }
-                // Azure's command line asks for it by default. No blob here is a copy.
+                // Azure's command line includes it by default. No blob here is a copy.
                 "copy" => {}
                 _ => return Err(Failure::unsupported(&format!("include={dataset}"))),
             }
@@ -96,7 +97,7 @@ impl ListParameters<'_> {
         Ok(parameters)
     }
 
-    /// The page of what comes in the order of its names.
+    /// Returns the page of `all`, which must be sorted by name.
     fn page<'a, T>(&self, all: impl Iterator<Item = (&'a str, &'a T)>) -> Page<'a, T> {
         let limit = self.max_results.unwrap_or(MAX_PAGE).min(MAX_PAGE);
         let mut items: Vec<Item<'a, T>> = Vec::new();
@@ -124,7 +125,7 @@ impl ListParameters<'_> {
         (items, None)
     }
 
-    /// What stands before the items.
+    /// Returns the XML before the items.
     fn xml_start(&self, root: &str) -> String {
         let mut xml = format!("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>{root}");
         xml.push_str(&name_element("Prefix", self.prefix));
@@ -208,7 +209,7 @@ fn blob_entry(now: Now, name: &str, blob: &Blob, parameters: &ListParameters<'_>
     let mut add = |name: &str, value: &str| properties.push_str(&element(name, value));
     add("Creation-Time", &http_date::format(content.created));
     add("Last-Modified", &http_date::format(content.modified));
-    // Without the quotes, unlike that of a container.
+    // Without quotes, unlike the ETag of a container.
     add("Etag", content.etag.trim_matches('"'));
     add("Content-Length", &content.body.len().to_string());
     for name in PROPERTIES {
@@ -234,7 +235,7 @@ fn blob_entry(now: Now, name: &str, blob: &Blob, parameters: &ListParameters<'_>
     format!("<Blob>{name}<Properties>{properties}</Properties>{metadata}</Blob>")
 }
 
-/// Names of metadata are identifiers, so each may be the name of an element.
+/// Returns the metadata as XML. Its names are identifiers, so they are valid element names.
 fn metadata(metadata: &Metadata) -> String {
     let entries: String = metadata.iter().map(|(name, value)| element(name, value)).collect();
     format!("<Metadata>{entries}</Metadata>")
@@ -244,8 +245,8 @@ fn element(name: &str, value: &str) -> String {
     format!("<{name}>{}</{name}>", escape_xml(value))
 }
 
-/// A name of a blob, percent-encoded and marked as such when XML has no place for one of its characters (REST
-/// reference, *List Blobs*: `Encoded`).
+/// Returns the element of a blob's name. A name with a character that XML cannot carry is
+/// percent-encoded and marked (REST reference, *List Blobs*: `Encoded`).
 fn name_element(element_name: &str, value: &str) -> String {
     let is_unencodable =
         |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');
@@ -263,7 +264,7 @@ fn xml_end(mut xml: String, next: Option<&str>) -> String {
     xml
 }
 
-/// The address of the account, as the client called it.
+/// Returns the address of the account in the client's form.
 fn endpoint(address: &Address, request: &Request) -> String {
     let host = request.header("host").unwrap_or_default();
     if address.account_in_path {
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Names of a page as `a b/`, and where the next one begins.
+    /// Returns the names of a page as `a b/`, and the first name of the next one.
     fn page(prefix: &str, delimiter: &str, start: &str, max_results: usize) -> (String, Option<String>) {
         let names = ["a", "b/1", "b/2", "b/3/x", "c/d/1", "c/e", "d"];
         let all: BTreeMap<&str, ()> = names.into_iter().map(|name| (name, ())).collect();

@@ -1,31 +1,31 @@
-//! What the service handled: the newest requests one by one, and all of them as counts.
+//! The log of handled requests: the newest ones as entries, and all of them as counts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::verb::Verb;
 
-/// How many requests are remembered one by one.
+/// Maximum number of entries.
 const MAX_ENTRIES: usize = 10_000;
 
 /// One handled request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When, by the `elapsed` of the service's clock.
+    /// The time by the `elapsed` of the service's clock.
     pub at: Duration,
-    /// The HTTP method, its first 16 characters.
+    /// The first 16 characters of the HTTP method.
     pub method: String,
     /// The operation.
     pub verb: Verb,
-    /// The account, empty when there is none of that name.
+    /// The account; empty if it does not exist.
     pub account: String,
-    /// The container, empty when none was addressed.
+    /// The container; empty if the address has none.
     pub container: String,
-    /// The blob, empty when none was addressed.
+    /// The blob; empty if the address has none.
     pub blob: String,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// The error code of the answer.
+    /// The error code of the response.
     pub code: Option<&'static str>,
 }
 
@@ -37,22 +37,22 @@ pub struct Log {
 }
 
 impl Log {
-    /// The remembered requests, oldest first.
+    /// Returns the remembered requests, oldest first.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter()
     }
 
-    /// How many requests of this operation were handled, whatever the answer.
+    /// Returns the number of requests of this operation, whatever the response.
     pub fn count(&self, verb: Verb) -> u64 {
         self.counts.iter().filter(|((known, _), _)| *known == verb).map(|(_, count)| count).sum()
     }
 
-    /// How many requests of this operation got this status.
+    /// Returns the number of requests of this operation with this status.
     pub fn count_with_status(&self, verb: Verb, status: u16) -> u64 {
         self.counts.get(&(verb, status)).copied().unwrap_or(0)
     }
 
-    /// How many requests were handled.
+    /// Returns the number of handled requests.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }

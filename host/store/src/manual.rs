@@ -1,13 +1,14 @@
-//! Documentation of what is supported, made of the rows that accept or refuse requests.
+//! Documentation of the supported operations, generated from the table that accepts and refuses
+//! requests.
 
 use super::operation::OPERATIONS;
 #[cfg(test)]
 use super::operation::Target;
 
-/// Returns what `tenure store --help` shows below the options.
+/// Returns the text of `tenure store --help` below the options.
 pub fn help() -> String {
     let mut titles: Vec<_> = OPERATIONS.iter().map(|row| title(row.title)).collect();
-    // The actions of Lease Blob stand one after the other.
+    // The actions of Lease Blob are consecutive.
     titles.dedup();
     let titles = titles.join(", ");
     format!(
@@ -21,12 +22,12 @@ pub fn help() -> String {
     )
 }
 
-/// The title of an operation, without the action of a lease.
+/// Returns the title of an operation without the action of a lease.
 fn title(title: &str) -> &str {
     title.split(':').next().unwrap_or(title)
 }
 
-/// The table of `docs/store.md`.
+/// Returns the table of `docs/store.md`.
 #[cfg(test)]
 fn table() -> String {
     let target_name = |on: Target| match on {

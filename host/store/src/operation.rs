@@ -1,8 +1,8 @@
-//! What the store plays: one row for each operation, with everything in a request for it that has an effect.
+//! The supported operations: one row for each, with every part of a request that it supports.
 //!
-//! A request is judged by its row before anything is looked up. What the row does not name and might have an effect is
-//! refused with 501, so that no client takes for done what was not done. The documentation and `tenure store --help` are
-//! made of the same rows.
+//! A request is checked against its row before any lookup. Parts that might have an effect but are
+//! not in the row are refused with 501. So a client never takes an ignored part for a success. The
+//! documentation and `tenure store --help` are generated from the same rows.
 
 use super::address::{Address, Resource};
 use super::call::Call;
@@ -12,7 +12,7 @@ use super::service::Service;
 use super::verb::Verb;
 use super::wire::{Request, Response};
 
-/// What an operation is about.
+/// The target of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Account,
@@ -20,26 +20,27 @@ pub(super) enum Target {
     Blob,
 }
 
-/// One operation that the store plays.
+/// A supported operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
     pub(super) verb: Verb,
-    /// As the REST reference calls it.
+    /// The title in the REST reference.
     pub(super) title: &'static str,
     pub(super) target: Target,
     pub(super) methods: &'static [&'static str],
-    /// `comp` of the query; empty: none.
+    /// `comp` of the query; empty for none.
     pub(super) comp: &'static str,
-    /// `x-ms-lease-action`; empty: none.
+    /// `x-ms-lease-action`; empty for none.
     pub(super) action: &'static str,
-    /// Parameters that have an effect, beside those that every operation has.
+    /// Supported parameters besides those of every operation.
     pub(super) parameters: &'static [&'static str],
-    /// Headers that have an effect, likewise; `*` at the end stands for anything.
+    /// Supported headers besides those of every operation. A `*` at the end matches any suffix.
     pub(super) headers: &'static [&'static [&'static str]],
-    /// What an account SAS must have: a kind of resource (`srt`) and one of some permissions. The operations on blobs,
-    /// and listing them, require the same permission of a service SAS.
+    /// The required rights of an account SAS: a kind of resource (`srt`) and one of some
+    /// permissions. For operations on blobs, and for listing them, a service SAS needs the same
+    /// permission.
     pub(super) required_right: (char, &'static str),
-    /// What it does.
+    /// The implementation.
     pub(super) run: fn(&mut Service, &Call<'_>) -> Result<Response, Failure>,
 }
 
@@ -47,7 +48,7 @@ const CONDITIONS: &[&str] =
     &["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
 const LEASE_ID: &[&str] = &["x-ms-lease-id"];
 const METADATA: &[&str] = &["x-ms-meta-*"];
-/// `Content-Type` and its like count where these are absent, but for the disposition.
+/// `Content-Type` and similar headers apply if these are absent, except for the disposition.
 const PROPERTIES: &[&str] = &[
     "x-ms-blob-cache-control",
     "x-ms-blob-content-disposition",
@@ -64,11 +65,12 @@ const LEASE: &[&str] = &[
     "x-ms-proposed-lease-id",
 ];
 
-/// Parameters of every operation: what the address is made of, and what [`super::auth`] judges.
+/// Parameters of every operation: those of the address, and those that [`super::auth`] checks.
 const COMMON_PARAMETERS: &[&str] =
     &["timeout", "restype", "comp", "sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
 
-/// `x-ms-` headers of every operation: what [`super::auth`] and [`super::headers`] judge, and what has no effect.
+/// `x-ms-` headers of every operation: those that [`super::auth`] and [`super::headers`] check, and
+/// those without an effect.
 const COMMON_HEADERS: &[&str] = &[
     "x-ms-date",
     "x-ms-version",
@@ -82,7 +84,7 @@ const GET: &[&str] = &["GET"];
 const READ: &[&str] = &["GET", "HEAD"];
 const PUT: &[&str] = &["PUT"];
 
-/// What most rows have in common.
+/// The defaults of the rows.
 const ACCOUNT: Operation = Operation {
     verb: Verb::Other,
     title: "",
@@ -99,7 +101,7 @@ const CONTAINER: Operation = Operation { target: Target::Container, required_rig
 const BLOB: Operation = Operation { target: Target::Blob, methods: PUT, required_right: ('o', "w"), ..ACCOUNT };
 const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDITIONS], ..BLOB };
 
-/// Everything that is played.
+/// All supported operations.
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         verb: Verb::GetAccount,
@@ -244,7 +246,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// What every account here is: the most usual kind.
+/// Returns the information about every account here: the most common kind.
 fn account() -> Response {
     Response::new(200)
         .with("x-ms-sku-name", "Standard_LRS")
@@ -252,7 +254,7 @@ fn account() -> Response {
         .with("x-ms-is-hns-enabled", "false")
 }
 
-/// Operations that are real and not played, by what they are about and their `comp`.
+/// Operations of the service that are not supported, by target and `comp`.
 pub(super) const UNSUPPORTED: &[(Target, &str, &str)] = &[
     (Target::Account, "batch", "Blob Batch"),
     (Target::Account, "blobs", "Find Blobs by Tags"),
@@ -286,7 +288,7 @@ pub(super) const UNSUPPORTED: &[(Target, &str, &str)] = &[
 ];
 
 impl Verb {
-    /// As the REST reference calls it.
+    /// Returns the title in the REST reference.
     pub fn name(self) -> &'static str {
         OPERATIONS.iter().find(|row| row.verb == self).map_or("other", |row| row.title)
     }
@@ -299,12 +301,12 @@ impl std::fmt::Display for Verb {
 }
 
 impl Operation {
-    /// Which operation a request asks for.
+    /// Returns the operation of a request.
     pub(super) fn find(address: &Address, request: &Request) -> Result<&'static Operation, Failure> {
         let comp = address.parameter("comp").unwrap_or_default();
         let restype = address.parameter("restype").unwrap_or_default();
         let target = match address.resource.as_ref().map_err(|code| *code)? {
-            // Of an account one asks at any place, by its own name or that of a container.
+            // Account information can be requested with the path of the account or of a container.
             _ if restype == "account" => Target::Account,
             Resource::Account => Target::Account,
             Resource::Container(_) => Target::Container,
@@ -334,7 +336,7 @@ impl Operation {
         if first.action.is_empty() { Ok(first) } else { lease_operation(request) }
     }
 
-    /// Refuses parameters and headers with an effect that the store does not have, and conditions on operations that
+    /// Refuses parameters and headers with an unsupported effect, and conditions on operations that
     /// take none.
     pub(super) fn check(&self, address: &Address, request: &Request) -> Result<(), Failure> {
         let title = self.title;
@@ -371,8 +373,8 @@ fn contains(names: &[&str], name: &str) -> bool {
     })
 }
 
-/// The action of a lease operation. Not documented: whether `Acquire` is `acquire`. The service's other enumerations
-/// of this kind ignore case, and so does this.
+/// Returns the action of a lease operation. It ignores case like the service's other enumerations
+/// of this kind; for actions this is not documented.
 fn lease_operation(request: &Request) -> Result<&'static Operation, Failure> {
     const NAME: &str = "x-ms-lease-action";
     let action = request.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
@@ -403,7 +405,7 @@ mod tests {
     fn supported_operations_are_not_listed_as_unsupported() {
         for (on, comp, title) in UNSUPPORTED {
             let is_supported = OPERATIONS.iter().any(|row| row.target == *on && row.comp == *comp);
-            // The properties of the account and of its Blob service differ in `restype` alone.
+            // The properties of the account and of its Blob service differ only in `restype`.
             assert!(!is_supported || *comp == "properties", "{title}");
         }
     }

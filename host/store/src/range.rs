@@ -1,11 +1,12 @@
-//! Which part of a blob is asked for (REST reference: *Specifying the range header for Blob service operations*, *Get
-//! Blob*).
+//! The requested part of a blob (REST reference: *Specifying the range header for Blob service
+//! operations*, *Get Blob*).
 
 use super::blob::Part;
 use super::code::Failure;
 use super::wire::Request;
 
-/// What a Get Blob asks for of so many bytes: `bytes=FIRST-` or `bytes=FIRST-LAST`. `x-ms-range` goes before `Range`.
+/// Returns the part that a Get Blob requests of a blob of this length: `bytes=FIRST-` or
+/// `bytes=FIRST-LAST`. `x-ms-range` takes precedence over `Range`.
 pub(super) fn requested_part(request: &Request, length: u64) -> Result<Part, Failure> {
     let header = ["x-ms-range", "range"]
         .into_iter()
@@ -14,7 +15,7 @@ pub(super) fn requested_part(request: &Request, length: u64) -> Result<Part, Fai
     let invalid = || Failure::header(name, text);
     let (first, last) =
         text.strip_prefix("bytes=").and_then(|range| range.split_once('-')).ok_or_else(invalid)?;
-    // HTTP has both; the reference names neither.
+    // HTTP has both forms; the reference has neither.
     if first.trim().is_empty() || last.contains(',') {
         let feature = format!("{name}: {text}, only bytes=FIRST- and bytes=FIRST-LAST,");
         return Err(Failure::unsupported(&feature));
@@ -37,7 +38,7 @@ pub(super) fn requested_part(request: &Request, length: u64) -> Result<Part, Fai
 mod tests {
     use super::*;
 
-    /// First and last byte, or the status of the refusal.
+    /// Returns the first and last byte, or the status of the refusal.
     fn requested_bytes(headers: &[(&str, &str)], length: u64) -> Result<(u64, u64), u16> {
         let request = Request::new("GET", "/");
         let request =

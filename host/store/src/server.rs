@@ -1,4 +1,4 @@
-//! The face: HTTP/1.1 over TCP around a [`Service`]. It moves bytes and time and decides nothing.
+//! The HTTP/1.1 server over TCP around a [`Service`]. It only adds transport and time.
 
 use std::future::Future;
 use std::io;
@@ -16,26 +16,27 @@ use super::connection::{ServerContext, serve_connection};
 use super::service::Service;
 use super::wire::{Clock, Now};
 
-/// How long nobody is accepted after accepting failed: what is missing then, a descriptor mostly, is not there at once.
+/// Delay after a failed accept. The usual cause, missing descriptors, does not end at once.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How long [`Store::stop`] waits for requests under way.
+/// Maximum time for which [`Store::stop`] waits for requests in progress.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One origin for the whole process: leases survive the move of a [`Service`] from one server to the next.
+/// One origin for the whole process, so leases survive the move of a [`Service`] between servers.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The machine's time: a monotonic clock for the leases, the wall clock for dates.
+/// Returns the machine's time: a monotonic clock for leases, the wall clock for dates.
 pub fn system_clock() -> Now {
     Now { elapsed: ORIGIN.elapsed(), wall: chrono::Utc::now() }
 }
 
-/// Serves `service` to everybody who connects, by `clock`, until `shutdown` is done and requests under way are answered.
-/// [`system_clock`] is the machine's; by one that a test sets, a lease expires without waiting.
+/// Serves `service` to all clients, by `clock`, until `shutdown` completes and requests in progress
+/// are answered. [`system_clock`] is the machine's clock. With a test's own clock, leases expire
+/// without waiting.
 ///
 /// # Errors
 ///
-/// None today; those of accepting are waited out.
+/// Currently returns no error; errors of accepting are retried.
 pub async fn serve_with_clock(
     clock: Clock,
     listener: TcpListener,
@@ -66,33 +67,34 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((socket, _)) => {
-                // An answer is one small write; held back it would wait for an acknowledgement.
+                // A response is one small write that must not wait for an acknowledgement.
                 drop(socket.set_nodelay(true));
                 return socket;
             }
-            // Of one client that went away again.
+            // One client has disconnected early.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
 
-/// Starts a store on `listen` (port 0: the system picks one) for `accounts`, or for the emulator's account when there
-/// are none: what `tenure store` does.
+/// Starts a store on `listen` (port 0 picks a free one) for `accounts`, or for the emulator's
+/// account if there are none. This is `tenure store`.
 ///
 /// # Errors
 ///
-/// The address cannot be listened on.
+/// Returns an error if it cannot listen on the address.
 pub async fn run(listen: SocketAddr, mut accounts: Vec<Account>) -> io::Result<Store> {
     if accounts.is_empty() {
         accounts.push(Account::emulator());
     }
-    // Another start, other ETags: those of the last one must not match again.
+    // Each start gets new ETags, so ETags of the last one cannot match.
     let seed = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
     Store::start(listen, Service::new(accounts, seed)).await
 }
 
-/// A store that runs in the background. Dropped, it closes what is idle and ends when requests under way are answered.
+/// A store that runs in the background. When it is dropped, it closes idle connections and ends
+/// after the requests in progress.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Store {
@@ -103,20 +105,20 @@ pub struct Store {
 }
 
 impl Store {
-    /// Serves `service` on `listen` (port 0: the system picks one).
+    /// Serves `service` on `listen` (port 0 picks a free one).
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// Returns an error if it cannot listen on the address.
     pub async fn start(listen: SocketAddr, service: Service) -> io::Result<Store> {
         Store::start_with_clock(Arc::new(system_clock), listen, service).await
     }
 
-    /// As [`Store::start`], by another clock.
+    /// Starts like [`Store::start`], with another clock.
     ///
     /// # Errors
     ///
-    /// As [`Store::start`].
+    /// Returns the errors of [`Store::start`].
     pub async fn start_with_clock(clock: Clock, listen: SocketAddr, service: Service) -> io::Result<Store> {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
@@ -128,12 +130,13 @@ impl Store {
         Ok(Store { address, service, shutdown, task })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How a client on this machine reaches the first account. Contains its key: a secret, unless it is the emulator's.
+    /// Returns the connection string of the first account for clients on this machine. It contains
+    /// the key: a secret, except for the emulator's account.
     pub fn connection_string(&self) -> String {
         let host = self.reachable_address();
         self.with(|service| {
@@ -142,7 +145,7 @@ impl Store {
         .unwrap_or_default()
     }
 
-    /// How a client reaches the account of that name, if there is one.
+    /// Returns the connection string of the account of that name, if it exists.
     pub fn connection_string_of(&self, account: &str) -> Option<String> {
         self.with(|service| {
             let account = service.accounts().iter().find(|known| known.name() == account)?;
@@ -150,7 +153,8 @@ impl Store {
         })
     }
 
-    /// Whoever listens on every address is reached by the loopback one.
+    /// Returns an address that clients can use. For a wildcard address this is the loopback
+    /// address.
     fn reachable_address(&self) -> SocketAddr {
         let loopback = match self.address.ip() {
             ip if !ip.is_unspecified() => ip,
@@ -160,18 +164,18 @@ impl Store {
         SocketAddr::new(loopback, self.address.port())
     }
 
-    /// The service, to look at its log. Empty once the store has [stopped](Store::stop).
+    /// Returns the service, to read its log. It is empty once the store has [stopped](Store::stop).
     pub fn service(&self) -> &Arc<Mutex<Service>> {
         &self.service
     }
 
-    /// Looks at the service, or changes it, between two requests.
+    /// Runs `action` on the service between two requests.
     pub fn with<T>(&self, action: impl FnOnce(&mut Service) -> T) -> T {
         action(&mut self.service.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends it: accepts nothing more, closes what is idle, waits 2 s at most for requests under way. Returns the
-    /// service with all of its state, which may be started again.
+    /// Stops the store: accepts no more connections, closes idle ones, and waits up to 2 s for
+    /// requests in progress. Returns the service with its whole state, which can be started again.
     pub async fn stop(self) -> Service {
         let Self { service, shutdown, mut task, .. } = self;
         drop(shutdown);
@@ -179,7 +183,7 @@ impl Store {
             task.abort();
         }
         let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
-        // A request that comes to its end even now is refused, and not granted and lost.
+        // A request that is still in progress is refused, so it is not granted and then lost.
         std::mem::replace(&mut *service, Service::new(Vec::new(), 0))
     }
 }

@@ -11,22 +11,23 @@ use super::generator::Generator;
 use super::lease::State;
 use super::log::Log;
 
-/// The blob service of some accounts, all of its state in memory.
+/// The blob service of some accounts, with all of its state in memory.
 ///
-/// `tenure store --help` lists what is played. Takes Shared Key, and shared access signatures by an account's key. What
-/// is real and not played is refused with 501: nothing is ignored that has an effect on the service.
+/// `tenure store --help` lists the supported operations. It accepts Shared Key, and shared access
+/// signatures by an account's key. It refuses unsupported features of the service with 501, and
+/// ignores nothing that has an effect there.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub(super) accounts: Vec<Account>,
     pub(super) containers: BTreeMap<ContainerKey, Container>,
-    /// Names of deleted containers, and until when they stay taken.
+    /// Names of deleted containers, and the end of their reservation.
     pub(super) deleting: BTreeMap<ContainerKey, Duration>,
     pub(super) generator: Generator,
     pub(super) log: Log,
 }
 
 impl Service {
-    /// An empty service. All that it makes up (ETags, ids) follows from `seed`.
+    /// Creates an empty service. The ETags and ids that it generates follow from `seed`.
     pub fn new(accounts: Vec<Account>, seed: u64) -> Service {
         Service {
             accounts,
@@ -37,19 +38,22 @@ impl Service {
         }
     }
 
-    /// The accounts, in the order given.
+    /// Returns the accounts, in the order given.
     pub fn accounts(&self) -> &[Account] {
         &self.accounts
     }
 
-    /// Replaces a key of an account, as `az storage account keys renew` does, or gives it a second one. `key` is base64.
-    /// From the next request on, whatever the old key signed is refused: requests, and shared access signatures however
-    /// long they were to be valid. What the other key signed stays good. Of a running [`Store`](super::Store):
-    /// `store.with(|service| service.replace_key(…))`.
+    /// Replaces a key of an account, as `az storage account keys renew` does, or adds a second one.
+    /// `key` is base64.
+    ///
+    /// From the next request on, signatures of the old key are refused, including shared access
+    /// signatures that have not expired. Signatures of the other key stay valid. For a running
+    /// [`Store`](super::Store), use `store.with(|service| service.replace_key(…))`.
     ///
     /// # Errors
     ///
-    /// [`AccountError::Unknown`] and [`AccountError::Key`]; then nothing has changed.
+    /// Returns [`AccountError::Unknown`] or [`AccountError::InvalidKey`]; the service is then
+    /// unchanged.
     pub fn replace_key(
         &mut self,
         account: &str,
@@ -60,13 +64,14 @@ impl Service {
         found.ok_or(AccountError::Unknown)?.replace_key(name, key)
     }
 
-    /// What was handled.
+    /// Returns the log of handled requests.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The state of a blob's lease and, unless it is available, the id that holds or last held it; `None` when there
-    /// is no such blob. For tests and simulations, which may know what no client can ask.
+    /// Returns the state of a blob's lease and, unless it is available, the id of its present or
+    /// last holder. Returns `None` if the blob does not exist. For tests and simulations only: the
+    /// service does not reveal the id to clients.
     pub fn lease(
         &self,
         elapsed: Duration,
@@ -78,16 +83,16 @@ impl Service {
         Some((lease.state(elapsed), lease.id().map(|id| id.to_string())))
     }
 
-    /// A number that is the same for two services with the same blobs and leases, whatever led to them. For
-    /// explorations, which look at no state twice.
+    /// Returns a number that is equal for two services with the same blobs and leases, whatever
+    /// their history. State-space explorations use it to skip known states.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.containers, &self.deleting).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// Empties the log, and lets ids and ETags to come follow from `seed` as in a new service, so that requests which
-    /// changed nothing leave no trace. A seed that was used before repeats ETags.
+    /// Clears the log, and derives further ids and ETags from `seed` as in a new service. So
+    /// requests without an effect leave no trace. A reused seed repeats ETags.
     pub fn reset(&mut self, seed: u64) {
         self.generator = Generator::new(seed);
         self.log = Log::default();

@@ -1,4 +1,4 @@
-//! The operations of the service, by name alone: by it they are counted, and rights are judged.
+//! The names of the service's operations, for counts and rights.
 
 /// An operation of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +37,6 @@ pub enum Verb {
     Release,
     /// Lease Blob, break.
     Break,
-    /// Anything that the store does not play.
+    /// Any operation that the store does not support.
     Other,
 }

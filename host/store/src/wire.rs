@@ -1,4 +1,4 @@
-//! Requests, answers and the time as plain values: what is on the wire, and nothing else.
+//! Requests, responses and the time as plain values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,50 +8,52 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
-/// What HTTP lets stand around the value of a header.
+/// Whitespace that HTTP allows around the value of a header.
 pub(super) const BLANKS: [char; 2] = [' ', '\t'];
 
 /// The instant at which the service handles a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since any fixed origin; never goes back. Leases run by it, so stepping a wall clock moves none.
+    /// Time since any fixed origin. It never decreases. Leases use it, so steps of the wall clock
+    /// do not affect them.
     pub elapsed: Duration,
-    /// The service's wall clock: `Date`, `Last-Modified`, the age of a signature.
+    /// The service's wall clock, for `Date`, `Last-Modified` and the age of a signature.
     pub wall: DateTime<Utc>,
 }
 
-/// Where a store gets its time from. Called once for each request, in the order in which they are handled.
+/// The clock of a store. It is called once for each request, in the order of handling.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
-/// The largest body of a request, in bytes: 64 MiB. The service takes more.
+/// The largest body of a request, in bytes: 64 MiB. The service accepts more.
 pub const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// A request as on the wire. `Debug` prints neither the query nor the `Authorization` header: both can hold a signature.
+/// A request. `Debug` prints neither the query nor the `Authorization` header, because both can
+/// hold a signature.
 #[derive(Clone, Default)]
 pub struct Request {
     /// The method, in upper case.
     pub method: String,
-    /// Path and query, percent-encoded as sent, beginning with `/`.
+    /// Path and query, percent-encoded as sent, starting with `/`.
     pub target: String,
-    /// Headers as sent; names count in any case.
+    /// The headers as sent; names are case-insensitive.
     pub headers: Vec<(String, String)>,
-    /// The body, empty for most.
+    /// The body, usually empty.
     pub body: Bytes,
 }
 
 impl Request {
-    /// A request without headers and body.
+    /// Creates a request without headers and body.
     pub fn new(method: &str, target: &str) -> Request {
         Request { method: method.to_owned(), target: target.to_owned(), ..Request::default() }
     }
 
-    /// The same request with one header more.
+    /// Adds a header to the request.
     pub fn with(mut self, name: &str, value: &str) -> Request {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The first value of a header, blanks around it trimmed.
+    /// Returns the first value of a header, without surrounding whitespace.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -59,9 +61,10 @@ impl Request {
             .map(|(_, value)| value.trim_matches(BLANKS))
     }
 
-    /// From an HTTP request whose body was read. Its names of headers are in lower case, those of metadata too; a
-    /// [`Store`](super::Store) keeps their case. Bytes of a header that are no UTF-8 become U+FFFD, which no
-    /// signature survives; an absolute address gives the `Host` where no header does.
+    /// Converts an HTTP request with its body. Its header names, including those of metadata, are
+    /// in lower case; a [`Store`](super::Store) keeps their case. Header bytes that are not UTF-8
+    /// become U+FFFD, so the signature cannot match. An absolute address provides the `Host` if no
+    /// header does.
     pub fn from_http(request: &http::request::Parts, body: Bytes) -> Request {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let mut headers: Vec<(String, String)> = request
@@ -96,14 +99,14 @@ impl fmt::Debug for Request {
     }
 }
 
-/// An answer as on the wire.
+/// A response.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// Headers, spelled as the service spells them.
+    /// The headers, in the service's spelling.
     pub headers: Vec<(String, String)>,
-    /// The body; always empty in the answer to a HEAD.
+    /// The body; always empty in the response to a HEAD.
     pub body: Bytes,
 }
 
@@ -117,14 +120,14 @@ impl Response {
         self
     }
 
-    /// With a document as its body.
+    /// Sets an XML document as the body.
     pub(super) fn with_xml(mut self, xml: String) -> Response {
         self.body = Bytes::from(xml);
         let length = self.body.len().to_string();
         self.with("Content-Length", length).with("Content-Type", "application/xml")
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -132,12 +135,13 @@ impl Response {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The error code, `x-ms-error-code`; none when the request succeeded.
+    /// Returns the error code, `x-ms-error-code`; `None` if the request succeeded.
     pub fn code(&self) -> Option<&str> {
         self.header("x-ms-error-code")
     }
 
-    /// As an HTTP response with the whole body. A header that HTTP cannot carry is left out.
+    /// Converts it to an HTTP response with the whole body. A header that HTTP cannot carry is
+    /// omitted.
     pub fn into_http(self) -> http::Response<Bytes> {
         let mut response = http::Response::new(self.body);
         *response.status_mut() =

@@ -1,7 +1,9 @@
-//! The embedded store against the service: every case of the lease matrix for which something is known of real Azure.
+//! Compares the embedded store with the service, in each case of the lease matrix with known
+//! behaviour of Azure.
 //!
-//! An id names one case of a probe that was made against an emulator and compared with what Microsoft documents, tests
-//! and records of the service. Expected is the service's side, also where the emulator answers otherwise.
+//! An id names one case of a probe. The probe ran against an emulator, and its results were
+//! compared with what Microsoft documents, tests and records of the service. The expected result is
+//! the service's, also if the emulator differs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,7 +13,8 @@ use store::script::{Scene, id};
 use store::send::{Direct, Transport, Wire};
 use tenure_store::Response;
 
-/// Id, what is sent (see `store/script.rs`), what must come back: a status, error codes that will do, answer headers.
+/// An id, a script (see `store/script.rs`), and the expected response: a status, accepted error
+/// codes, response headers.
 type Row = (&'static str, &'static str, &'static str);
 
 const MISMATCH: &str = "409 LeaseIdMismatchWithLeaseOperation";
@@ -106,7 +109,7 @@ const ROWS: &[Row] = &[
     ("L30", "@infinite; renew id=A", "200 id=A"),
     ("L31", "@infinite; acquire id=A for=15", "201 id=A"),
     ("L32", "@infinite; acquire id=A for=15; head", LEASED),
-    // Writing and reading a leased blob.
+    // Writes and reads of a leased blob.
     ("W01", "@leased; put", "412 LeaseIdMissing"),
     ("W01", "@leased; meta", "412 LeaseIdMissing"),
     ("W02", "@leased; put id=B", "412 LeaseIdMismatchWithBlobOperation"),
@@ -128,7 +131,7 @@ const ROWS: &[Row] = &[
     ("W16", "put id=A", "412 LeaseNotPresentWithBlobOperation"),
     ("W21", "@leased; delete id=A; renew id=A", "404 BlobNotFound"),
     ("W22", "@leased; delete id=A; put; renew id=A", MISMATCH),
-    // Nothing there.
+    // Missing blob or container.
     ("M01", "acquire id=A", "404 BlobNotFound"),
     ("M01", "renew id=A", "404 BlobNotFound"),
     ("M01", "release id=A", "404 BlobNotFound"),
@@ -170,7 +173,7 @@ const ROWS: &[Row] = &[
     ("B04", "@infinite; break in=61", BAD_VALUE),
     ("B04", "@infinite; break in=-1", BAD_VALUE),
     ("B04", "@infinite; break in=abc", BAD_VALUE),
-    // The emulator breaks at 61, the service refuses; so the lease is as it was.
+    // The emulator breaks at 61 and the service refuses, so the lease is unchanged.
     ("B05", "@infinite; !break in=61; head", "200 status=locked state=leased duration=infinite"),
     ("B05", "@infinite; !break in=-1; head", "200 status=locked state=leased duration=infinite"),
     ("B05", "@infinite; !break in=abc; head", "200 status=locked state=leased duration=infinite"),
@@ -220,7 +223,7 @@ const ROWS: &[Row] = &[
     ("C09", "@leased; renew id=A match=right", "200 id=A"),
     ("C11", "@leased; release id=A match=wrong", CONDITION),
     ("C12", "@leased; release id=A match=right", "200"),
-    // Sent again.
+    // Repeated requests.
     ("I01", "put; acquire id=A; acquire id=A", "201 id=A"),
     ("I02", "@leased; renew id=A; renew id=A", "200 id=A"),
     ("I03", "@leased; change id=A to=B; change id=A to=B", "200 id=B"),
@@ -238,7 +241,8 @@ const ROWS: &[Row] = &[
     ("H11", "put; head date=nothing", REFUSED),
     ("H12", "put; head date=nothing plain-date=0", AVAILABLE),
     ("H14", "put; head version=1999-01-01", BAD_VALUE),
-    // The service refuses versions that it does not know yet; clients of tomorrow must find a store of today.
+    // The service refuses versions that it does not know yet. Later clients must work with this
+    // store.
     ("H15", "put; head version=2099-01-01", "200"),
     // One of many; see also `of_sixteen_at_once_one_wins`.
     ("X01", "put; acquire id=A; !acquire id=B; !acquire id=C; head", LEASED),
@@ -247,7 +251,7 @@ const ROWS: &[Row] = &[
     ("E02", "@expired; renew id=A", "200 id=A"),
     ("E02b", "@expired; renew id=A; wait 14; head", LEASED),
     ("E03", "@expired; renew id=B", MISMATCH),
-    // The service refused the renewal, so nothing was revived.
+    // The service refused the renewal, so the lease was not revived.
     ("E03b", "@expired; !renew id=B; head", "200 status=unlocked state=expired"),
     ("E03c", "@expired; !renew id=B; renew id=A", "200 id=A"),
     ("E04", "@expired; renew id=A^", "200 id=A"),
@@ -282,7 +286,8 @@ const ROWS: &[Row] = &[
     ("Z01", "@leased; rmcontainer", "202"),
 ];
 
-/// What nothing reliable is known of: what this store answers, and why is said where it does.
+/// Cases without reliable information: the store's own choices. The implementation explains each
+/// one.
 #[rustfmt::skip]
 const CHOICES: &[Row] = &[
     ("A02d", "put; !acquire id=A for=nothing; put", "201"),
@@ -304,7 +309,7 @@ const CHOICES: &[Row] = &[
     ("W08", "@leased; put match=wrong", "412 LeaseIdMissing"),
 ];
 
-/// Every id of the matrix of which something is known of real Azure.
+/// All ids of the matrix with known behaviour of Azure.
 const KNOWN: &str = "S01 S02 S03 S04 S05 S06 S07 S08 S09 A01 A02 A02b A02c A03 A04 A05 A06 A08 V01 V02 V03 V04 V05 V06 \
     V07 L01 L02 L03 L04 L05 L06 L07 L08 L09 L10 L12 L13 L14 L15 L15b L16 L17 L18 L19 L20 L21 L22 L23 L24 L25 L26 L27 \
     L28 L29 L30 L31 L32 W01 W02 W03 W03b W04 W05 W06 W07 W09 W10 W11 W12 W13 W14 W15 W16 W21 W22 M01 \
@@ -344,7 +349,8 @@ fn check_rows(wire: &mut dyn Transport) {
     assert!(failures.is_empty(), "{} wrong:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Whether an answer is as expected: a status, then in any order `Code|Code`, `unchanged`, `header=value` (`-`: absent).
+/// Compares a response with the expectation: a status, then in any order `Code|Code`, `unchanged`,
+/// `header=value` (`-`: absent).
 fn check_response(scene: &Scene<'_>, answer: &Response, expected: &str) -> Result<(), String> {
     let mut expectations = expected.split(' ');
     let code = answer.code();

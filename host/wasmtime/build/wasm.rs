@@ -1,8 +1,8 @@
 //! Builds packages of this workspace as WebAssembly components, from a build script.
 //!
-//! Shared by the build scripts of `host/wasmtime` and `tests`. Each calls a nested cargo, whose target directory is
-//! `wasm` inside the outer one: cargo holds a lock on that itself. All profiles, features and lints share
-//! it, so that each component is built once.
+//! Shared by the build scripts of `host/wasmtime` and `tests`. Each calls a nested cargo, whose
+//! target directory is `wasm` inside the outer one, because cargo locks its own. All profiles,
+//! features and lints share it, so each component is built once.
 
 use std::env;
 use std::fs;
@@ -12,10 +12,10 @@ use std::process::{Command, Output};
 const TARGET: &str = "wasm32-wasip2";
 const PROFILE: &str = "wasm";
 
-/// Builds the library of a package with these features. Returns a copy of its `.wasm` file that stays as it is. All
-/// packages share what they depend on.
+/// Builds the library of a package with these features. Returns a stable copy of its `.wasm` file.
+/// All packages share their dependencies.
 ///
-/// Ends the build script when the compiler refuses it: its words are the error then.
+/// Exits the build script with the compiler's error if the compiler fails.
 pub fn build(workspace: &Path, package: &str, features: &[&str]) -> Result<PathBuf, String> {
     ensure_target()?;
     let out = out_dir()?;
@@ -29,8 +29,8 @@ pub fn build(workspace: &Path, package: &str, features: &[&str]) -> Result<PathB
     Ok(copy)
 }
 
-/// One package at a time, so that none gets features that another one asks for: the election
-/// component is built without the standard library.
+/// Builds one package at a time, so that none gets another one's features: the election component
+/// is built without the standard library.
 fn run_cargo(
     workspace: &Path,
     package: &str,
@@ -39,8 +39,8 @@ fn run_cargo(
 ) -> Result<(), String> {
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.arg("rustc").arg("--manifest-path").arg(workspace.join("Cargo.toml"));
-    // Without the crate type cargo would build the native half of the library too, and
-    // silently leave out the link-time optimisation.
+    // Without the crate type cargo would also build the native library, and silently skip the
+    // link-time optimisation.
     cargo.args(["--package", package, "--features", &features.join(",")]);
     cargo.args(["--lib", "--crate-type", "cdylib"]);
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
@@ -49,12 +49,12 @@ fn run_cargo(
         cargo.arg("--locked");
     }
     clear_inherited(&mut cargo);
-    // Beside the flags in `.cargo/config.toml`; a variable would take their place.
+    // Added to the flags in `.cargo/config.toml`; a variable would replace them.
     cargo.arg("--config").arg(format!("target.{TARGET}.rustflags={:?}", remap_flags()));
     cargo.current_dir(workspace);
     let output = run(&mut cargo)?;
     if !output.status.success() {
-        // Cargo shows what a build script wrote only when its exit code says that it failed.
+        // Cargo shows a build script's output only when its exit code reports a failure.
         eprintln!("{}", String::from_utf8_lossy(&output.stderr));
         eprintln!("building {package} for {TARGET} failed");
         std::process::exit(1);
@@ -62,7 +62,7 @@ fn run_cargo(
     Ok(())
 }
 
-/// Takes a ready component from the environment variable `name`, if it is set.
+/// Returns the ready component in the environment variable `name`, if it is set.
 pub fn from_env(name: &str) -> Result<Option<PathBuf>, String> {
     println!("cargo::rerun-if-env-changed={name}");
     let Some(value) = env::var_os(name) else {
@@ -81,9 +81,9 @@ pub fn from_env(name: &str) -> Result<Option<PathBuf>, String> {
     Ok(Some(path))
 }
 
-/// Copies `from` to `components/NAME` beside the programs that this build makes.
+/// Copies `from` to `components/NAME` next to the programs of this build.
 ///
-/// A convenience for people: a build that cannot do it is still a good build.
+/// It is only a convenience: a build succeeds without it.
 #[allow(dead_code, reason = "only one of the build scripts publishes")]
 pub fn publish(from: &Path, name: &str) {
     let Ok(out) = out_dir() else { return };
@@ -94,7 +94,7 @@ pub fn publish(from: &Path, name: &str) {
     if fs::read(&to).is_ok_and(|old| old == bytes) {
         return;
     }
-    // Renamed into place, since another program may be reading the old one.
+    // Renamed into place, because another program may be reading the old one.
     let part = directory.join(format!("{name}.part"));
     let copied = fs::create_dir_all(&directory)
         .and_then(|()| fs::write(&part, bytes))
@@ -104,18 +104,18 @@ pub fn publish(from: &Path, name: &str) {
     }
 }
 
-/// The root of the workspace that a package is in: it has the source of the components.
+/// Returns the root of the workspace of a package, if it has the source of the components.
 pub fn workspace(package: &Path) -> Option<PathBuf> {
     let mut parents = package.ancestors().skip(1);
     parents.find(|folder| folder.join("guest/Cargo.toml").exists()).map(Path::to_path_buf)
 }
 
-/// The folder of the package whose build script this is.
+/// Returns the folder of the package of this build script.
 pub fn package() -> Result<PathBuf, String> {
     variable("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
-/// Tells cargo what the components are made of.
+/// Registers the inputs of the components with cargo.
 pub fn watch(workspace: &Path, inputs: &[&str]) {
     for input in inputs {
         println!("cargo::rerun-if-changed={}", workspace.join(input).display());
@@ -129,7 +129,7 @@ fn ensure_target() -> Result<(), String> {
     let mut add = Command::new("rustup");
     add.args(["target", "add", TARGET]);
     let mut command = format!("rustup target add {TARGET}");
-    // The toolchain that compiles this, not the default one of the machine.
+    // Uses the toolchain of this build, not the default of the machine.
     if let Ok(toolchain) = env::var("RUSTUP_TOOLCHAIN") {
         add.args(["--toolchain", &toolchain]);
         command = format!("{command} --toolchain {toolchain}");
@@ -147,8 +147,8 @@ fn target_installed() -> Result<bool, String> {
     Ok(Path::new(&sysroot).join("lib/rustlib").join(TARGET).join("lib").exists())
 }
 
-/// Removes what the outer cargo set for the host's build: flags, wrappers (clippy's among
-/// them), the target directory, the job server. What says where packages come from stays.
+/// Removes the outer cargo's settings for the host's build: flags, wrappers (such as clippy's), the
+/// target directory, the job server. Settings of package sources stay.
 fn clear_inherited(command: &mut Command) {
     const KEPT_PREFIXES: [&str; 5] =
         ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
@@ -171,7 +171,7 @@ fn clear_inherited(command: &mut Command) {
     }
 }
 
-/// Keeps the paths of this machine out of the component, and by what name its cargo keeps the registry.
+/// Keeps this machine's paths and the name of its registry directory out of the component.
 fn remap_flags() -> Vec<String> {
     let home = env::var("CARGO_HOME").ok().or_else(|| {
         let user = env::var("HOME").ok()?;
@@ -182,7 +182,7 @@ fn remap_flags() -> Vec<String> {
     let mut flags: Vec<_> = registries
         .map(|registry| format!("--remap-path-prefix={}=registry", registry.path().display()))
         .collect();
-    // Directories are not read in an order; other flags are another build.
+    // Sorted, because directories have no order and other flags cause another build.
     flags.sort();
     flags
 }
@@ -192,12 +192,13 @@ fn run(command: &mut Command) -> Result<Output, String> {
     command.output().map_err(|error| format!("{program} could not be started: {error}"))
 }
 
-/// Where this build script may write.
+/// Returns the output folder of this build script.
 pub fn out_dir() -> Result<PathBuf, String> {
     variable("OUT_DIR").map(PathBuf::from)
 }
 
-/// So many directories above this one, which is `<target>/<profile>/build/<package>-<hash>/out`.
+/// Returns the ancestor `levels` above the output folder,
+/// `<target>/<profile>/build/<package>-<hash>/out`.
 fn ancestor(out: &Path, levels: usize) -> Result<&Path, String> {
     out.ancestors().nth(levels).ok_or_else(|| format!("{} is not in a build", out.display()))
 }

@@ -1,4 +1,4 @@
-//! An alarm for which a thread waits, and which others set: setting it wakes nobody.
+//! An alarm that one thread waits for and other threads set. Setting it wakes no thread.
 
 pub(super) use system::Alarm;
 
@@ -21,9 +21,10 @@ mod system {
             Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?))
         }
 
-        /// Has it go off once, so long from now; not at all with none. What was set before is void.
+        /// Sets it to go off once after this time, or not at all with `None`. Replaces the earlier
+        /// setting.
         pub(crate) fn set(&self, within: Option<Duration>) {
-            // Zero would be none.
+            // Zero would disarm the timer.
             let within = within.map(|within| within.max(Duration::from_nanos(1)));
             let within = within.unwrap_or_default();
             let once = Itimerspec {
@@ -33,11 +34,11 @@ mod system {
                     tv_nsec: within.subsec_nanos().into(),
                 },
             };
-            // There is nothing wrong with either of them.
+            // The descriptor and the arguments are valid.
             let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once);
         }
 
-        /// Until it goes off.
+        /// Waits until it goes off.
         pub(crate) fn wait(&self) {
             while let Err(error) = rustix::io::read(&self.0, &mut [0; 8]) {
                 if error != rustix::io::Errno::INTR {
@@ -55,7 +56,7 @@ mod system {
     use std::sync::{Condvar, Mutex, PoisonError};
     use std::time::{Duration, Instant};
 
-    /// When it goes off; setting it does wake the thread here.
+    /// The instant at which it goes off. Setting it wakes the thread on this system.
     pub(crate) struct Alarm(Mutex<Option<Instant>>, Condvar);
 
     impl Alarm {
@@ -63,7 +64,8 @@ mod system {
             Ok(Self(Mutex::default(), Condvar::new()))
         }
 
-        /// Has it go off once, so long from now; not at all with none. What was set before is void.
+        /// Sets it to go off once after this time, or not at all with `None`. Replaces the earlier
+        /// setting.
         pub(crate) fn set(&self, within: Option<Duration>) {
             let at = within.map(|within| Instant::now() + within);
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
@@ -72,7 +74,7 @@ mod system {
             }
         }
 
-        /// Until it goes off.
+        /// Waits until it goes off.
         pub(crate) fn wait(&self) {
             let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             loop {

@@ -1,7 +1,7 @@
 //! Bindings to the WIT package `tenure:election`: its values, and the world of a leader handler.
 //!
-//! The functions of `election` are called by hand: what is generated would look up and check all of them in each call,
-//! and a step needs one.
+//! The functions of `election` are called by hand. Generated code would look up and check all of
+//! them in each call, and a step needs one.
 #![allow(missing_docs, clippy::all, reason = "generated from wit/, which is documented there")]
 
 wasmtime::component::bindgen!({
@@ -22,7 +22,7 @@ use tenure_core::{Event, BackgroundReply};
 
 tenure_core::convert_contract!(types);
 
-/// What a step is told.
+/// Converts the input of a step.
 pub(crate) fn event(event: Event) -> wit::Event {
     match event {
         Event::TurnEnded(result) => wit::Event::TurnEnded(result.across()),

@@ -1,16 +1,16 @@
-//! Where compiled code is kept on disk, and whether it may be believed: it is machine code, and runs
-//! as it lies there, with all rights of this process.
+//! The directory of compiled code, and the check of its permissions. Compiled code is machine code
+//! and runs with all rights of this process.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use wasmtime::{Cache, CacheConfig};
 
-/// The directory of the code, in the one that was asked for. Nobody else ever had rights there, also
-/// if that one was open to others once.
+/// The subdirectory of the code. Other users never had rights there, even if the directory above
+/// was once open to them.
 const CODE: &str = "code";
 
-/// Where code is kept when nothing else is said: `TENURE_CACHE_DIR`, else `tenure` below
-/// `XDG_CACHE_HOME` or `~/.cache`. True: somebody named it.
+/// Returns the default directory: `TENURE_CACHE_DIR`, else `tenure` below `XDG_CACHE_HOME` or
+/// `~/.cache`. The flag is true if the variable names it explicitly.
 pub(super) fn default_directory() -> Option<(PathBuf, bool)> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(directory) = variable("TENURE_CACHE_DIR") {
@@ -22,14 +22,16 @@ pub(super) fn default_directory() -> Option<(PathBuf, bool)> {
     Some((user.join("tenure"), false))
 }
 
-/// The cache in `directory`, which is made when it is missing. None when it cannot be, and nobody named it.
+/// Opens the cache in `directory`, which is created if missing. Returns `None` if that fails and
+/// the directory is not explicit.
 ///
 /// # Errors
 ///
-/// Others could put code of theirs there, or one that was named cannot be made; which directory it is, and what to do.
+/// Returns an error if other users could write code there, or if an explicit directory cannot be
+/// created. The text names the directory and the remedy.
 pub(super) fn open(directory: &Path, is_explicit: bool) -> Result<Option<Cache>, String> {
     let Ok(directory) = std::path::absolute(directory) else { return Ok(None) };
-    // Nothing is made where others could take its place.
+    // No directory is created where other users could replace it.
     let existing = directory.ancestors().find_map(|part| part.canonicalize().ok());
     if let Some(existing) = existing {
         check_trusted(&existing)?;
@@ -54,7 +56,7 @@ fn unusable(directory: &Path, error: &io::Error) -> String {
     )
 }
 
-/// Makes a directory, and those above it that are missing, for nobody else. Its path without links.
+/// Creates a private directory with its missing parents. Returns its path without links.
 fn make(directory: &Path) -> io::Result<PathBuf> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -64,7 +66,7 @@ fn make(directory: &Path) -> io::Result<PathBuf> {
     directory.canonicalize()
 }
 
-/// Whether a directory is this user's, and of nobody else's business.
+/// Checks that a directory belongs to this user and is closed to other users.
 #[cfg(unix)]
 fn check_private(directory: &Path) -> Result<(), String> {
     let (owner, mode) = owner_and_mode(directory)?;
@@ -77,8 +79,8 @@ fn check_private(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether nobody but this user and root can put something in the place of what lies in a directory,
-/// or of a directory above it. In a sticky one, like /tmp, only its owner can.
+/// Checks that only this user and root can replace the contents of a directory or of one above it.
+/// In a sticky one, like /tmp, only the owner of an entry can.
 #[cfg(unix)]
 fn check_trusted(directory: &Path) -> Result<(), String> {
     const STICKY: u32 = 0o1000;
@@ -95,7 +97,6 @@ fn check_trusted(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Owner and mode.
 #[cfg(unix)]
 fn owner_and_mode(directory: &Path) -> Result<(u32, u32), String> {
     use std::os::unix::fs::MetadataExt as _;
@@ -109,12 +110,12 @@ fn owner_and_mode(directory: &Path) -> Result<(u32, u32), String> {
 fn refusal(directory: &Path, reason: &str) -> String {
     let directory = directory.display();
     format!(
-        "compiled code is not cached: {directory} {reason}, and others who can write there could run any code here; set \
+        "compiled code is not cached: {directory} {reason}, and other users who can write there could run any code here; set \
          TENURE_CACHE_DIR to a directory that only this user can write (chmod 700)"
     )
 }
 
-/// Rights are not looked at here.
+/// Permissions are not checked on this system.
 #[cfg(not(unix))]
 fn own(_: &Path) -> Result<(), String> {
     Ok(())
@@ -146,7 +147,7 @@ mod tests {
         let directory = folder.path().join("a/b");
         assert!(open(&directory, true).unwrap().is_some());
         assert_eq!((rights(&folder.path().join("a")), rights(&directory)), (0o700, 0o700));
-        // A directory that others may look into is no harm: what lies in it is none of theirs.
+        // Other users may list the directory, but cannot read its private subdirectory.
         mode(&directory, 0o755);
         assert!(open(&directory, true).unwrap().is_some());
         assert_eq!(rights(&directory.join(CODE)), 0o700);
@@ -175,7 +176,7 @@ mod tests {
             mode(open_one, 0o700);
         }
         assert_eq!(read_dir(&directory).unwrap().count(), 0);
-        // Others cannot take the place of what is ours in such a one.
+        // In a sticky directory, other users cannot replace this user's entries.
         mode(&above, 0o1777);
         assert!(open(&directory, true).unwrap().is_some());
         mode(&directory.join(CODE), 0o750);
@@ -183,7 +184,7 @@ mod tests {
         assert!(reason.contains("is open to other users (mode 0750)"), "{reason}");
     }
 
-    /// Only root can give something away.
+    /// Only root can change the owner.
     #[test]
     fn directories_of_other_users_are_refused() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,26 +1,26 @@
-//! Components of handlers that are in use: each is compiled once, however many elections have it as their work.
+//! The components of handlers in use. Each is compiled once for all elections with that handler.
 
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use wasmtime::component::Component;
 
-/// For one component. None: it is about to be compiled, or could not be.
+/// The slot of one component; `None` while it is being compiled or if that failed.
 type CompiledSlot = Mutex<Option<Component>>;
 
-/// As long as somebody has this, its component is found by others.
+/// Keeps a component available to other handlers.
 pub(crate) type ComponentGuard = Arc<CompiledSlot>;
 
-/// All of them, by what their files hold.
+/// All slots, by the hash of the component's bytes.
 #[derive(Default)]
 pub(super) struct Compiled(Mutex<HashMap<[u8; 32], Weak<CompiledSlot>>>);
 
 impl Compiled {
-    /// The component, which `compile` makes unless somebody has it. Whoever comes meanwhile waits.
+    /// Returns the component, and compiles it if no handler has it. Concurrent callers wait.
     ///
     /// # Errors
     ///
-    /// It cannot be compiled.
+    /// Returns an error if it cannot be compiled.
     pub(super) fn get(
         &self,
         binary: &[u8],
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A component with nothing in it.
+    /// An empty component.
     const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a guest is given: the data of its store.
+//! The data of a guest's store: its capabilities.
 
 use super::engine::Engine;
 use super::holdings::Holdings;
@@ -15,18 +15,18 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
-/// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes
-/// memory of the host, up to what one call may hand over.
+/// Handles that a guest may hold at a time: streams, requests, pollables. Each of them takes memory
+/// of the host, up to the limit of one call.
 const MAX_HANDLES: usize = 4_000;
 
-/// Bytes that one call may hand to the host. What is larger is written in parts.
+/// Bytes that one call may pass to the host. Larger data is written in parts.
 const MAX_CALL_BYTES: usize = 128 * 1024;
 
 /// Random bytes of one call. The host makes them before the guest can be interrupted again.
 const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
 
-/// The capabilities of one guest call. What is not named here is not there: no arguments, no
-/// inherited environment or streams, no sockets, no directories.
+/// The capabilities of one guest call. All others are absent: no arguments, no inherited
+/// environment or streams, no sockets, no directories.
 pub(crate) struct Grant<'a> {
     pub env: Arc<[(String, String)]>,
     /// Read-only, at the same path.
@@ -34,13 +34,13 @@ pub(crate) struct Grant<'a> {
     pub stdout: Option<Output>,
     pub stderr: Output,
     pub clock: ClockHandle,
-    /// Decides on each request, and carries it.
+    /// Checks and sends each request.
     pub gate: Box<dyn WasiHttpHooks>,
-    /// Bytes that its memories may have together.
+    /// Maximum total size of its memories, in bytes.
     pub memory: usize,
-    /// Bytes that the host may hold for it.
+    /// Maximum memory that the host holds for it, in bytes.
     pub budget: Budget,
-    /// In place of this machine's time of day and randomness.
+    /// Replaces this machine's time of day and randomness.
     pub surroundings: Option<&'a Surroundings>,
 }
 
@@ -50,7 +50,8 @@ pub(crate) struct Context {
     env: Arc<[(String, String)]>,
     clock: GuestClock,
     stderr: Output,
-    /// Nothing but these three, the gate and the budget differs from what the next call is granted.
+    /// True if the next call's grant can differ only in environment, clock, output, gate and
+    /// budget.
     plain: bool,
     http: WasiHttpCtx,
     table: ResourceTable,
@@ -60,24 +61,24 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Why a guest that trapped was ended by the host, if it was.
+    /// Returns the reason why the host ended a guest that trapped, if it did.
     pub(crate) fn termination_reason(&self) -> Option<String> {
         self.holdings.termination_reason()
     }
 
-    /// The guest's call is over. The bytes of memory that it has.
+    /// Ends the guest's call. Returns the bytes of memory that it has.
     pub(super) fn end_call(&mut self) -> usize {
         // They are secrets.
         self.env = Arc::default();
         self.limits.used()
     }
 
-    /// Whether the guest holds no handle.
+    /// Returns true if the guest holds no handle.
     pub(super) fn has_no_handles(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// The guest is called again, with other capabilities.
+    /// Prepares the guest for another call with other capabilities.
     pub(super) fn resume(&mut self, grant: Grant<'_>) {
         let plain = grant.is_plain();
         if plain && self.plain {
@@ -94,20 +95,20 @@ impl Context {
         self.holdings = Holdings::new(grant.budget);
     }
 
-    /// The variables of the guest.
+    /// Returns the environment of the guest.
     pub(super) fn env(&self) -> Arc<[(String, String)]> {
         self.env.clone()
     }
 }
 
 impl Grant<'_> {
-    /// No files, no output, and the randomness and time of day of this machine.
+    /// Returns true without files, output, or replaced randomness and time of day.
     fn is_plain(&self) -> bool {
         self.files.is_empty() && self.stdout.is_none() && self.surroundings.is_none()
     }
 }
 
-/// A store for one call, in which guest code yields at each tick.
+/// Creates a store for one call, in which guest code yields at each tick.
 pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     let mut table = ResourceTable::new();
     table.set_max_capacity(MAX_HANDLES);
@@ -134,7 +135,7 @@ pub(crate) fn store(engine: &Engine, grant: Grant<'_>) -> Store<Context> {
     store
 }
 
-/// Streams, clock and files. The variables are asked for elsewhere.
+/// Builds streams, clock and files. The environment is provided separately.
 fn wasi(grant: &Grant<'_>, clock: &GuestClock) -> WasiCtx {
     let mut wasi = WasiCtx::builder();
     wasi.monotonic_clock(clock.clone());
@@ -152,8 +153,9 @@ fn wasi(grant: &Grant<'_>, clock: &GuestClock) -> WasiCtx {
     wasi.build()
 }
 
-/// WASI opens directories only, so a file brings the others beside it; that is why the root is not
-/// opened. A directory that cannot be opened is left out too: the guest says what it misses.
+/// Opens the directory of a file, because WASI opens directories only; so the guest can read its
+/// other files too. The root is therefore not opened. A directory that cannot be opened is left
+/// out, and the guest reports what it misses.
 fn open(wasi: &mut WasiCtxBuilder, file: &str) {
     if let Some(directory) = Path::new(file).parent().and_then(Path::to_str) {
         let directory = if directory.is_empty() { "." } else { directory };
@@ -177,7 +179,7 @@ impl WasiHttpView for Context {
     }
 }
 
-/// Guest and host measure with one clock.
+/// The clock that guest and host share.
 #[derive(Clone)]
 struct GuestClock(Arc<Mutex<ClockHandle>>);
 

@@ -34,27 +34,28 @@ use wasmtime::component::{
 use wasmtime_wasi_http::WasiHttpHooks;
 use zeroize::Zeroize as _;
 
-/// The election component that this crate was built with: the WIT world `socket`. It runs on any
-/// WASI 0.2 host once a handler is plugged into it.
+/// The election component embedded in this crate: the WIT world `socket`. It runs on any WASI 0.2
+/// host once a handler is plugged into it.
 #[cfg(feature = "component")]
 pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
-/// Bytes of memory for one call. It uses a few hundred KiB.
+/// Memory of one call, in bytes. The component uses a few hundred KiB.
 const MEMORY_LIMIT: usize = 64 * 1024 * 1024;
 
 /// The election component with the settings of one candidate.
 ///
-/// It may send requests to the origins that its [`check`](ElectionComponent::check) named, so nothing is sent before
-/// that. A [`Runner`](tenure::engine::Runner) checks one that was not.
+/// It may send requests only to the origins that its [`check`](ElectionComponent::check) returned,
+/// so it sends nothing before that. A [`Runner`](tenure::engine::Runner) checks it if needed.
 pub struct ElectionComponent {
     engine: Engine,
     instances: Arc<Instances>,
     functions: Functions,
-    /// The settings, as each call is given them.
+    /// The settings, as the environment of each call.
     env: Arc<[(String, String)]>,
     clock: ClockHandle,
     guest_clock: ClockHandle,
-    /// What that clock shows the component first in a step, so that it counts on from `elapsed` itself.
+    /// The first clock reading of a step as the component sees it, so that it counts on from
+    /// `elapsed`.
     step_start: Arc<AtomicU64>,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
@@ -63,8 +64,8 @@ pub struct ElectionComponent {
     last_step: Mutex<LastStep>,
 }
 
-/// The component has entries for platforms too, which call a handler from within. They are not used
-/// here: a handler runs in a store of its own, where it can be stopped.
+/// Denies the handler import. The component has entry points for platforms that call a handler from
+/// within. This host runs handlers in their own store, where it can stop them.
 fn deny_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
     type Ended = (Result<(), String>,);
     linker.instance(LEADER_HANDLER)?.func_wrap(
@@ -76,12 +77,14 @@ fn deny_handler(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
 }
 
 impl ElectionComponent {
-    /// The embedded component. `clock` is the one that the runner uses. It is compiled, unless it is in the engine's cache,
-    /// which may take a second, in which this thread blocks: where others need it, use `spawn_blocking`.
+    /// Creates a candidate with the embedded component. `clock` is the one that the runner uses.
+    ///
+    /// Compiling the component, unless it is in the engine's cache, may block this thread for a
+    /// second. On a busy runtime, use `spawn_blocking`.
     ///
     /// # Errors
     ///
-    /// When the component cannot be compiled.
+    /// Returns an error if the component cannot be compiled.
     #[cfg(feature = "component")]
     pub fn new(
         engine: &Engine,
@@ -91,12 +94,12 @@ impl ElectionComponent {
         Self::with_binary(engine, ELECTION_COMPONENT, settings, clock)
     }
 
-    /// Another build of the component.
+    /// Creates a candidate with another build of the component.
     ///
     /// # Errors
     ///
-    /// When `binary` is no component, lacks the exports of the interface `election`, or imports
-    /// what is not standard WASI 0.2.
+    /// Returns an error if `binary` is not a component, lacks exports of the interface `election`,
+    /// or imports anything but standard WASI 0.2.
     pub fn with_binary(
         engine: &Engine,
         binary: &[u8],
@@ -127,8 +130,8 @@ impl ElectionComponent {
         })
     }
 
-    /// Another candidate, with settings and a clock of its own, on the same compiled component. It
-    /// trusts the same servers, and they share their connections.
+    /// Creates another candidate on the same compiled component, with its own settings and clock.
+    /// It trusts the same servers, and they share their connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
         self.with(with_background(settings.into()).entries().into(), clock.handle())
@@ -152,28 +155,28 @@ impl ElectionComponent {
         }
     }
 
-    /// Trusts servers that `authorities` vouch for, beside those that the platform trusts. It
-    /// needs a [`check`](ElectionComponent::check) afterwards, like a new one.
+    /// Trusts servers that `authorities` certify, besides those that the platform trusts.
+    /// Afterwards a [`check`](ElectionComponent::check) is needed, as for a new component.
     #[must_use]
     pub fn trusting(mut self, authorities: RootCertificates) -> Self {
         self.clients = self.clients.clone().with_root_certificates(authorities);
-        // What was granted before does not know them.
+        // Earlier grants do not include them.
         self.granted_gate = OnceLock::new();
         self
     }
 
-    /// Puts the component into other surroundings than this machine: into a simulation.
+    /// Replaces this machine's surroundings of the component, for a simulation.
     #[must_use]
     pub fn in_surroundings(mut self, surroundings: Surroundings) -> Self {
         self.surroundings = Some(surroundings);
         self
     }
 
-    /// Judges the settings, and grants the component what they need. Sends nothing.
+    /// Checks the settings and grants the component the access that they need. Sends nothing.
     ///
     /// # Errors
     ///
-    /// All complaints at once, or the failure of the component itself.
+    /// Returns all complaints at once, or the failure of the component itself.
     pub async fn check(&self) -> Result<Needs, CheckError> {
         if self.files.get().is_none() {
             let (files,): (Vec<String>,) = self.call(&self.functions.files, ()).await?;
@@ -189,16 +192,16 @@ impl ElectionComponent {
         let needs: Needs = answer.map_err(refused)?.across();
         let allow = AllowList::from_needs(&needs)
             .map_err(|invalid| CheckError::Settings(vec![invalid.to_string()]))?;
-        // A second check of the same settings needs the same.
+        // A second check of the same settings has the same needs.
         let _ = self.granted_gate.set(self.gate(allow));
         Ok(needs)
     }
 
-    /// Makes sure that it may send requests: [checks](Self::check) the settings if nobody has.
+    /// Ensures that it may send requests: [checks](Self::check) the settings if that was not done.
     ///
     /// # Errors
     ///
-    /// All complaints, or the failure of the component itself.
+    /// Returns all complaints, or the failure of the component itself.
     pub(crate) async fn ensure_granted(&self) -> Result<(), ComponentError> {
         if self.granted_gate.get().is_some() || self.surroundings.is_some() {
             return Ok(());
@@ -210,17 +213,18 @@ impl ElectionComponent {
         }
     }
 
-    /// Decides and does whatever is due. See the WIT for what the arguments mean.
+    /// Decides and performs the actions that are due. The WIT describes the arguments.
     ///
-    /// `elapsed` is a reading of the clock that this was made with. The report counts from it. What passes until the
-    /// component begins is told to the component: the wait for a place, and a freeze before this is polled.
+    /// `elapsed` is a reading of this candidate's clock, and the report counts from it. The
+    /// component receives the time that passes before it starts: the wait for a permit, and a
+    /// freeze before the first poll.
     ///
-    /// Where a process has very many elections, this waits for its turn first: leaders come before
-    /// the others, and of the leaders those whose time ends first.
+    /// If a process has many elections, this first waits for a permit. Leaders come before other
+    /// candidates, and the leader whose time ends first comes first.
     ///
     /// # Errors
     ///
-    /// When the component trapped or broke its contract. Its state is void then.
+    /// Returns an error if the component trapped or broke its contract. Its state is then void.
     pub async fn step(
         &self,
         state: Option<&State>,
@@ -230,7 +234,7 @@ impl ElectionComponent {
         let state = state.map(State::as_bytes);
         let requested_at = self.clock.now();
         if state.is_none() {
-            // The candidate before it may have come to its end in the middle of a step.
+            // The previous candidate may have ended in the middle of a step.
             self.last_step().on_failure();
         }
         let urgency = self.urgency(requested_at);
@@ -240,16 +244,16 @@ impl ElectionComponent {
         self.on_start(requested_at, is_leaving);
         let (mut started_at, mut delay) = (elapsed, Duration::ZERO);
         let arguments = || {
-            // The component takes `elapsed` for the present, so it is read again in the very last
-            // moment. With one from before the wait, a leader would end its time too early, which
-            // harms nobody; but it would take something for older than it is if it learnt of it in
-            // a step that waited and judged it in one that did not, and would then not wait out
-            // what has to be waited out.
+            // The component takes `elapsed` for the present, so it is read again at the last
+            // moment. A reading from before the wait would end a leader's time too early, which is
+            // harmless. But an observation made in such a step would seem too old in a later step
+            // without a wait. The component would then cut short a wait that the protocol requires.
             let (now, ahead) = self.clock.read();
             delay = now.saturating_sub(elapsed);
             started_at = elapsed.saturating_add(delay);
-            // It counts on from here by its clock. Were that read again, a freeze in between would make its present too
-            // early for good, and a follower would take a beat for older than it is.
+            // The component's clock counts on from here. Reading it again would let a freeze in
+            // between make its present too early for good. A follower would then take a beat for
+            // older than it is.
             self.step_start.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
             (state, nanoseconds(started_at), nanoseconds(ahead), event.map(bindings::event))
         };
@@ -269,16 +273,18 @@ impl ElectionComponent {
         Ok(report)
     }
 
-    /// A step begins that was asked for at that instant. No harm comes of a late one in which it leaves.
+    /// Records the start of a step requested at that instant. A late step in which the candidate
+    /// leaves is harmless.
     fn on_start(&self, requested_at: Duration, is_leaving: bool) {
         let late = self.last_step().on_start(requested_at, self.clock.now());
         self.last_step().late = late.filter(|_| !is_leaving && self.engine.on_late_step());
     }
 
-    /// How soon a step must begin that is asked for at `now`.
+    /// Returns the urgency of a step requested at `now`.
     fn urgency(&self, now: Duration) -> Urgency {
         let left = self.last_step().holds_until.map(|end| end.saturating_sub(now));
-        // In the time of this machine, which all candidates share, whatever their clocks count from.
+        // An instant of this machine, so all candidates compare, whatever the origins of their
+        // clocks.
         let end = left.and_then(|left| Instant::now().checked_add(left));
         end.map_or(Urgency::Other, Urgency::Leader)
     }
@@ -287,7 +293,7 @@ impl ElectionComponent {
         self.last_step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many instances wait for a call.
+    /// Returns the number of idle instances.
     #[cfg(test)]
     pub(super) fn idle_instances(&self) -> usize {
         self.instances.count()
@@ -306,7 +312,7 @@ impl ElectionComponent {
         self.call_at(permit, function, || arguments).await
     }
 
-    /// Asks for the arguments when everything else is ready.
+    /// Calls a function. Evaluates the arguments when everything else is ready.
     async fn call_at<P, R>(
         &self,
         permit: Permit,
@@ -319,14 +325,14 @@ impl ElectionComponent {
     {
         let last_words = StderrTail::default();
         let grant = self.grant(&last_words);
-        // What the guest wrote last is complete when an instance that failed is gone, which it is then.
+        // An instance that failed is gone by now, so the guest's output is complete.
         let result = self.instances.call(grant, function, arguments).await;
-        // Another one may come.
+        // Lets another call start.
         drop(permit);
         result.map_err(|error| last_words.explain(&error))
     }
 
-    /// Returns the settings, with the interval of reads of orders where many candidates lead.
+    /// Returns the settings, with a longer interval of order reads if many candidates lead.
     fn environment(&self) -> Arc<[(String, String)]> {
         let is_set = || self.env.iter().any(|(name, _)| name == variable::ORDERS);
         match self.engine.orders_interval() {
@@ -364,7 +370,7 @@ impl ElectionComponent {
     }
 }
 
-/// The host sends the requests that a report asks for.
+/// Adds the setting that the host sends background requests.
 fn with_background(settings: Variables) -> Variables {
     settings.with(variable::BACKGROUND, "true")
 }
@@ -398,12 +404,12 @@ impl Elector for ElectionComponent {
         Ok(from_http(answer))
     }
 
-    /// None: it has not begun.
+    /// `None` if the step has not started.
     fn queue_time(&self) -> Option<Duration> {
         self.last_step().waited
     }
 
-    /// None also if that was reported a short while ago: it concerns all steps of this engine.
+    /// `None` also after a recent report, because lateness concerns all steps of this engine.
     fn lateness(&self) -> Option<Duration> {
         self.last_step().late
     }

@@ -1,9 +1,11 @@
 //! The wasmtime engine that the election component and the handlers share.
 //!
-//! - Guest code yields every few milliseconds, so that no guest holds up another, and at its
-//!   deadline.
-//! - Compiled code is cached on disk, where nobody else can write: a second start takes milliseconds.
-//! - Memory and stacks of the election component's instances are used again: to map new ones takes longer than most steps.
+//! - Guest code yields every few milliseconds and at its deadline, so that guests do not block each
+//!   other.
+//! - Compiled code is cached on disk, where only this user can write. A second start takes
+//!   milliseconds.
+//! - Memory and stacks of the election component's instances are reused, because mapping new ones
+//!   takes longer than most steps.
 
 use super::cache;
 use super::compiled::{Compiled, ComponentGuard};
@@ -20,22 +22,23 @@ use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// Calls of the election component at a time. More of them wait for a [place](Places).
+/// Concurrent calls of the election component. Further calls wait for a [permit](PermitPool).
 const MAX_CALLS: u16 = 64;
 
-/// The least, however few descriptors there are.
+/// Minimum number of concurrent calls, however few descriptors there are.
 const MIN_CALLS: u16 = 4;
 
-/// A call has a connection, and now and then another one is made in vain. So much more is there for what else needs descriptors.
+/// Descriptors reserved for each call. A call has one connection, sometimes a second one; the rest
+/// of the process needs the others.
 const DESCRIPTORS_PER_CALL: u64 = 10;
 
 /// Instances that are kept between two calls.
 pub(super) const MAX_IDLE_INSTANCES: u16 = 16;
 
-/// Reads of orders in a second, by all leaders on one engine.
+/// Reads of orders per second, by all leaders on one engine.
 const ORDER_READS_PER_SECOND: u32 = 50;
 
-/// That leaders are late is told so often at most.
+/// Minimum time between two reports that leaders are late.
 const LATE_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Bytes of an instance that stay mapped when it ends.
@@ -46,43 +49,46 @@ const RESIDENT_BYTES: usize = 1024 * 1024;
 pub struct Engine {
     /// For handlers, of any size.
     wasmtime: wasmtime::Engine,
-    /// For the election component: small, many times a minute.
+    /// For the election component: small and called many times a minute.
     brief: wasmtime::Engine,
     handlers: Arc<Compiled>,
     call_permits: Arc<PermitPool>,
-    /// For instances between two calls.
+    /// Permits for idle instances.
     idle_permits: Arc<Semaphore>,
     request_permits: Arc<PermitPool>,
     /// The number of leaders.
     leaders: Arc<AtomicU32>,
-    /// When it was told last that leaders are late.
+    /// The time of the last report that leaders are late.
     late_reported_at: Arc<Mutex<Option<Instant>>>,
-    /// None: guests are never interrupted.
+    /// `None` if guests are never interrupted.
     ticker: Option<Arc<Ticker>>,
-    /// Why compiled code is not cached, where that would not be safe or the directory that was named cannot be used.
+    /// The reason why compiled code is not cached, if the directory is unsafe or an explicit one
+    /// cannot be used.
     cache_problem: Option<Arc<str>>,
 }
 
 impl Engine {
-    /// An engine that caches compiled code in the user's cache directory: `TENURE_CACHE_DIR`,
-    /// else `tenure` below `XDG_CACHE_HOME` or `~/.cache`. If there is no such directory, nothing is cached.
+    /// Creates an engine that caches compiled code in the user's cache directory:
+    /// `TENURE_CACHE_DIR`, else `tenure` below `XDG_CACHE_HOME` or `~/.cache`. Without such a
+    /// directory, nothing is cached.
     ///
     /// # Errors
     ///
-    /// When this machine cannot run compiled WebAssembly.
+    /// Returns an error if this machine cannot run compiled WebAssembly.
     pub fn new() -> Result<Self, EngineError> {
         let cache_directory = cache::default_directory();
         let cache_directory = cache_directory.as_ref().map(|(directory, named)| (directory.as_path(), *named));
         Self::with_cache_directory(cache_directory).map_err(|error| EngineError::from_wasmtime(&error))
     }
 
-    /// An engine that caches compiled code in `directory`. None: nothing is cached, and components are compiled
-    /// at each start. What lies there is run as it is, so a directory that others can write to, itself or one
-    /// above it, is not used ([`uncached`](Engine::uncached)).
+    /// Creates an engine that caches compiled code in `directory`. With `None`, nothing is cached,
+    /// and components are compiled at each start. Cached code runs unchecked. So a directory is not
+    /// used if other users can write to it or to one above it
+    /// ([`cache_problem`](Engine::cache_problem)).
     ///
     /// # Errors
     ///
-    /// As [`new`](Engine::new). A directory that cannot be used is no error.
+    /// Returns the errors of [`new`](Engine::new). An unusable directory is no error.
     pub fn with_cache(directory: Option<&Path>) -> Result<Self, EngineError> {
         let cache_directory = directory.map(|directory| (directory, true));
         Self::with_cache_directory(cache_directory).map_err(|error| EngineError::from_wasmtime(&error))
@@ -98,11 +104,11 @@ impl Engine {
         config.cache(cache);
         let wasmtime = wasmtime::Engine::new(&config)?;
         config.allocation_strategy(pool());
-        // Where so much address space is not to be had, memory is mapped anew for each step.
+        // Without enough address space, memory is mapped anew for each step.
         let brief = wasmtime::Engine::new(&config).unwrap_or_else(|_| wasmtime.clone());
         let ticker = Arc::new(Ticker::start([wasmtime.weak(), brief.weak()])?);
         let calls = usize::from(calls(descriptors()));
-        // Connections are few, however many elections there are.
+        // Few connections suffice for many elections.
         let (call_permits, request_permits) = (permit_pool(calls), permit_pool(calls / 2));
         let idle_permits = Arc::new(Semaphore::new(MAX_IDLE_INSTANCES.into()));
         let (ticker, late_reported_at, handlers) = (Some(ticker), Arc::default(), Arc::default());
@@ -121,43 +127,46 @@ impl Engine {
         })
     }
 
-    /// Why compiled code is not cached although there is a directory for it: others could write there, or it was named
-    /// and cannot be used. It is compiled at each start then.
+    /// Returns the reason why compiled code is not cached, if it has a directory: other users could
+    /// write there, or an explicit directory cannot be used. Components are then compiled at each
+    /// start.
     #[must_use]
     pub fn cache_problem(&self) -> Option<&str> {
         self.cache_problem.as_deref()
     }
 
-    /// This engine for a simulation: what runs on it from now on is never interrupted, since
-    /// that would happen in real time. A handler that does not return is not to be run on it.
+    /// Disables interruption for a simulation, because interruption happens in real time. A handler
+    /// that never returns must not run on this engine.
     #[must_use]
     pub fn uninterrupted(mut self) -> Self {
         self.ticker = None;
         self
     }
 
-    /// Compiles the component of a handler, unless one that is kept runs it already.
+    /// Compiles the component of a handler, unless another handler has compiled it already.
     ///
     /// # Errors
     ///
-    /// It cannot be compiled.
+    /// Returns an error if it cannot be compiled.
     pub(crate) fn compile(&self, binary: &[u8]) -> wasmtime::Result<(Component, ComponentGuard)> {
         self.handlers.get(binary, || Component::from_binary(&self.wasmtime, binary))
     }
 
-    /// The engine for components that run briefly and often.
+    /// Returns the engine for components that run briefly and often.
     pub(crate) fn brief(&self) -> Self {
         Self { wasmtime: self.brief.clone(), ..self.clone() }
     }
 
-    /// Waits until one more call may begin on the [brief](Self::brief) engine. Kept until it is over.
+    /// Waits until one more call may start on the [brief](Self::brief) engine. The permit is held
+    /// until the call has ended.
     pub(super) async fn call_permit(&self, urgency: Urgency) -> Permit {
         self.call_permits.get(urgency).await
     }
 
-    /// A leader's step began late: others wait for a while. Whether that is to be told: it was not for a while.
+    /// Holds other candidates back after a leader's step started late. Returns true if that should
+    /// be reported, because the last report is old enough.
     pub(super) fn on_late_step(&self) -> bool {
-        // Nothing is late in a simulation's time.
+        // Steps cannot be late in simulated time.
         if self.ticker.is_none() {
             return false;
         }
@@ -171,24 +180,24 @@ impl Engine {
         is_due
     }
 
-    /// Counts one leader more, as long as the returned value is kept.
+    /// Counts one more leader while the returned value exists.
     pub(super) fn register_leader(&self) -> LeaderGuard {
         self.leaders.fetch_add(1, Ordering::Relaxed);
         LeaderGuard(self.leaders.clone())
     }
 
-    /// Returns the interval at which each leader may read its orders. None: as it wants to.
+    /// Returns the interval at which each leader may read its orders; `None` for its own interval.
     pub(super) fn orders_interval(&self) -> Option<Duration> {
         let interval = Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS_PER_SECOND;
         Some(interval).filter(|interval| *interval > limits::DEFAULT_ORDERS)
     }
 
-    /// Waits until one more request may go out beside the steps. Kept until it is answered.
+    /// Waits until one more background request may be sent. The permit is held until its response.
     pub(super) async fn request_permit(&self, urgency: Urgency) -> Permit {
         self.request_permits.get(urgency).await
     }
 
-    /// Room for the instances of components on the brief engine that wait for a call.
+    /// Returns the permits for idle instances on the brief engine.
     pub(super) fn idle_permits(&self) -> &Arc<Semaphore> {
         &self.idle_permits
     }
@@ -197,8 +206,8 @@ impl Engine {
         &self.wasmtime
     }
 
-    /// Completes with `guest`, whose code is interrupted regularly while it computes, and at that `deadline` too, also when it
-    /// is moved. While it waits nobody wakes up for it.
+    /// Runs `guest` to its end, and interrupts its code regularly while it computes. It is also
+    /// interrupted at `deadline`, which may move. A waiting guest causes no wake-ups.
     pub(crate) async fn run_interruptible<G: Future>(
         &self,
         deadline: Option<&Lease>,
@@ -226,18 +235,18 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// How many calls may be under way at a time with so many descriptors, where they are limited.
+/// Returns the number of concurrent calls for this number of descriptors, if they are limited.
 fn calls(descriptors: Option<u64>) -> u16 {
     let enough = descriptors.map(|all| u16::try_from(all / DESCRIPTORS_PER_CALL).unwrap_or(MAX_CALLS));
     enough.unwrap_or(MAX_CALLS).clamp(MIN_CALLS, MAX_CALLS)
 }
 
-/// So many, of which leaders find some free whatever others do.
+/// Returns a pool of `total` permits. A quarter of them is reserved for leaders.
 fn permit_pool(total: usize) -> Arc<PermitPool> {
     PermitPool::new(total, total * 3 / 4)
 }
 
-/// How many descriptors this process may have.
+/// Returns the maximum number of descriptors of this process.
 #[cfg(unix)]
 fn descriptors() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
@@ -248,7 +257,7 @@ fn descriptors() -> Option<u64> {
     None
 }
 
-/// Linux tells which pages were written to, so only these are cleaned.
+/// Linux reports which pages were written, so only these are cleared.
 fn pool() -> InstanceAllocationStrategy {
     let instances = u32::from(MAX_CALLS + MAX_IDLE_INSTANCES);
     let mut pool = PoolingAllocationConfig::new();

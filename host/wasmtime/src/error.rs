@@ -1,15 +1,16 @@
-//! What can go wrong with the component itself.
+//! Errors of the component itself.
 
 use tenure::engine::ElectorError;
 use thiserror::Error;
 
-/// The component trapped, broke its contract, or could not be loaded. The text says which.
+/// An error of the component: it trapped, broke its contract, or could not be loaded. The text has
+/// the details.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the election component failed: {0}")]
 pub struct ComponentError(String);
 
 impl ComponentError {
-    /// A failure that `text` describes.
+    /// Creates an error with the description `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -25,7 +26,7 @@ impl From<ComponentError> for ElectorError {
     }
 }
 
-/// WebAssembly cannot be run in this process. The text says why.
+/// An error that prevents WebAssembly from running in this process. The text has the details.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("WebAssembly cannot be run here: {0}")]
 pub struct EngineError(String);
@@ -36,10 +37,10 @@ impl EngineError {
     }
 }
 
-/// Why [`ElectionComponent::check`](super::ElectionComponent::check) did not succeed.
+/// An error of [`ElectionComponent::check`](super::ElectionComponent::check).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CheckError {
-    /// The settings are wrong: all complaints, each with the variable of its setting.
+    /// The settings are wrong. Has all complaints, each with the variable of its setting.
     #[error("{}", .0.join(". "))]
     Settings(Vec<String>),
     /// The component itself failed.

@@ -1,11 +1,11 @@
-//! The functions that a host calls of the election component.
+//! The functions of the election component that the host calls.
 
 use super::error::ComponentError;
 use wasmtime::component::{Component, ComponentExportIndex};
 
 const INTERFACE: &str = "tenure:election/election@0.1.0";
 
-/// Where they are in the component.
+/// Their positions in the component's exports.
 #[derive(Clone)]
 pub(super) struct Functions {
     pub files: ComponentExportIndex,

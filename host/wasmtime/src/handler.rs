@@ -1,4 +1,4 @@
-//! The user's own component as a handler: the world `leader`.
+//! Handlers that are components of the user: the world `leader`.
 
 #[cfg(test)]
 mod tests;
@@ -21,37 +21,39 @@ use tenure_core::Turn;
 use wasmtime::component::Component;
 use wasmtime::{Store, UpdateDeadline};
 
-/// Bytes of memory for a turn, unless told otherwise. Languages with a runtime of their own start
-/// at some 30 MiB.
+/// Default memory of a turn, in bytes. Languages with their own runtime start at some 30 MiB.
 pub const MEMORY_LIMIT: usize = 256 * 1024 * 1024;
 
-/// The least that the host holds for a turn, in bytes: two of the largest requests. Where the memory
-/// limit is higher, it is half of that.
+/// Minimum memory that the host holds for a turn, in bytes: two of the largest requests. With a
+/// higher memory limit, it is half of that limit.
 const MIN_BUDGET: usize = 16 * 1024 * 1024;
 
-/// The longest that a handler may wait for an answer, or for its next part.
+/// Maximum time that a handler may wait for a response, or for its next part.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The largest answer, in bytes. It is not held in memory by the host.
+/// Maximum size of a response, in bytes. The host does not hold it in memory.
 const MAX_RESPONSE: u64 = 1024 * 1024 * 1024;
 
-/// What a handler is given, beside its turns.
+/// The options of a handler.
 pub struct Options {
-    /// Its environment, all of it.
+    /// Its whole environment.
     pub env: Vec<(String, String)>,
-    /// Where it may send requests to. Names that resolve to an address of this machine or of its link, or to Azure's
-    /// wire server, are refused all the same: these are allowed by address only.
+    /// The hosts to which it may send requests. Names that resolve to an address of this machine or
+    /// its link, or to Azure's wire server, are still refused. Such targets are allowed by address
+    /// only.
     pub allow: AllowList,
-    /// Called with each line that it writes to standard output and standard error, and with what
-    /// the host has to say about its requests (`tenure: …`).
+    /// Called with each line of its standard output and standard error, and with the host's remarks
+    /// about its requests (`tenure: …`).
     ///
-    /// At most 10,000 lines and 8 MiB of each turn, or of each hour of one that lasts longer, and 16 MiB a minute, as a
-    /// log writes them: what comes after that is left out, and counted.
+    /// Output is limited to 10,000 lines and 8 MiB per turn, or per hour of a longer turn. All
+    /// turns together are limited to 16 MiB a minute. Sizes are measured as a log writes the lines.
+    /// Further lines are dropped and counted.
     pub output: Option<LineSink>,
-    /// Bytes that all memories of a turn may have together. A handler that needs more traps. The host
-    /// holds at most half as much for a turn beside that, or 16 MiB where this is more: headers, and
-    /// bodies on their way. A request beyond that fails, and a handler that only collects headers
-    /// traps.
+    /// Maximum total size of a turn's memories, in bytes. A handler that needs more traps.
+    ///
+    /// In addition, the host holds at most half as much for a turn, or 16 MiB if that is more. This
+    /// covers headers, and bodies in transit. A request beyond it fails, and a handler that only
+    /// collects headers traps.
     pub memory_limit: usize,
 }
 
@@ -66,11 +68,11 @@ impl Default for Options {
     }
 }
 
-/// A component that exports `leader-handler`. Each turn runs on a fresh instance, in a store of
-/// its own, without any credential of the election.
+/// A component that exports `leader-handler`. Each turn runs on a new instance in its own store,
+/// without any credential of the election.
 ///
-/// It is compiled when it is loaded, unless it is in the engine's cache, or another handler on this engine has the same
-/// component. That can take seconds: on a runtime that has other things to do, load it in `spawn_blocking`.
+/// It is compiled on loading, unless it is in the engine's cache, or another handler on this engine
+/// has the same component. That can take seconds: on a busy runtime, load it in `spawn_blocking`.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -80,7 +82,7 @@ impl Default for Options {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (engine, clock) = (Engine::new()?, BootClock::new());
-/// // It reaches only what it is allowed to.
+/// // It can reach only allowed hosts.
 /// let mut allow = AllowList::default();
 /// allow.allow("https://example.com")?;
 /// let options = Options {
@@ -96,7 +98,7 @@ impl Default for Options {
 /// ```
 pub struct ComponentHandler {
     engine: Engine,
-    /// Others with the same component find it here.
+    /// Lets other handlers with the same component find it.
     _component_guard: ComponentGuard,
     world: LeaderPre<Context>,
     env: Vec<(String, String)>,
@@ -113,7 +115,8 @@ impl ComponentHandler {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, and as [`from_binary`](ComponentHandler::from_binary).
+    /// Returns an error if the file cannot be read, and the errors of
+    /// [`from_binary`](ComponentHandler::from_binary).
     pub fn from_file(
         engine: &Engine,
         path: &Path,
@@ -129,8 +132,8 @@ impl ComponentHandler {
     ///
     /// # Errors
     ///
-    /// When `binary` is no component, does not export the interface `leader-handler`, or imports
-    /// what a handler is not given.
+    /// Returns an error if `binary` is not a component, does not export the interface
+    /// `leader-handler`, or imports an interface that handlers do not get.
     pub fn from_binary(
         engine: &Engine,
         binary: &[u8],
@@ -146,7 +149,7 @@ impl ComponentHandler {
         let imports = kind.imports(engine.wasmtime()).map(|(name, _)| name.to_owned()).collect();
         let linked = crate::linker(engine).and_then(|linker| linker.instantiate_pre(&component));
         let linked = linked.map_err(|error| {
-            InvalidHandler::new(format!("imports what a handler is not given: {error:#}"))
+            InvalidHandler::new(format!("imports an interface that handlers do not get: {error:#}"))
         })?;
         let world = LeaderPre::new(linked).map_err(|error| {
             InvalidHandler::new(format!("exports {LEADER_HANDLER} wrongly: {error:#}"))
@@ -166,7 +169,8 @@ impl ComponentHandler {
         })
     }
 
-    /// The interfaces that it imports, like `wasi:http/outgoing-handler@0.2.4`: what it can ask its host for.
+    /// Returns its imported interfaces, like `wasi:http/outgoing-handler@0.2.4`. They show its
+    /// possible access to the host.
     pub fn imports(&self) -> &[String] {
         &self.imports
     }
@@ -195,7 +199,7 @@ impl ComponentHandler {
             surroundings: None,
         };
         let mut store = crate::store(&self.engine, grant);
-        // Code that never waits is ended here; the runner ends what waits.
+        // Ends code that never waits; the runner ends waiting code.
         let lease = lease.clone();
         store.epoch_deadline_callback(move |_| {
             Ok(match lease.is_lost() {
@@ -214,8 +218,9 @@ impl ComponentHandler {
         let budget = Budget::new((self.memory_limit / 2).max(MIN_BUDGET));
         let gate = Gate::for_turn(self.policy.clone(), &connections, log_line, budget.clone());
         let mut store = self.store(lease, gate, budget, &lines);
-        // Dropped when the turn ends, however it ends, and before the store: with that go the
-        // bodies that the handler left half written, which look as if they were finished then.
+        // Dropped at the end of the turn in any case, and before the store. Half-written request
+        // bodies would look complete when the store drops them, so their connections must close
+        // first.
         let _connections = connections;
         let run_turn = async {
             let leader = self.world.instantiate_async(&mut store).await?;
@@ -223,7 +228,7 @@ impl ComponentHandler {
             handler.call_on_tick(&mut store, &turn).await
         };
         let result = self.engine.run_interruptible(Some(lease), run_turn).await;
-        // The trap itself says less.
+        // The trap itself has less detail.
         result.map_err(|trap| store.data().termination_reason().map_or(trap, wasmtime::Error::msg))
     }
 }
@@ -251,7 +256,7 @@ impl fmt::Debug for ComponentHandler {
     }
 }
 
-/// Files that are often taken for a component get an answer of their own.
+/// Reports files that are often mistaken for components with their own errors.
 fn reject_other_files(binary: &[u8]) -> Result<(), InvalidHandler> {
     match binary {
         [b'\0', b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
@@ -276,7 +281,7 @@ fn require_export(engine: &Engine, component: &Component) -> Result<(), InvalidH
     Err(InvalidHandler::new(format!("does not export {LEADER_HANDLER}; it exports {exports}")))
 }
 
-/// Why a file cannot be a handler.
+/// The reason why a file cannot be a handler.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidHandler(String);

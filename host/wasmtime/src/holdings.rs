@@ -1,4 +1,4 @@
-//! What the handles of a guest make the host hold: what is not sent yet.
+//! Limits the host memory behind a guest's handles, such as unsent data.
 
 use http::HeaderMap;
 use std::any::Any;
@@ -15,13 +15,13 @@ use wasmtime_wasi_http::p2::types::{
 /// Calls between two counts. One call adds less than a MiB.
 const CALLS_PER_COUNT: u8 = 8;
 
-/// Counts what a guest's handles hold, and takes them away when that is more than its budget.
+/// Counts the memory behind a guest's handles, and removes them when it exceeds the budget.
 pub(super) struct Holdings {
     budget: Budget,
     /// Calls until the next count.
     calls: u8,
-    /// An empty table, in place of the guest's own once the budget is used up: whatever it calls
-    /// then is a trap.
+    /// An empty table that replaces the guest's own once the budget is used up. Every further call
+    /// of the guest then traps.
     empty_table: Option<ResourceTable>,
 }
 
@@ -30,7 +30,7 @@ impl Holdings {
         Self { budget, calls: 0, empty_table: None }
     }
 
-    /// The table that the next call of the guest works on.
+    /// Returns the table for the next call of the guest.
     pub(super) fn table<'a>(&'a mut self, guest_table: &'a mut ResourceTable) -> &'a mut ResourceTable {
         if self.empty_table.is_none() && !self.budget.is_unlimited() {
             self.count(guest_table);
@@ -38,7 +38,7 @@ impl Holdings {
         self.empty_table.as_mut().unwrap_or(guest_table)
     }
 
-    /// Why the guest was ended, if it was ended here.
+    /// Returns the reason why the guest was ended, if it was ended for its memory.
     pub(super) fn termination_reason(&self) -> Option<String> {
         self.empty_table.as_ref()?;
         let limit = self.budget.limit();
@@ -63,7 +63,7 @@ impl Holdings {
     }
 }
 
-/// Bytes of one handle. Headers that several have in common are counted once.
+/// Returns the bytes of one handle. Shared headers are counted once.
 fn held_bytes(entry: &(dyn Any + Send), counted: &mut HashSet<*const HeaderMap>) -> usize {
     let mut weigh_once = |headers: &HeaderMap| match counted.insert(headers) {
         true => Budget::weight(headers),
@@ -120,7 +120,7 @@ mod tests {
             holdings.table(&mut table).push(fields(100)).unwrap();
         }
         assert_eq!(holdings.termination_reason(), None);
-        // Requests leave a quarter to the handles.
+        // Requests leave a quarter of the budget to handles.
         let _charge = budget.charge(780_000).unwrap();
         let large = table.push(fields(200_000)).unwrap();
         for _ in 0..=CALLS_PER_COUNT {

@@ -1,6 +1,8 @@
-//! Instances of the election component. One that has answered is kept for the next call, of whichever candidate: to make one and to
-//! take it down again costs more than most steps. One that has trapped, that still holds something of the host, or that has
-//! grown is let go. What a candidate remembers is in its state, never in an instance.
+//! Instances of the election component.
+//!
+//! An instance that has answered is kept for the next call of any candidate, because creating and
+//! dropping one costs more than most steps. An instance is dropped if it trapped, still holds host
+//! resources, or has grown. A candidate's memory is in its state, never in an instance.
 
 use super::context::{Context, Grant, store};
 use super::engine::Engine;
@@ -11,26 +13,26 @@ use wasmtime::component::{
 };
 use wasmtime::{Result, Store, format_err};
 
-/// An instance that has answered so often is let go: whatever it may have lost of its memory is found again.
+/// Calls after which an instance is dropped, which frees any memory that it has leaked.
 const MAX_CALLS: u32 = 10_000;
 
-/// The most bytes that a call copies between host and instance: those of a list of blobs.
+/// Maximum number of bytes that a call copies between host and instance. A list of blobs needs
+/// most.
 const MAX_COPIED_BYTES: usize = 16 * 1024 * 1024;
 
-/// Bytes of memory with which an instance is kept. One that has just begun has a few hundred KiB.
+/// Maximum memory of an idle instance, in bytes. A new one has a few hundred KiB.
 const MAX_IDLE_MEMORY: usize = 2 * 1024 * 1024;
 
-/// A component, and those of its instances that wait for a call.
+/// A component and its idle instances.
 pub(super) struct Instances {
     engine: Engine,
     component: InstancePre<Context>,
     idle: Mutex<Vec<IdleInstance>>,
 }
 
-/// An instance that nobody calls.
 struct IdleInstance {
     instance: LiveInstance,
-    /// One of those that may rest on this engine.
+    /// A permit of this engine for idle instances.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -45,11 +47,12 @@ impl Instances {
         Self { engine, component, idle: Mutex::default() }
     }
 
-    /// Calls a function with what it is granted. Asks for the arguments when everything else is ready.
+    /// Calls a function with these capabilities. Evaluates the arguments when everything else is
+    /// ready.
     ///
     /// # Errors
     ///
-    /// It trapped, or is not as it should be.
+    /// Returns an error if it trapped or broke its contract.
     pub(super) async fn call<P, R>(
         &self,
         grant: Grant<'_>,
@@ -68,7 +71,7 @@ impl Instances {
         let answer = function.call_async(&mut *store, arguments());
         let answer = self.engine.run_interruptible(None, answer).await?;
         *calls += 1;
-        // What it was granted ends here, whatever becomes of it.
+        // The grant ends here, whether the instance is kept or not.
         if store.data_mut().end_call() < MAX_IDLE_MEMORY && *calls < MAX_CALLS {
             self.park(running);
         }
@@ -76,7 +79,7 @@ impl Instances {
     }
 
     async fn get(&self, grant: Grant<'_>) -> Result<LiveInstance> {
-        // The one that rested last: what it needs is most likely still at hand.
+        // The most recently used one: its memory is most likely still in the processor's caches.
         let idle = self.idle().pop();
         if let Some(IdleInstance { mut instance, .. }) = idle {
             instance.store.data_mut().resume(grant);

@@ -1,44 +1,45 @@
-//! What the host knows of a candidate by its newest step: how urgent the next one is, and whether it comes too late.
+//! The host's view of a candidate's newest step: the urgency of the next one, and its lateness.
 
 use super::engine::{Engine, LeaderGuard};
 use std::time::Duration;
 use tenure_core::{Report, Role};
 
-/// A step of a candidate with a lease comes too late when it begins later than this, and than an eighth of the time that was left
-/// when it was due.
+/// Minimum lateness of a step of a candidate with a lease. The step must also be late by an eighth
+/// of the time left when it was due.
 const MIN_DELAY: Duration = Duration::from_millis(250);
 
 /// The newest step. All instants are on the candidate's clock.
 #[derive(Default)]
 pub(super) struct LastStep {
-    /// How long it waited for others before it began; none before that.
+    /// Time that it waited for a permit; `None` before it starts.
     pub waited: Option<Duration>,
-    /// Until when the candidate leads by its report, or has to have won with the lease that it acquired.
+    /// The end of the leadership by its report, or the deadline for a win with the acquired lease.
     pub holds_until: Option<Duration>,
-    /// When the next one is due by its report.
+    /// The due time of the next step, by its report.
     due_at: Duration,
-    /// How late it began as that of a candidate with a lease, where that is to be told.
+    /// Lateness of its start, if the candidate had a lease and it should be reported.
     pub late: Option<Duration>,
     /// Set while the candidate leads by its report.
     leader: Option<LeaderGuard>,
 }
 
 impl LastStep {
-    /// A new one is asked for.
+    /// Records the request of a new step.
     pub(super) fn on_request(&mut self) {
         (self.waited, self.late) = (None, None);
     }
 
-    /// It begins at `now`. How much too late that is for a candidate with a lease; none: it is in time.
+    /// Records its start at `now`. Returns its lateness for a candidate with a lease; `None` if it
+    /// is in time.
     pub(super) fn on_start(&mut self, requested_at: Duration, now: Duration) -> Option<Duration> {
         self.waited = Some(now.saturating_sub(requested_at));
-        // When its time was over before, nothing is lost by it.
+        // If its time had expired before, lateness costs nothing.
         let left = self.holds_until?.checked_sub(self.due_at).filter(|left| !left.is_zero())?;
         let late = now.saturating_sub(self.due_at);
         (late > MIN_DELAY.max(left / 8)).then_some(late)
     }
 
-    /// It began at that instant and came to this report, which was there at `over`.
+    /// Records the report of a step that started at `started_at` and ended at `ended_at`.
     pub(super) fn on_report(&mut self, report: &Report, started_at: Duration, ended_at: Duration) {
         let after = |span| started_at.saturating_add(span);
         let holds_for = match &report.role {
@@ -46,7 +47,7 @@ impl LastStep {
             _ => report.wins_within,
         };
         self.holds_until = holds_for.map(after);
-        // A step that takes long makes no other one late.
+        // A long step does not make the next one late.
         self.due_at = after(report.again_in).max(ended_at);
     }
 
@@ -58,7 +59,7 @@ impl LastStep {
         };
     }
 
-    /// It came to nothing, and the candidate to its end.
+    /// Records that the step failed, which ends the candidate.
     pub(super) fn on_failure(&mut self) {
         (self.holds_until, self.leader) = (None, None);
     }
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(step.on_start(4_900 * MS, 5_000 * MS), None);
         assert_eq!(step.waited, Some(100 * MS));
         assert_eq!(step.on_start(4_000 * MS, 5_001 * MS), Some(1_001 * MS));
-        // It was asked for before it was due, for an event.
+        // Requested before it was due, for an event.
         assert_eq!(step.on_start(2_000 * MS, 2_001 * MS), None);
     }
 

@@ -1,9 +1,9 @@
-//! What a component wrote before it trapped: a panic says there what the trap does not tell.
+//! The tail of a component's standard error. After a panic it has the message that the trap lacks.
 
 use super::error::ComponentError;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is kept of the component's standard error, for the text of a trap.
+/// Bytes of the component's standard error that are kept, for the text of a trap.
 const TAIL_BYTES: usize = 2048;
 
 /// The newest bytes of the component's standard error.

@@ -1,5 +1,5 @@
-//! Hosts WebAssembly components for the crate [`tenure`]: the election component, which decides in an election, and handlers,
-//! which are the work of a leader.
+//! Hosts WebAssembly components for the crate [`tenure`]: the election component and handlers. The
+//! election component makes the decisions in an election; handlers are the work of a leader.
 //!
 //! ```no_run
 //! use tenure_clock::BootClock;
@@ -13,7 +13,7 @@
 //! // One engine for all components of a process; it caches compiled code.
 //! let (engine, clock) = (Engine::new()?, BootClock::new());
 //! let settings = Settings::new("jobs/nightly-report", Credential::Environment);
-//! let settings = CandidateSettings::from(settings).on(Schedule::WhileLeading);
+//! let settings = CandidateSettings::from(settings).with_schedule(Schedule::WhileLeading);
 //! let elector = ElectionComponent::new(&engine, settings, &clock)?;
 //! // All complaints about the settings at once, before anything is sent.
 //! elector.check().await?;
@@ -21,16 +21,17 @@
 //!     println!("it leads under term {}", turn.term);
 //!     std::future::pending().await
 //! });
-//! Runner::new(elector, work, clock).run(tenure::terminated()).await;
+//! Runner::new(elector, work, clock).run(tenure::shutdown_signal()).await;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Features
 //!
-//! - `component`, on by default: the election component travels in the library. Without it, it is
-//!   given at run time ([`ElectionComponent::with_binary`]).
-//! - `compose`: an election and a handler in one component, for platforms that own the timer (`compose`).
+//! - `component`, on by default: embeds the election component in the library. Without it, the
+//!   component is provided at run time ([`ElectionComponent::with_binary`]).
+//! - `compose`: composes an election and a handler into one component, for platforms that own the
+//!   timer (`compose`).
 
 #![deny(missing_docs)]
 
@@ -75,7 +76,7 @@ use linker::linker;
 use output::Output;
 pub use surroundings::{Network, NetworkFailure, Surroundings};
 
-/// The handler of `examples/rust`, which this crate was built with: for the demo and the tests.
+/// The handler of `examples/rust` embedded in this crate, for the demo and the tests.
 #[doc(hidden)]
 #[cfg(feature = "example")]
 pub const EXAMPLE_HANDLER: &[u8] = include_bytes!(env!("TENURE_EXAMPLE_HANDLER"));

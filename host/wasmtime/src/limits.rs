@@ -1,17 +1,17 @@
-//! How much memory a guest may take.
+//! Limits of a guest's memory and tables.
 
 use wasmtime::{Error, ResourceLimiter, Result, format_err};
 
 /// Instances, memories and tables of one guest: a composed one has several.
 const INSTANCES: usize = 64;
 
-/// Elements that all of its tables may have together.
+/// Maximum number of elements in all of its tables together.
 const ELEMENTS: usize = 1_000_000;
 
-/// Counts what all memories and tables of a guest take together. A guest that wants more traps,
-/// with a text that tells people why.
+/// Counts all memories and tables of a guest together. A guest that exceeds the limit traps, with a
+/// text that explains it.
 pub(super) struct Limits {
-    /// Bytes.
+    /// In bytes.
     memory: usize,
     memory_used: usize,
     elements_used: usize,
@@ -22,13 +22,13 @@ impl Limits {
         Self { memory, memory_used: 0, elements_used: 0 }
     }
 
-    /// What all memories take, in bytes.
+    /// Returns the size of all memories, in bytes.
     pub(super) fn used(&self) -> usize {
         self.memory_used
     }
 }
 
-/// Adds growth to what is used, if that stays within the limit.
+/// Adds growth to `used` if that stays within the limit.
 fn grow(
     used: &mut usize,
     limit: usize,
@@ -36,7 +36,7 @@ fn grow(
     maximum: Option<usize>,
     too_much: impl FnOnce() -> Error,
 ) -> Result<bool> {
-    // More than what grows declares itself: the guest is told, as on any host.
+    // Beyond the guest's own declared maximum, growth fails as on any host.
     if maximum.is_some_and(|maximum| desired > maximum) {
         return Ok(false);
     }

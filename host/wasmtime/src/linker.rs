@@ -1,4 +1,4 @@
-//! What a guest may import.
+//! The imports of a guest.
 
 use super::context::Context;
 use super::engine::Engine;
@@ -9,16 +9,16 @@ use wasmtime_wasi_http::p2::bindings::http::types::{self, ErrorCode};
 use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
 use wasmtime_wasi_http::{RequestOptions, WasiHttp, WasiHttpView};
 
-/// By which requests are sent. Any other 0.2 that a component asks for is this one too.
+/// The interface that sends requests. It serves every other 0.2 version too.
 const INTERFACE: &str = "wasi:http/outgoing-handler@0.2.12";
 
-/// By which variables are asked for.
+/// The interface of the environment.
 const ENVIRONMENT: &str = "wasi:cli/environment@0.2.12";
 
 type Arguments = (Resource<HostOutgoingRequest>, Option<Resource<RequestOptions>>);
 type Answer = std::result::Result<Resource<HostFutureIncomingResponse>, ErrorCode>;
 
-/// Everything that a guest may import: WASI 0.2 without surprises.
+/// Links all imports of a guest: WASI 0.2 with limits.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<Context>> {
     let mut linker = Linker::new(engine.wasmtime());
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -29,7 +29,8 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Context>> {
     Ok(linker)
 }
 
-/// Links the variables. The engine's own are copied for each call, and then for each time that a guest asks.
+/// Links the environment. The engine's own implementation copies it for each call, and then for
+/// each read by the guest.
 fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
     linker.allow_shadowing(true);
     let get_environment = |store: StoreContextMut<'_, Context>, (): ()| Ok((store.data().env(),));
@@ -38,8 +39,9 @@ fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
     Ok(())
 }
 
-/// Links sending. The engine's own keeps the options of each request, which the guest has given away
-/// and cannot drop: after some thousand requests of one turn its table would be full.
+/// Links the sending of requests. The engine's own implementation keeps the options of each
+/// request, which the guest cannot drop any more. After some thousand requests of one turn its
+/// table would be full.
 fn add_sending(linker: &mut Linker<Context>) -> Result<()> {
     linker.instance(INTERFACE)?.func_wrap("handle", handle)
 }
@@ -56,7 +58,7 @@ fn handle(
     }
     Ok((match answer {
         Ok(answer) => Ok(answer),
-        // Or a trap.
+        // A trap is returned unchanged.
         Err(error) => Err(error.downcast()?),
     },))
 }

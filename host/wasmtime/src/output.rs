@@ -7,10 +7,10 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-/// What the guest may write at a time, in bytes. More is a trap: it is held in memory here.
+/// Maximum size of one write, in bytes. A larger one traps, because the host holds it in memory.
 const MAX_WRITE: usize = 64 * 1024;
 
-/// A stream whose [`Lines`] are handed to a function.
+/// A stream that passes its [`Lines`] to a function.
 #[derive(Clone)]
 pub(crate) struct Output(Arc<Mutex<Lines>>);
 
@@ -19,7 +19,7 @@ impl Output {
         Self(Arc::new(Mutex::new(Lines::new(on_line))))
     }
 
-    /// From now on what is written goes where it goes with `other`, of which there must be no clone.
+    /// Redirects further output to the destination of `replacement`, which must have no clone.
     pub(super) fn redirect(&self, replacement: Self) {
         if let Ok(lines) = Arc::try_unwrap(replacement.0) {
             *self.lines() = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl IsTerminal for Output {
 
 impl StdoutStream for Output {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only asked for by WASI 0.3, which is not linked.
+        // Only WASI 0.3 uses it, which is not linked.
         Box::new(tokio::io::sink())
     }
 

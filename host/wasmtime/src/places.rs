@@ -1,14 +1,18 @@
-//! Who may have an instance of the election component next, when there are more elections than
+//! Permits for instances of the election component, for processes with more elections than
 //! instances.
 //!
-//! A leader holds something that ends at a known instant, so its steps come first: the leader whose
-//! time ends first before the others. Steps of candidates that have acquired a lease and are about to lead rank with them:
-//! behind thousands that begin, they would wait until the lease is over, or until too little of it is left for a renewal.
-//! Everybody else comes in the order of arrival, and never has all instances: followers whose account does not answer
-//! keep theirs for long, and a leader of another account must find one. To wait is no error, however many there are.
+//! A leader's term ends at a known instant, so leaders' steps come first, ordered by that instant.
+//! Candidates that have acquired a lease and are about to lead rank with them. Behind thousands of
+//! starting candidates, they would wait until their lease has expired or is too short for a
+//! renewal.
 //!
-//! When leaders come too late, the machine has no time for more of them. Then the others wait until leaders have been in time
-//! for a while, so that nobody wins what it could not hold, and nobody loses what it has.
+//! Other candidates come in the order of arrival, and never get all instances. Followers of an
+//! unavailable account keep theirs for long, and a leader of another account must find a free one.
+//! The number of waiting steps is unlimited.
+//!
+//! When leaders are late, the machine has no time for more of them. The other candidates then wait
+//! until leaders have been in time for a while. So new leaders do not win terms that they cannot
+//! hold, and present ones do not lose theirs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +21,21 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// Others than leaders wait for so long when a leader came too late.
+/// Time for which other candidates wait after a leader was late.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// How soon a call must begin. The smaller one comes first.
+/// The urgency of a call. The smaller one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// A step of a leader, whose leadership ends at this instant unless it is renewed. Or of one that has acquired the
-    /// lease, and has to have its term on record by then.
+    /// A step of a leader whose leadership ends at this instant unless it is renewed. Or a step of
+    /// a candidate with an acquired lease, whose term must be on record by then.
     Leader(Instant),
-    /// Anything else.
+    /// Any other step.
     Other,
 }
 
 impl Urgency {
-    /// What it is at `now`: when its time is over, a leader is like anybody else.
+    /// Returns the urgency at `now`. After its time, a leader ranks with the others.
     fn at(self, now: Instant) -> Self {
         match self {
             Self::Leader(end) if end <= now => Self::Other,
@@ -44,9 +48,9 @@ impl Urgency {
     }
 }
 
-/// Those who wait.
+/// The waiting steps.
 struct Queue<T> {
-    /// By urgency, and then by arrival.
+    /// Ordered by urgency, then by arrival.
     waiting: BTreeMap<(Urgency, u64), T>,
     arrivals: u64,
 }
@@ -63,13 +67,13 @@ impl<T> Queue<T> {
         self.arrivals += 1;
     }
 
-    /// Takes out whoever is next at `now`, if that one is `admitted`.
+    /// Removes the next step at `now` if it is admitted.
     fn next(&mut self, now: Instant, admitted: impl Fn(Urgency) -> bool) -> Option<(Urgency, T)> {
         loop {
             let first = self.waiting.first_entry()?;
             let (urgency, arrival) = *first.key();
             if urgency.at(now) != urgency {
-                // Too late for this one; those who come after it may still be in time.
+                // Its time has expired; the steps behind it may still be in time.
                 let waiter = first.remove();
                 self.waiting.insert((urgency.at(now), arrival), waiter);
             } else if admitted(urgency) {
@@ -81,27 +85,27 @@ impl<T> Queue<T> {
     }
 }
 
-/// A number of places, and those who wait for one.
+/// A number of permits, and the steps that wait for one.
 pub(super) struct PermitPool(Mutex<State>);
 
 struct State {
     free: Free,
-    /// Nobody who would be admitted waits.
+    /// Contains no step that would be admitted now.
     queue: Queue<oneshot::Sender<Permit>>,
 }
 
-/// Places that are free.
+/// The free permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
     total: usize,
-    /// How many more others than leaders may have.
+    /// Free permits for steps of non-leaders.
     for_others: usize,
-    /// Others than leaders and members have none until then. None: they are not held back.
+    /// Non-leaders get no permit until then; `None` if they are not held back.
     held_until: Option<Instant>,
 }
 
 impl State {
-    /// Gives places to all who wait and are admitted.
+    /// Grants permits to all waiting steps that are admitted.
     fn grant_waiting(&mut self, pool: &Arc<PermitPool>) {
         loop {
             let free = self.free;
@@ -109,13 +113,14 @@ impl State {
             let Some((urgency, next)) = next else { return };
             match next.send(Permit { pool: Some(pool.clone()), urgency }) {
                 Ok(()) => self.free.take(urgency),
-                // It does not wait any more. Its place must not be given back from in here.
+                // The receiver no longer waits. Its permit must not be returned from inside the
+                // lock.
                 Err(mut permit) => permit.pool = None,
             }
         }
     }
 
-    /// Others than leaders are held back no longer.
+    /// Ends the hold on non-leaders.
     fn end_hold(&mut self, pool: &Arc<PermitPool>) {
         self.free.held_until = None;
         self.grant_waiting(pool);
@@ -139,21 +144,21 @@ impl Free {
     }
 }
 
-/// A place, which goes to the next one when this is dropped.
+/// A permit. When it is dropped, the next step gets it.
 pub(super) struct Permit {
     pool: Option<Arc<PermitPool>>,
-    /// As it was when the place was given.
+    /// The urgency at the time of the grant.
     urgency: Urgency,
 }
 
 impl PermitPool {
-    /// So many places of `all`; others than leaders have at most `of_others` of them.
+    /// Creates a pool of `total` permits. Non-leaders get at most `for_others` of them.
     pub(super) fn new(total: usize, for_others: usize) -> Arc<Self> {
         let free = Free { total, for_others, held_until: None };
         Arc::new(Self(Mutex::new(State { free, queue: Queue::default() })))
     }
 
-    /// Waits for a place.
+    /// Waits for a permit.
     pub(super) async fn get(self: &Arc<Self>, urgency: Urgency) -> Permit {
         let urgency = urgency.at(Instant::now());
         let mut permit = {
@@ -166,19 +171,19 @@ impl PermitPool {
             state.queue.join(urgency, sender);
             receiver
         };
-        // Whoever was to end the hold may be on a runtime that stands still.
+        // The task that ends the hold may be on a stalled runtime.
         while let Some(left) = self.hold_remaining().filter(|_| Handle::try_current().is_ok()) {
             if let Ok(granted) = timeout(left, &mut permit).await {
                 return granted.unwrap_or(Permit { pool: None, urgency });
             }
         }
-        // Its sender is dropped only after it was used.
+        // The sender is dropped only after use.
         permit.await.unwrap_or(Permit { pool: None, urgency })
     }
 
-    /// A leader came too late: for a while nobody else than leaders and members is given a place.
+    /// Holds non-leaders back for a while after a leader was late.
     pub(super) fn hold_others(self: &Arc<Self>) {
-        // Without a runtime nobody would end it.
+        // Without a runtime no task could end the hold.
         let Ok(runtime) = Handle::try_current() else { return };
         let hold_until = Instant::now() + CATCH_UP;
         let before = self.state().free.held_until.replace(hold_until);
@@ -188,7 +193,8 @@ impl PermitPool {
         }
     }
 
-    /// How long others are still held back. None: they are not, from now on.
+    /// Returns the remaining hold on non-leaders. Ends the hold and returns `None` once it has
+    /// expired.
     fn hold_remaining(self: &Arc<Self>) -> Option<Duration> {
         let mut state = self.state();
         let left = state.free.held_until?.saturating_duration_since(Instant::now());
@@ -204,7 +210,7 @@ impl PermitPool {
     }
 }
 
-/// Ends the time in which others are held back, at the latest with its runtime.
+/// Ends the hold on non-leaders when it is dropped, at the latest with its runtime.
 struct HoldGuard {
     pool: Arc<PermitPool>,
     ended: bool,
@@ -309,7 +315,7 @@ mod tests {
         drop(gone);
         drop(first);
         assert!(follower.as_mut().poll(&mut context).is_ready());
-        // All places that were given are free again.
+        // All granted permits are free again.
         assert_eq!(pool.state().free, free(1, 1));
     }
 
@@ -348,7 +354,8 @@ mod tests {
         let mut waits = get(leader, &pool).err().unwrap();
         assert_eq!(pool.state().free, free(0, 0));
         let mut context = Context::from_waker(Waker::noop());
-        // A leader's place is for a leader first, and for nobody else while others have theirs.
+        // A leader's permit goes to a leader first, and to no other step while non-leaders have
+        // their share.
         drop(leads);
         let Poll::Ready(leads) = waits.as_mut().poll(&mut context) else {
             panic!("a leader first")
@@ -373,13 +380,13 @@ mod tests {
         for wait in &mut waits {
             assert!(wait.as_mut().now_or_never().is_none());
         }
-        // Neither a place that becomes free nor one that is free is for them.
+        // Neither a returned nor a free permit is for non-leaders.
         drop(first);
         drop(pool.get(leader).now_or_never().expect("for leaders there is no hold"));
         for wait in &mut waits {
             assert!(wait.as_mut().now_or_never().is_none());
         }
-        // Nobody but the clock lets them go.
+        // Only the clock releases them.
         let got = futures_util::future::join_all(waits).await;
         assert_eq!(pool.state().free, free(1, 0));
         drop(got);

@@ -1,4 +1,4 @@
-//! What the election component perceives of the world, where a simulation supplies it.
+//! The election component's surroundings in a simulation: time, randomness and network.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -11,16 +11,16 @@ use tenure_core::{Failure, FailureKind};
 use wasmtime_wasi::{HostWallClock, WasiCtxBuilder};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-/// The largest body of a request, in bytes. The component sends none.
+/// Maximum size of a request body, in bytes. The component sends none.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
-/// Time of day, randomness and network of a component, for simulations and tests: with these and
-/// a [`Clock`](tenure_clock::Clock) of its own, a run can be repeated exactly.
+/// Time of day, randomness and network of a component, for simulations and tests. With these and
+/// its own [`Clock`](tenure_clock::Clock), a run can be repeated exactly.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// The time of day, as the time since 1970-01-01T00:00:00Z.
+    /// Returns the time of day, as the time since 1970-01-01T00:00:00Z.
     pub wall: Arc<dyn Fn() -> Duration + Send + Sync>,
-    /// Sixty-four random bits.
+    /// Returns 64 random bits.
     pub random: Arc<dyn Fn() -> u64 + Send + Sync>,
     /// Carries the requests.
     pub network: Arc<dyn Network>,
@@ -32,22 +32,22 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-/// Carries the requests of a component, in place of this machine's network.
+/// A network that replaces this machine's for the requests of a component.
 pub trait Network: Send + Sync {
-    /// Sends a request. The returned future is dropped when the component waits no longer.
+    /// Sends a request. The returned future is dropped when the component stops waiting.
     fn send(
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Bytes>, NetworkFailure>>;
 }
 
-/// Why a [`Network`] has no answer.
+/// The reason why a [`Network`] has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkFailure {
-    /// Nobody listens there.
+    /// The connection was refused.
     ConnectionRefused,
-    /// The connection ended before the answer.
+    /// The connection ended before the response.
     ConnectionReset,
     /// The name could not be resolved.
     UnknownHost,
@@ -75,7 +75,7 @@ impl From<NetworkFailure> for Failure {
 }
 
 impl Surroundings {
-    /// Puts time of day and randomness in place of this machine's.
+    /// Replaces this machine's time of day and randomness.
     pub(super) fn apply(&self, wasi: &mut WasiCtxBuilder) {
         wasi.wall_clock(Wall(self.wall.clone()))
             .secure_random(Random(self.random.clone()))
@@ -102,7 +102,7 @@ impl rand_core::TryRng for Random {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        // The upper half, which is the better one of most generators.
+        // The upper half, which is better in most generators.
         Ok(u32::try_from((self.0)() >> 32).unwrap_or_default())
     }
 
@@ -118,7 +118,7 @@ impl rand_core::TryRng for Random {
     }
 }
 
-/// A [`Network`] as the engine asks for it.
+/// Adapts a [`Network`] to the engine.
 pub(super) struct Carrier(pub Arc<dyn Network>);
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);

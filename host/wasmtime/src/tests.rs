@@ -1,4 +1,4 @@
-//! The component that ships, against the embedded store.
+//! Tests of the released component against the embedded store.
 
 mod instances;
 mod many;
@@ -35,7 +35,7 @@ fn settings(store: &Store) -> Variables {
         .with(variable::CONNECTION_STRING, store.connection_string())
 }
 
-/// The election as anybody sees it.
+/// Returns the public view of the election.
 async fn inspect(store: &Store) -> Snapshot {
     let election = Election::new(settings(store), &BootClock::new());
     election.check().unwrap();
@@ -94,7 +94,7 @@ async fn nothing_is_sent_before_the_check() {
     assert_eq!(inspect(&store).await.lease, LeaseState::Absent);
 }
 
-/// A service at the other end of a network without wires, which stands at one instant.
+/// A simulated network with a service whose time stands still.
 struct Wireless(Mutex<Service>);
 
 const NOW: u64 = 1_800_000_000;
@@ -112,7 +112,7 @@ impl Network for Wireless {
     }
 }
 
-/// Around a candidate: this network, and randomness that begins with `seed`.
+/// Returns surroundings with this network and randomness from `seed`.
 fn surroundings(network: impl Network + 'static, seed: u64) -> Surroundings {
     let bits = AtomicU64::new(seed);
     Surroundings {
@@ -122,7 +122,7 @@ fn surroundings(network: impl Network + 'static, seed: u64) -> Surroundings {
     }
 }
 
-/// The state of a candidate that has found nobody to lead.
+/// Returns the state of a candidate that found no leader.
 fn first_state(engine: &Engine, seed: u64) -> State {
     VirtualClock::run(async |clock| {
         let network = Wireless(Mutex::new(Service::new(vec![Account::emulator()], 1)));
@@ -172,7 +172,7 @@ async fn an_event_of_a_step_that_could_not_be_made_comes_first_in_the_next_one()
     write("AccountName=");
     let event = Some(Event::Ready(true));
     let resumed = component.step(Some(&done.state), clock.now(), event).await.unwrap();
-    assert!(resumed.problems[0].detail.contains("What was read before is used"), "{resumed:?}");
+    assert!(resumed.problems[0].detail.contains("The former settings stay in use"), "{resumed:?}");
     let mut report = resumed;
     while !matches!(report.role, Role::Leading(_)) {
         clock.sleep_until(clock.now() + report.again_in).await;

@@ -1,7 +1,7 @@
-//! What interrupts guest code: the epoch of the engines, which goes on while guests compute.
+//! Interrupts guest code: advances the epoch of the engines while guests compute.
 //!
-//! A thread waits for an alarm, and every change of the guests that compute sets it. Most calls of the election component are over
-//! before it goes off, so that the thread does not wake up for them.
+//! A thread waits for an alarm, which each change of the computing guests sets. Most calls of the
+//! election component end before it goes off, so the thread does not wake up for them.
 
 use super::alarm::Alarm;
 use std::future::poll_fn;
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use tenure::Lease;
 use wasmtime::EngineWeak;
 
-/// How often running guest code is interrupted. Half of the slack that the protocol's A2 gives
+/// Interval of interruptions of running guest code. Half of the slack that the protocol's A2 gives
 /// to preemption.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The same for a guest that is still there after its deadline.
+/// Interval of interruptions of a guest that is past its deadline.
 const OVERDUE_TICK: Duration = Duration::from_millis(1);
 
 /// Advances the epoch while guests compute.
@@ -28,30 +28,30 @@ struct Shared {
     guests: Mutex<Guests>,
 }
 
-/// The guests that compute, and the deadlines that they have.
+/// The computing guests and their deadlines.
 #[derive(Default)]
 struct Guests {
     count: usize,
     deadlines: Vec<Lease>,
-    /// When the alarm goes off, or went off and was not heard yet. None: it is not set.
+    /// The time of the alarm, past or future; `None` if it is not set.
     alarm_at: Option<Instant>,
-    /// Nobody will run any more.
+    /// True if no guest will run again.
     closed: bool,
 }
 
 impl Guests {
-    /// How long until the next tick. None: nobody computes.
+    /// Returns the time until the next tick; `None` if no guest computes.
     fn next_tick(&self) -> Option<Duration> {
         if self.count == 0 {
             return None;
         }
-        // A guest whose time is over may have missed the tick for it while it was in the host.
+        // A guest past its deadline may have missed that tick while it was in the host.
         let until = |deadline: &Lease| deadline.remaining().max(OVERDUE_TICK);
         Some(self.deadlines.iter().map(until).min().unwrap_or(TICK).min(TICK))
     }
 
-    /// Sets the alarm to the next tick, unless it goes off sooner: setting it again would put that off, each time that
-    /// another guest begins.
+    /// Sets the alarm to the next tick, unless it goes off sooner. A later setting would postpone
+    /// it each time that another guest starts.
     fn arm(&mut self, alarm: &Alarm) {
         let Some(within) = self.next_tick() else { return };
         let at = Instant::now() + within;
@@ -69,16 +69,18 @@ impl Shared {
 }
 
 impl Ticker {
+    /// Starts the thread.
+    ///
     /// # Errors
     ///
-    /// The system has no thread left, or no timer.
+    /// Returns an error if the system has no thread or no timer left.
     pub(super) fn start(engines: [EngineWeak; 2]) -> io::Result<Self> {
         let shared = Arc::new(Shared { alarm: Alarm::new()?, guests: Mutex::default() });
         let thread_shared = shared.clone();
         let tick = move || {
             loop {
                 thread_shared.alarm.wait();
-                // Whoever has the one for handlers may be gone, and elections go on.
+                // The owner of the handlers' engine may be gone while elections continue.
                 let alive: Vec<_> = engines.iter().filter_map(EngineWeak::upgrade).collect();
                 if alive.is_empty() {
                     return;
@@ -96,7 +98,7 @@ impl Ticker {
         Ok(Self(shared))
     }
 
-    /// Completes with `guest`, which is on that engine. Only while it computes does the epoch go on for it.
+    /// Runs `guest` on that engine to its end. The epoch advances for it only while it computes.
     pub(super) async fn run_interruptible<G: Future>(
         self: &Arc<Self>,
         engine: &wasmtime::Engine,
@@ -105,7 +107,8 @@ impl Ticker {
     ) -> G::Output {
         let mut guest = pin!(guest);
         poll_fn(|context| {
-            // It passed while the guest waited. One that never computes for long meets no tick.
+            // The deadline passed while the guest waited. A guest with short computations meets no
+            // tick.
             if deadline.is_some_and(Lease::is_lost) {
                 engine.increment_epoch();
             }
@@ -115,12 +118,12 @@ impl Ticker {
         .await
     }
 
-    /// A guest computes for as long as what is returned lives.
+    /// Registers a computing guest until the returned value is dropped.
     fn enter(self: Arc<Self>, deadline: Option<Lease>) -> RunningGuard {
         let mut guests = self.0.guests();
         guests.count += 1;
         let first = guests.count == 1;
-        // One with a deadline may be the next to be interrupted.
+        // A guest with a deadline may be the next to be interrupted.
         if first || deadline.is_some() {
             guests.deadlines.extend(deadline.clone());
             guests.arm(&self.0.alarm);
@@ -138,7 +141,7 @@ impl Drop for Ticker {
     }
 }
 
-/// Keeps the ticker going.
+/// A computing guest, which keeps the ticker running.
 struct RunningGuard {
     ticker: Arc<Ticker>,
     deadline: Option<Lease>,
@@ -246,7 +249,7 @@ mod tests {
         };
         let (error, calls_after) = ticker.run_interruptible(&engine, Some(&deadline), guest).await;
         assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
-        // It may pass between the two looks at it.
+        // The deadline may pass between the two readings.
         assert!(calls_after <= 1, "{calls_after}");
     }
 
@@ -254,7 +257,7 @@ mod tests {
     fn the_thread_ends_with_its_ticker() {
         let (_engine, ticker) = engine();
         let shared = Arc::downgrade(&ticker.0);
-        // It has been awake, and may still be.
+        // The thread was awake and may still be.
         drop(ticker.clone().enter(None));
         drop(ticker);
         while shared.strong_count() > 0 {

@@ -1,13 +1,13 @@
-//! What is told of a handler that did not come to its end.
+//! Explains the traps of handlers.
 
 use wasmtime::Trap;
 use wasmtime::component::ResourceTableError;
 
-/// Why a handler trapped, or could not be started, in words that help its author.
+/// Returns the reason why a handler trapped or could not start, in words for its author.
 pub(super) fn explain(error: &wasmtime::Error) -> String {
     match error.downcast_ref::<Trap>() {
         Some(Trap::UnreachableCodeReached) => {
-            return "it gave up, by a panic or an abort; its standard error may say why".to_owned();
+            return "it panicked or aborted; its standard error may say why".to_owned();
         }
         Some(Trap::StackOverflow) => {
             return "its calls nest too deeply: the stack is full".to_owned();

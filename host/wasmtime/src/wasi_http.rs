@@ -6,7 +6,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
-/// A gate as the engine asks for it.
+/// Adapts a gate to the engine.
 pub(crate) struct Guarded(pub Gate);
 
 impl WasiHttpHooks for Guarded {
@@ -44,7 +44,7 @@ impl WasiHttpHooks for Guarded {
     }
 }
 
-/// The case of the standard that fits best; what has none keeps its text.
+/// Returns the closest standard error; an error without one keeps its text.
 fn to_wasi_error(error: engine::Error) -> Error {
     use engine::Error as Own;
     match error {

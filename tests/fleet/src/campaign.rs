@@ -1,4 +1,4 @@
-//! Many schedules on several threads, and the hunt for seeded bugs.
+//! Runs many schedules on several threads, and searches for seeded bugs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,25 +10,25 @@ use tenure_shares::mutants::Mutant;
 
 use crate::Outcome;
 
-/// What a number of schedules came to.
+/// Combined results of a number of schedules.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Schedules that were run.
+    /// Number of schedules.
     pub schedules: u64,
-    /// Plans that were written.
+    /// Number of plans that were written.
     pub plan_count: u64,
-    /// Shares that moved from members that were there.
+    /// Number of shares that moved away from present members.
     pub move_count: u64,
     /// Virtual time, in milliseconds.
     pub virtual_ms: u64,
-    /// Schedules in which something happened that must not, the first ones.
+    /// First schedules with a violation, up to a limit.
     pub failures: Vec<Outcome>,
 }
 
-/// As many failed schedules are told.
+/// Maximum number of failed schedules in a report.
 const MAX_FAILURES: usize = 5;
 
-/// Runs `count` schedules from seed `from` on, until some have failed.
+/// Runs `count` schedules from seed `from` on, until the maximum number have failed.
 #[must_use]
 pub fn run(from: u64, count: u64, threads: usize, mutant: Option<Mutant>) -> Totals {
     let next = AtomicU64::new(0);
@@ -68,18 +68,18 @@ impl Totals {
     }
 }
 
-/// What came of the hunt for one seeded bug.
+/// Result of the search for one seeded bug.
 #[derive(Clone, Debug)]
 pub struct HuntResult {
-    /// The bug.
+    /// Seeded bug.
     pub mutant: Mutant,
-    /// How many schedules it took, from seed 0 on; none: it was not found.
+    /// Number of schedules that it took, from seed 0 on; `None` if the bug was not found.
     pub schedules_needed: Option<u64>,
-    /// The rules that it breaks there.
+    /// Rules that the bug breaks in that schedule.
     pub broken_rules: BTreeSet<&'static str>,
 }
 
-/// Looks for that bug in the schedules from seed 0 on, `most` at most.
+/// Searches for the bug in at most `limit` schedules, from seed 0 on.
 #[must_use]
 pub fn find_mutant(mutant: Mutant, limit: u64) -> HuntResult {
     for seed in 0..limit {
@@ -92,7 +92,7 @@ pub fn find_mutant(mutant: Mutant, limit: u64) -> HuntResult {
     HuntResult { mutant, schedules_needed: None, broken_rules: BTreeSet::new() }
 }
 
-/// The rules that no seeded bug was seen to break: nobody knows whether they are checked.
+/// Returns the rules that no seeded bug broke, so that their checks are unproven.
 #[must_use]
 pub fn unbroken_rules(results: &[HuntResult]) -> Vec<&'static str> {
     let is_broken = |rule: &&str| results.iter().any(|result| result.broken_rules.contains(rule));

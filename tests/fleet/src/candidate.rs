@@ -1,4 +1,5 @@
-//! A candidate of one election: as much of protocol.md §4, §5 and §7 as says who holds what, and when.
+//! Candidate of one election: the part of protocol.md §4, §5 and §7 that determines the holder at
+//! each time.
 
 use fastrand::Rng;
 
@@ -8,49 +9,51 @@ use tenure_shares::mutants::{Mutant, is_active};
 /// Periods, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Of a lease.
+    /// Duration of a lease.
     pub lease: u64,
-    /// The most between two polls; the least is half of it.
+    /// Longest interval between two polls; the shortest is half of it.
     pub poll: u64,
-    /// How long the work takes to stop.
+    /// Time that the work takes to stop.
     pub stop_duration: u64,
 }
 
-/// Between the end of the validity and the end of the lease, as a part of the lease.
+/// Divisor of the lease that gives the margin between the end of the validity and the end of the
+/// lease.
 const MARGIN_DIVISOR: u64 = 5;
-/// An announcement is written again after that time, and counts for half as long again.
+/// Interval at which an announcement is rewritten; it counts for half as long again.
 const ANNOUNCE_INTERVAL: u64 = 4_000;
-/// A successor is waited for so long.
+/// Time that a leader waits for its successor.
 const SUCCESSOR_TIMEOUT: u64 = 10_000;
-/// Between two reads of the coordinating election by a holder that waits for a coordinator.
+/// Interval between two reads of the coordinating election by a holder that waits for a
+/// coordinator.
 const COORDINATION_POLL_INTERVAL: u64 = 1_000;
-/// Between two looks for members by a leader without shares.
+/// Interval between two checks for members by a leader without shares.
 const MEMBER_POLL_INTERVAL: u64 = 10_000;
-/// Between two looks of a leader that hands over, and of its successor.
+/// Interval between two polls of a leader that hands over, and of its successor.
 const HANDOVER_POLL_INTERVAL: u64 = 500;
 
-/// What the process does for a candidate.
+/// Effect of a candidate on its process.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Send this. It gets one answer.
+    /// The process sends this request, which gets one reply.
     Send(Op),
-    /// The work goes on until then, by the process's clock.
+    /// The work continues until then, by the process's clock.
     WorkUntil(u64),
-    /// The work was seen stopped.
+    /// The work has stopped.
     Stopped,
 }
 
-/// A candidate.
+/// A candidate of one election.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its election.
+    /// Election of the candidate.
     pub key: Key,
-    /// Its own among all that its process ever had.
+    /// Number of the candidate, unique in its process.
     pub serial: u64,
     timing: Timing,
     phase: Phase,
     leaving: bool,
-    /// When the next request is due, but for renewals.
+    /// Time of the next request other than renewals.
     next_request: u64,
     /// True if its process has no shares: as the leader it works itself.
     pub unsharded: bool,
@@ -58,7 +61,7 @@ pub struct Candidate {
     pub coordinated: bool,
     /// The earliest time at which it contends again.
     contends_after: u64,
-    /// A request other than a renewal has no answer yet.
+    /// True while a request other than a renewal has no reply.
     awaiting_reply: bool,
     failures: u32,
 }
@@ -75,7 +78,7 @@ enum Phase {
     Ended,
 }
 
-/// The lease id by which a successor is to lead.
+/// Lease id under which a successor is to lead.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     id: Id,
@@ -91,10 +94,10 @@ struct Lead {
     renewing: bool,
     /// True once a read or a list has shown that its work may begin.
     may_work: bool,
-    /// When it looks again for members.
+    /// Time of the next check for members.
     next_member_check: u64,
     handover: Option<Handover>,
-    /// The work was told to stop, and is over then.
+    /// End of the work, once it must stop.
     stops_at: Option<u64>,
 }
 
@@ -103,12 +106,12 @@ struct Handover {
     successor: usize,
     since: u64,
     is_named: bool,
-    /// It has come, and will lead by that id.
+    /// Lease id of the successor, once it has come.
     successor_lease: Option<Id>,
 }
 
 impl Candidate {
-    /// One that contends from `now` on.
+    /// Creates a candidate that contends from `now` on.
     #[must_use]
     pub fn new(key: Key, serial: u64, timing: Timing, now: u64) -> Self {
         let phase = Phase::Contending(None);
@@ -127,7 +130,7 @@ impl Candidate {
         }
     }
 
-    /// The term in which it leads.
+    /// Returns the term in which it leads.
     #[must_use]
     pub fn leading_term(&self) -> Option<u64> {
         match &self.phase {
@@ -136,13 +139,13 @@ impl Candidate {
         }
     }
 
-    /// It holds the share, or is handing it over.
+    /// Returns true if it holds the share, or is handing it over.
     #[must_use]
     pub fn is_holding(&self) -> bool {
         self.leading_term().is_some() || matches!(self.phase, Phase::HandingOver { .. })
     }
 
-    /// The lease that it leads by, and until when it lasts.
+    /// Returns the lease under which it leads, and the end of that lease.
     #[must_use]
     pub fn lease(&self) -> Option<(Id, u64)> {
         match &self.phase {
@@ -157,7 +160,7 @@ impl Candidate {
         matches!(self.phase, Phase::Winning { .. } | Phase::Raising { .. })
     }
 
-    /// To whom it is handing over.
+    /// Returns the member to which it is handing over.
     #[must_use]
     pub fn handover_target(&self) -> Option<usize> {
         match &self.phase {
@@ -167,19 +170,19 @@ impl Candidate {
         }
     }
 
-    /// All of it that a plan may have to do with.
+    /// Returns all of its state that may affect a plan.
     #[must_use]
     pub fn plan_inputs(&self) -> (bool, Option<usize>, bool, bool) {
         (self.is_holding(), self.handover_target(), self.has_ended(), self.coordinated)
     }
 
-    /// It has ended.
+    /// Returns true if it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
     }
 
-    /// When something is due, by the process's clock.
+    /// Returns the time of the next due work, by the process's clock.
     #[must_use]
     pub fn next_wake(&self) -> u64 {
         let next = if self.awaiting_reply { u64::MAX } else { self.next_request };
@@ -199,7 +202,7 @@ impl Candidate {
         }
     }
 
-    /// It is to hand over to that member.
+    /// Orders it to hand over to that member.
     pub fn hand_over(&mut self, name: usize, now: u64) {
         if let Phase::Leading(lead) = &mut self.phase
             && lead.stops_at.is_none()
@@ -209,7 +212,7 @@ impl Candidate {
         }
     }
 
-    /// It is to give up what it holds, and to end.
+    /// Orders it to give up what it holds, and to end.
     pub fn leave(&mut self, now: u64) {
         self.leaving = true;
         match &mut self.phase {
@@ -230,7 +233,7 @@ impl Candidate {
         }
     }
 
-    /// It gives the leadership up, and contends again then.
+    /// Gives up the leadership, and contends again at `contends_after`.
     pub fn resign(&mut self, contends_after: u64, now: u64) {
         self.contends_after = contends_after;
         if let Phase::Leading(lead) = &mut self.phase {
@@ -243,7 +246,7 @@ impl Candidate {
         (self.next_request, self.failures) = (now, 0);
     }
 
-    /// It leads no longer, or never did.
+    /// Becomes a follower again.
     fn follow(&mut self, due: u64) {
         self.phase = if self.leaving { Phase::Ended } else { Phase::Contending(None) };
         (self.next_request, self.failures) = (due.max(self.contends_after), 0);
@@ -254,12 +257,12 @@ impl Candidate {
         vec![Effect::Send(op)]
     }
 
-    /// What is due.
+    /// Does the due work.
     pub fn step(&mut self, now: u64) -> Vec<Effect> {
         let ready = !self.awaiting_reply && self.next_request <= now;
         match &mut self.phase {
             Phase::Leading(_) => return self.lead(now, ready),
-            // Whatever becomes of it: nothing works any more.
+            // The outcome does not matter: no work is running.
             Phase::HandingOver { valid_until, .. } if *valid_until <= now => self.follow(now),
             Phase::Releasing { until, .. } if *until <= now => self.follow(now),
             _ if !ready => {}
@@ -315,7 +318,7 @@ impl Candidate {
                 _ => self.release(id, now),
             }
             let mut effects = vec![Effect::Stopped];
-            // A request that is under way ends first.
+            // A pending request ends first.
             if !self.awaiting_reply {
                 effects.extend(self.step(now));
             }
@@ -347,7 +350,7 @@ impl Candidate {
         effects
     }
 
-    /// Takes the answer to a request that was sent at that time.
+    /// Handles the reply to a request that was sent at `sent_at`.
     pub fn on_reply(
         &mut self,
         op: &Op,
@@ -361,7 +364,7 @@ impl Candidate {
             return self.on_renewal_reply(*id, reply, sent_at, now);
         }
         self.awaiting_reply = false;
-        // The first time at once.
+        // The first retry is immediate.
         let retry_delay = if self.failures == 0 { 0 } else { (100 << self.failures.min(5)).min(2_000) };
         self.failures = if matches!(reply, Reply::Unknown) { self.failures + 1 } else { 0 };
         let validity = sent_at + self.timing.lease - self.timing.lease / MARGIN_DIVISOR;
@@ -484,7 +487,7 @@ impl Candidate {
             self.coordinated = state.coordinated;
         }
         if !state.leased || state.held_by_caller {
-            // A lease id that was announced may be given the lease yet.
+            // The leader may still give the lease to an announced lease id.
             let id = offer.map_or_else(|| rng.u64(..), |offer| offer.id);
             let tag = state.tag;
             self.phase = match self.unsharded && state.split {

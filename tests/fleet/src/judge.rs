@@ -1,5 +1,7 @@
-//! What must not happen, judged by what the store applied and by when work went on, never by what a process believes.
-//! protocol.md §14.4.
+//! Checker of a fleet (protocol.md §14.4).
+//!
+//! It uses the operations that the store applied and the times of work, never what a process
+//! believes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -9,35 +11,35 @@ use tenure_shares::{SignTiming, Plan};
 use crate::store::Key;
 use crate::world::operation_time;
 
-/// Something that must not happen, and did.
+/// Violation of a rule.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// True time, in milliseconds.
     pub at: u64,
-    /// Which rule.
+    /// Violated rule.
     pub rule: &'static str,
-    /// What happened.
+    /// Description of the violation.
     pub message: String,
 }
 
-/// Work for a share that goes on.
+/// Running work for a share.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     process: usize,
     life: u32,
-    /// True for all of the work, false for that of a share.
+    /// True for all of the work, false for the work of one share.
     unsharded: bool,
     until: u64,
 }
 
-/// What a coordinator has looked at, in its term.
+/// Observations of a coordinator in its term.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
-    /// For each look which operation of the store it was, and when the leader took it.
+    /// Polls: the operation of the store, and when the leader received its reply.
     pub polls: Vec<(u64, u64)>,
-    /// Those whom the plan named when it began.
+    /// Members in the plan at the start of the term.
     pub initial_members: BTreeSet<String>,
-    /// The leader of that name leaves.
+    /// True if the leader of that name leaves.
     pub leaving: bool,
 }
 
@@ -47,42 +49,42 @@ struct SignHistory(Vec<Change>);
 
 #[derive(Clone, Copy, Debug)]
 struct Change {
-    /// Which operation of the store it was.
+    /// Number of the store's operation.
     operation: u64,
     at: u64,
     present: bool,
 }
 
-/// What was seen so far.
+/// Checker with the state observed so far.
 #[derive(Debug)]
 pub struct Checker {
     gone_after: u64,
-    /// The same of members that sign at another pace.
+    /// Overrides of `gone_after` for members with another signing pace.
     gone_after_overrides: BTreeMap<String, u64>,
-    /// All members weigh the same and have no limit.
+    /// True if all members weigh the same and have no limit.
     equal_weights: bool,
     work_spans: BTreeMap<Key, Vec<Span>>,
     sign_histories: BTreeMap<String, SignHistory>,
-    /// All plans, by their versions.
+    /// All plans, by version.
     plans: BTreeMap<u64, Rc<Plan>>,
-    /// Nothing is to move.
+    /// True if no share may move.
     pub expect_no_change: bool,
-    /// Moves of shares from members that are there, by plans.
+    /// Number of moves of shares from present members, over all plans.
     pub move_count: usize,
-    /// All plans so far.
+    /// Number of plans so far.
     pub plan_count: usize,
-    /// What must not happen, and did.
+    /// Violations found so far.
     pub violations: Vec<Violation>,
 }
 
 impl Checker {
-    /// A member that signs at a pace of its own.
+    /// Sets the signing pace of a member.
     pub fn set_pace(&mut self, member: &str, pace: SignTiming) {
         let gone_after = u64::try_from(pace.member_timeout().as_millis()).unwrap_or(u64::MAX);
         self.gone_after_overrides.insert(member.to_owned(), gone_after);
     }
 
-    /// Of a fleet at that pace.
+    /// Creates a checker for a fleet with this pace.
     #[must_use]
     pub fn new(pace: SignTiming, equal_weights: bool) -> Self {
         let milliseconds =
@@ -101,13 +103,15 @@ impl Checker {
         }
     }
 
-    /// Tells of a violation.
+    /// Adds a violation.
     pub fn add_violation(&mut self, at: u64, rule: &'static str, message: String) {
         self.violations.push(Violation { at, rule, message });
     }
 
-    /// S1: a share has one holder that acts, and never while a share of another split has one.
-    /// S4: no share is worked for while a leader without shares runs all of the work (`whole`).
+    /// Records work.
+    ///
+    /// S1: a share has one holder that acts, and none while a share of another split has a holder.
+    /// S4: no share is worked on while a leader without shares runs all of the work (`unsharded`).
     pub fn record_work(
         &mut self,
         key: Key,
@@ -150,7 +154,7 @@ impl Checker {
                 self.add_violation(
                     now,
                     "S1",
-                    format!("{process} works for {share:?}, and somebody for {other:?}"),
+                    format!("{process} works for {share:?}, another for {other:?}"),
                 );
             }
             if self.expect_no_change {
@@ -159,27 +163,27 @@ impl Checker {
         }
     }
 
-    /// The work of that process for that share was seen stopped.
+    /// Records that the work of a process for a share has stopped.
     pub fn record_work_stopped(&mut self, key: Key, process: usize, life: u32) {
         if let Some(spans) = self.work_spans.get_mut(&key) {
             spans.retain(|span| (span.process, span.life) != (process, life));
         }
     }
 
-    /// Who works for it.
+    /// Returns the process that works on a share.
     #[must_use]
     pub fn worker(&self, key: Key, now: u64) -> Option<usize> {
         let span = self.work_spans.get(&key)?.iter().find(|span| span.until > now)?;
         Some(span.process)
     }
 
-    /// A sign of that member was written, or removed.
+    /// Records that a member's sign was written or removed.
     pub fn record_sign(&mut self, member: &str, present: bool, operation: u64, at: u64) {
         let change = Change { operation, at, present };
         self.sign_histories.entry(member.to_owned()).or_default().0.push(change);
     }
 
-    /// S3: a process does what the plan says that the store gave it last.
+    /// Checks that a process follows the plan that it last read from the store (S3).
     pub fn check_against_plan(
         &mut self,
         version: u64,
@@ -192,18 +196,18 @@ impl Checker {
         }
     }
 
-    /// The newest plan is this one, by a fault.
+    /// Records a plan that a fault made the newest.
     pub fn set_forged_plan(&mut self, plan: &Plan) {
         self.plans.insert(plan.version, Rc::new(plan.clone()));
     }
 
-    /// A plan was written, not by a leader.
+    /// Records a plan that was not written by a leader.
     pub fn set_requested_plan(&mut self, plan: &Plan) {
         self.plans.insert(plan.version, Rc::new(plan.clone()));
     }
 
-    /// A coordinator has written that plan after these looks. `sound`: nothing was wrong with the process of that name, but
-    /// with all of them at most.
+    /// Records a plan that a coordinator wrote after these observations. `sound` returns true if
+    /// the process of that name had no fault of its own, except faults that affect all.
     pub fn record_plan(
         &mut self,
         plan: &Plan,
@@ -260,7 +264,7 @@ impl Checker {
             if history.last_sign(last_poll).is_none() || !was_reliable || (observations.leaving && name == coordinator) {
                 continue;
             }
-            // It may have been gone for some looks, if the plan could not be written.
+            // The member may have been gone for several polls, if the plan could not be written.
             let silences = observations.polls.iter().map(|(poll, _)| history.silence(observations, *poll));
             let (silence, minimum) = (silences.max().unwrap_or(0), self.gone_after(name));
             let message = if sound(name) {
@@ -274,7 +278,7 @@ impl Checker {
         }
     }
 
-    /// S3: as even as can be, with no more moves than that takes.
+    /// Checks that shares are as even as possible, with no more moves than necessary (S3).
     fn check_moves(&mut self, last: &Plan, plan: &Plan, now: u64) {
         let count = |plan: &Plan, name: &String| plan.shares_of(name).count();
         let share_counts = plan.members.iter().map(|name| count(plan, name)).collect::<Vec<_>>();
@@ -304,18 +308,18 @@ impl Checker {
 }
 
 impl SignHistory {
-    /// Which one wrote the newest sign before that one, if it was there then.
+    /// Returns the operation that wrote the newest sign before `at`, if the sign existed then.
     fn last_sign(&self, at: u64) -> Option<u64> {
         let last = self.changes_until(at).next()?;
         last.present.then_some(last.operation)
     }
 
-    /// What happened until that operation, the newest first.
+    /// Returns the changes up to that operation, newest first.
     fn changes_until(&self, operation: u64) -> impl Iterator<Item = &Change> {
         self.0.iter().rev().filter(move |change| change.operation <= operation)
     }
 
-    /// Two looks of that leader found two signs that were not the same, and none found no sign since.
+    /// Returns true if two polls found different signs, and no poll since then missed the sign.
     fn was_seen_alive(&self, observations: &Observations) -> bool {
         let (mut was_alive, mut previous) = (false, None);
         for (poll, _) in &observations.polls {
@@ -326,13 +330,14 @@ impl SignHistory {
         was_alive
     }
 
-    /// Each look of that leader found a sign.
+    /// Returns true if each poll of that leader found a sign.
     fn was_in_every_poll(&self, observations: &Observations) -> bool {
         observations.polls.iter().all(|(poll, _)| self.last_sign(*poll).is_some())
     }
 
-    /// For how long the sign that there was at the last look was the newest, at that look. The service's clocks are up to a
-    /// second apart, and so may have said a second too much in the first one.
+    /// Returns the age, at poll `poll`, of the sign that the last poll found.
+    ///
+    /// The service's clocks differ by up to a second, so the first poll may add up to a second.
     fn silence(&self, observations: &Observations, poll: u64) -> u64 {
         let (Some((first, _)), Some((last_poll, _))) = (observations.polls.first(), observations.polls.last()) else {
             return 0;

@@ -1,4 +1,4 @@
-//! One large fleet, and its figures.
+//! Measurement of one large fleet.
 
 use std::process::ExitCode;
 
@@ -6,10 +6,11 @@ use crate::network::Fault;
 use crate::scenario::{Action, Target, ZONES};
 use crate::world::{Requests, Size, World};
 
-/// Within so many milliseconds it is to be balanced.
+/// Maximum time until the fleet is balanced, in milliseconds.
 const MAX_BALANCE_TIME: u64 = 300_000;
 
-/// Runs a fleet through joins, deaths, the loss of a zone and an account that throttles, and prints what that took.
+/// Runs a fleet through joins, deaths, the loss of a zone and a throttling account, and prints the
+/// time and requests that each took.
 #[must_use]
 pub fn run(seed: u64, members: usize, shares: u32) -> ExitCode {
     let size = Size { shares, members, stop_duration: 200, equal_weights: true, mixed_paces: false };
@@ -27,7 +28,7 @@ pub fn run(seed: u64, members: usize, shares: u32) -> ExitCode {
     fleet.world.apply(Action::Join);
     fleet.measure("one joins");
     fleet.world.apply(Action::Leave(Target::Other(7)));
-    fleet.measure("one is told to leave");
+    fleet.measure("one member leaves");
     fleet.world.apply(Action::Leave(Target::Leader));
     fleet.measure("the coordinator leaves");
     fleet.world.apply(Action::Kill(Target::Other(7)));
@@ -57,12 +58,12 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Goes on until all is as it should be, and prints what that took.
+    /// Runs until the fleet is balanced, and prints the time and requests that it took.
     fn measure(&mut self, label: &str) {
         let world = &mut self.world;
         let (started_at, sent) = (world.scene.now, world.requests.total());
         let (plans, moves) = (world.scene.checker.plan_count, world.scene.checker.move_count);
-        // Something has to happen first.
+        // A change must happen first.
         let mut balanced = None;
         while world.scene.now < started_at + MAX_BALANCE_TIME && balanced.is_none() {
             run_for(world, 250);
@@ -89,7 +90,7 @@ impl Fleet {
         run_for(world, 30_000);
     }
 
-    /// Ten minutes in which nothing happens, and what they cost.
+    /// Runs ten minutes without an event, and prints their requests.
     fn measure_quiet(&mut self) {
         let world = &mut self.world;
         world.requests = Requests::default();

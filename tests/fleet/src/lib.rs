@@ -1,10 +1,13 @@
-//! Members and shares in virtual time: what ships decides, an account and a network in which a seed chooses what goes
-//! wrong, and judges. protocol.md §14.
+//! Simulation of members and shares in virtual time (protocol.md §14).
 //!
-//! - Time has whole milliseconds. Each process counts by a clock of its own, which is set wrong and runs wrong.
-//! - What happens follows from the seed alone.
-//! - The elections of shares are leases with the properties that protocol.md §3, §4, §5 and §7 prove; the simulation of these is
-//!   another one.
+//! The shipped code decides. A seed chooses the faults of the account and the network. A checker
+//! verifies the results.
+//!
+//! - Time has a resolution of one millisecond. Each process has its own clock, with a wrong time
+//!   and a wrong rate.
+//! - The seed alone determines a schedule.
+//! - Elections of shares are leases with the properties that protocol.md §3, §4, §5 and §7 prove.
+//!   Another simulation covers those.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
 
@@ -26,37 +29,38 @@ use scenario::{Action, Target, ZONES};
 use tenure_shares::mutants::{self, Mutant};
 use world::{Event, Requests, Size, World};
 
-/// Rules that are judged: each of them some seeded bug must break.
+/// Rules that are checked; some seeded bug must break each of them.
 pub const RULES: [&str; 4] = ["S1", "S2", "S3", "S4"];
 
-/// What came of one schedule.
+/// Result of one schedule.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Its seed.
+    /// Seed of the schedule.
     pub seed: u64,
-    /// What must not happen, and did.
+    /// Rule violations.
     pub violations: Vec<Violation>,
-    /// Plans that were written.
+    /// Number of plans that were written.
     pub plan_count: usize,
-    /// Shares that moved from members that were there.
+    /// Number of shares that moved away from present members.
     pub move_count: usize,
-    /// What was sent.
+    /// Requests that were sent.
     pub requests: Requests,
     /// Virtual time, in milliseconds.
     pub virtual_ms: u64,
 }
 
-/// Until then things go wrong.
+/// End of the faults, in milliseconds.
 const FAULTS_END: u64 = 120_000;
-/// Nothing happens for so long, and nothing may move.
+/// Period without events, in which no share may move.
 const QUIET_PERIOD: u64 = 60_000;
-/// One way, at most, when all is well.
+/// Maximum one-way latency without faults.
 const MAX_LATENCY: u64 = 15;
 
-/// How long things may take when all is well, in milliseconds: protocol.md §14.4.
+/// Time limits without faults, in milliseconds (protocol.md §14.4).
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// From the plan on: it is read, the successor announces itself, the work stops, the lease is given and acquired.
+    /// Time of a handover from the plan on. It is read, the successor announces itself, the work
+    /// stops, and the lease is given and acquired.
     hand_over: u64,
 }
 
@@ -65,83 +69,97 @@ const GONE_AFTER: u64 = 15_000;
 const ROUND_TRIP: u64 = 2 * MAX_LATENCY;
 
 impl Bounds {
-    /// For work that takes so long to stop.
+    /// Creates the limits for work with this stop duration.
     #[must_use]
     pub fn new(stop_duration: u64) -> Self {
         Self { hand_over: on_slow_clock(LOOK_INTERVAL + 3 * 500) + stop_duration + 12 * ROUND_TRIP }
     }
 
-    /// After a member joined.
+    /// Returns the limit after a member joined.
     #[must_use]
     pub fn after_join(self) -> u64 {
         on_slow_clock(2 * LOOK_INTERVAL) + 8 * ROUND_TRIP + self.hand_over
     }
 
-    /// After a member was told to leave.
+    /// Returns the limit after a member received a request to leave.
     #[must_use]
     pub fn after_leave(self) -> u64 {
         on_slow_clock(LOOK_INTERVAL) + 8 * ROUND_TRIP + self.hand_over
     }
 
-    /// After a member died that does not coordinate. A lease may end 2 s late.
+    /// Returns the limit after a member died that does not coordinate. A lease may end 2 s late.
     #[must_use]
     pub fn after_death(self) -> u64 {
         on_slow_clock(GONE_AFTER + 2 * LOOK_INTERVAL) + 2_000 + 8 * ROUND_TRIP + self.hand_over
     }
 
-    /// After the coordinator died: its lease ends, up to 2 s late, and another one polls. By then its silence is noticed; the
-    /// service's dates make up to 2 s of it unknown.
+    /// Returns the limit after the coordinator died.
+    ///
+    /// Its lease ends, up to 2 s late, and another candidate polls. By then its silence is noticed;
+    /// the service's dates make it uncertain by up to 2 s.
     #[must_use]
     pub fn after_coordinator_death(self) -> u64 {
         on_slow_clock(world::LEASE + 4_000 + LOOK_INTERVAL) + 4_000 + 12 * ROUND_TRIP + self.hand_over
     }
 
-    /// After a member died that left last wills: when they have arrived it is as if it had left. If it coordinates, another one
-    /// polls first.
+    /// Returns the limit after a member died that left last wills.
+    ///
+    /// Once the wills have arrived, it counts as a leave. If the member coordinated, another
+    /// candidate polls first.
     #[must_use]
     pub fn after_last_will(self, coordinator: bool) -> u64 {
         let poll = if coordinator { on_slow_clock(4_000) + 4 * ROUND_TRIP } else { 0 };
         supervisor::MAX_SEND_DELAY + MAX_LATENCY + poll + self.after_leave()
     }
 
-    /// After a member died while the coordinator cannot write: that is gone after as long, resigns, and another one has to look for as long.
+    /// Returns the limit after a member died while the coordinator cannot write.
+    ///
+    /// The coordinator counts as gone after as long and resigns. Its successor must then observe
+    /// for as long.
     #[must_use]
     pub fn after_death_without_coordinator_writes(self) -> u64 {
         on_slow_clock(2 * GONE_AFTER) + self.after_faults_end()
     }
 
-    /// After all members died: their leases end and their signs are old, and a candidate without shares polls, twice at most.
+    /// Returns the limit after all members died.
+    ///
+    /// Their leases end and their signs expire, and a candidate without shares polls, at most
+    /// twice.
     #[must_use]
     pub fn after_full_outage(self) -> u64 {
         on_slow_clock(world::LEASE + GONE_AFTER / 2 + 3 * 4_000) + 2_000 + 12 * ROUND_TRIP
     }
 
-    /// After members came back while a leader without shares runs all of the work, which looks for them in so long.
+    /// Returns the limit after members returned while a leader without shares runs all of the work.
+    /// That leader checks for members at this interval.
     #[must_use]
     pub fn after_members_returned(self) -> u64 {
         on_slow_clock(10_000) + self.after_faults_end()
     }
 
-    /// After a split was asked for while one member cannot read the plan: the coordinator waits two leases, breaks those
-    /// of that member, and closes its shares when they have expired, up to 2 s late. It finds out in rounds.
+    /// Returns the limit after a new split was requested while one member cannot read the plan.
+    ///
+    /// The coordinator waits two leases, and breaks the leases of that member. It closes the
+    /// member's shares when they have expired, up to 2 s late. It works in rounds.
     #[must_use]
     pub fn after_reshare_with_stuck_member(self) -> u64 {
         on_slow_clock(3 * world::LEASE + 4 * LOOK_INTERVAL) + 2_000 + 16 * ROUND_TRIP + self.hand_over
     }
 
-    /// After all faults were over: another coordinator, who looks for so long until somebody is gone.
+    /// Returns the limit after all faults ended: a new coordinator observes this long before it
+    /// counts a member as gone.
     #[must_use]
     pub fn after_faults_end(self) -> u64 {
         on_slow_clock(world::LEASE + 4_000) + 2_000 + self.after_death() + on_slow_clock(20_000)
     }
 }
 
-/// What a clock that runs wrong by a hundredth makes of that.
+/// Returns the length of a period on a clock that is wrong by 1 %.
 fn on_slow_clock(period: u64) -> u64 {
     period * 102 / 100
 }
 
-/// Runs the schedule of one seed, with that bug in the code.
+/// Runs the schedule of one seed, with the given seeded bug.
 #[must_use]
 pub fn run(seed: u64, mutant: Option<Mutant>) -> Outcome {
     mutants::activate(mutant);
@@ -182,11 +200,11 @@ fn run_until(world: &mut World, until: u64) {
     }
 }
 
-/// All is well from now on: what is to follow is judged, and that nothing else does.
+/// Ends all faults, and checks that each change has the expected result and no other.
 fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
     let bounds = Bounds::new(size.stop_duration);
     world.end_faults(MAX_LATENCY);
-    // What was to begin anew later does so now.
+    // Delayed restarts happen now.
     while let Some(action) = world.run_until(FAULTS_END + 50_000) {
         if matches!(action, Action::Start(_)) {
             world.apply(action);
@@ -225,7 +243,7 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         };
         expect_balanced(world, size, change, bound);
         let shares = world.store.plan().map_or(0, |plan| plan.shares.len());
-        // Its shares come to it, and of a visitor they go back.
+        // Shares move to a new member; those of a visitor move back.
         let move_limit = if joined > 0 { shares.div_ceil(member_count + 1) } else { 0 };
         let moved = world.scene.checker.move_count - moves;
         if size.equal_weights && moved > move_limit {
@@ -236,7 +254,8 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
     }
 }
 
-/// All members die, a process without shares runs all of the work, and the members come back while it does.
+/// Kills all members, waits until a process without shares runs all of the work, and restarts the
+/// members meanwhile.
 fn replace_all_members(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     let members = world.members();
     members.iter().for_each(|index| world.kill_process(*index));
@@ -255,7 +274,8 @@ fn replace_all_members(world: &mut World, size: &Size, bounds: Bounds, rng: &mut
     expect_balanced(world, size, "it ended", bounds.after_faults_end());
 }
 
-/// The coordinator cannot write its signs, or its plans, and another member dies: a third one has to plan.
+/// Prevents the coordinator from writing its signs or its plans, and kills another member: a third
+/// one must plan.
 fn block_coordinator_writes(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     let Some(coordinator) = world.members().into_iter().find(|index| world.processes[*index].is_coordinator()) else {
         return;
@@ -284,8 +304,8 @@ fn block_coordinator_writes(world: &mut World, size: &Size, bounds: Bounds, rng:
     expect_balanced(world, size, "the coordinator could write again", bounds.after_faults_end());
 }
 
-/// Another number of shares is asked for while a member cannot read the plan, and another one stands still until all is
-/// split anew.
+/// Requests another number of shares while one member cannot read the plan, and another one is
+/// frozen until all is split again.
 fn block_plan_reads(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     let members = world.members();
     let Some(member) = rng.choice(&members).copied() else { return };
@@ -297,7 +317,7 @@ fn block_plan_reads(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rn
     world.network.active_faults.push(network::ActiveFault { fault: network::Fault::PlanReadsLost(vec![member]), until });
     world.hindered_until[member] = until;
     world.apply(Action::Reshare(rng.u32(4..=64)));
-    // Who coordinates has to resign first.
+    // A coordinator must resign first.
     let is_coordinator = world.processes[member].is_coordinator();
     run_until(
         world,
@@ -305,11 +325,12 @@ fn block_plan_reads(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rn
     );
     if let Some(next) = world.store.plan().and_then(|plan| plan.next) {
         let message =
-            format!("{next} shares were asked for, and {member} keeps those of the former split");
+            format!("{next} shares were requested, and {member} keeps those of the former split");
         world.scene.checker.add_violation(world.scene.now, "S2", message);
     }
     if let Some(frozen) = frozen {
-        // It would see the plan at once: without it, it must not acquire what it held.
+        // Otherwise it would read the plan immediately. Without the plan, it must not acquire its
+        // former shares.
         let (kind, until) = (network::Fault::PlanReadsLost(vec![frozen]), world.scene.now + 2_500);
         world.network.active_faults.push(network::ActiveFault { fault: kind, until });
         world.hindered_until[frozen] = until;
@@ -321,7 +342,8 @@ fn block_plan_reads(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rn
     expect_balanced(world, size, "the member could read the plan again", bounds.after_faults_end());
 }
 
-/// All members stand still until a process without shares is about to lead, and go on in that moment.
+/// Freezes all members until a process without shares is about to lead, and resumes them in that
+/// moment.
 fn wake_during_takeover(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     let members = world.members();
     members.iter().for_each(|index| world.freeze(*index, FAULTS_END));
@@ -340,7 +362,8 @@ fn wake_during_takeover(world: &mut World, size: &Size, bounds: Bounds, rng: &mu
         let message = format!("{unsharded} does not contend, and all members stand still");
         world.scene.checker.add_violation(world.scene.now, "S2", message);
     }
-    // Signs would be seen at once: each of these members has to find out by itself that it may not work.
+    // Otherwise the leader would see their signs immediately. Each of these members must find out
+    // by itself that it may not work.
     let (kind, until) = (network::Fault::SignsLost(members.clone()), world.scene.now + 2_000);
     world.network.active_faults.push(network::ActiveFault { fault: kind, until });
     for index in members {
@@ -355,7 +378,7 @@ fn wake_during_takeover(world: &mut World, size: &Size, bounds: Bounds, rng: &mu
     expect_balanced(world, size, "it ended", bounds.after_faults_end());
 }
 
-/// S2: what should be is so within that time.
+/// Checks that the fleet is balanced within the limit (S2).
 fn expect_balanced(world: &mut World, size: &Size, change: &str, bound: u64) {
     run_until(world, world.scene.now + bound);
     if let Err(message) = world.check_balanced(size.equal_weights) {

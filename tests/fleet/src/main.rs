@@ -11,27 +11,27 @@ use tenure_shares::mutants::Mutant;
 /// Members and shares in virtual time, with faults that a seed chooses.
 #[derive(Parser)]
 struct Arguments {
-    /// Schedules to run
+    /// Number of schedules
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
 
-    /// The first seed
+    /// Seed of the first schedule
     #[arg(long, default_value_t = 0)]
     from: u64,
 
-    /// Threads; as many as there are processors, unless said otherwise
+    /// Number of threads (default: the number of processors)
     #[arg(long)]
     threads: Option<usize>,
 
-    /// Run them with that seeded bug in the code; `all`: look for each of them, from seed 0 on
+    /// Seeds this bug into the code; `all` searches for each bug, from seed 0 on
     #[arg(long)]
     mutant: Option<String>,
 
-    /// One large fleet instead, with so many members
+    /// Runs one large fleet instead, with this many members
     #[arg(long, requires = "shares")]
     members: Option<usize>,
 
-    /// The shares of that fleet
+    /// Number of shares of that fleet
     #[arg(long, requires = "members")]
     shares: Option<u32>,
 }
@@ -86,7 +86,7 @@ fn hunt_mutants(seeds: u64) -> ExitCode {
     }
     let unbroken = campaign::unbroken_rules(&results);
     if !unbroken.is_empty() {
-        println!("broken by none: {}", unbroken.join(" "));
+        println!("no bug breaks: {}", unbroken.join(" "));
     }
     let all_found = unbroken.is_empty() && results.iter().all(|result| result.schedules_needed.is_some());
     ExitCode::from(u8::from(!all_found))

@@ -1,14 +1,14 @@
-//! What becomes of a request on its way.
+//! Outcome of requests on the network.
 
 use fastrand::Rng;
 use tenure_shares::StoreRequest;
 
-/// Something that is wrong for a while.
+/// A temporary fault.
 #[derive(Clone, Debug)]
 pub struct ActiveFault {
-    /// What.
+    /// Kind of the fault.
     pub fault: Fault,
-    /// Until then, in true time.
+    /// End of the fault, in true time.
     pub until: u64,
 }
 
@@ -20,37 +20,37 @@ impl ActiveFault {
     }
 }
 
-/// What can be wrong.
+/// Kind of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// These processes are cut off: all that they send is lost, or only what they are answered.
+    /// These processes are cut off: their requests are lost, or only the replies.
     Cut(Vec<usize>, bool),
-    /// So many of a thousand requests are refused, since there are too many.
+    /// Requests per thousand that are refused for throttling.
     Throttled(u64),
-    /// Requests are up to so many milliseconds late.
+    /// Requests are up to this many milliseconds late.
     Slow(u64),
-    /// No request is answered.
+    /// Requests get no reply.
     Down,
-    /// Signs of these processes are lost, and nothing else.
+    /// Only signs of these processes are lost.
     SignsLost(Vec<usize>),
-    /// Plans of these processes are refused, and nothing else.
+    /// Only plans of these processes are refused.
     PlanWritesRefused(Vec<usize>),
-    /// These processes cannot read the plan, and nothing else is wrong.
+    /// Only plan reads of these processes fail.
     PlanReadsLost(Vec<usize>),
-    /// Blobs cannot be written, and leases can be held.
+    /// Blobs cannot be written, but leases can be held.
     ReadOnly,
 }
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// It comes to the store after so long, and its answer goes back in so long, or is lost.
+    /// Delivered after the first delay; its reply takes the second delay, or is lost.
     Delivered(u64, Option<u64>),
-    /// It is lost.
+    /// Lost on the way.
     Lost,
-    /// It is refused after so long, for a while, and not done.
+    /// Refused after this delay by throttling, and not applied.
     Throttled(u64),
-    /// It is refused after so long.
+    /// Refused after this delay.
     Refused(u64),
 }
 
@@ -58,22 +58,22 @@ pub enum RequestOutcome {
 #[derive(Debug)]
 pub struct Network {
     rng: Rng,
-    /// Milliseconds that one way takes at most.
+    /// Maximum one-way latency, in milliseconds.
     pub max_latency: u64,
-    /// Once in so many requests something goes wrong; 0: never.
+    /// Average number of requests between random faults; 0 for none.
     pub fault_interval: u64,
-    /// What is wrong.
+    /// Faults that are active now.
     pub active_faults: Vec<ActiveFault>,
 }
 
 impl Network {
-    /// One without troubles.
+    /// Creates a network without active faults.
     #[must_use]
     pub fn new(seed: u64, max_latency: u64, fault_interval: u64) -> Self {
         Self { rng: Rng::with_seed(seed), max_latency, fault_interval, active_faults: Vec::new() }
     }
 
-    /// What becomes of a request that this process sends `now`.
+    /// Returns the outcome of a request that this process sends `now`.
     pub fn outcome(&mut self, process: usize, ask: Option<&StoreRequest>, now: u64) -> RequestOutcome {
         let (mut request_delay, mut reply_delay) = (self.rng.u64(1..=self.max_latency), Some(self.rng.u64(1..=self.max_latency)));
         self.active_faults.retain(|fault| fault.until > now);

@@ -1,4 +1,4 @@
-//! A process that is there for shares: what ships decides, and candidates obey.
+//! Process with shares: the shipped code decides, and candidates follow it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,91 +12,91 @@ use crate::judge::{Checker, Observations};
 use crate::store::{Key, Op, Reply};
 use crate::supervisor::{WillAction, LastWill};
 
-/// Who of a process sends a request.
+/// Part of a process that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// What it does as a member.
+    /// The member.
     Member,
-    /// What it does as the coordinator in that term.
+    /// The coordinator in that term.
     Leader(u64),
-    /// A candidate.
+    /// A candidate, with its number.
     Candidate(Key, u64),
 }
 
-/// What is sent.
+/// Kind and contents of a request.
 #[derive(Clone, Debug)]
 pub enum RequestKind {
-    /// About shares, and for a plan what its leader has looked at.
+    /// A request about shares; for a plan, with its leader's observations.
     Shares(StoreRequest, Option<Box<Observations>>),
-    /// About an election.
+    /// A request about an election.
     Election(Key, Op),
 }
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The process.
+    /// Process that sent it.
     pub process: usize,
-    /// Which of its lives.
+    /// Life of the process.
     pub life: u32,
-    /// Who in it.
+    /// Part of the process.
     pub sender: Sender,
-    /// What.
+    /// Contents.
     pub kind: RequestKind,
-    /// When it was sent, by the process's clock.
+    /// Send time, by the process's clock.
     pub sent_at: u64,
 }
 
-/// What became of it.
+/// Outcome of a request.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// About shares, and which operation of the store it was.
+    /// Reply about shares, and the number of the store's operation.
     Shares(StoreResponse, u64),
-    /// About an election.
+    /// Reply about an election.
     Election(Reply),
 }
 
-/// What all processes share.
+/// State that all processes share.
 pub struct Scene {
     /// True time, in milliseconds.
     pub now: u64,
-    /// The judge.
+    /// Checker of the rules.
     pub checker: Checker,
-    /// What is to be sent.
+    /// Requests to send.
     pub outbox: Vec<Request>,
-    /// Places of all names, and names of all places.
+    /// Indices of the processes, by name.
     pub indexes_by_name: HashMap<String, usize>,
-    /// The names by their places.
+    /// Names of the processes, by index.
     pub names_by_index: Vec<String>,
-    /// Periods of shares' elections.
+    /// Periods of the elections of shares.
     pub timing: Timing,
-    /// How often signs come.
+    /// Pace of signs.
     pub pace: SignTiming,
-    /// The number of shares to begin with.
+    /// Initial number of shares.
     pub shares: u32,
 }
 
-/// A process.
+/// A process of the fleet.
 pub struct Process {
-    /// Its place among all.
+    /// Index of the process.
     pub index: usize,
     /// Its name.
     pub name: String,
-    /// What it can do.
+    /// Its sign, with its capacity.
     pub sign: Sign,
-    /// Where it is.
+    /// Its zone.
     pub zone: usize,
     /// Its clock.
     pub clock: Clock,
-    /// How often it was started.
+    /// Number of starts.
     pub life: u32,
-    /// It runs.
+    /// True if it is running.
     pub is_running: bool,
-    /// It stands still until then.
+    /// End of its freeze.
     pub frozen_until: Option<u64>,
-    /// It was told to leave at that time of its clock.
+    /// Time of the request to leave, by its clock.
     pub leaving_since: Option<u64>,
-    /// When it is woken next, in true time.
+    /// Next wake-up, in true time.
     pub next_wake: u64,
     /// True if it has no shares: as the leader it runs all of the work.
     pub unsharded: bool,
@@ -105,25 +105,25 @@ pub struct Process {
     leader: Option<(u64, Leader, Observations)>,
     /// Its candidates.
     pub candidates: BTreeMap<Key, Candidate>,
-    /// The version of the plan that it read last.
+    /// Version of the plan that it read last.
     plan_version_read: u64,
-    /// A sign is on its way.
+    /// True while a sign is in transit.
     sign_pending: bool,
-    /// The last will of the sign before the newest one.
+    /// Last will of the sign before the newest one.
     previous_will: Option<LastWill>,
     sign_withdrawn: bool,
     changed: bool,
     serial: u64,
 }
 
-/// Between two polls of a coordinating candidate.
+/// Interval between two polls of a coordinating candidate.
 const POLL: u64 = 4_000;
-/// A member that could not coordinate leaves the coordination to the others for so long.
+/// Time that a member that could not coordinate leaves the coordination to other members.
 pub const COORDINATION_BACKOFF: u64 = 60_000;
-/// A process that leaves gives everything up then.
+/// Time after which a leaving process gives up everything.
 const LEAVE_GRACE: u64 = 20_000;
 
-/// In whole milliseconds, rounded up.
+/// Returns the duration in whole milliseconds, rounded up.
 pub(crate) fn milliseconds(at: Duration) -> u64 {
     u64::try_from(at.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
@@ -133,7 +133,7 @@ fn period(milliseconds: u64) -> Duration {
 }
 
 impl Process {
-    /// One that does not run yet.
+    /// Creates a process that is not running yet.
     #[must_use]
     pub fn new(index: usize, sign: Sign, zone: usize, clock: Clock) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Process {
         }
     }
 
-    /// It begins, or begins anew.
+    /// Starts or restarts it.
     pub fn start(&mut self, scene: &mut Scene) {
         let now = self.clock.now_at(scene.now);
         self.life += 1;
@@ -176,7 +176,7 @@ impl Process {
         self.begin_candidate(Key::Coordination, Timing { poll: POLL, stop_duration, ..scene.timing }, now);
     }
 
-    /// It dies.
+    /// Kills it.
     pub fn kill(&mut self, scene: &mut Scene) {
         for key in std::mem::take(&mut self.candidates).into_keys() {
             scene.checker.record_work_stopped(key, self.index, self.life);
@@ -184,8 +184,10 @@ impl Process {
         (self.is_running, self.leader, self.frozen_until) = (false, None, None);
     }
 
-    /// What its supervisor would send if it died now. `former`: the newest will of its sign is on its way to the
-    /// supervisor, which has the one before.
+    /// Returns the wills that its supervisor would send if it died now.
+    ///
+    /// `former` is true if the newest will of its sign is still in transit, so that the supervisor
+    /// has the one before.
     #[must_use]
     pub fn last_wills(&self, former: bool) -> Vec<LastWill> {
         let last_will = |deed, until| LastWill::new(self.index, deed, self.clock.true_time_of(until));
@@ -196,7 +198,8 @@ impl Process {
         releases.chain(will).collect()
     }
 
-    /// Its newest sign is known, and whatever is begun here is held: its last wills tell all that there is to tell.
+    /// Returns true if its newest sign is known and all its elections are decided: then its last
+    /// wills are complete.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let of_share = |key: &Key| matches!(key, Key::Share(_));
@@ -205,7 +208,7 @@ impl Process {
             && self.candidates.iter().all(|(key, candidate)| !of_share(key) || candidate.lease().is_some())
     }
 
-    /// It is told to leave.
+    /// Asks it to leave.
     pub fn leave(&mut self, scene: &Scene) {
         let now = self.clock.now_at(scene.now);
         self.leaving_since = Some(now);
@@ -217,7 +220,7 @@ impl Process {
         }
     }
 
-    /// It coordinates.
+    /// Returns true if it coordinates.
     #[must_use]
     pub fn is_coordinator(&self) -> bool {
         self.leader.is_some()
@@ -230,7 +233,7 @@ impl Process {
         self.candidates.insert(key, candidate);
     }
 
-    /// Takes an answer.
+    /// Handles a reply.
     pub fn on_reply(&mut self, request: &Request, outcome: Outcome, scene: &mut Scene) {
         let now = self.clock.now_at(scene.now);
         match (&request.kind, outcome) {
@@ -240,7 +243,7 @@ impl Process {
                 Sender::Candidate(..) => {}
             },
             (RequestKind::Election(key, op), Outcome::Election(reply)) => {
-                // It may have been frozen beyond its validity.
+                // The process may have been frozen beyond its validity.
                 self.step_due_candidates(scene);
                 let Some(candidate) = self.candidates.get_mut(key) else { return };
                 if request.sender == Sender::Candidate(*key, candidate.serial) {
@@ -326,7 +329,7 @@ impl Process {
         }
     }
 
-    /// What is due of candidates.
+    /// Runs the due steps of candidates.
     fn step_due_candidates(&mut self, scene: &mut Scene) {
         let now = self.clock.now_at(scene.now);
         let due_keys = self.candidates.iter().filter(|(_, candidate)| candidate.next_wake() <= now);
@@ -339,7 +342,7 @@ impl Process {
         }
     }
 
-    /// Does all that is due, and says when to be woken.
+    /// Does all due work, and returns the time of the next wake-up.
     pub fn run_due_work(&mut self, scene: &mut Scene) -> u64 {
         let now = self.clock.now_at(scene.now);
         self.step_due_candidates(scene);
@@ -402,7 +405,7 @@ impl Process {
         }
     }
 
-    /// Does what the member says about shares.
+    /// Applies the member's decisions about shares.
     fn apply_share_actions(&mut self, now: u64, scene: &mut Scene) {
         let name = |index: usize| scene.names_by_index.get(index).cloned();
         let running = |(key, candidate): (&Key, &Candidate)| match key {
@@ -419,7 +422,7 @@ impl Process {
             self.check_action(&action, scene);
             if !coordinated && let Action::Begin(share) = action {
                 let message =
-                    format!("{} contends for {share:?} though nobody coordinates", self.name);
+                    format!("{} contends for {share:?} without a coordinator", self.name);
                 scene.checker.add_violation(scene.now, "S4", message);
             }
             match action {

@@ -1,4 +1,4 @@
-//! What happens to a fleet, as a seed chooses it.
+//! Events of a fleet, chosen by a seed.
 
 use fastrand::Rng;
 
@@ -6,62 +6,62 @@ use crate::network::{Fault, ActiveFault};
 use crate::store::Key;
 use crate::world::World;
 
-/// Something that happens to the fleet.
+/// Event of the fleet.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A member joins.
     Join,
-    /// One joins, and dies so much later.
+    /// A member joins, and dies after this time.
     JoinAndDie(u64),
-    /// One is told to leave.
+    /// A member receives a request to leave.
     Leave(Target),
-    /// One dies.
+    /// A member dies.
     Kill(Target),
-    /// That process dies, if it is still in that life.
+    /// This process dies, if it is still in that life.
     KillLife(usize, u32),
-    /// The coordinator dies, and another one too.
+    /// The coordinator and another member die.
     KillCoordinatorAndOther,
-    /// One dies, and begins anew under its name so much later.
+    /// A member dies, and restarts under its name after this time.
     Restart(Target, u64),
-    /// A process that died begins anew.
+    /// A dead process restarts.
     Start(usize),
-    /// One stands still for so long.
+    /// A member freezes for this time.
     Freeze(Target, u64),
-    /// One is cut off for so long; or only the answers to it.
+    /// A member is cut off for this time; or only its replies are lost.
     Cut(Target, u64, bool),
-    /// A zone is cut off for so long.
+    /// A zone is cut off for this time.
     CutZone(usize, u64),
-    /// All processes of a zone die with their machines, and begin anew so much later.
+    /// All processes of a zone die with their machines, and restart after this time.
     ZoneDies(usize, Option<u64>),
-    /// The account or the network is like this for so long.
+    /// The account or the network has this fault for this time.
     Trouble(Fault, u64),
-    /// Another number of shares is asked for.
+    /// An operator requests another number of shares.
     Reshare(u32),
-    /// A process without shares begins, and dies so much later.
+    /// A process without shares starts, and dies after this time.
     JoinUnsharded(u64),
-    /// That process dies, also if it is the last one.
+    /// This process dies, even if it is the last one.
     KillProcess(usize),
-    /// The next plan comes so late, and its leader is dead by then.
+    /// The next plan arrives this late, and its leader is dead by then.
     StaleWrite(u64),
 }
 
-/// Which process.
+/// Target of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
     /// The coordinator.
     Leader,
-    /// One of those that are on.
+    /// A random running member.
     Any(u64),
-    /// One of them that does not coordinate.
+    /// A random running member that does not coordinate.
     Other(u64),
 }
 
-/// Zones that processes are in.
+/// Number of zones.
 pub const ZONES: usize = 3;
-/// So many members stay, whatever happens.
+/// Minimum number of members.
 const MIN_MEMBERS: usize = 2;
 
-/// Faults, and when they happen, in true milliseconds until `end`.
+/// Returns faults and their times, in true milliseconds until `end`.
 #[must_use]
 pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
     let mut faults = Vec::new();
@@ -79,7 +79,7 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
             4 | 5 => Action::Leave(target),
             6 | 7 => Action::Kill(target),
             8 => Action::KillCoordinatorAndOther,
-            // At once too, as a service manager does it.
+            // Restarts can be immediate, as by a service manager.
             9 | 20 => Action::Restart(target, if rng.bool() { duration / 2 } else { duration / 40 }),
             10 | 11 => Action::Freeze(target, duration),
             12 => Action::Cut(target, duration, rng.bool()),
@@ -92,7 +92,7 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
                 false => Action::Trouble(Fault::ReadOnly, duration),
             },
             18 => {
-                // Somebody who does not hear of it, and comes back.
+                // A member that misses the change, and returns.
                 if rng.bool() {
                     faults.push((
                         at - rng.u64(..4_000),
@@ -102,7 +102,7 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
                 Action::Reshare(rng.u32(4..=64))
             }
             22 | 23 => Action::JoinUnsharded(duration),
-            // Another one coordinates, just after a short trouble of all.
+            // A new coordinator takes over, just after a short fault of all.
             21 => {
                 let (kind, short_duration) =
                     (rng.choice([Fault::Down, Fault::ReadOnly]), rng.u64(1_000..=9_000));
@@ -120,7 +120,7 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
 }
 
 impl World {
-    /// Those that are on and stay.
+    /// Returns the running members that stay.
     #[must_use]
     pub fn members(&self) -> Vec<usize> {
         let members = self
@@ -147,12 +147,12 @@ impl World {
         }
     }
 
-    /// One that may go without too few being left.
+    /// Returns a member that may go without leaving too few.
     fn select_expendable(&self, target: Target) -> Option<usize> {
         self.select(target).filter(|_| self.members().len() > MIN_MEMBERS)
     }
 
-    /// Lets it happen. Whom it happened to.
+    /// Applies an event, and returns the process that it affected.
     pub fn apply(&mut self, action: Action) -> Option<usize> {
         let now = self.scene.now;
         match action {
@@ -247,7 +247,7 @@ impl World {
         members.filter(|index| self.processes[*index].zone == zone).collect()
     }
 
-    /// One that can do as much as another one that was there before.
+    /// Adds a member with the same capacity as an existing one.
     fn join_similar(&mut self) -> usize {
         let members = self.processes.iter().filter(|process| !process.unsharded).collect::<Vec<_>>();
         let template = &members[members.len() / 2].sign;
@@ -255,7 +255,7 @@ impl World {
         self.join(weight, max_shares, zone)
     }
 
-    /// All faults are over.
+    /// Ends all faults.
     pub fn end_faults(&mut self, max_latency: u64) {
         self.network.active_faults.clear();
         (self.network.max_latency, self.network.fault_interval, self.next_plan_delay) = (max_latency, 0, None);
@@ -271,15 +271,15 @@ impl World {
         }
     }
 
-    /// Each share is held by whom the plan says, and the plan says what it should for those who are there.
+    /// Checks that each share has its planned holder, and that the plan fits the present members.
     ///
     /// # Errors
-    /// What is not so.
+    /// Returns the difference as text.
     pub fn check_balanced(&self, equal_weights: bool) -> Result<(), String> {
         let plan = self.store.plan().ok_or("there is no plan")?;
         if let Some(next) = plan.next {
             return Err(format!(
-                "{next} shares were asked for, and there are {} yet",
+                "{next} shares were requested, but there are still {}",
                 plan.shares.len()
             ));
         }

@@ -1,4 +1,5 @@
-//! The account: one operation after the other, each whole. Leases are as protocol.md §3, §4, §5 and §7 prove them to be.
+//! The account, with atomic operations in sequence. Its leases have the properties that protocol.md
+//! §3, §4, §5 and §7 prove.
 
 use std::collections::BTreeMap;
 
@@ -8,89 +9,89 @@ use fastrand::Rng;
 use tenure_shares::mutants::{Mutant, is_active};
 use tenure_shares::{StoreResponse, StoreRequest, ListedSign, Plan, Share, Sign, Tag};
 
-/// An election: the coordinating one, or that of a share.
+/// An election: the coordinating one, or the election of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// Its leader writes the plan.
+    /// Election whose leader writes the plan.
     Coordination,
-    /// Its leader holds the share.
+    /// Election whose leader holds the share.
     Share(Share),
 }
 
 /// A lease id.
 pub type Id = u64;
 
-/// The id of a lease that was broken: nobody can renew it.
+/// Id of a broken lease: no candidate can renew it.
 const BROKEN: Id = u64::MAX;
 
 /// A request of a candidate.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Read lease and record; with a lease id, to see whether it holds the lease.
+    /// Reads lease and record; with a lease id, to check whether it holds the lease.
     Poll(Option<Id>),
-    /// Acquire, if the blob is still of that version.
+    /// Acquires the lease, if the blob still has that version.
     Acquire(Id, u64),
-    /// Write the next term on record; true: its leader coordinates shares.
+    /// Writes the next term to the record; true if its leader coordinates shares.
     Raise(Id, bool),
-    /// Renew.
+    /// Renews the lease.
     Renew(Id),
-    /// Name the successor on record.
+    /// Writes the successor to the record.
     NameSuccessor(Id, usize),
-    /// Say beside the blob that one is ready, and under which lease id it will lead.
+    /// Announces a successor and its future lease id, in a side blob.
     Announce(Id),
-    /// Read that.
+    /// Reads the announcement.
     ReadAnnouncement,
-    /// Give the lease to that id.
+    /// Changes the lease to that id.
     Change(Id, Id),
-    /// Release.
+    /// Releases the lease.
     Release(Id),
-    /// Read lease and record of the coordinating election.
+    /// Reads lease and record of the coordinating election.
     ReadCoordination,
-    /// List signs and shares, as a candidate without shares does.
+    /// Lists signs and shares, as a candidate without shares does.
     ListSplit,
 }
 
-/// What became of a request of a candidate.
+/// Reply to a candidate's request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// No answer in time: it may have been done, or be done yet.
+    /// No reply in time: the request may have been applied, or may be later.
     Unknown,
-    /// Done.
+    /// The request was applied.
     Done,
-    /// The lease, or the version, is another one.
+    /// The lease or the version differs.
     Lost,
     /// The term that was written.
     Raised(u64),
-    /// What the blob shows.
+    /// State of the blob.
     State(State),
     /// True if a member is alive or a share is held.
     Split(bool),
-    /// Who announced itself, under which id, and how many milliseconds ago.
+    /// Announced successor, its lease id, and the age of the announcement in milliseconds.
     Announcement(Option<(usize, Id, u64)>),
 }
 
-/// What a poll shows.
+/// State of a blob, from a poll.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
-    /// The version of the blob.
+    /// Version of the blob.
     pub tag: u64,
-    /// Somebody holds the lease.
+    /// True if the lease is held.
     pub leased: bool,
-    /// The lease id of the poll holds it.
+    /// True if the lease id of the poll holds it.
     pub held_by_caller: bool,
-    /// Who is to take over.
+    /// Successor that is to take over.
     pub successor: Option<usize>,
-    /// Nobody may contend any more.
+    /// True if no candidate may contend any more.
     pub closed: bool,
-    /// The work was split once.
+    /// True if the work was split once.
     pub split: bool,
-    /// The newest leader coordinates shares.
+    /// True if the newest leader coordinates shares.
     pub coordinated: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Election {
-    /// Its id and its end.
+    /// Lease id and its end.
     lease: Option<(Id, u64)>,
     tag: u64,
     term: u64,
@@ -100,21 +101,21 @@ struct Election {
     closed: bool,
 }
 
-/// A sign of life as it lies there.
+/// Stored sign of life.
 #[derive(Clone, Debug)]
 pub struct StoredSign {
     sign: Sign,
     tag: u64,
-    /// Of which life of its process.
+    /// Life of the process that wrote it.
     life: u32,
-    /// When it was written.
+    /// Time of the write.
     written_at: u64,
-    /// What the clock of its member said when it was sent.
+    /// Reading of the member's clock when the sign was sent.
     pub sent_at: u64,
 }
 
 impl StoredSign {
-    /// The sign as a list shows it whose answer has that date, in whole seconds.
+    /// Returns the sign as listed in a response with this date, in whole seconds.
     fn to_listed(&self, date: u64) -> ListedSign {
         ListedSign {
             sign: self.sign.clone(),
@@ -128,7 +129,7 @@ impl StoredSign {
 #[derive(Debug)]
 pub struct Store {
     rng: Rng,
-    /// Milliseconds of a lease.
+    /// Duration of a lease, in milliseconds.
     lease_duration: u64,
     elections: BTreeMap<Key, Election>,
     signs: BTreeMap<String, StoredSign>,
@@ -137,27 +138,27 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty one, whose leases last so many milliseconds.
+    /// Creates an empty store with this lease duration in milliseconds.
     #[must_use]
     pub fn new(seed: u64, lease_duration: u64) -> Self {
         let rng = Rng::with_seed(seed);
         Self { rng, lease_duration, elections: BTreeMap::new(), signs: BTreeMap::new(), plan: None, last_tag: 0 }
     }
 
-    /// The plan.
+    /// Returns the plan.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref().map(|(plan, _)| plan)
     }
 
-    /// A command asks for another number of shares, between two other operations.
+    /// Applies a command's request for another number of shares, between two other operations.
     pub fn reshare(&mut self, shares: u32) -> Option<&Plan> {
         let (plan, _) = self.plan.take()?;
         let tag = self.next_tag();
         Some(&self.plan.insert((plan.reshare(shares), tag)).0)
     }
 
-    /// The record of the coordinating election is deleted, whose terms were far ahead.
+    /// Deletes the record of the coordinating election, whose terms were far ahead.
     pub fn forget_coordination(&mut self) {
         self.elections.remove(&Key::Coordination);
         if let Some((plan, _)) = &mut self.plan {
@@ -165,7 +166,7 @@ impl Store {
         }
     }
 
-    /// There is a sign of that member.
+    /// Returns true if a sign of that member exists.
     #[must_use]
     pub fn has_sign(&self, member: &str) -> bool {
         self.signs.contains_key(member)
@@ -176,7 +177,7 @@ impl Store {
         self.last_tag
     }
 
-    /// A request about shares, of a process of that name in that life.
+    /// Handles a request about shares, from the process of that name in that life.
     pub fn shares(
         &mut self,
         request: &StoreRequest,
@@ -233,7 +234,8 @@ impl Store {
         }
     }
 
-    /// A last will deletes the sign of that name, if it is still this one. Of which life it was; none: nothing was deleted.
+    /// Applies a last will: deletes the sign of that name, if it has this tag. Returns the life of
+    /// the deleted sign.
     pub fn delete_sign(&mut self, name: &str, tag: &Tag) -> Option<u32> {
         let matches_tag = |sign: &&StoredSign| *tag == format_tag(sign.tag) || is_active(Mutant::WillUnconditional);
         let life = self.signs.get(name).filter(matches_tag)?.life;
@@ -242,9 +244,9 @@ impl Store {
     }
 
     fn list(&mut self, sender_clock: u64, now: u64) -> Vec<ListedSign> {
-        // The clock that dates the answer may be ahead of that which dates what is written.
+        // The clock that dates the response may be ahead of the clock that dates writes.
         let date = (now + self.rng.u64(..=1_000)) / 1_000;
-        // What the leader's clock says, which is another one.
+        // The leader's own clock, which differs.
         let is_fresh = |sign: &&StoredSign| {
             !is_active(Mutant::TheirClocks) || sender_clock < sign.sent_at + 15_000
         };
@@ -273,9 +275,9 @@ impl Store {
         true
     }
 
-    /// A request of a candidate.
+    /// Handles a request of a candidate.
     pub fn election(&mut self, key: Key, op: &Op, process: usize, now: u64) -> Reply {
-        // A1: up to 2 s early or late.
+        // A1: a lease ends up to 2 s early or late.
         let until = now + self.lease_duration - 2_000 + self.rng.u64(..=4_000);
         match op {
             Op::ReadCoordination => return self.election(Key::Coordination, &Op::Poll(None), process, now),
@@ -302,7 +304,8 @@ impl Store {
                 Reply::Done
             }
             Op::Renew(id) => match &mut election.lease {
-                // The service renews a lease that ran out, too, where nobody wrote or acquired since.
+                // The service also renews an expired lease, if no candidate wrote or acquired
+                // since.
                 Some((lease, expires)) if lease == id => {
                     *expires = until;
                     Reply::Done
@@ -315,7 +318,7 @@ impl Store {
                     election.coordinator_term = Some(election.term);
                 }
                 election.tag += 1;
-                // Announcements are of a term.
+                // Announcements belong to a term.
                 (election.successor, election.announced) = (None, None);
                 Reply::Raised(election.term)
             }

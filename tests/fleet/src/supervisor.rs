@@ -1,5 +1,5 @@
-//! The supervisors of processes: when one has died, its supervisor sends the last wills that it left. protocol.md §7.3,
-//! §14.1.
+//! Supervisors of processes: when a process has died, its supervisor sends its last wills
+//! (protocol.md §7.3, §14.1).
 
 use fastrand::Rng;
 use tenure_shares::Tag;
@@ -9,49 +9,50 @@ use crate::network::RequestOutcome;
 use crate::store::{Id, Key, Op};
 use crate::world::{Event, REQUEST_TIMEOUT, World};
 
-/// A last will.
+/// Action of a last will.
 #[derive(Clone, Debug)]
 pub enum WillAction {
-    /// Release the lease of that id.
+    /// Releases the lease with that id.
     Release(Key, Id),
-    /// Delete the sign of life, if it is this one.
+    /// Deletes the sign of life, if it has this tag.
     Delete(Tag),
 }
 
-/// A last will, as the supervisor of a process has it.
+/// A last will that the supervisor of a process holds.
 #[derive(Clone, Debug)]
 pub struct LastWill {
-    /// The process.
+    /// Process that left it.
     pub process: usize,
-    /// What is to be done.
+    /// Action of the will.
     pub action: WillAction,
-    /// It is not sent afterwards, in true time.
+    /// Time after which it is not sent, in true time.
     pub until: u64,
-    /// Before it is sent again when nobody knows whether it was done.
+    /// Delay before it is sent again when the outcome is unknown.
     retry_delay: u64,
 }
 
-/// What becomes of last wills.
+/// Simulated supervisors of all processes.
 #[derive(Debug)]
 pub struct Supervisors {
     rng: Rng,
-    /// There are some.
+    /// True if the schedule has supervisors.
     pub enabled: bool,
-    /// All is well from now on: each last will is sent, once and at once.
+    /// True if each last will is sent once, without delay.
     pub reliable: bool,
-    /// All that the process left that died last tells the others of its death, and lets them take over.
+    /// True if the wills of the process that died last reveal its death completely, and allow other
+    /// processes to take over.
     pub wills_were_complete: bool,
 }
 
-/// A supervisor that has seen the end of all work sends so soon, when all is well.
+/// Maximum delay of a supervisor that has seen the end of all work, without faults.
 pub const MAX_SEND_DELAY: u64 = 20;
-/// A second copy of a request comes so much later at most.
+/// Maximum delay of a duplicate request.
 const MAX_DUPLICATE_DELAY: u64 = 30_000;
 const FIRST_RETRY_DELAY: u64 = 100;
 const MAX_RETRY_DELAY: u64 = 1_000;
 
 impl Supervisors {
-    /// Those of a schedule; half of the schedules have some.
+    /// Creates the supervisors of a schedule; half of the schedules have some.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -59,12 +60,12 @@ impl Supervisors {
         Self { rng, enabled, reliable: false, wills_were_complete: false }
     }
 
-    /// The newest will of a sign has not come to the supervisor.
+    /// Returns true if the newest will of a sign has not reached the supervisor.
     fn is_will_delayed(&mut self) -> bool {
         !self.reliable && self.rng.u8(..4) == 0
     }
 
-    /// After how long a will is sent, each time.
+    /// Returns the delays after which a will is sent.
     fn send_delays(&mut self) -> Vec<u64> {
         let prompt_delay = self.rng.u64(1..=MAX_SEND_DELAY);
         if self.reliable {
@@ -81,7 +82,7 @@ impl Supervisors {
 }
 
 impl LastWill {
-    /// One of that process.
+    /// Creates a will of that process.
     #[must_use]
     pub fn new(index: usize, action: WillAction, until: u64) -> Self {
         Self { process: index, action, until, retry_delay: FIRST_RETRY_DELAY }
@@ -89,7 +90,7 @@ impl LastWill {
 }
 
 impl World {
-    /// A process dies, and its supervisor does not.
+    /// Kills a process, but not its supervisor.
     pub fn kill_process(&mut self, index: usize) {
         let supervisors = &mut self.supervisors;
         let process = &self.processes[index];
@@ -109,7 +110,8 @@ impl World {
         }
     }
 
-    /// That process stands still: a supervisor that took it for dead would have its sign deleted.
+    /// Handles a frozen process: with a seeded bug, its supervisor takes it for dead and deletes
+    /// its sign.
     pub(crate) fn treat_as_dead(&mut self, index: usize) {
         if is_active(Mutant::WillOfTheLiving) && self.supervisors.enabled {
             let wills = self.processes[index].last_wills(false);
@@ -118,7 +120,7 @@ impl World {
         }
     }
 
-    /// Sends it, and again until it is answered or of no use any more.
+    /// Sends the will, and repeats it until it is answered or no longer useful.
     pub(crate) fn send_will(&mut self, will: LastWill) {
         let now = self.scene.now;
         if now >= will.until {
@@ -140,7 +142,7 @@ impl World {
         self.schedule(at, Event::SendWill(Box::new(LastWill { retry_delay, ..will })));
     }
 
-    /// The store does it.
+    /// Applies the will to the store.
     pub(crate) fn apply_will(&mut self, will: &LastWill) {
         let (now, operation) = (self.scene.now, self.next_operation());
         match &will.action {

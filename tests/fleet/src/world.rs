@@ -1,4 +1,4 @@
-//! Processes, an account and the network between them, in virtual time.
+//! World of a fleet: processes, an account and the network between them, in virtual time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
@@ -15,36 +15,36 @@ use crate::scenario::{Action, ZONES};
 use crate::store::{Op, Reply, Store};
 use crate::supervisor::{LastWill, Supervisors};
 
-/// Milliseconds that a request may take.
+/// Timeout of a request, in milliseconds.
 pub const REQUEST_TIMEOUT: u64 = 3_000;
-/// Of a lease.
+/// Duration of a lease, in milliseconds.
 pub const LEASE: u64 = 15_000;
 
-/// So many bits number the operations of a millisecond.
+/// Number of bits that count the operations within a millisecond.
 const OPERATION_BITS: u32 = 20;
 
-/// What was wrong with a process so long ago has no consequences any more.
+/// Time after a process's fault in which it may have effects.
 const FAULT_AFTERMATH: u64 = 30_000;
 
-/// After which time those are replaced that are replaced sooner, in milliseconds.
+/// Failover window of members with a faster pace, in milliseconds.
 const FAST_FAILOVER: u64 = 3_000;
 
-/// Something that happens at an instant.
+/// Event at an instant.
 #[derive(Debug)]
 pub enum Event {
-    /// A request comes to the store; its answer goes back in so long, or was given up.
+    /// A request arrives at the store; its reply returns after this delay, or is lost.
     RequestArrives(Box<Request>, Option<u64>),
-    /// A request was answered.
+    /// A reply arrives at its process.
     ReplyArrives(Box<Request>, Outcome),
-    /// A process of that life has something to do.
+    /// A process of that life has due work.
     Wake(usize, u32),
-    /// A process that stood still goes on.
+    /// A frozen process resumes.
     Thaw(usize, u32),
-    /// A supervisor sends what a process left with it.
+    /// A supervisor sends a last will.
     SendWill(Box<LastWill>),
-    /// That comes to the store.
+    /// A last will arrives at the store.
     ApplyWill(Box<LastWill>),
-    /// Something of the scenario.
+    /// An event of the scenario occurs.
     Act(Action),
 }
 
@@ -54,7 +54,7 @@ struct Entry {
     event: Event,
 }
 
-/// Requests that were sent, by kind.
+/// Number of requests that were sent, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requests {
     /// Signs of life.
@@ -67,15 +67,15 @@ pub struct Requests {
     pub plans: u64,
     /// Renewals of leases.
     pub renewals: u64,
-    /// Whatever else elections send.
+    /// All other requests of elections.
     pub other_election_requests: u64,
-    /// Whatever else is sent about shares.
+    /// All other requests about shares.
     pub other_share_requests: u64,
 }
 
-/// Everything.
+/// State of the whole simulation.
 pub struct World {
-    /// What processes share.
+    /// State that processes share.
     pub scene: Scene,
     /// The account.
     pub store: Store,
@@ -83,45 +83,45 @@ pub struct World {
     pub network: Network,
     /// All processes.
     pub processes: Vec<Process>,
-    /// What was sent.
+    /// Requests that were sent.
     pub requests: Requests,
-    /// The next plan that is written comes so much later, and its leader is dead by then.
+    /// Delay of the next plan that is written; its leader is dead by then.
     pub next_plan_delay: Option<u64>,
-    /// What becomes of last wills.
+    /// Supervisors of the processes.
     pub supervisors: Supervisors,
     mixed_paces: bool,
-    /// Until when each process was off, stood still or was cut off.
+    /// End of each process's last downtime, freeze or partition.
     pub hindered_until: Vec<u64>,
-    /// Until when the account treated one request otherwise than another.
+    /// End of the period in which the account treated requests unequally.
     pub uneven_until: u64,
-    /// From when and until when it took no signs, one time after the other.
+    /// Periods in which the account took no signs, in order.
     pub outages: Vec<(u64, u64)>,
     rng: Rng,
     queue: BinaryHeap<Reverse<Entry>>,
     sequence: u64,
-    /// Names the operation that the store did last: rises with each.
+    /// Number of the store's last operation; it always rises.
     last_operation: u64,
-    /// What came for processes that stand still.
+    /// Events for frozen processes.
     frozen_events: HashMap<usize, Vec<Event>>,
 }
 
-/// What a world is made of.
+/// Parameters of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Shares to begin with.
+    /// Initial number of shares.
     pub shares: u32,
-    /// Members there will be at most, about.
+    /// Approximate maximum number of members.
     pub members: usize,
-    /// Milliseconds that work takes to stop.
+    /// Time that work takes to stop, in milliseconds.
     pub stop_duration: u64,
-    /// All weigh the same and have no limit.
+    /// True if all members weigh the same and have no limit.
     pub equal_weights: bool,
-    /// Some are replaced sooner than others.
+    /// True if some members have a faster failover than others.
     pub mixed_paces: bool,
 }
 
 impl World {
-    /// An empty one.
+    /// Creates an empty world.
     #[must_use]
     pub fn new(seed: u64, size: Size, max_latency: u64, fault_interval: u64) -> Self {
         let pace = SignTiming::from_failover(std::time::Duration::from_millis(LEASE));
@@ -155,12 +155,12 @@ impl World {
         }
     }
 
-    /// A member begins.
+    /// Starts a new member.
     pub fn join(&mut self, weight: u32, max_shares: Option<u32>, zone: usize) -> usize {
         self.begin(weight, max_shares, zone, false)
     }
 
-    /// A process begins that has no shares.
+    /// Starts a new process without shares.
     pub fn join_unsharded(&mut self) -> usize {
         self.begin(1, None, self.processes.len() % ZONES, true)
     }
@@ -185,9 +185,9 @@ impl World {
         index
     }
 
-    /// A process begins, or begins anew under its name.
+    /// Starts a process, or restarts it under its name.
     pub fn start(&mut self, index: usize) {
-        // It stays cut off where its former life was.
+        // The process stays cut off if its former life was.
         let cut_off_until = self.network.active_faults.iter().filter(|trouble| trouble.cuts_off(index));
         let cut_off_until = cut_off_until.map(|trouble| trouble.until).max().unwrap_or(0);
         self.hindered_until[index] = cut_off_until.max(self.scene.now);
@@ -196,19 +196,19 @@ impl World {
         self.run_process(index);
     }
 
-    /// A process dies.
+    /// Kills a process.
     pub fn kill(&mut self, index: usize) {
         self.processes[index].kill(&mut self.scene);
         self.frozen_events.remove(&index);
     }
 
-    /// A process is told to leave.
+    /// Asks a process to leave.
     pub fn leave(&mut self, index: usize) {
         self.processes[index].leave(&self.scene);
         self.run_process(index);
     }
 
-    /// A process stands still for so long.
+    /// Freezes a process for this duration.
     pub fn freeze(&mut self, index: usize, duration: u64) {
         let until = self.scene.now + duration;
         self.hindered_until[index] = self.hindered_until[index].max(until);
@@ -218,7 +218,7 @@ impl World {
         self.treat_as_dead(index);
     }
 
-    /// It goes on.
+    /// Resumes a frozen process.
     pub fn thaw(&mut self, index: usize) {
         if self.processes[index].frozen_until.take().is_none() {
             return;
@@ -229,13 +229,13 @@ impl World {
         }
     }
 
-    /// Something is to happen then.
+    /// Schedules an event.
     pub fn schedule(&mut self, at: u64, event: Event) {
         self.sequence += 1;
         self.queue.push(Reverse(Entry { at, sequence: self.sequence, event }));
     }
 
-    /// Goes on until that instant, or until an action, which is not done yet.
+    /// Runs until that instant, or until an action, which it returns without applying it.
     pub fn run_until(&mut self, until: u64) -> Option<Action> {
         while let Some(Reverse(entry)) = self.queue.pop() {
             if entry.at > until {
@@ -332,7 +332,7 @@ impl World {
         self.schedule(at, Event::ReplyArrives(Box::new(request), outcome));
     }
 
-    /// Two operations of one millisecond have an order.
+    /// Returns the number of the next operation. Operations within a millisecond are ordered.
     pub(crate) fn next_operation(&mut self) -> u64 {
         self.last_operation = (self.last_operation + 1).max(self.scene.now << OPERATION_BITS);
         self.last_operation
@@ -348,7 +348,7 @@ impl World {
                 Outcome::Election(self.store.election(*key, op, request.process, now))
             }
             RequestKind::Shares(share_request, observations) => {
-                // Lists are read by the clock of who takes them.
+                // Lists are read by the clock of their receiver.
                 let sender_clock = match share_request {
                     StoreRequest::ListSigns => process.clock.now_at(now),
                     _ => request.sent_at,
@@ -384,8 +384,9 @@ impl World {
     }
 }
 
-/// When what was wrong with a process until then has no consequences any more. As long as an account takes no signs, nobody
-/// can make up for one that was missing.
+/// Returns the end of the effects of a fault that lasted until then.
+///
+/// While an account takes no signs, a member cannot replace a missing one.
 fn aftermath_end(wrong_until: u64, outages: &[(u64, u64)]) -> u64 {
     let extend = |wrong_until: u64, (from, until): &(u64, u64)| match *from < wrong_until + FAULT_AFTERMATH {
         true => wrong_until.max(*until),
@@ -394,7 +395,7 @@ fn aftermath_end(wrong_until: u64, outages: &[(u64, u64)]) -> u64 {
     outages.iter().fold(wrong_until, extend) + FAULT_AFTERMATH
 }
 
-/// When the store did that operation.
+/// Returns the time of an operation of the store.
 pub(crate) fn operation_time(operation: u64) -> u64 {
     operation >> OPERATION_BITS
 }
@@ -420,7 +421,7 @@ impl Requests {
         *counter += 1;
     }
 
-    /// All of them.
+    /// Returns the total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.signs

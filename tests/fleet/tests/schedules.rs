@@ -1,11 +1,12 @@
-//! Members and shares in virtual time: no rule is broken, and each seeded bug breaks one.
+//! Tests members and shares in virtual time: correct code breaks no rule, and each seeded bug
+//! breaks one.
 
 use std::thread;
 
 use tenure_fleet::campaign;
 use tenure_shares::mutants::Mutant;
 
-/// As many schedules must suffice for each bug. The slowest takes 61.
+/// Maximum number of schedules for each bug. The slowest takes 61.
 const MAX_SCHEDULES: u64 = 200;
 
 #[test]
@@ -14,7 +15,7 @@ fn no_schedule_breaks_a_rule() {
     let totals = campaign::run(0, 200, threads, None);
     assert!(totals.failures.is_empty(), "{:#?}", totals.failures);
     assert_eq!(totals.schedules, 200);
-    // They are about something.
+    // The schedules must be meaningful.
     assert!(totals.plan_count > 1_000 && totals.move_count > 2_000, "{totals:?}");
 }
 

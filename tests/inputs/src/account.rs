@@ -8,7 +8,7 @@ use tenure_azure::{BlobName, Operation, Request};
 
 use crate::answer::wall;
 
-/// A request that HTTP can carry, to an origin of its own.
+/// Asserts that HTTP can carry the request, to its own origin.
 pub(crate) fn assert_sendable(request: &Request) {
     let is_plain = |text: &str| text.bytes().all(|byte| (0x21..0x7f).contains(&byte));
     assert!(is_plain(&request.origin) && request.origin.starts_with("http"), "{request:?}");
@@ -20,8 +20,9 @@ pub(crate) fn assert_sendable(request: &Request) {
     }
 }
 
-/// A connection string, an address or a SAS. What is accepted makes requests that can be sent; `Debug` of it and what is said
-/// of it show no secret.
+/// Tests a connection string, an address or a SAS.
+///
+/// Accepted input produces requests that can be sent. `Debug` output and messages show no secret.
 pub fn account(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let _ = Endpoint::parse(text);

@@ -1,16 +1,16 @@
-//! Answers of the service: heads, lists, dates.
+//! Responses of the service: heads, lists, dates.
 
 use chrono::{DateTime, Utc};
 use tenure_azure::listing::Page;
 use tenure_azure::{http_date, rfc3339};
 use tenure_core::Timestamp;
 
-/// The time of this machine wherever an input needs one: 2026-11-27T07:00:00Z.
+/// Returns the machine time for inputs that need one: 2026-11-27T07:00:00Z.
 pub(crate) fn wall() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_762_800, 0).unwrap()
 }
 
-/// An answer as text: the status, a line for each header, an empty line, the body.
+/// A response as text: the status, a line for each header, an empty line, the body.
 pub(crate) struct RawAnswer<'a> {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
@@ -18,7 +18,7 @@ pub(crate) struct RawAnswer<'a> {
 }
 
 impl<'a> RawAnswer<'a> {
-    /// Returns `None` where the first line is no status: the request has no answer then.
+    /// Returns `None` if the first line is not a status: then the request has no response.
     pub(crate) fn read(text: &'a [u8]) -> Option<Self> {
         let mut remaining = text;
         let mut line = || {
@@ -39,7 +39,7 @@ impl<'a> RawAnswer<'a> {
     }
 }
 
-/// Pieces of an input between lines of three equals signs.
+/// Returns the pieces of an input between lines of three equals signs.
 pub(crate) fn pieces(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     const SEPARATOR: &[u8] = b"\n===\n";
     let mut remaining = Some(data);
@@ -51,7 +51,7 @@ pub(crate) fn pieces(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The XML of a list of blobs.
+/// Tests the XML of a list of blobs.
 pub fn listing(data: &[u8]) {
     let Some(page) = Page::parse(data, Some(wall())) else { return };
     for blob in &page.blobs {
@@ -60,7 +60,7 @@ pub fn listing(data: &[u8]) {
     assert_ne!(page.next.as_deref(), Some(""));
 }
 
-/// Dates of headers, of records and of tokens. What is read can be written, and is the same again.
+/// Tests dates of headers, records and tokens. A parsed date survives formatting and parsing.
 pub fn dates(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     if let Some(date) = http_date::parse(text) {

@@ -1,4 +1,4 @@
-//! A whole candidate, which is given any answers.
+//! A whole candidate with arbitrary responses.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::account::assert_sendable;
 use crate::answer::{RawAnswer, pieces, wall};
 use crate::record::settings;
 
-/// Steps of one run at most.
+/// Maximum number of steps in a run.
 const MAX_STEPS: u32 = 60;
 
-/// Numbers that are the same in every run.
+/// Deterministic numbers that are the same in every run.
 struct Counter(u64);
 
 impl Chance for Counter {
@@ -24,7 +24,7 @@ impl Chance for Counter {
     }
 }
 
-/// The answers in turn, then none.
+/// Responses in sequence, then none.
 struct ScriptedAnswers<'a> {
     answers: Box<dyn Iterator<Item = &'a [u8]> + 'a>,
     has_ended: bool,
@@ -41,8 +41,10 @@ impl ScriptedAnswers<'_> {
     }
 }
 
-/// Steps of a candidate that is given these answers: without failover, with it, and with an identity. It acts no longer than
-/// a lease lasts, terms rise, and no key is in what it reports.
+/// Tests a candidate that receives these responses: without failover, with it, and with an
+/// identity.
+///
+/// It acts no longer than a lease lasts, its terms rise, and its reports contain no key.
 pub fn candidate(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     let identity = [

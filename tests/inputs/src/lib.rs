@@ -1,5 +1,7 @@
-//! Everything that Tenure reads from outside, as functions from bytes: the fuzz targets in `tests/fuzz` call them, and an
-//! ordinary test calls them with the committed corpus. A function panics when what it reads breaks a property.
+//! Functions that parse external input of Tenure.
+//!
+//! The fuzz targets in `tests/fuzz` call them, and an ordinary test calls them with the committed
+//! corpus. A function panics when an input breaks a property.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a panic is a finding")]
 
@@ -28,7 +30,7 @@ pub use webhook::webhook;
 /// A function for fuzzing.
 pub type Target = fn(&[u8]);
 
-/// All functions by the names of their fuzz targets.
+/// All functions, by the names of their fuzz targets.
 pub const TARGETS: &[(&str, Target)] = &[
     ("account", account),
     ("candidate", candidate),
@@ -48,7 +50,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("settings_file", settings_file),
 ];
 
-/// The fields of a line-based input: the values of `NAME=value` lines.
+/// Returns a field of a line-based input: the value of a `NAME=value` line.
 fn variable(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! The record and the side blobs, as commands that only look read them.
+//! The record and the side blobs, as read by read-only commands.
 
 use tenure_azure::name::SideBlob;
 use tenure_azure::{Answer, Operation};
@@ -21,8 +21,9 @@ pub(crate) fn settings(overrides: &[(&str, &str)]) -> Settings {
     Settings::read(lookup).expect("these settings are valid")
 }
 
-/// The answer to a read of the election's blob, and one to a read of a side blob. A record that is accepted is the same
-/// after it was written and read again.
+/// Tests the response to a read of the election's blob, and to a read of a side blob.
+///
+/// An accepted record survives a write and a read.
 pub fn record(data: &[u8]) {
     let settings = settings(&[]);
     let mut answers = pieces(data).filter_map(RawAnswer::read);

@@ -5,8 +5,9 @@ use tenure_core::{Cron, Schedule, Timestamp, Zone};
 
 use crate::answer::wall;
 
-/// A cron expression with a time zone behind the last blank, or the words of a schedule. Its instants rise, and its words
-/// name it.
+/// Tests a cron expression with a time zone after the last blank, or the words of a schedule.
+///
+/// Its instants rise, and its words parse to the same schedule.
 pub fn schedule(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let (cron, zone) = text.rsplit_once(' ').unwrap_or((text, "UTC"));
@@ -36,7 +37,7 @@ pub fn schedule(data: &[u8]) {
     }
 }
 
-/// A duration. What is read is the same after it was written and read again.
+/// Tests a duration. A parsed duration survives formatting and parsing.
 pub fn durations(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     if let Some(duration) = parse_duration(text) {

@@ -2,10 +2,10 @@
 
 use tenure_shares::Plan;
 
-/// The most shares that a plan may have here.
+/// Maximum number of shares in a plan.
 const MAX_SHARES: u32 = 512;
 
-/// A plan as JSON. One that is sound can be carried out, and is the same after it was written and read again.
+/// Tests a plan as JSON. A sound plan can be carried out, and survives a write and a read.
 pub fn shares(data: &[u8]) {
     let Ok(plan) = serde_json::from_slice::<Plan>(data) else { return };
     if !plan.is_valid(MAX_SHARES) {

@@ -10,7 +10,7 @@ use tenure_store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, Now, Request, Servic
 
 use crate::answer::{pieces, wall};
 
-/// The head of a request as it comes over a connection.
+/// Tests the head of a request from a connection.
 pub fn store_head(data: &[u8]) {
     if let Ok(Some((_, length))) = request_head(data) {
         assert!((1..=data.len()).contains(&length));
@@ -19,7 +19,7 @@ pub fn store_head(data: &[u8]) {
     }
 }
 
-/// Requests in turn, each signed by the account's key: a head, and its body.
+/// Tests requests in sequence, each signed with the account's key: a head, and its body.
 pub fn store_requests(data: &[u8]) {
     let mut service = Service::new(vec![Account::emulator()], 1);
     let mut elapsed = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! Answers of identity endpoints, and JSON.
+//! Responses of identity endpoints, and JSON.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use tenure_base::json::members;
 
 use crate::answer::{RawAnswer, wall};
 
-/// The answer of an identity endpoint. A token can stand in a header, and ends.
+/// Tests the response of an identity endpoint. An accepted token is valid in a header, and has an
+/// expiry.
 pub fn token(data: &[u8]) {
     if let Ok(text) = str::from_utf8(data) {
         let _ = members(text);

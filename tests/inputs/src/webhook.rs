@@ -1,4 +1,4 @@
-//! Webhooks: where they go, what signs them, and what their receivers answer.
+//! Webhooks: their destinations, their signatures, and the responses of their receivers.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use crate::account::assert_sendable;
 use crate::answer::wall;
 use crate::variable;
 
-/// Lines `NAME=value` of the settings, then what the receiver answers. A call can be sent, and what is said of its answer does
-/// not repeat the token.
+/// Tests `NAME=value` lines of the settings, followed by the receiver's response.
+///
+/// A call can be sent, and messages about its response do not repeat the token.
 pub fn webhook(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lookup = |name: &str| variable(&text, name);

@@ -1,4 +1,4 @@
-//! The functions for fuzzing, with the committed corpus.
+//! Runs the functions for fuzzing on the committed corpus.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Many schedules on all processors, and what they come to.
+//! Runs many schedules on all processors, and sums up their results.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,40 +9,40 @@ use super::coverage::Coverage;
 use super::plan::Class;
 use super::{Options, Outcome, Slots};
 
-/// What a number of schedules came to.
+/// Combined results of a number of schedules.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Counted schedules within A1 to A4.
     pub sound: u64,
     /// Counted schedules without A3.
     pub without_a3: u64,
-    /// Schedules without a takeover or two faults: judged, but not counted.
+    /// Schedules without a takeover or two faults: checked, but not counted.
     pub uncounted: u64,
-    /// Terms that another candidate won than the one before.
+    /// Terms that a different candidate won than the term before.
     pub takeovers: u64,
-    /// What became of the slots of all of them.
+    /// Slots of all schedules.
     pub slots: Slots,
     /// Virtual time, in milliseconds.
     pub virtual_time: u64,
-    /// What struck where, in the counted ones.
+    /// Pairs of fault and step in the counted schedules.
     pub coverage: Coverage,
-    /// Seeds in which something happened that must not, the smallest first, and a few only.
+    /// Seeds with a violation, smallest first, up to a limit.
     pub failed_seeds: Vec<u64>,
-    /// Real time.
+    /// Elapsed real time.
     pub elapsed: Duration,
 }
 
-/// As many failed seeds are told.
+/// Maximum number of failed seeds in a report.
 const MAX_FAILURES: usize = 10;
 
 impl Totals {
-    /// Counted schedules.
+    /// Returns the number of counted schedules.
     #[must_use]
     pub fn counted(&self) -> u64 {
         self.sound + self.without_a3
     }
 
-    /// All schedules in a second of real time.
+    /// Returns the number of schedules per second of real time.
     #[must_use]
     pub fn per_second(&self) -> f64 {
         (self.counted() + self.uncounted) as f64 / self.elapsed.as_secs_f64().max(0.001)
@@ -80,8 +80,8 @@ impl Totals {
     }
 }
 
-/// Runs the seeds from `from` on, `count` of them, on `threads` threads. Stops early when so many
-/// have failed that more would tell nothing.
+/// Runs `count` seeds from `from` on, on `threads` threads. Stops early once enough seeds have
+/// failed.
 #[must_use]
 pub fn run(from: u64, count: u64, threads: usize, options: &Options) -> Totals {
     let started_at = Instant::now();

@@ -1,7 +1,8 @@
-//! Compares both electors in the same world: steps, requests with all headers, reports, and the times of both clocks.
+//! Comparison of both electors in the same world: steps, requests with all headers, reports, and
+//! the times of both clocks.
 //!
-//! The component needs more polls than the pure core until it sends a request. To make that irrelevant, things that
-//! happen in one instant take turns here.
+//! The component needs more polls than the pure core until it sends a request. To make that
+//! irrelevant, actions in one instant take turns here.
 
 use std::collections::BTreeSet;
 use std::fmt::Arguments;
@@ -13,21 +14,22 @@ use super::history::CandidateId;
 use super::world::World;
 use super::{Fidelity, Options, run};
 
-/// The record of one schedule, and the turns within an instant.
+/// Record of one schedule, and the turns within an instant.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// A line for each input and output of an elector.
+    /// One line for each input and output of an elector.
     pub record: Vec<String>,
-    /// The waiting ones, in their order.
+    /// Waiting actions, in order.
     turns: BTreeSet<Turn>,
-    /// Counts requests for a turn and their ends.
+    /// Number of times that a turn was requested or ended.
     activity: u64,
 }
 
-/// The process, what happens to it, and a number that tells this from the same of another request.
+/// The process, its action, and a number that distinguishes requests with the same action.
 type Turn = (CandidateId, String, usize);
 
-/// Runs the schedule of a seed with the pure core and with `component`, and returns the first lines that differ.
+/// Runs the schedule of a seed with the pure core and with `component`, and returns the first lines
+/// that differ.
 #[must_use]
 pub fn first_difference(seed: u64, component: &Fidelity) -> Option<[String; 2]> {
     let [native, component] = [&Fidelity::Native, component]
@@ -47,7 +49,7 @@ impl World {
         }
     }
 
-    /// Records a request with all its headers, by their names.
+    /// Records a request with all its headers, sorted by name.
     pub(super) fn record_request(&self, candidate: CandidateId, request: &Request) {
         let Request { method, target, headers, body } = request;
         let to_line = |(name, value): &(String, String)| format!("{}: {value}", name.to_lowercase());
@@ -56,9 +58,9 @@ impl World {
         self.record(format_args!("c{candidate} sends {method} {target} {headers:?} {body:?}"));
     }
 
-    /// Waits until this is the first of what waits, and nothing else happens in this instant.
+    /// Waits until this action is the first that waits, and no other action runs in this instant.
     pub(super) async fn wait_for_turn(&self, candidate: CandidateId, action: &str, number: usize) {
-        /// More polls than an elector needs until it waits here.
+        /// Number of polls that exceeds the need of any elector until it waits here.
         const QUIET: u32 = 64;
         if self.state().comparison.is_none() {
             return;
@@ -84,7 +86,7 @@ impl World {
     }
 }
 
-/// A wait for a turn, which may be dropped before it is over.
+/// Wait for a turn, which may be dropped before it is over.
 struct Waiting<'a> {
     world: &'a World,
     turn: Turn,

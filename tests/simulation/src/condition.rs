@@ -1,5 +1,7 @@
-//! What lasts for minutes: slow round trips, one kind of request that fails, a service whose clock
-//! steps, side blobs that strangers write, settings that cannot be used.
+//! Faults that last for minutes.
+//!
+//! Examples are slow round trips, one kind of request that fails, a service whose clock steps,
+//! foreign side blobs, and invalid settings.
 
 use std::sync::Arc;
 
@@ -10,30 +12,30 @@ use super::hostile;
 use super::plan::{Latency, Trait};
 use super::world::{Millis, State, World};
 
-/// The shortest and the longest that anything lasts.
+/// Shortest and longest duration of a condition.
 const DURATION_RANGE: (Millis, Millis) = (20_000, 180_000);
 
-/// With settings that cannot be used, a candidate asks again after so long.
+/// Interval at which a candidate with invalid settings reads them again.
 pub const SETTINGS_RETRY_INTERVAL: Millis = 60_000;
 
-/// What strangers wrote beside the election counts for so long, and they write it again so often.
+/// Lifetime of foreign announcements, and the interval at which they are rewritten.
 const ANNOUNCEMENT_LIFETIME: Millis = 10_000;
 const REWRITE_INTERVAL: Millis = 4_000;
 
-/// Something that lasts.
+/// A fault that lasts.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
-    /// What.
+    /// Kind of fault.
     fault: Fault,
-    /// On which machine; none: on all.
+    /// Affected machine; `None` for all.
     machine: Option<usize>,
-    /// Until when.
+    /// End of the fault.
     until: Millis,
-    /// How requests fail, or how long they are on their way.
+    /// Failure mode of requests, or their latency.
     failure: FailureMode,
 }
 
-/// How requests fare.
+/// Failure mode of requests.
 #[derive(Clone, Copy, Debug)]
 enum FailureMode {
     Refused,
@@ -42,37 +44,37 @@ enum FailureMode {
     Slow(Latency),
 }
 
-/// What a secret file holds that was replaced wrongly.
+/// Contents of a secret file that was replaced wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadSecret {
-    /// Nothing: there is no file.
+    /// The file is missing.
     Missing,
-    /// Nothing.
+    /// The file is empty.
     Empty,
-    /// No text.
+    /// The contents are not text.
     NotText,
-    /// No connection string.
+    /// The contents are not a connection string.
     Invalid,
-    /// The connection string of another account.
+    /// The contents are the connection string of another account.
     OtherAccount,
 }
 
-/// What the settings of a machine come to.
+/// Broken settings of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BrokenSettings {
-    /// The secret file.
+    /// Contents of the secret file, if broken.
     pub secret: Option<BadSecret>,
-    /// A variable that nobody understands.
+    /// True if a variable has an invalid value.
     pub variable: bool,
 }
 
-/// Begins; `who` is its victim, or one of them.
+/// Starts a condition; `candidate` is its victim, or one of them.
 pub fn start(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) {
     let (now, calm) = (world.now(), world.plan.calm);
     let mut guard = world.state();
     let state = &mut *guard;
     let machine = state.processes[candidate].machine;
-    // Its effect is over in the calm, too.
+    // The effect must end before the calm.
     let remaining = match fault {
         Fault::SettingsSpoilt | Fault::SecretSpoilt => calm.saturating_sub(now + SETTINGS_RETRY_INTERVAL),
         Fault::HostileSideBlobs => calm.saturating_sub(now + ANNOUNCEMENT_LIFETIME),
@@ -176,7 +178,7 @@ async fn write_side_blobs(world: Arc<World>, until: Millis) {
 }
 
 impl State {
-    /// A process begins on a machine on which something lasts.
+    /// Notes the conditions of a machine when a process starts on it.
     pub fn note_faults_at_start(&mut self, now: Millis, candidate: CandidateId) {
         let machine = self.processes[candidate].machine;
         let lasting =
@@ -187,7 +189,7 @@ impl State {
         }
     }
 
-    /// What befalls a machine otherwise than by its requests.
+    /// Adds a condition that does not affect requests.
     fn add_condition(&mut self, fault: Fault, machine: usize, until: Millis) {
         let (machine, failure) = (Some(machine), FailureMode::Unanswered);
         self.conditions.push(Condition { fault, machine, until, failure });
@@ -200,7 +202,7 @@ impl State {
         self.conditions.iter().filter(applies_to_machine).find(is_active).copied()
     }
 
-    /// The way of a request now.
+    /// Returns the current latency of a request.
     pub fn latency(&mut self, world: &World, candidate: CandidateId, step: Step, now: Millis) -> Latency {
         match self.condition(candidate, now, |fault| fault == Fault::SlowTrips) {
             Some(Condition { failure: FailureMode::Slow(latency), .. }) => {
@@ -216,7 +218,7 @@ impl State {
         }
     }
 
-    /// What becomes of a request whose kind fails for now.
+    /// Returns the outcome of a request whose kind fails for now.
     pub fn fail_request(&mut self, candidate: CandidateId, step: Step, now: Millis, latency: Latency) -> Option<RequestOutcome> {
         let Condition { fault, failure, .. } = self.condition(candidate, now, |fault| fault.affects(step))?;
         self.record_fault(now, fault, step, Some(candidate), now);
@@ -230,7 +232,7 @@ impl State {
         Some(RequestOutcome { arrives_at: None, copy_arrives_at: None, reply })
     }
 
-    /// Whether the identity endpoint fails for now, and how.
+    /// Returns the failure of the identity endpoint, if it fails for now.
     pub fn token_failure(&mut self, candidate: CandidateId, now: Millis) -> Option<Result<u16, Option<ConnectionError>>> {
         let condition = self.condition(candidate, now, |fault| fault == Fault::TokensFail)?;
         self.coverage.add(Fault::TokensFail, self.processes[candidate].step);

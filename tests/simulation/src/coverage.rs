@@ -1,9 +1,11 @@
-//! Which fault struck at which step, and how often. No pair of the two is impossible.
+//! Counts of faults by protocol step. Every pair of the two is possible.
 //!
-//! A fault of a request counts at the step of that request, as a partition or a restart of the
-//! store does with each request that it swallows; a fault of a process at the step where that one
-//! was last, and a fault of the service where anybody was. What lasts for minutes counts where it
-//! was met, and each trait of a schedule as often as it made a difference.
+//! - A fault of a request counts at the step of that request. Partitions and restarts count with
+//!   each request that they drop.
+//! - A fault of a process counts at the last step of that process.
+//! - A fault of the service counts at the last step of any candidate.
+//! - A condition counts whenever a request meets it.
+//! - A trait of a schedule counts whenever it makes a difference.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -16,7 +18,7 @@ const STEPS: usize = Step::PROTOCOL.len() + 3;
 
 const TRAITS: usize = Trait::ALL.len();
 
-/// A table of faults and steps, and one of traits.
+/// Table of faults and steps, and table of traits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     faults: [[u64; STEPS]; FAULTS],
@@ -30,47 +32,47 @@ impl Default for Coverage {
 }
 
 impl Coverage {
-    /// Counts one.
+    /// Counts one fault at a step.
     pub fn add(&mut self, fault: Fault, step: Step) {
         self.faults[fault as usize][step as usize] += 1;
     }
 
-    /// A trait of the schedule made a difference.
+    /// Counts a trait of the schedule that made a difference.
     pub fn add_trait(&mut self, feature: Trait) {
         self.traits[feature as usize] += 1;
     }
 
-    /// How often a trait made a difference.
+    /// Returns how often a trait made a difference.
     #[must_use]
     pub fn trait_count(&self, feature: Trait) -> u64 {
         self.traits[feature as usize]
     }
 
-    /// How often.
+    /// Returns how often a fault occurred at a step.
     #[must_use]
     pub fn count(&self, fault: Fault, step: Step) -> u64 {
         self.faults[fault as usize][step as usize]
     }
 
-    /// How often a fault struck anywhere.
+    /// Returns how often a fault occurred at any step.
     #[must_use]
     pub fn total(&self, fault: Fault) -> u64 {
         self.faults[fault as usize].iter().sum()
     }
 
-    /// How often anything struck.
+    /// Returns the number of all faults.
     #[must_use]
     pub fn fault_count(&self) -> u64 {
         self.faults.iter().flatten().sum()
     }
 
-    /// How many of them struck at a step.
+    /// Returns the number of faults at a step.
     #[must_use]
     pub fn step_total(&self, step: Step) -> u64 {
         Fault::ALL.iter().map(|fault| self.count(*fault, step)).sum()
     }
 
-    /// Pairs of a fault and a step of the protocol that were never seen.
+    /// Returns the pairs of a fault and a protocol step that never occurred.
     #[must_use]
     pub fn missing_pairs(&self) -> Vec<(Fault, Step)> {
         let faults = Fault::ALL.into_iter().take(Fault::AT_STEPS);
@@ -78,7 +80,8 @@ impl Coverage {
         pairs.filter(|(fault, step)| self.count(*fault, *step) == 0).collect()
     }
 
-    /// Conditions that were never met, and traits that never made a difference, by their names.
+    /// Returns the names of conditions that never occurred, and of traits that never made a
+    /// difference.
     #[must_use]
     pub fn missing_names(&self) -> Vec<&'static str> {
         let conditions = Fault::ALL.into_iter().skip(Fault::AT_STEPS);

@@ -1,13 +1,13 @@
-//! Randomness that follows from a seed alone.
+//! Random numbers that a seed determines.
 
 use tenure_core::Chance;
 
-/// A small generator (SplitMix64): the same seed gives the same numbers on every machine.
+/// Small generator (SplitMix64): a seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// The numbers of one `purpose`: how many are drawn for another does not matter to it.
+    /// Creates the generator of one `purpose`. Draws for other purposes do not affect it.
     #[must_use]
     pub fn new(seed: u64, purpose: u64) -> Self {
         let mut dice = Self(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95));
@@ -15,7 +15,7 @@ impl Dice {
         dice
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -24,7 +24,7 @@ impl Dice {
         bits ^ (bits >> 31)
     }
 
-    /// Uniform from `least` to `most`, both included; `least` when it is the larger one.
+    /// Returns a uniform number from `least` to `most`, both included; `least` if it is larger.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         let bits = self.bits();
         match most.checked_sub(least) {
@@ -33,29 +33,29 @@ impl Dice {
         }
     }
 
-    /// True once in `throws`, on the average.
+    /// Returns true once in `one_in` calls on average.
     pub fn once_in(&mut self, one_in: u64) -> bool {
         self.bits().is_multiple_of(one_in)
     }
 
-    /// True in so many of a thousand throws, on the average.
+    /// Returns true in `permille` of a thousand calls on average.
     pub fn permille(&mut self, permille: u64) -> bool {
         self.bits() % 1000 < permille
     }
 
-    /// One of them.
+    /// Returns one of the choices, uniformly.
     ///
     /// # Panics
-    /// There is none.
+    /// If there are no choices.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         let index = self.bits() % choices.len() as u64;
         choices[usize::try_from(index).expect("less than a length")]
     }
 
-    /// One of them, each as likely as its weight.
+    /// Returns one of the choices, with a probability proportional to its weight.
     ///
     /// # Panics
-    /// All weigh nothing.
+    /// If all weights are zero.
     pub fn weighted<T: Copy>(&mut self, choices: &[(T, u64)]) -> T {
         let mut remaining = self.bits() % choices.iter().map(|(_, weight)| weight).sum::<u64>();
         for (choice, weight) in choices {

@@ -1,4 +1,4 @@
-//! Who decides: the pure core by itself, or the component that ships.
+//! Electors of the simulation: the pure core, or the shipped component.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -23,22 +23,22 @@ use super::plan::Trait;
 use super::variables;
 use super::world::{Millis, World};
 
-/// What the candidates are made of.
+/// Implementation of the candidates.
 #[derive(Clone)]
 pub enum Fidelity {
-    /// The pure core, natively: for volume.
+    /// The pure core, run natively: for speed.
     Native,
-    /// The component that ships, in wasmtime.
+    /// The shipped component, in wasmtime.
     Component(Arc<ElectionComponent>),
 }
 
-/// One candidate's elector.
+/// Elector of one candidate.
 pub struct SimElector {
     world: Arc<World>,
     candidate: CandidateId,
     machine: usize,
     inner: Inner,
-    /// Since when it leads.
+    /// Start of its leadership.
     leading_since: Mutex<Option<Millis>>,
 }
 
@@ -50,7 +50,7 @@ enum Inner {
 }
 
 impl SimElector {
-    /// The elector of a new process.
+    /// Creates the elector of a new process.
     #[must_use]
     pub fn new(
         world: &Arc<World>,
@@ -89,7 +89,7 @@ impl SimElector {
         Timestamp(self.world.wall(self.machine).saturating_mul(1_000_000))
     }
 
-    /// Completes when a step is to fail, and nothing that it learnt is kept.
+    /// Waits until a step must fail; then the candidate loses its state.
     async fn step_failure(&self) {
         std::future::poll_fn(|cx| {
             let process = &mut self.world.state().processes[self.candidate];
@@ -102,8 +102,10 @@ impl SimElector {
         .await;
     }
 
-    /// Takes note of who begins to lead and whose work failed, by the report of a step that began then, and counts a
-    /// leader that resigned because it had led for long enough.
+    /// Records the start of a leadership or the failure of its work, from the report of a step that
+    /// began then.
+    ///
+    /// Also counts leaders that resigned because they had led long enough.
     fn record_role(&self, report: &Report, started_at: Millis) {
         let (now, mut leading_since) =
             (self.world.now(), self.leading_since.lock().unwrap_or_else(PoisonError::into_inner));
@@ -128,7 +130,7 @@ impl SimElector {
     }
 }
 
-/// Of what a candidate tells its people, the oracle hears whether it hands over.
+/// Records a handover failure among a candidate's messages; the oracle ignores other messages.
 pub(super) fn record_handover_failure<'t>(world: &World, candidate: CandidateId, mut problems: impl Iterator<Item = &'t str>) {
     const MESSAGES: [&str; 2] = ["cannot hand over", "the leadership was not handed over"];
     if problems.any(|detail| MESSAGES.iter().any(|message| detail.starts_with(message))) {
@@ -136,7 +138,7 @@ pub(super) fn record_handover_failure<'t>(world: &World, candidate: CandidateId,
     }
 }
 
-/// The purpose of the dice of candidates.
+/// Dice purpose of candidates.
 pub(super) const OF_CANDIDATES: u64 = 3_000;
 
 impl Elector for SimElector {
@@ -196,7 +198,7 @@ impl Elector for SimElector {
     }
 }
 
-/// The network of one component.
+/// Network of one component.
 struct SimNetwork {
     world: Arc<World>,
     candidate: CandidateId,

@@ -1,4 +1,4 @@
-//! What becomes of one request, and the answers that stand in for the store's.
+//! Outcome of one request, and the responses that replace the store's.
 
 use tenure_store::Response;
 
@@ -8,52 +8,52 @@ use super::history::Answer;
 use super::plan::Latency;
 use super::world::Millis;
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug)]
 pub struct RequestOutcome {
-    /// When it arrives at the store; it may never.
+    /// Arrival at the store; `None` if the request is lost.
     pub arrives_at: Option<Millis>,
-    /// When a copy of it arrives.
+    /// Arrival of a duplicate.
     pub copy_arrives_at: Option<Millis>,
-    /// What the sender hears.
+    /// Reply that the sender receives.
     pub reply: Reply,
 }
 
-/// What the sender hears of a request.
+/// Reply that the sender of a request receives.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Nothing.
+    /// No reply.
     None,
-    /// The store's answer, that long after it was given.
+    /// The store's response, with this delay.
     Original(Millis),
-    /// The same, naming another lease id.
+    /// The store's response with this delay, but with another lease id.
     OtherLease(Millis, u128),
-    /// The same, with another date.
+    /// The store's response with this delay, but with another date.
     OtherDate(Millis, String),
-    /// Something else, at that time.
+    /// A different response, at that time.
     Replaced(Millis, Response, Answer),
-    /// The connection ends, at that time.
+    /// A connection error, at that time.
     Disconnected(Millis, ConnectionError),
 }
 
-/// Why there is no answer.
+/// Reason for a missing response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionError {
-    /// Nobody listens.
+    /// The connection was refused.
     Refused,
-    /// The connection ended.
+    /// The connection was reset.
     Reset,
 }
 
 impl RequestOutcome {
-    /// When the store handles it though nobody waits for it any more.
+    /// Returns the arrival if it comes after the sender has timed out.
     #[must_use]
     pub fn late_arrival(&self, now: Millis) -> Option<Millis> {
         self.copy_arrives_at.or(self.arrives_at).filter(|at| *at > now + 3_000)
     }
 }
 
-/// A request to which nothing happens.
+/// Returns the outcome of a request without a fault.
 #[must_use]
 pub fn without_fault(now: Millis, latency: Latency, dice: &mut Dice) -> RequestOutcome {
     let arrives = Some(now + draw_latency(latency, dice));
@@ -64,8 +64,10 @@ fn draw_latency(latency: Latency, dice: &mut Dice) -> Millis {
     dice.between(latency.least, latency.most)
 }
 
-/// A request to which `fault` happens. The service's date is `date`, a wrong one is `off`; `other` is
-/// a lease id that is not the sender's.
+/// Returns the outcome of a request with `fault`.
+///
+/// `date` is the service's date, and `wrong_date` is a wrong one. `other_lease` is the lease id of
+/// another candidate.
 #[must_use]
 pub fn with_fault(
     fault: Fault,
@@ -120,7 +122,7 @@ pub fn with_fault(
             outcome.reply = garbage_reply(replied_at, status, dice);
         }
         Fault::WrongLease => match step {
-            // The emulator renews whoever holds the lease, and says so.
+            // The emulator renews any holder's lease, and returns its id.
             Step::Acquire | Step::Renew => {
                 let status = if step == Step::Acquire { 201 } else { 200 };
                 outcome.arrives_at = None;
@@ -133,7 +135,7 @@ pub fn with_fault(
             outcome.reply = Reply::Disconnected(replied_at, ConnectionError::Reset);
         }
         Fault::DateOff => outcome.reply = Reply::OtherDate(draw_latency(latency, dice), wrong_date),
-        // Befalls others than single requests.
+        // Other faults do not affect single requests.
         _ => {}
     }
     outcome
@@ -153,7 +155,7 @@ fn response(status: u16, headers: &[(&str, &str)]) -> Response {
     Response { status, headers: headers.collect(), ..Response::default() }
 }
 
-/// An answer that a front end gives in the place of the service.
+/// Returns the response of a front end instead of the service.
 #[must_use]
 pub fn refusal(at: Millis, status: u16, code: &'static str, date: &str) -> Reply {
     let headers = [
@@ -165,7 +167,7 @@ pub fn refusal(at: Millis, status: u16, code: &'static str, date: &str) -> Reply
     Reply::Replaced(at, response(status, &headers), Answer { status, code, lease: None })
 }
 
-/// The page of something between here and the service, or less.
+/// Returns the page of an intermediary between the candidate and the service, or less.
 fn garbage_reply(at: Millis, status: u16, dice: &mut Dice) -> Reply {
     let headers: &[(&str, &str)] = match dice.between(0, 2) {
         0 => &[],

@@ -1,44 +1,44 @@
-//! What can go wrong, and where in the protocol.
+//! Faults, and the protocol steps at which they occur.
 
-/// Where in the protocol a request is sent. protocol.md §4 to §7.
+/// Protocol step in which a request is sent (protocol.md §4 to §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// protocol.md §4.1.
+    /// Poll (protocol.md §4.1).
     Poll,
-    /// protocol.md §4.1, where there is no container.
+    /// Creation of a missing container (protocol.md §4.1).
     CreateContainer,
-    /// protocol.md §4.1, where there is no blob.
+    /// Creation of a missing blob (protocol.md §4.1).
     CreateBlob,
-    /// protocol.md §4.2.
+    /// Acquisition of the lease (protocol.md §4.2).
     Acquire,
-    /// protocol.md §4.3.
+    /// Raise of the term (protocol.md §4.3).
     Raise,
-    /// protocol.md §4.3 and §5: what a write of unknown outcome came to.
+    /// Read of the outcome of an uncertain write (protocol.md §4.3 and §5).
     ReadBack,
-    /// Holding.
+    /// Renewal while holding the lease.
     Renew,
-    /// protocol.md §6.
+    /// Claim of a slot (protocol.md §6).
     Claim,
-    /// protocol.md §6: the outcome of a turn, by itself.
+    /// Outcome of a turn, written alone (protocol.md §6).
     Outcome,
-    /// protocol.md §7.1.
+    /// Release of the lease (protocol.md §7.1).
     Release,
-    /// protocol.md §7.2: the lease is given to a successor.
+    /// Change of the lease to a successor (protocol.md §7.2).
     HandOver,
-    /// protocol.md §13: a leader writes the record as a sign of life.
+    /// Beat: a leader writes the record as a sign of life (protocol.md §13).
     Beat,
-    /// protocol.md §13: a follower ends the lease of a leader whose promise has ended.
+    /// Break: a follower ends the lease of a leader whose promise has ended (protocol.md §13).
     Break,
-    /// A request about an announcement or triggers: no step of the protocol.
+    /// Request about an announcement or triggers; not a step of the protocol.
     SideBlob,
-    /// protocol.md §7.4: the list of candidates is read or written: no step of the protocol either.
+    /// Read or write of the list of candidates (protocol.md §7.4); not a step of the protocol.
     List,
-    /// protocol.md §7.3: the supervisor of a process that died releases its lease.
+    /// Last will: the supervisor of a dead process releases its lease (protocol.md §7.3).
     Will,
 }
 
 impl Step {
-    /// Those of the protocol, in its order.
+    /// Steps of the protocol, in order.
     pub const PROTOCOL: [Self; 13] = [
         Self::Poll,
         Self::CreateContainer,
@@ -55,7 +55,7 @@ impl Step {
         Self::Break,
     ];
 
-    /// For tables.
+    /// Returns the name for tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,20 +79,20 @@ impl Step {
     }
 }
 
-/// Whom a fault befalls.
+/// Kind of a fault: the part that it affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One request.
+    /// A single request.
     Request,
     /// All requests of one candidate, or of all, for a time.
     Network,
     /// One candidate.
     Process,
-    /// The service, as A1 allows it.
+    /// The service, within A1.
     Service,
     /// The lease or the record, against A3.
     Outsider,
-    /// What it meets for minutes: no step of the protocol is spared.
+    /// A condition that lasts for minutes and can affect any step.
     Condition,
 }
 
@@ -103,16 +103,16 @@ macro_rules! faults {
         pub enum Fault { $(#[doc = $name] $fault,)* }
 
         impl Fault {
-            /// All of them, as the tables show them.
+            /// All faults, in table order.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$fault),*];
 
-            /// For tables and traces.
+            /// Returns the name for tables and traces.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$fault => $name),* }
             }
 
-            /// Whom it befalls.
+            /// Returns the kind: the part that the fault affects.
             #[must_use]
             pub fn kind(self) -> Kind {
                 match self { $(Self::$fault => Kind::$kind),* }
@@ -174,10 +174,10 @@ faults! {
 }
 
 impl Fault {
-    /// How many there are that wait for a step; they come first.
+    /// Number of faults that wait for a step; they come first.
     pub const AT_STEPS: usize = Self::SlowTrips as usize;
 
-    /// Whether it makes requests of this step fail as long as it lasts.
+    /// Returns true if it makes requests of this step fail while it lasts.
     #[must_use]
     pub fn affects(self, step: Step) -> bool {
         use Step::{
@@ -195,7 +195,7 @@ impl Fault {
         }
     }
 
-    /// Whether the record, or its newest writes, are gone afterwards.
+    /// Returns true if it removes the record, or its newest writes.
     #[must_use]
     pub fn loses_record(self) -> bool {
         self.kind() == Kind::Outsider && self != Self::BreakNow

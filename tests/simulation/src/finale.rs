@@ -1,5 +1,5 @@
-//! The end of a schedule: in the calm, one leader after the other goes, by turns in good order
-//! and without a word, until one candidate is left. Each of them must show that it contends.
+//! End of a schedule. In the calm, leaders go one after the other, by turns gracefully and by a
+//! kill, until one candidate is left. Each candidate must show that it contends.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use super::history::{HistoryEvent, CandidateId};
 use super::plan::Machine;
 use super::world::{Millis, World};
 
-/// Between a takeover and the next loss.
+/// Pause between a takeover and the next loss.
 const PAUSE: Millis = 1_000;
 
-/// Plays it. What it shows is judged later, from the history.
+/// Runs the finale. The oracle checks it later, from the history.
 pub async fn run(world: &Arc<World>) {
     world.state().is_closing = true;
     let machines = world.plan.machines.len();
@@ -39,7 +39,7 @@ fn leader(world: &World) -> Option<CandidateId> {
     state.service.leader.map(|(candidate, _)| candidate).filter(|candidate| !state.processes[*candidate].has_exited)
 }
 
-/// Whoever leads; one that makes way for another of its own accord is waited for.
+/// Waits for a leader, including the successor of one that makes way on its own.
 async fn wait_for_leader(world: &World) -> Option<CandidateId> {
     let deadline = world.now() + 2 * longest(world, |machine| machine.poll) + takeover_bound(world);
     while leader(world).is_none() && world.now() < deadline {
@@ -56,7 +56,7 @@ fn takeover_bound(world: &World) -> Millis {
     10_000 + 8 * world.plan.latency.most
 }
 
-/// Waits until another leads, for no longer than that may take.
+/// Waits until another candidate leads, within a time limit.
 async fn wait_for_other_leader(world: &World, previous: CandidateId) {
     let lease = longest(world, |machine| machine.lease * 1_000);
     let deadline = world.now() + lease + takeover_bound(world);

@@ -1,4 +1,4 @@
-//! What others can do to a process: pause it, kill it, ask it to leave.
+//! State of a process, and the actions of outsiders on it: pause, kill, ask to leave.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -13,71 +13,71 @@ use super::history::{HistoryEvent, CandidateId};
 use super::supervisor::LastWills;
 use super::world::{Millis, State};
 
-/// One process, as far as others have a say in it.
+/// State of one process, as far as outsiders can change it.
 #[derive(Debug)]
 pub struct Process {
-    /// On which machine.
+    /// Machine of the process.
     pub machine: usize,
-    /// It stands still.
+    /// True while the process is suspended.
     pub paused: bool,
-    /// It exists no more.
+    /// True once the process has exited.
     pub has_exited: bool,
-    /// It was asked to leave.
+    /// True once the process received a request to leave.
     pub leaving: bool,
-    /// Its next step fails, or the one that it is in.
+    /// True if its current or next step must fail.
     pub step_fails: bool,
-    /// Takes orders of operators.
+    /// Channel for operators' orders.
     pub orders: Option<mpsc::Sender<Order>>,
-    /// Takes hints.
+    /// Notified of hints.
     pub hints: Arc<Notify>,
-    /// Where it was last.
+    /// Last protocol step.
     pub step: Step,
-    /// Requests that it waits for.
+    /// Number of requests without a response.
     pub pending_requests: u32,
-    /// The turn of its handler.
+    /// Turn of its handler.
     pub turn: Option<TurnState>,
-    /// It has a supervisor, and its work is a command.
+    /// True if the process has a supervisor, and its work is a command.
     pub supervised: bool,
-    /// Until when it leads by its newest report, on its own clock.
+    /// End of its leadership by its newest report, on its own clock.
     pub leads_until: Duration,
-    /// Since when no report asks its turn to end; none: the newest does.
+    /// Time since when no report asks its turn to end; `None` if the newest report does.
     pub no_wind_down_since: Option<Millis>,
-    /// The newest report asks its turn to end for a successor.
+    /// True if the newest report asks its turn to end for a successor.
     pub winds_down_for_successor: bool,
-    /// What it told its supervisor.
+    /// Last wills that it sent to its supervisor.
     pub last_wills: LastWills,
-    /// The term of the work that outlives it.
+    /// Term of the work that outlives it.
     pub orphaned_term: Option<u64>,
-    /// The newest term that it raised.
+    /// Newest term that it raised.
     pub term: u64,
-    /// The transfers of that term that it read.
+    /// Transfers of that term that it read.
     pub transfers: Vec<usize>,
-    /// Who waits for it to go on.
+    /// Wakers of tasks that wait for it to resume.
     wakers: Vec<Waker>,
 }
 
-/// The turn that a process runs.
+/// Turn that a process runs.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnState {
-    /// Under which term.
+    /// Term of the turn.
     pub term: u64,
-    /// It has begun, and neither ended nor been interrupted.
+    /// True if the turn has started and was neither ended nor interrupted.
     pub is_working: bool,
 }
 
-/// What a process may do now.
+/// Permission for a process to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Go on.
+    /// The process may run.
     Open,
-    /// Stand still; the waker that asked is woken when that ends.
+    /// The process must wait; the caller's waker is woken when that changes.
     Paused,
-    /// Nothing, for ever.
+    /// The process never runs again.
     Exited,
 }
 
 impl Process {
-    /// A process that has just been started.
+    /// Creates the state of a process that has just started.
     #[must_use]
     pub fn new(machine: usize, supervised: bool) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl Process {
         }
     }
 
-    /// What it may do now. Whoever asks is woken by every change.
+    /// Returns the current permission. Every change wakes `waker`.
     pub fn gate(&mut self, waker: &Waker) -> Gate {
         if self.has_exited {
             return Gate::Exited;
@@ -114,19 +114,19 @@ impl Process {
         if self.paused { Gate::Paused } else { Gate::Open }
     }
 
-    /// Whoever looked at the gate last is woken first.
+    /// Reverses the order of wakers: the last caller of `gate` is woken first.
     pub fn reverse_wakers(&mut self) {
         self.wakers.reverse();
     }
 
-    /// Wakes whoever looks at the gate.
+    /// Wakes all callers of `gate`.
     pub fn wake(&mut self) {
         self.wakers.drain(..).for_each(Waker::wake);
     }
 }
 
 impl State {
-    /// Takes the report of a step that began at `taken_at` on the process's own clock.
+    /// Applies the report of a step that began at `started_at` on the process's own clock.
     pub fn on_report(&mut self, now: Millis, candidate: CandidateId, report: &Report, started_at: Duration) {
         let process = &mut self.processes[candidate];
         process.leads_until = match &report.role {
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// The process stands still from now on.
+    /// Suspends the process.
     pub fn pause(&mut self, now: Millis, candidate: CandidateId) {
         let process = &mut self.processes[candidate];
         process.paused = true;
@@ -153,21 +153,21 @@ impl State {
         self.note(now, HistoryEvent::Paused(candidate));
     }
 
-    /// The process goes on, if it still exists.
+    /// Resumes the process, if it still exists.
     pub fn resume(&mut self, now: Millis, candidate: CandidateId) {
         if self.processes[candidate].has_exited {
             return;
         }
         self.processes[candidate].paused = false;
         self.note(now, HistoryEvent::Resumed(candidate));
-        // The runner and the handler are threads: either may be the first to go on.
+        // The runner and the handler are threads: either may resume first.
         if self.faults.once_in(2) {
             self.processes[candidate].reverse_wakers();
         }
         self.processes[candidate].wake();
     }
 
-    /// The process ends, and nothing of it goes on.
+    /// Ends the process and all of its tasks.
     pub fn kill(&mut self, now: Millis, candidate: CandidateId) {
         let process = &mut self.processes[candidate];
         if process.supervised && process.turn.is_some_and(|turn| turn.is_working) {
@@ -181,7 +181,7 @@ impl State {
         self.leadership_changed.notify_one();
     }
 
-    /// The process is asked to leave the election.
+    /// Asks the process to leave the election.
     pub fn request_leave(&mut self, now: Millis, candidate: CandidateId) {
         if !self.processes[candidate].leaving {
             self.processes[candidate].leaving = true;
@@ -190,8 +190,10 @@ impl State {
         }
     }
 
-    /// An operator tells it to hand over to the candidate of a name: to the one on the machine
-    /// `successor`, if that one is able to take it and the only one of that name.
+    /// Gives an operator's order to hand over to the candidate of a name.
+    ///
+    /// The order means the candidate on machine `successor`, if that one can take over and its name
+    /// is unique.
     pub fn order_handover(
         &mut self,
         now: Millis,
@@ -204,14 +206,14 @@ impl State {
         }
     }
 
-    /// An operator orders something. More than it can take in are lost, as with a listener: not
-    /// taken in.
+    /// Gives an operator's order. Returns false if the queue is full and the order is lost, as with
+    /// a listener.
     pub fn order(&mut self, candidate: CandidateId, order: Order) -> bool {
         let orders = self.processes[candidate].orders.as_ref();
         orders.is_some_and(|orders| orders.try_send(order).is_ok())
     }
 
-    /// Nothing of the process's turn is there any more.
+    /// Removes the last trace of the process's turn.
     pub fn end_turn(&mut self, now: Millis, candidate: CandidateId) {
         let Some(turn) = self.processes[candidate].turn.take() else { return };
         if turn.is_working {

@@ -1,4 +1,4 @@
-//! A handler that does nothing but tell when it works, and sends something now and then.
+//! Handler that only records when it works, and sometimes sends a request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::plan::Trait;
 use super::world::{Millis, World};
 use std::time::Duration;
 
-/// An order to stop may have been on its way for so long.
+/// Maximum delay of an order to stop.
 const STOP_LATENCY: Millis = 20;
 
-/// Longer than any schedule.
+/// Duration that exceeds any schedule.
 const FOREVER: Millis = 100_000_000;
 
-/// The desk of one process, at which its turns are worked on.
+/// Handler of one process, which runs its turns.
 pub struct SimHandler {
     world: Arc<World>,
     candidate: CandidateId,
@@ -31,7 +31,7 @@ pub struct SimHandler {
 }
 
 impl SimHandler {
-    /// A desk at which nobody sits.
+    /// Creates a handler without a turn.
     #[must_use]
     pub fn new(world: Arc<World>, candidate: CandidateId, clock: SimClock) -> Self {
         Self { world, candidate, clock }
@@ -44,7 +44,7 @@ impl Handler for SimHandler {
         let mut dice = Dice::new(self.world.seed ^ turn.slot.0, 2_000 + self.candidate as u64);
         {
             let mut state = self.world.state();
-            // A process may stand still between the order and the first thing that is done.
+            // The process may be suspended between the order and the first action.
             let is_working = !state.processes[self.candidate].paused;
             let machine = state.processes[self.candidate].machine;
             state.processes[self.candidate].turn = Some(TurnState { term: turn.term, is_working });
@@ -61,8 +61,8 @@ impl Handler for SimHandler {
                 state.coverage.add_trait(feature);
             }
         }
-        // Half of the handlers are awake when their process wakes up, and learn at once that
-        // their time is over; the others wait for something, and must be stopped.
+        // Half of the handlers are running when their process resumes, and learn at once that their
+        // time is over. The other half waits, and must be stopped.
         let is_cpu_bound = dice.once_in(2);
         let guard = TurnGuard {
             world: self.world.clone(),
@@ -83,7 +83,7 @@ impl Handler for SimHandler {
     }
 }
 
-/// What a turn does.
+/// Runs the work of a turn.
 async fn work(
     world: Arc<World>,
     candidate: CandidateId,
@@ -95,7 +95,7 @@ async fn work(
     let in_fault_phase = world.now() < world.plan.calm;
     let is_long = in_fault_phase && dice.permille(world.plan.long_turns_permille);
     let duration = match (world.plan.traits.has(Trait::Lasting), is_long) {
-        // Some come to their end all the same.
+        // Some lasting work still ends.
         (true, false) => FOREVER,
         (_, true) => dice.between(1_000, world.plan.longest_work),
         (false, false) => dice.between(0, world.plan.longest_turn),
@@ -104,12 +104,12 @@ async fn work(
     loop {
         let pause = Duration::from_millis(dice.between(100, 4_000));
         clock.sleep_until(ends_at.min(clock.now() + pause)).await;
-        // What hands a request to the network looks at the deadline first, in the same call.
+        // The call that sends a request checks the deadline first.
         if lease.is_lost() {
             return TurnEnd::CutOff;
         }
         if clock.now() >= ends_at {
-            // Whoever tries it, and whenever.
+            // The failure depends only on the slot, not on the candidate or the time.
             let is_poisoned = Dice::new(world.seed ^ turn.slot.0, 6).permille(world.plan.rules.poison_permille);
             if is_poisoned {
                 world.note(HistoryEvent::TurnFailed(candidate));
@@ -130,7 +130,7 @@ async fn work(
     }
 }
 
-/// A turn that stands still with its process.
+/// Turn that is suspended together with its process.
 struct SimTurn {
     work: Pin<Box<dyn Future<Output = TurnEnd> + Send>>,
     is_cpu_bound: bool,
@@ -155,15 +155,15 @@ impl Future for SimTurn {
     }
 }
 
-/// As long as this exists, something of the turn is there.
+/// Guard that exists as long as any part of the turn.
 struct TurnGuard {
     world: Arc<World>,
     candidate: CandidateId,
-    /// Its own; the host stops a turn within the millisecond.
+    /// Clock of the process; the host stops a turn within the millisecond.
     clock: SimClock,
-    /// When the host stops it as too slow.
+    /// Time limit, at which the host stops it.
     limit: Option<Duration>,
-    /// The turn came to its own end.
+    /// True if the turn ended by itself.
     has_ended: bool,
 }
 
@@ -174,7 +174,7 @@ enum Resumption {
 }
 
 impl TurnGuard {
-    /// Goes on working, if the process goes on and it is not `too_late`.
+    /// Resumes the work if the process runs and `too_late` is false.
     fn resume(&self, cx: &Context<'_>, too_late: impl FnOnce() -> bool) -> Resumption {
         let Self { world, candidate, .. } = self;
         let now = world.now();

@@ -1,8 +1,8 @@
-//! Hints: that the leader may have changed, as somebody says. protocol.md §4.5.
+//! Hints that the leader may have changed (protocol.md §4.5).
 //!
-//! Some come when it is so, soon after a lease was given up or a process was killed. Others come for no
-//! reason, alone or many at once. They excuse nothing: the oracle judges a schedule as if there were none,
-//! and judges beside that how often candidates poll because of them.
+//! True hints come soon after a lease was given up or a process was killed. False hints come alone
+//! or many at once. Hints excuse nothing: the oracle ignores them, and separately checks how often
+//! candidates poll because of them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::history::HistoryEvent;
 use super::plan::Trait;
 use super::world::{Millis, World};
 
-/// How many hints come for no reason, and how many milliseconds lie between them.
+/// Number of false hints, and the milliseconds between them.
 const FALSE_HINTS: [(u32, Millis); 5] = [(1, 0), (1, 0), (3, 400), (12, 90), (150, 7)];
 
 /// Sends hints until the schedule ends.
@@ -33,7 +33,7 @@ pub async fn send_hints(world: Arc<World>) {
     }
 }
 
-/// Most of those who run hear of it.
+/// Sends a true hint to most of the running candidates.
 async fn send_true_hints(world: &World, dice: &mut Dice) {
     world.wait_until(world.now() + dice.between(0, 40)).await;
     for machine in 0..world.plan.machines.len() {

@@ -1,345 +1,355 @@
-//! What happened in a schedule, as the store, the wire and the handlers' desks saw it.
+//! History of a schedule, as seen by the store, on the wire and by the handlers.
 //!
-//! The oracle judges this and nothing else: what a candidate believes is not in it.
+//! The oracle checks only this. The history excludes what candidates believe.
 
 use super::clock::Rate;
 use super::fault::{Fault, Step};
 use super::plan::Rules;
 use super::world::Millis;
 
-/// One incarnation of a candidate: an index into [`History::lives`].
+/// Id of one incarnation of a candidate: an index into [`History::lives`].
 pub type CandidateId = usize;
 
-/// One request: an index into [`History::asked`].
+/// Index of a request in [`History::requests`].
 pub type RequestIndex = usize;
 
-/// All of it, in order.
+/// Events and parameters of a schedule, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Candidates, each incarnation by itself.
+    /// Candidates, with one entry for each incarnation.
     pub lives: Vec<Life>,
-    /// Requests that went on the wire.
+    /// Requests that were sent on the wire.
     pub requests: Vec<SentRequest>,
-    /// What happened, in order.
+    /// Events, in order.
     pub entries: Vec<Entry>,
-    /// The longest way of a request or of an answer that no fault befell.
+    /// Longest one-way latency of a request or response without a fault.
     pub latency: Millis,
-    /// No fault begins from here on.
+    /// Start of the calm: no fault begins from here on.
     pub calm: Millis,
-    /// Everything late has arrived, and the last lease of the time of faults has run out.
+    /// Start of the finale: all late messages have arrived, and the last lease of the fault period
+    /// has expired.
     pub finale: Millis,
-    /// How long a turn may go on when its candidate leaves.
+    /// Grace period of a turn when its candidate leaves.
     pub grace: Millis,
-    /// Between two slots, in nanoseconds.
+    /// Interval between two slots, in nanoseconds.
     pub every: u64,
-    /// What is asked of the slots.
+    /// Rules for the slots.
     pub rules: Rules,
-    /// The service's wall clock at the beginning, in nanoseconds since 1970.
+    /// Service's wall clock at the start, in nanoseconds since 1970.
     pub epoch: u64,
-    /// When that clock stepped, and by how many milliseconds.
+    /// Steps of that clock: when, and by how many milliseconds.
     pub clock_steps: Vec<(Millis, i64)>,
-    /// From when until when the dates of answers stood still.
+    /// Periods, from start to end, in which the dates of responses were frozen.
     pub frozen_dates: Vec<(Millis, Millis)>,
-    /// Leaders resign, or make way for others, of their own accord.
+    /// True if leaders resign, or make way for other candidates, on their own.
     pub has_rotation: bool,
-    /// There was a record before anybody began.
+    /// True if a record existed before any candidate started.
     pub has_initial_record: bool,
-    /// The account keeps every version of a blob.
+    /// True if the account keeps every version of a blob.
     pub versioned: bool,
     /// Transfers through the account, by their number.
     pub transfers: Vec<Transfer>,
-    /// The time limit of a turn.
+    /// Time limit of a turn.
     pub turn_timeout: Option<Millis>,
-    /// Lease ids that strangers announced, and in which term.
+    /// Lease ids that foreign writers announced, each with its term.
     pub foreign_announcements: Vec<(u128, u64)>,
 }
 
-/// A transfer that a command placed.
+/// Transfer that a command placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// The term whose leader is to obey; 0: it was not placed.
+    /// Term whose leader must obey; 0 if the command placed no transfer.
     pub term: u64,
-    /// The number in the name of the successor; none: any candidate may lead next.
+    /// Number in the name of the successor; `None` if any candidate may lead next.
     pub successor: Option<usize>,
-    /// When its command decided to place it: its age is counted from then.
+    /// When the command decided to place the transfer. Its age counts from then.
     pub decided_at: Millis,
 }
 
-/// What is fixed about an incarnation.
+/// Fixed properties of an incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// On which machine.
+    /// Machine of the incarnation.
     pub machine: usize,
-    /// Its clock.
+    /// Rate of its clock.
     pub rate: Rate,
     /// Its periods.
     pub periods: Periods,
-    /// Between two slots of its schedule, in nanoseconds; 0: it has none.
+    /// Interval between two slots of its schedule, in nanoseconds; 0 without a schedule.
     pub every: u64,
-    /// How long after its instant a slot is due, in nanoseconds.
+    /// Delay from a slot's instant until it is due, in nanoseconds.
     pub delay: u64,
-    /// It plays an older version, to which some fields are unknown, and does not know again what it wrote there.
+    /// True for an older version: it does not know some fields, and does not recognise its own
+    /// writes of them.
     pub is_older_version: bool,
 }
 
 /// Periods of a candidate, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
-    /// How long a lease lasts.
+    /// Duration of a lease.
     pub lease: Millis,
-    /// How long before its end the work ends.
+    /// Margin before the end of the lease at which the work stops.
     pub margin: Millis,
-    /// Between renewals.
+    /// Interval between renewals.
     pub renew: Millis,
-    /// Between looks, at most.
+    /// Longest interval between polls.
     pub poll: Millis,
-    /// For one request.
+    /// Timeout of one request.
     pub timeout: Millis,
-    /// How soon it is replaced, or replaces others, where that is before a lease ends.
+    /// Failover window, if the candidate can be replaced, or replace other leaders, before a lease
+    /// ends.
     pub failover: Option<Millis>,
 }
 
-/// protocol.md §13: a leader that is to be replaced within so long promises to have stopped so long after a beat,
-/// and acts for less than that.
+/// Returns the promise and the validity for a failover window (protocol.md §13).
+///
+/// A leader promises to have stopped this long after a beat, and acts for less than that.
 #[must_use]
 pub fn promise_and_validity(failover: Millis) -> (Millis, Millis) {
     let promise = failover * 7 / 10;
     (promise, promise - (failover * 2 / 15).max(300))
 }
 
-/// A request.
+/// A request that a candidate sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentRequest {
-    /// Who sent it.
+    /// Sender.
     pub candidate: CandidateId,
-    /// Its step in the protocol.
+    /// Step in the protocol.
     pub step: Step,
-    /// The lease id that it proposes or uses.
+    /// Lease id that the request proposes or uses.
     pub lease: Option<u128>,
-    /// The record that it writes.
+    /// Record that the request writes.
     pub write: Option<Written>,
-    /// The lease id of the successor that the lease is given to.
+    /// Lease id of the successor that receives the lease.
     pub successor_lease: Option<u128>,
-    /// It writes where announcements are left.
+    /// True if the request writes an announcement.
     pub is_announcement: bool,
-    /// The write has no condition.
+    /// True if the write has no condition.
     pub is_unconditional: bool,
-    /// It is about that place: it looks there, or writes.
+    /// True if the request reads or writes announcements.
     pub is_about_announcements: bool,
-    /// It looks for triggers.
+    /// True if the request polls for triggers.
     pub is_about_orders: bool,
-    /// The term in which the successor was named that announces itself.
+    /// Term in which the announcing successor was named.
     pub announced_term: Option<u64>,
-    /// The list of candidates that it writes.
+    /// List of candidates that the request writes.
     pub candidate_list: Option<CandidateList>,
-    /// Until when the token is good that it goes with.
+    /// Expiry of the token that the request carries.
     pub token: Option<Millis>,
-    /// The service's time by the answer that reached the sender, in nanoseconds since 1970.
+    /// Service's time in the response that reached the sender, in nanoseconds since 1970.
     pub reported_time: Option<u64>,
 }
 
 /// A list of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CandidateList {
-    /// It is to be written only where there is none.
+    /// True if the list may only be written where none exists.
     pub is_first: bool,
-    /// The machines whose candidates are on it, as bits.
+    /// Machines whose candidates are on the list, as a bit set.
     pub machines: u64,
 }
 
-/// A record.
+/// A record that a request writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The fencing token.
+    /// Fencing token.
     pub term: u64,
-    /// Tells its leader from others.
+    /// Nonce that distinguishes its leader from other candidates.
     pub nonce: u64,
-    /// The newest claimed slot, in nanoseconds since 1970.
+    /// Newest claimed slot, in nanoseconds since 1970.
     pub slot: u64,
-    /// How often it was tried.
+    /// Number of attempts at that slot.
     pub attempt: u32,
-    /// After so many turns it is abandoned; 0: it has one at most.
+    /// Number of attempts after which the slot is abandoned; 0 for at most one turn.
     pub max_attempts: u32,
-    /// The newest turn for a trigger.
+    /// Newest turn for a trigger.
     pub trigger: Triggered,
-    /// The newest slot whose turn ended.
+    /// Newest slot whose turn ended.
     pub finished: u64,
-    /// At-least-once delivery is done with that slot.
+    /// True if at-least-once delivery has finished with that slot.
     pub is_done: bool,
-    /// The newest turn that did not succeed: its slot, and when the leader heard of its end, in nanoseconds since 1970.
+    /// Newest failed turn: its slot, and when the leader learned of its end, in nanoseconds since
+    /// 1970.
     pub failed: (u64, u64),
-    /// Whether the field of a later version is there.
+    /// True if the record has the field of a later version.
     pub has_later_field: bool,
-    /// The successor that it names: the number in its name; one that no candidate has, for any other name.
+    /// Number in the name of the named successor; for any other name, a number that no candidate
+    /// has.
     pub successor: Option<usize>,
-    /// The number of the transfer that came to nothing.
+    /// Number of the transfer that failed.
     pub failed_transfer: Option<usize>,
-    /// The number of the beat.
+    /// Number of the beat.
     pub beat: u64,
-    /// So long after it the leader has stopped, in milliseconds; 0: it promises nothing.
+    /// Promise: time after the beat by which the leader has stopped, in milliseconds; 0 without a
+    /// promise.
     pub promise: Millis,
 }
 
-/// The number in the id of a trigger.
+/// Returns the number in the id of a trigger.
 #[must_use]
 pub fn trigger_number(id: &str) -> u32 {
     id.strip_prefix('t').and_then(|number| trigger_number.parse().ok()).unwrap_or(0)
 }
 
-/// The newest turn for a trigger, as a record tells it.
+/// Newest turn for a trigger, as recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Triggered {
-    /// Which.
+    /// Number of the trigger.
     pub number: u32,
-    /// When it was asked for, in nanoseconds since 1970.
+    /// When the turn was requested, in nanoseconds since 1970.
     pub requested_at: u64,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempt: u32,
-    /// After so many turns it is abandoned; 0: it has one at most.
+    /// Number of attempts after which the trigger is abandoned; 0 for at most one turn.
     pub max_attempts: u32,
-    /// It is on record how that turn ended.
+    /// True if the outcome of that turn is recorded.
     pub has_ended: bool,
-    /// At-least-once delivery is done with it.
+    /// True if at-least-once delivery has finished with the trigger.
     pub is_done: bool,
-    /// At-least-once delivery is done with the one before.
+    /// True if at-least-once delivery has finished with the trigger before.
     pub is_previous_done: bool,
 }
 
-/// Something that happened.
+/// Entry of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// When the event happened.
     pub at: Millis,
-    /// What.
+    /// The event.
     pub event: HistoryEvent,
 }
 
-/// What happened.
+/// Event of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryEvent {
-    /// A process began to contend.
+    /// A process started to contend.
     Started(CandidateId),
-    /// A process stands still.
+    /// A process was suspended.
     Paused(CandidateId),
-    /// It goes on.
+    /// A process was resumed.
     Resumed(CandidateId),
-    /// The wall clock of that machine, which has no better one, was set forward: by it that time has passed.
+    /// The wall clock of this machine, which has no other clock, was set forward.
     ClockSetForward(usize),
-    /// A process ended at once.
+    /// A process was killed.
     Killed(CandidateId),
-    /// A process was asked to leave.
+    /// The host requested that a process leave.
     LeaveRequested(CandidateId),
-    /// A process was told to hand over to the candidate whose name has that number, on that machine;
-    /// none: it has its name in common with others, or is of a version that knows no successors.
+    /// The host ordered a process to hand over to the candidate with this number in its name, on
+    /// this machine.
+    ///
+    /// `None` if the name is not unique, or its version does not support successors.
     HandoverOrdered(CandidateId, usize, Option<usize>),
-    /// It tells that it does not.
+    /// A process reported that it did not hand over.
     HandoverFailed(CandidateId),
-    /// A process heard that the leader may have changed.
+    /// A process received a hint that the leader may have changed.
     Hinted(CandidateId),
     /// A process has left.
     Left(CandidateId),
-    /// A step of it failed, and all that it knew is lost: its process begins anew.
+    /// A step of a process failed. The process lost its state and starts again.
     StepFailed(CandidateId),
-    /// A request went on the wire.
+    /// A request was sent on the wire.
     Sent(RequestIndex),
     /// The store handled a request, or a copy of it.
     Handled(RequestIndex, Answer),
-    /// Its answer reached the sender.
+    /// The response reached the sender.
     Answered(RequestIndex, Answer),
-    /// The sender learnt that there is none.
+    /// The sender learned that no response will come.
     RequestFailed(RequestIndex),
-    /// A turn was started: its slot, in nanoseconds since 1970.
+    /// A turn started.
     TurnBegan {
-        /// By whom.
+        /// Candidate that runs the turn.
         candidate: CandidateId,
-        /// Under which term.
+        /// Term of the turn.
         term: u64,
-        /// For which slot.
+        /// Slot of the turn, in nanoseconds since 1970.
         slot: u64,
-        /// How often it was tried.
+        /// Number of the attempt.
         attempt: u32,
-        /// Not of the timer, but for this.
+        /// Trigger of the turn; `None` for a scheduled turn.
         trigger: Option<u32>,
     },
-    /// An outsider asked for a turn outside the schedule: a trigger of that number waits.
+    /// An outsider placed the trigger of this number, which waits for a turn.
     Triggered(u32),
-    /// A command placed the transfer of that number.
+    /// A command placed the transfer of this number.
     TransferPlaced(usize),
-    /// A leader read the transfer of that number, which is for its term, for the first time.
+    /// A leader first read the transfer of this number, which is for its term.
     ReadTransfer(CandidateId, usize),
-    /// A step told its host for the first time that it leads.
+    /// A step first reported to its host that the candidate leads.
     BecameLeader(CandidateId),
     /// The handler works from here on.
     WorkStarted(CandidateId, u64),
-    /// It works no longer: its turn is over, or it stands still.
+    /// The handler no longer works: its turn is over, or its process was suspended.
     WorkStopped(CandidateId, u64),
     /// The handler sent a request of its own.
     HandlerActed(CandidateId, u64),
-    /// The turn failed, trapped, or took too long.
+    /// The turn failed, trapped, or timed out.
     TurnFailed(CandidateId),
     /// The turn trapped.
     TurnTrapped(CandidateId),
     /// The turn succeeded.
     TurnSucceeded(CandidateId),
-    /// A step asked for the end of the turn because a successor is there; false: not any more.
+    /// A step requested the end of the turn because a successor is present; false cancels that.
     WindDown(CandidateId, bool),
-    /// The host stopped the turn although its leader leads on and nothing asked for an end.
+    /// The host stopped the turn although its leader still leads and no request for an end exists.
     TurnCutShort(CandidateId),
-    /// A step that began then told that the leadership ended because its work failed.
+    /// The leadership ended because its work failed, as reported by the step that began at this
+    /// time.
     WorkFailed(CandidateId, Millis),
-    /// Nothing of the turn is there any more.
+    /// All processes and tasks of the turn have ended.
     TurnOver(CandidateId, u64),
-    /// An invocation that ran its turn answers; true: that it succeeded.
+    /// An invocation reported the result of its turn; true for success.
     InvocationReturned(CandidateId, bool),
-    /// The identity endpoint was asked for a token.
+    /// A candidate requested a token from the identity endpoint.
     TokenRequested(CandidateId),
-    /// The schedule is over.
+    /// The schedule ended.
     ScheduleEnded,
-    /// A fault; its effect lasts until then.
+    /// A fault was injected; its effect lasts until this time.
     FaultInjected(Fault, Option<CandidateId>, Millis),
 }
 
-/// An answer to a request.
+/// Response to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
-    /// The error code.
+    /// Error code.
     pub code: &'static str,
-    /// The lease id that it names.
+    /// Lease id in the response.
     pub lease: Option<u128>,
 }
 
-/// A term that was won, as the store took it.
+/// A term that was won, from the write that the store accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Win {
-    /// When.
+    /// When the term was won.
     pub at: Millis,
-    /// Its place in [`History::entries`].
+    /// Index of the win in [`History::entries`].
     pub entry: usize,
-    /// By whom.
+    /// Candidate that won.
     pub candidate: CandidateId,
-    /// Under which lease.
+    /// Lease under which the term was won.
     pub lease: Option<u128>,
-    /// The term.
+    /// Term that was won.
     pub term: u64,
 }
 
-/// Work of a handler without a break.
+/// Uninterrupted work of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// By whom.
+    /// Candidate whose handler worked.
     pub candidate: CandidateId,
-    /// Under which term.
+    /// Term of the work.
     pub term: u64,
-    /// From when on.
+    /// Start of the work.
     pub from: Millis,
-    /// Until when.
+    /// End of the work.
     pub to: Millis,
 }
 
 impl History {
-    /// The request, when an entry says that the store carried one out.
+    /// Returns the request if the event says that the store accepted one.
     #[must_use]
     pub fn accepted_request(&self, event: HistoryEvent) -> Option<&SentRequest> {
         match event {
@@ -348,7 +358,7 @@ impl History {
         }
     }
 
-    /// The record writes that the store took, in its order.
+    /// Returns the record writes that the store accepted, in order.
     pub fn writes(&self) -> impl Iterator<Item = (usize, Entry, &SentRequest, &Written)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let request = self.accepted_request(entry.event)?;
@@ -356,14 +366,14 @@ impl History {
         })
     }
 
-    /// The terms in the order in which they were won.
+    /// Returns the terms in the order in which they were won.
     #[must_use]
     pub fn wins(&self) -> Vec<Win> {
         let mut wins = Vec::new();
         let mut last = None;
         for (entry, Entry { at, .. }, request, written) in self.writes() {
             let SentRequest { candidate, lease, .. } = *request;
-            // The same record again under one lease is a copy of the write, or a claim.
+            // The same record again under one lease is a duplicate of the write, or a claim.
             let newest = Some((written.term, written.nonce, lease));
             if std::mem::replace(&mut last, newest) != newest {
                 wins.push(Win { at, entry, candidate, lease, term: written.term });
@@ -372,13 +382,14 @@ impl History {
         wins
     }
 
-    /// Whether this fault is there at an instant, for this candidate or for all.
+    /// Returns true if the fault is active for this candidate, or for all, at this time.
     #[must_use]
     pub fn has_fault(&self, fault: Fault, candidate: CandidateId, at: Millis) -> bool {
         self.fault_until(fault, candidate, at).is_some()
     }
 
-    /// Until when this fault is there, for this candidate or for all; none where it is not there at an instant.
+    /// Returns the end of the fault for this candidate or for all, or `None` if it is not active at
+    /// this time.
     #[must_use]
     pub fn fault_until(&self, fault: Fault, candidate: CandidateId, at: Millis) -> Option<Millis> {
         let before = self.entries.iter().take_while(|entry| entry.at <= at);
@@ -392,7 +403,7 @@ impl History {
         ends.max()
     }
 
-    /// What the service's wall clock shows, in nanoseconds since 1970.
+    /// Returns the time on the service's wall clock, in nanoseconds since 1970.
     #[must_use]
     pub fn service_time(&self, at: Millis) -> u64 {
         let steps = self.clock_steps.iter().filter(|(stepped_at, _)| *stepped_at <= at);
@@ -400,20 +411,20 @@ impl History {
         (self.epoch + at * 1_000_000).saturating_add_signed(offset)
     }
 
-    /// What the dates of answers tell, in nanoseconds since 1970.
+    /// Returns the time in the dates of responses, in nanoseconds since 1970.
     #[must_use]
     pub fn reported_time(&self, at: Millis) -> u64 {
         let frozen = self.frozen_dates.iter().rev().find(|(from, until)| (*from..*until).contains(&at));
         self.service_time(frozen.map_or(at, |(from, _)| *from))
     }
 
-    /// When the service's clock shows that for the first time, not before `from`.
+    /// Returns the first time from `from` on at which the service's clock shows `time`.
     #[must_use]
     pub fn instant_of(&self, time: u64, from: Millis) -> Millis {
         let steps = self.clock_steps.iter().map(|(stepped_at, _)| *stepped_at).filter(|stepped_at| *stepped_at > from);
         for segment_start in std::iter::once(from).chain(steps) {
             let clock = self.service_time(segment_start);
-            // True time has whole milliseconds.
+            // True time has a resolution of one millisecond.
             let at = segment_start + time.saturating_sub(clock).div_ceil(1_000_000);
             if self.service_time(at) >= time {
                 return at;
@@ -422,7 +433,7 @@ impl History {
         Millis::MAX / 2
     }
 
-    /// Whether the service's clock shows less than it did before.
+    /// Returns true if the service's clock shows less than before.
     #[must_use]
     pub fn is_clock_behind(&self, at: Millis) -> bool {
         let before = |(stepped_at, _): &(Millis, i64)| self.service_time(stepped_at.saturating_sub(1));
@@ -430,7 +441,7 @@ impl History {
         steps.map(before).max().is_some_and(|most| most > self.service_time(at))
     }
 
-    /// The spans in which handlers worked, in the order of their ends.
+    /// Returns the spans in which handlers worked, ordered by their ends.
     #[must_use]
     pub fn spans(&self) -> Vec<Span> {
         let mut started_at: Vec<Option<Millis>> = vec![None; self.lives.len()];

@@ -1,4 +1,4 @@
-//! What strangers write who may: records that no candidate writes, and blobs beside the election's.
+//! Data that permitted outsiders write: records that no candidate writes, and side blobs.
 
 use tenure_azure::name::SideBlob;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ pub fn fields(pairs: &[(&str, &str)]) -> Fields {
     pairs.iter().map(|(name, value)| (format!("x-ms-meta-{name}"), (*value).to_string())).collect()
 }
 
-/// The n-th kind of record. `term` is the newest that was won.
+/// Returns the n-th kind of record. `term` is the newest that was won.
 pub fn record(n: u64, term: u64) -> Fields {
     let term = term.to_string();
     let huge_term = (u64::MAX / 2).to_string();
@@ -43,7 +43,7 @@ pub fn record(n: u64, term: u64) -> Fields {
     }
 }
 
-/// The lease id and the term of the n-th announcement, if that is its kind.
+/// Returns the lease id and the term of the n-th side blob, if it is an announcement.
 pub fn announced_lease(n: u64, term: u64) -> Option<(u128, u64)> {
     let announced_in = match n % 8 {
         0..=4 => term,
@@ -53,14 +53,14 @@ pub fn announced_lease(n: u64, term: u64) -> Option<(u128, u64)> {
     Some((lease_id(n), announced_in))
 }
 
-/// The term of an announcement for another leader.
+/// Term of an announcement for another leader.
 const OTHER_TERM: u64 = 1_794_999_999;
 
 fn lease_id(n: u64) -> u128 {
     u128::from(n) << 64 | 0x4000_8000_0000_0000_0001
 }
 
-/// The n-th kind of blob beside the election's, with the name of a candidate.
+/// Returns the n-th kind of side blob, with the name of a candidate.
 pub fn side_blob(n: u64, name: &str, term: u64) -> (SideBlob, Fields) {
     let (successor, term) = (Uuid::from_u128(lease_id(n)), term.to_string());
     let successor = successor.as_hyphenated().to_string();

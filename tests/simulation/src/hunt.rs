@@ -1,4 +1,4 @@
-//! Seeded bugs, and how soon the simulation finds them.
+//! Seeded bugs, and the number of seeds in which the simulation finds them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,8 @@ use tenure_core::mutants::Mutant;
 
 use super::{Fidelity, Options};
 
-/// The invariants of the protocol, and the rules of progress: each of them some seeded bug must break.
+/// Invariants of the protocol and rules of progress; for each there must be a seeded bug that
+/// breaks it.
 pub const INVARIANTS: [&str; 23] = [
     "I1",
     "I2",
@@ -44,21 +45,23 @@ const SECONDARY: [(Mutant, &str); 4] = [
     (Mutant::HintsWithoutLimit, "hints"),
 ];
 
-/// What came of the hunt for one seeded bug.
+/// Result of the search for one seeded bug.
 #[derive(Clone, Debug)]
 pub struct HuntResult {
-    /// The bug.
+    /// Seeded bug.
     pub mutant: Mutant,
-    /// The invariant that it was to be caught by; none: any rule.
+    /// Invariant that must detect the bug; `None` for any rule.
     pub expected_invariant: Option<&'static str>,
-    /// The first seed, from 0 on, whose schedule shows it; none within the limit.
+    /// First seed, from 0 on, whose schedule shows the bug; `None` if there is none within the
+    /// limit.
     pub seed: Option<u64>,
-    /// The rules that it breaks there.
+    /// Rules that the bug breaks in that schedule.
     pub broken_invariants: BTreeSet<&'static str>,
 }
 
-/// Looks for seeded bugs in the schedules that the simulation runs, from seed 0 on and in at
-/// most `most` for each: for all of them, or for those with that in their names.
+/// Searches for seeded bugs in the schedules of the simulation, from seed 0 on.
+///
+/// Runs at most `limit` schedules for each bug, and only bugs whose names contain `name_filter`.
 #[must_use]
 pub fn find_mutants(limit: u64, threads: usize, name_filter: &str) -> Vec<HuntResult> {
     let all = Mutant::ALL.iter().map(|mutant| (*mutant, None));
@@ -83,13 +86,13 @@ pub fn find_mutants(limit: u64, threads: usize, name_filter: &str) -> Vec<HuntRe
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The bug of that name in the code.
+/// Returns the bug of this name in the code.
 ///
 /// # Errors
-/// There is none; the message has the names of all.
+/// If no bug has this name; the message lists all names.
 pub fn parse_mutant(name: &str) -> Result<Mutant, String> {
     let found = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-    parse_mutant.ok_or_else(|| format!("known ones are {:?}", Mutant::ALL))
+    parse_mutant.ok_or_else(|| format!("expected one of {:?}", Mutant::ALL))
 }
 
 fn find_mutant(mutant: Mutant, expected: Option<&'static str>, limit: u64) -> HuntResult {
@@ -105,7 +108,7 @@ fn find_mutant(mutant: Mutant, expected: Option<&'static str>, limit: u64) -> Hu
     HuntResult { mutant, expected_invariant: expected, seed: None, broken_invariants: BTreeSet::new() }
 }
 
-/// The invariants that no seeded bug was seen to break: nobody knows whether they are checked.
+/// Returns the invariants that no seeded bug broke, so that their checks are unproven.
 #[must_use]
 pub fn unbroken_invariants(results: &[HuntResult]) -> Vec<&'static str> {
     let broken_invariants: BTreeSet<_> = results.iter().flat_map(|result| result.broken_invariants.iter()).collect();

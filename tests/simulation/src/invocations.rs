@@ -1,6 +1,8 @@
-//! A platform that owns the timer and calls the component: at each tick one invocation per replica,
-//! all at about the same time, each of them a whole turn. Nothing renews beside the handler and
-//! nothing stops it, so that only the slots are judged, the terms, and the leases.
+//! Simulation of a platform that owns the timer and calls the component.
+//!
+//! At each tick the platform starts one invocation per replica, all at about the same time, each a
+//! whole turn. Nothing renews the lease during the handler and nothing stops it. So the oracle only
+//! checks slots, terms, and leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +18,10 @@ use super::native::{StepSurroundings, Native};
 use super::process::Process;
 use super::world::{Millis, World};
 
-/// How far the timers of two replicas differ.
+/// Maximum difference between the timers of two replicas.
 const MAX_TIMER_OFFSET: Millis = 1_000;
 
-/// How long a turn may take that outlives its lease, perhaps.
+/// Duration of a turn that may outlive its lease.
 const LONG_TURN_RANGE: (Millis, Millis) = (10_000, 90_000);
 
 /// Calls the component on one machine at each tick, until the schedule ends.
@@ -64,7 +66,7 @@ struct Invocation {
 }
 
 impl Invocation {
-    /// As the component does it.
+    /// Runs the invocation as the component does.
     async fn run(self) {
         let settings = &self.native.settings;
         let mut turn = OneTurn::new(settings, self.native.now());
@@ -105,7 +107,7 @@ impl Invocation {
         }
     }
 
-    /// The handler's work, which nothing can stop but the end of the process.
+    /// Runs the handler's work, which only the end of the process can stop.
     async fn handle(&self, turn: &Turn) -> Result<(), String> {
         let Self { world, candidate, clock, .. } = self;
         let (term, slot, attempt) = (turn.term, turn.slot.0, turn.attempt);

@@ -1,6 +1,8 @@
-//! What Tenure is compared with: a timer that writes "last run" after the run, without a
-//! condition, as the timer triggers of function platforms do. Its replicas take turns by a lease,
-//! too; they suffer the same kills and freezes, at the same times.
+//! Baseline for comparison with Tenure: a timer that writes "last run" after the run, without a
+//! condition.
+//!
+//! Timer triggers of function platforms work like this. Its replicas also use a lease, and have the
+//! same kills and freezes at the same times.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,16 +18,16 @@ use super::fault::Fault;
 use super::plan::{Plan, Rules};
 use super::world::Millis;
 
-/// How long the lock lasts without a renewal.
+/// Duration of the lock without a renewal.
 const LEASE: Millis = 15_000;
 
-/// Between two slots.
+/// Interval between two slots.
 const INTERVAL: Millis = 1_000;
 
-/// The longest until a killed replica is started again, and the longest freeze.
+/// Longest downtime of a killed replica, and longest freeze.
 const MAX_DOWNTIME: Millis = 20_000;
 
-/// What is in the storage account, and who stands still until when.
+/// Contents of the storage account, and the end of each replica's freeze.
 struct Account {
     started_at: Instant,
     holder: Option<(usize, Millis)>,
@@ -40,10 +42,10 @@ fn now(account: &Shared) -> Millis {
     u64::try_from(account.borrow().started_at.elapsed().as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Runs the timetable of a seed with it.
+/// Runs the timetable of a seed with this timer.
 ///
 /// # Panics
-/// The machine cannot make a runtime.
+/// If the machine cannot create a runtime.
 #[must_use]
 pub fn run(seed: u64) -> Slots {
     let plan = Plan::timetable(seed, Rules::default());
@@ -90,7 +92,7 @@ async fn wait_until(account: &Shared, at: Millis) {
     sleep_until(started_at + Duration::from_millis(at)).await;
 }
 
-/// Passes some time, and as long as the replica stands still.
+/// Sleeps for this time, and until the replica is no longer frozen.
 async fn sleep_unless_frozen(account: &Shared, replica: usize, millis: Millis) {
     sleep(Duration::from_millis(millis)).await;
     let frozen_until = account.borrow().frozen_until[replica];
@@ -117,7 +119,7 @@ async fn replica(account: Shared, replica: usize, start_delay: Millis, mut dice:
             sleep_unless_frozen(&account, replica, dice.between(1, 20)).await;
             *account.borrow_mut().runs_by_slot.entry(slot).or_default() += 1;
             sleep_unless_frozen(&account, replica, dice.between(0, 300)).await;
-            // Whatever is there by now.
+            // This overwrites any newer value.
             account.borrow_mut().last_run = slot;
         }
         let wait = INTERVAL - now(&account) % INTERVAL;

@@ -1,15 +1,18 @@
-//! Candidates in virtual time: the runner that ships, driven by the pure core or by the component
-//! that ships, against the embedded store, with faults that a seed chooses.
+//! Simulation of candidates in virtual time.
 //!
-//! - A schedule runs on a tokio runtime of its own, on one thread, with its time paused: the one
-//!   source of time for all that takes part. It jumps to the next timer when nothing else can run.
-//! - True time has whole milliseconds. A process sees it through a clock that is a little wrong.
-//! - What happens follows from the seed alone: each purpose has dice of its own, nothing is
-//!   ordered by chance, and nothing is kept from one schedule to the next.
-//! - A handler's request leaves in the same instant in which it looked at its deadline, so the
-//!   protocol's A4 holds here by construction.
-//! - [`oracle`] judges the [`history`]: the store's operations in its order, the wire, and the
-//!   spans in which handlers worked.
+//! Runs the shipped runner against the embedded store, with faults that a seed chooses. The runner
+//! is driven by the pure core or by the shipped component.
+//!
+//! - Each schedule runs on its own single-threaded tokio runtime with paused time. That clock is
+//!   the only source of time. It jumps to the next timer when no task can run.
+//! - True time has a resolution of one millisecond. Each process reads it through a slightly wrong
+//!   clock.
+//! - The seed alone determines a schedule. Each purpose has its own dice, no order depends on
+//!   chance, and no state survives a schedule.
+//! - A handler sends its request in the instant in which it checked its deadline, so assumption A4
+//!   of the protocol holds by construction.
+//! - [`oracle`] checks the [`history`]: the store's operations in order, the requests on the wire,
+//!   and the spans in which handlers worked.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
 
@@ -61,40 +64,39 @@ use plan::{Class, Plan, Rules, Traits};
 use tenure_core::mutants::{self, Mutant};
 use world::World;
 
-/// Requests are made of small strings: with the allocator of the C library, a half of the time
-/// would go there.
+/// Requests consist of small strings: the C library's allocator would take half of the run time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What came of one schedule.
+/// Result of one schedule.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Its seed.
+    /// Seed of the schedule.
     pub seed: u64,
-    /// Which assumptions held.
+    /// Class of the schedule: the assumptions that held.
     pub class: Class,
-    /// What it had beside its faults.
+    /// Features of the schedule other than its faults.
     pub traits: Traits,
-    /// Terms that another candidate won than the one before, until the calm.
+    /// Number of terms before the calm that a different candidate won than the term before.
     pub takeovers: u64,
-    /// What became of its slots.
+    /// Counts of the schedule's slots.
     pub slots: Slots,
-    /// Virtual time, in milliseconds.
+    /// Duration in virtual milliseconds.
     pub virtual_ms: u64,
-    /// The longest lease, in milliseconds.
+    /// Longest lease, in milliseconds.
     pub longest_lease: u64,
-    /// What struck where.
+    /// Pairs of fault and step that occurred.
     pub coverage: Coverage,
-    /// What must not happen, and did.
+    /// Rule violations that the oracle found.
     pub violations: Vec<Violation>,
-    /// Everything that happened.
+    /// Complete history of the schedule.
     pub history: History,
-    /// A line for each input and output of an elector, if `compares` is set.
+    /// One line for each input and output of an elector, if `records_comparison` is set.
     pub record: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether the schedule proves anything: three candidates, ten leases, a takeover, two
+    /// Returns true if the schedule is meaningful: three candidates, ten leases, a takeover and two
     /// faults.
     #[must_use]
     pub fn is_meaningful(&self) -> bool {
@@ -106,28 +108,29 @@ impl Outcome {
     }
 }
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone)]
 pub struct Options {
-    /// What the candidates are made of.
+    /// Implementation of the candidates.
     pub fidelity: Fidelity,
-    /// The seeded bug that their core has; only the native one can have any.
+    /// Seeded bug in the candidates' core; only the native core can have one.
     pub mutant: Option<Mutant>,
-    /// What the schedules are about.
+    /// Topic of the schedules.
     pub topic: Topic,
-    /// Draws for the pure core only what the component can have too, and records inputs and outputs of electors.
+    /// Restricts the pure core's draws to features of the component, and records inputs and outputs
+    /// of electors.
     pub records_comparison: bool,
 }
 
-/// What schedules are about.
+/// Topic of the schedules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Topic {
-    /// Every fault, at every step.
+    /// All faults, at all steps.
     #[default]
     Faults,
     /// A long run of slots with these rules.
     Timetable(Rules),
-    /// The same, of invocations that are one turn each.
+    /// A long run of slots with these rules, run by invocations of one turn each.
     Invocations(Rules),
 }
 
@@ -140,11 +143,11 @@ impl From<Fidelity> for Options {
 /// Runs the schedule of one seed, on this thread.
 ///
 /// # Panics
-/// The machine cannot make a runtime.
+/// If the machine cannot create a runtime.
 #[must_use]
 pub fn run(seed: u64, options: &Options) -> Outcome {
     let fidelity = &options.fidelity;
-    // Also forgets what a seeded bug knew of the schedule before.
+    // This also clears the state of the mutant from the schedule before.
     mutants::activate(options.mutant);
     let plan = match options.topic {
         Topic::Faults => Plan::from_seed(seed, matches!(fidelity, Fidelity::Native) && !options.records_comparison),
@@ -169,7 +172,8 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         let record = state.comparison.take().unwrap_or_default().record;
         (std::mem::take(&mut state.history), state.coverage.clone(), record)
     });
-    // The futures of the processes end with the runtime; what they tell then is not part of it.
+    // The futures of the processes end with the runtime. Events after that are not part of the
+    // history.
     drop(runtime);
     history.entries.shrink_to_fit();
     let lasted = history.entries.last().map_or(0, |entry| entry.at);
@@ -219,16 +223,16 @@ fn takeovers(history: &History) -> u64 {
     wins.windows(2).filter(is_takeover_before_calm).count() as u64
 }
 
-/// What became of slots.
+/// Counts of slots and turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slots {
-    /// Slots that were claimed.
+    /// Claimed slots.
     pub claimed: u64,
-    /// Slots that had a turn.
+    /// Slots with a turn.
     pub run: u64,
     /// Turns.
     pub turns: u64,
-    /// Slots that had more than one.
+    /// Slots with more than one turn.
     pub repeated: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The pure core, with the driver that the component has.
+//! The pure core, driven like the component.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,10 +32,10 @@ use super::token;
 use super::variables::{self, IDENTITY_URL, SECRET_PATH, Variables};
 use super::world::World;
 
-/// Reads settings from what a machine has.
+/// Function that reads settings from the inputs of a machine.
 type ReadSettings = fn(MachineInputs<'_>) -> Result<Settings, Vec<Complaint>>;
 
-/// Drives the pure core as the component's own loop does.
+/// Driver of the pure core, equivalent to the component's own loop.
 pub struct Native {
     variables: Variables,
     pub(super) settings: Settings,
@@ -43,14 +43,14 @@ pub struct Native {
     candidate: CandidateId,
     machine: usize,
     clock: SimClock,
-    /// By how much the clock had run ahead when the newest step began, in milliseconds.
+    /// Clock advance at the start of the newest step, in milliseconds.
     clock_ahead_ms: AtomicU64,
-    /// Its own time, where no host measures time for it.
+    /// Time measured by the candidate itself, if no host measures it.
     own_time: Option<Mutex<ElapsedClock>>,
     dice: Mutex<Dice>,
 }
 
-/// What a machine has: variables, and what its files say.
+/// Inputs of a machine: variables, and the contents of its files.
 #[derive(Clone, Copy)]
 pub(super) struct MachineInputs<'n> {
     variables: &'n Variables,
@@ -80,7 +80,7 @@ impl Environment for MachineInputs<'_> {
 }
 
 impl Native {
-    /// For a new process.
+    /// Creates the driver for a new process.
     pub(super) fn new(
         world: &Arc<World>,
         candidate: CandidateId,
@@ -103,15 +103,15 @@ impl Native {
         }
     }
 
-    /// For an invocation without a host.
+    /// Converts the driver for an invocation without a host.
     pub(super) fn without_host(mut self) -> Self {
         self.own_time = Some(Mutex::new(ElapsedClock::new(self.clock.now(), self.wall())));
         self
     }
 
-    /// The time, as its host tells it, or as it measures it itself.
+    /// Returns the time, as reported by the host or as measured by the candidate.
     pub(super) fn now(&self) -> Duration {
-        // Within a step it does not run ahead: see `Reading::steady`.
+        // The time does not jump ahead within a step: see `ClockHandle::without_lead`.
         let ahead = Duration::from_millis(self.clock_ahead_ms.load(Ordering::Relaxed));
         let (now, total_ahead) = self.clock.read();
         let now = now + ahead - total_ahead;
@@ -119,13 +119,13 @@ impl Native {
         own_time.lock().unwrap_or_else(PoisonError::into_inner).read(now, self.wall())
     }
 
-    /// As an invocation without a host begins a step.
+    /// Returns the start time of a step, as an invocation without a host measures it.
     pub(super) fn step_start(&self) -> StepStart {
         let at = self.now();
         self.own_time_now().map_or(at.into(), |own_time| own_time.step_start())
     }
 
-    /// The time within a step that `begins` then.
+    /// Returns the current time within a step with this start.
     fn now_in_step(&self, step_start: StepStart) -> Duration {
         let now = self.now();
         self.own_time_now().map_or(now, |own_time| own_time.elapsed_in_step(step_start))
@@ -148,7 +148,7 @@ impl Native {
         let bytes = state.as_ref().map(State::as_bytes);
         let files = self.world.plan.traits.has(Trait::Files);
         if broken_settings == BrokenSettings::default() && !files {
-            // The settings of most worlds stay as they are, and need not be read in each step.
+            // The settings of most worlds never change, and need not be read in each step.
             let step = self.begin(&self.settings, bytes, step_start, event);
             let needs_last_will = self.world.plan.traits.has(Trait::Supervised);
             let surroundings = self.surroundings(step_start);
@@ -164,18 +164,18 @@ impl Native {
         report
     }
 
-    /// What a step has that begins then.
+    /// Returns the surroundings of a step with this start.
     pub(super) fn surroundings(&self, step_start: StepStart) -> StepSurroundings<'_> {
         StepSurroundings { native: self, step_start: Some(step_start) }
     }
 
-    /// The oracle hears of problems.
+    /// Records the report's problems for the oracle.
     fn record_problems(&self, report: &Report) {
         let problems = report.problems.iter().map(|problem| problem.detail.as_str());
         record_handover_failure(&self.world, self.candidate, problems);
     }
 
-    /// Sends a request beside the steps.
+    /// Sends a background request.
     pub(super) async fn send(&self, background_request: Outgoing) -> Result<Reply, Failure> {
         let path = background_request.url.match_indices('/').nth(2).map_or(0, |(at, _)| at);
         let (origin, target) = background_request.url.split_at(path);
@@ -190,14 +190,14 @@ impl Native {
         timeout(background_request.timeout, exchange).await.unwrap_or_else(|_| Err(timeout_failure()))
     }
 
-    /// Sends a request to the service, or to what gives out tokens.
+    /// Sends a request to the service, or to the identity endpoint.
     async fn exchange(
         &self,
         origin: &str,
         mut request: Request,
         timeout: Duration,
     ) -> Result<Reply, Failure> {
-        // HTTP clients add it.
+        // HTTP clients add this header.
         let host = origin.split_once("://").map_or(origin, |(_, host)| host);
         request.headers.push(("host".into(), host.into()));
         if IDENTITY_URL.strip_prefix(origin).is_some_and(|path| path.starts_with('/')) {
@@ -219,7 +219,8 @@ impl Native {
         }
     }
 
-    /// Counts what a step met; `remembered`: it went on by what the file had said before.
+    /// Counts the faults that a step met. `used_cached_settings` is true if the step used earlier
+    /// contents of the file.
     fn count_faults_met(&self, broken_settings: BrokenSettings, used_cached_settings: bool) {
         let mut state = self.world.state();
         let step = state.processes[self.candidate].step;
@@ -257,7 +258,7 @@ impl Native {
         self.world.plan.machines[self.machine].version
     }
 
-    /// What the version of this machine writes.
+    /// Adapts a write to the version of this machine.
     fn apply_version_to_write(&self, operation: &mut Operation) {
         let Operation::WriteMetadata { metadata, .. } = operation else { return };
         match self.version() {
@@ -277,7 +278,7 @@ impl Native {
         }
     }
 
-    /// The headers as the version of this machine knows them.
+    /// Returns the headers as the version of this machine sees them.
     fn visible_headers(&self, response: Response) -> Vec<(String, Vec<u8>)> {
         let older = self.version() == Version::Older;
         let headers = response.headers.into_iter().map(|(name, value)| {
@@ -290,10 +291,10 @@ impl Native {
     }
 }
 
-/// The surroundings of a step, or of a request outside an election.
+/// Surroundings of a step, or of a request outside an election.
 pub(super) struct StepSurroundings<'n> {
     native: &'n Native,
-    /// When the step began.
+    /// Start of the step.
     step_start: Option<StepStart>,
 }
 
@@ -332,7 +333,7 @@ impl DriverIo for StepSurroundings<'_> {
         let exchange = self.native.exchange(origin, request, timeout);
         select! {
             biased;
-            // The time-out wins a tie, as in the component.
+            // The timeout wins a tie, as in the component.
             () = sleep(timeout) => Err(timeout_failure()),
             answer = exchange => answer,
         }
@@ -343,7 +344,7 @@ impl DriverIo for StepSurroundings<'_> {
     }
 }
 
-/// Fields that an older version does not know, by how their names begin. It has them under other names.
+/// Prefixes of fields that an older version does not know. It sees them under other names.
 const UNKNOWN_TO_OLDER: [&str; 7] = [
     "tenuresuccess",
     "tenurefailure",
@@ -359,7 +360,7 @@ fn timeout_failure() -> Failure {
     Failure { kind: FailureKind::Timeout, detail: String::new() }
 }
 
-/// An unknown field goes back as it came.
+/// Restores an unknown field with its original value.
 fn restore_hidden_field(metadata: &mut Metadata, hidden_name: &str) {
     let value = metadata.get(hidden_name).unwrap_or_default().to_string();
     metadata.remove(hidden_name);

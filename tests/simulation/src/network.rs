@@ -1,4 +1,4 @@
-//! The way from a candidate to the store and back.
+//! Network between candidates and the store.
 
 use std::sync::Arc;
 
@@ -14,13 +14,14 @@ use super::transfers;
 use super::wire;
 use super::world::{Millis, State, World};
 
-/// What arrives at the sender.
+/// Result that reaches the sender.
 type DeliveredReply = Result<(Response, Answer), ConnectionError>;
 
-/// Sends a request, and waits for the answer for as long as that may take: the sender has its
-/// own time-out. Nothing goes on while the process stands still.
+/// Sends a request and waits for its response. The sender has its own timeout. A suspended process
+/// makes no progress.
 ///
 /// # Errors
+/// If there is no response and the sender learns that.
 /// There will be no answer, and the sender knows.
 pub async fn send(world: &Arc<World>, candidate: CandidateId, request: Request) -> Result<Response, ConnectionError> {
     world.wait_for_turn(candidate, &format!("sends {} {}", request.method, request.target), 0).await;
@@ -63,8 +64,8 @@ pub async fn send(world: &Arc<World>, candidate: CandidateId, request: Request) 
     delivery.map(|(response, _)| response)
 }
 
-/// Sends a request of a process that is dead, and waits for the status of the answer. None: nobody knows what
-/// became of it.
+/// Sends a request of a dead process, and returns the status of the response. Returns `None` if the
+/// outcome is unknown.
 pub async fn send_last_will(world: &Arc<World>, candidate: CandidateId, request: Request) -> Option<u16> {
     world.record_request(candidate, &request);
     let sent_request = SentRequest { step: Step::Will, ..world.state().classifier.classify(candidate, &request) };
@@ -77,7 +78,7 @@ pub async fn send_last_will(world: &Arc<World>, candidate: CandidateId, request:
     reply.map(|answer| answer.status)
 }
 
-/// A request is on the wire, and it is decided what becomes of it.
+/// Puts a request on the wire, and decides its outcome.
 fn put_on_wire(world: &World, request: SentRequest, now: Millis) -> (RequestIndex, RequestOutcome) {
     let (candidate, step) = (request.candidate, request.step);
     let mut state = world.state();
@@ -87,7 +88,7 @@ fn put_on_wire(world: &World, request: SentRequest, now: Millis) -> (RequestInde
     (number, decide_outcome(world, &mut state, candidate, step, now))
 }
 
-/// A request of a process is under way.
+/// Guard for a process's pending request.
 struct Waiting<'a>(&'a World, CandidateId);
 
 impl<'a> Waiting<'a> {
@@ -106,7 +107,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Cut off, caught by an ambush, struck by chance, or unharmed.
+/// Decides the outcome of a request: cut off, hit by an ambush, hit by a random fault, or without a
+/// fault.
 fn decide_outcome(world: &World, state: &mut State, candidate: CandidateId, step: Step, now: Millis) -> RequestOutcome {
     let latency = state.latency(world, candidate, step, now);
     let cut_off = outage_outcome(state, candidate, step, now, latency);
@@ -133,7 +135,7 @@ fn decide_outcome(world: &World, state: &mut State, candidate: CandidateId, step
     outcome
 }
 
-/// No request gets through.
+/// Returns the outage that stops a candidate's requests, if there is one.
 pub fn current_outage(state: &State, candidate: CandidateId, now: Millis) -> Option<(Fault, bool)> {
     let machine = state.processes[candidate].machine;
     let whole_network = state.outages.len() - 1;
@@ -159,7 +161,7 @@ fn outage_outcome(state: &mut State, candidate: CandidateId, step: Step, now: Mi
     Some(RequestOutcome { arrives_at: None, copy_arrives_at: None, reply })
 }
 
-/// The way of one request. Whether the sender lives on does not matter to it.
+/// Delivers one request, whether its sender stays alive or not.
 async fn deliver(
     world: Arc<World>,
     number: RequestIndex,
@@ -200,7 +202,7 @@ async fn deliver(
     }
 }
 
-/// The store handles a request, unless it does not listen.
+/// Passes a request to the store, unless the store is down.
 fn handle(world: &World, number: RequestIndex, request: &Request) -> Option<(Response, Answer)> {
     let now = world.now();
     let mut state = world.state();
@@ -262,14 +264,15 @@ fn handle(world: &World, number: RequestIndex, request: &Request) -> Option<(Res
     Some((response, answer))
 }
 
-/// Returns true if the answer names a version of a blob, on an account that keeps them: it was read or written.
+/// Returns true if the response names a blob version: the account keeps versions, and the blob was
+/// read or written.
 fn names_blob_version(request: &Request, response: &Response) -> bool {
     let is_blob_request =
         !request.target.contains("comp=lease") && !request.target.contains("restype=container");
     is_blob_request && matches!(response.status, 200..=299)
 }
 
-/// An answer does not reach a machine that is cut off by now.
+/// Returns true if a response reaches its machine, which may be cut off by now.
 fn reply_arrives(world: &World, number: RequestIndex) -> bool {
     let now = world.now();
     let state = world.state();

@@ -1,4 +1,4 @@
-//! What a seed decides before a schedule begins: machines, periods, and which faults lie in wait.
+//! Plan of a schedule from its seed: machines, periods, and faults.
 
 mod faults;
 mod machines;
@@ -23,109 +23,109 @@ use machines::machines;
 
 const SECOND: Millis = 1_000;
 
-/// About when schedules begin, in milliseconds since 1970: a slot of every schedule.
+/// Approximate start of schedules, in milliseconds since 1970: a slot of every schedule.
 const EPOCH: u64 = 1_794_999_900_000;
 
-/// How long a candidate waits before it contends again after its work failed, at first, in seconds.
+/// First cool-down of a candidate after failed work, in seconds.
 pub const COOL_DOWN: u64 = 1;
 
-/// The longest that it ever stays out: 16 times as long.
+/// Longest cool-down: 16 times the first.
 pub const LONGEST_COOL_DOWN: Millis = 16 * COOL_DOWN * SECOND;
 
-/// How long the name of a deleted container stays taken.
+/// Time that the name of a deleted container stays reserved.
 pub const DELETION: Millis = 30 * SECOND;
 
-/// The least time in which faults happen.
+/// Minimum duration of the fault phase.
 const MIN_FAULT_PHASE: Millis = 90 * SECOND;
 
-/// How much longer that is, where something lasts for minutes.
+/// Extension of the fault phase, if a fault lasts for minutes.
 const CONDITION_EXTENSION: Millis = 150 * SECOND;
 
-/// Which assumptions of the protocol hold.
+/// Class of a schedule: the protocol's assumptions that hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// A1 to A4.
     Sound,
-    /// All but A3: somebody shortens leases or loses records.
+    /// All but A3: an outsider shortens leases or loses records.
     WithoutA3,
 }
 
-/// What is on the account at the beginning.
+/// Initial contents of the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// Nothing.
+    /// An empty account.
     Nothing,
-    /// The container.
+    /// The container only.
     Container,
     /// A record with a field that this version does not know.
     Record,
 }
 
-/// How long a request, or an answer, is on its way.
+/// One-way latency of a request or response.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
-    /// At least.
+    /// Minimum.
     pub least: Millis,
-    /// At most.
+    /// Maximum.
     pub most: Millis,
 }
 
-/// All of it.
+/// Plan of a schedule.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Which assumptions hold.
+    /// Class of the schedule.
     pub class: Class,
-    /// What it has beside its faults.
+    /// Features other than faults.
     pub traits: Traits,
-    /// At least three.
+    /// Machines, at least three.
     pub machines: Vec<Machine>,
-    /// Seconds between slots.
+    /// Interval between slots, in seconds.
     pub every: u64,
-    /// After how many seconds a leader resigns.
+    /// Time after which a leader resigns, in seconds.
     pub tenure: Option<u64>,
-    /// What is asked of the slots.
+    /// Rules for the slots.
     pub rules: Rules,
-    /// What is there already.
+    /// Initial contents of the account.
     pub beginning: Beginning,
-    /// The way of a request or of an answer that no fault befalls.
+    /// Latency of a request or response without a fault.
     pub latency: Latency,
-    /// How late the network may still deliver a request; 30 s at most.
+    /// Maximum delay of a late request; at most 30 s.
     pub max_delay: Millis,
-    /// In how many of a thousand requests the network does something wrong.
+    /// Random network faults per thousand requests.
     pub noise_permille: u64,
-    /// In how many of a thousand turns the handler works for long.
+    /// Long turns per thousand turns.
     pub long_turns_permille: u64,
-    /// The longest that it works then.
+    /// Longest duration of a long turn.
     pub longest_work: Millis,
-    /// The longest that a turn takes otherwise.
+    /// Longest duration of any other turn.
     pub longest_turn: Millis,
-    /// In how many of a thousand turns it fails or traps, before the calm.
+    /// Turns per thousand that fail or trap, before the calm.
     pub failing_turns_permille: u64,
-    /// The longest that a turn may take, in seconds.
+    /// Time limit of a turn, in seconds.
     pub turn_timeout: Option<u64>,
-    /// How long a turn may go on when its candidate leaves.
+    /// Grace period of a turn when its candidate leaves.
     pub grace: Millis,
-    /// The service's wall clock at the beginning, in milliseconds since 1970.
+    /// Service's wall clock at the start, in milliseconds since 1970.
     pub epoch: u64,
     /// Faults that wait for a step.
     pub ambushes: Vec<Ambush>,
-    /// Faults that wait for an instant, in their order.
+    /// Faults at an instant, in order.
     pub timed: Vec<Timed>,
-    /// No fault begins from here on.
+    /// Start of the calm: no fault begins from here on.
     pub calm: Millis,
-    /// Everything late is over.
+    /// Start of the finale: all late messages have arrived.
     pub finale: Millis,
-    /// How long the last candidate goes on by itself, at least.
+    /// Minimum time that the last candidate runs alone.
     pub final_duration: Millis,
 }
 
 impl Plan {
-    /// The plan of one seed, for the pure core (`native`) or for the component.
+    /// Creates the plan of one seed, for the pure core (`native`) or for the component.
     #[must_use]
     pub fn from_seed(seed: u64, native: bool) -> Self {
         let dice = &mut Dice::new(seed, 1);
         let traits = Traits::draw(native, &mut Dice::new(seed, 11));
-        // Each schedule has one fault that it is about, so that no pair of fault and step is rare.
+        // Each schedule has one main fault, so that no pair of fault and step is rare.
         let (fault, step) = fault_and_step(seed);
         let beats = matches!(step, Step::Beat | Step::Break);
         let traits = if beats { traits.with(Trait::Failover) } else { traits };
@@ -145,12 +145,12 @@ impl Plan {
         // The finale takes some time, too.
         let calm = (10 * longest_lease).saturating_sub(settling + 20 * SECOND).max(MIN_FAULT_PHASE);
         let calm = if conditions.is_empty() { calm } else { calm + CONDITION_EXTENSION };
-        // An outcome is written by itself only where the next slot is far away.
+        // An outcome is only written alone if the next slot is far away.
         let every = match step {
             Step::Outcome => 75,
             _ => dice.pick(&[3, 5, 5, 10, 10, 75]),
         };
-        // A cron expression has no 75 s.
+        // A cron expression cannot express 75 s.
         let every = if traits.has(Trait::Cron) && every == 75 { 120 } else { every };
         let beginning = match step {
             Step::CreateContainer => Beginning::Nothing,
@@ -164,7 +164,7 @@ impl Plan {
         if step == Step::HandOver {
             timed.extend(orders(calm, &mut Dice::new(seed, 10)));
         }
-        // Some turns go on for longer than a handover leaves them.
+        // Some turns last longer than a handover allows.
         let has_long_turns = step == Step::HandOver && Dice::new(seed, 17).once_in(3);
         timed.extend(jumps(&machines, calm, &mut Dice::new(seed, 16)));
         let repeated: Vec<_> = timed.iter().filter_map(|timed| repeated_attack(*timed, dice)).collect();
@@ -192,7 +192,8 @@ impl Plan {
             turn_timeout: dice
                 .pick(&[None, None, Some(8)])
                 .filter(|_| !has_long_turns && !traits.has(Trait::Lasting)),
-            // Some successors wait for a turn to end for longer than their announcement is fresh.
+            // Some successors wait for the end of a turn until their announcement is no longer
+            // fresh.
             grace: dice.pick(match step {
                 _ if has_long_turns => &[100 * SECOND],
                 Step::HandOver => &[SECOND, 5 * SECOND, 20 * SECOND, 20 * SECOND],
@@ -204,15 +205,15 @@ impl Plan {
             timed,
             calm,
             finale: calm + settling,
-            // What waits for a turn is to have it at the end.
+            // Waiting triggers must get a turn by the end.
             final_duration: if traits.has(Trait::Triggers) { 60 * SECOND } else { 0 },
         }
     }
 }
 
 impl Plan {
-    /// What lies between two slots of the schedule on this machine, and how long after its instant
-    /// each of them is due, in nanoseconds.
+    /// Returns the interval between two slots of the schedule on this machine, and the delay after
+    /// which each is due, in nanoseconds.
     #[must_use]
     pub fn timer(&self, machine: usize) -> (u64, u64) {
         if self.traits.has(Trait::Lasting) {
@@ -224,13 +225,13 @@ impl Plan {
         (every * 1_000_000_000, u64::try_from(delay).unwrap_or(0))
     }
 
-    /// Over how many milliseconds the slots of elections are spread.
+    /// Returns the range over which the slots of elections are spread, in milliseconds.
     #[must_use]
     pub fn jitter(&self) -> Millis {
         900 * self.every
     }
 
-    /// The traits that a turn of the schedule on this machine shows.
+    /// Returns the traits that a turn of the schedule on this machine shows.
     pub fn turn_traits(&self, machine: usize) -> impl Iterator<Item = Trait> {
         let other = self.machines[machine].other_schedule;
         let name = self.machines[machine].name;
@@ -247,7 +248,7 @@ impl Plan {
     }
 }
 
-/// Faults that wait for a step: the one that the schedule is about, and some others.
+/// Returns the faults that wait for a step: the main one, and some others.
 fn ambushes(
     seed: u64,
     class: Class,
@@ -257,7 +258,7 @@ fn ambushes(
 ) -> Vec<Ambush> {
     let mut ambushes = vec![ambush(fault, step, dice)];
     if step == Step::ReadBack {
-        // Only a write of unknown outcome is read back.
+        // Only a write with an unknown outcome is read back.
         for _ in 0..2 {
             let unknown = dice.pick(&[Fault::AnswerLost, Fault::Reset, Fault::Internal]);
             ambushes.push(ambush(unknown, dice.pick(&[Step::Raise, Step::Claim]), dice));
@@ -266,15 +267,15 @@ fn ambushes(
     for _ in 0..dice.between(1, 4) {
         ambushes.push(ambush(faults::fault(class, dice), dice.pick(&Step::PROTOCOL), dice));
     }
-    // Requests about side blobs are few: the first of them meets a fault.
+    // Requests about side blobs are few: the first one gets a fault.
     let side_blob_dice = &mut Dice::new(seed, 9);
     ambushes.push(ambush(faults::fault(class, side_blob_dice), Step::SideBlob, side_blob_dice));
-    // One of the many requests about the list meets something, too.
+    // One of the many requests about the list gets a fault, too.
     let list_dice = &mut Dice::new(seed, 15);
     let skips = list_dice.between(0, 20);
     ambushes.push(Ambush { skips, ..ambush(faults::fault(class, list_dice), Step::List, list_dice) });
     if step == Step::HandOver {
-        // A successor that has announced itself goes.
+        // A successor that has announced itself leaves or dies.
         let departure =
             ambush(side_blob_dice.pick(&[Fault::Kill, Fault::Leave]), Step::SideBlob, side_blob_dice);
         ambushes.push(Ambush { skips: side_blob_dice.between(0, 6), ..departure });
@@ -285,7 +286,7 @@ fn ambushes(
     ambushes
 }
 
-/// Mostly short ways; where the service is slow, round trips of up to the shortest time-out.
+/// Draws the latency: mostly short; for a slow service, round trips up to the shortest timeout.
 fn latency(traits: Traits, machines: &[Machine], dice: &mut Dice) -> Latency {
     let most = dice.pick(&[5, 20, 20, 60, 250]);
     if !traits.has(Trait::SlowService) {
@@ -296,14 +297,14 @@ fn latency(traits: Traits, machines: &[Machine], dice: &mut Dice) -> Latency {
     Latency { least: most * 9 / 10, most }
 }
 
-/// How long it takes in the calm until everything late is over, and somebody leads.
+/// Returns the time in the calm until all late messages have arrived and a candidate leads.
 fn settling_time(machines: &[Machine], latest: Millis, latency: Latency) -> Millis {
     let longest_period = |period: fn(&Machine) -> Millis| machines.iter().map(period).max().unwrap_or(0);
     let lease = longest_period(|machine| machine.lease * SECOND);
     let last_request = longest_period(|machine| machine.periods().timeout);
     let poll = longest_period(|machine| machine.poll);
-    // D, then the last lease; a container's name, the cool-down of the last long turn; then a
-    // takeover.
+    // The longest of three waits, then a takeover: the latest request and the last lease, a
+    // container's name, or the cool-down of the last long turn.
     let longest_wait = [latest + lease, LONGEST_COOL_DOWN + 10 * SECOND, DELETION];
     let longest_wait = longest_wait.into_iter().max().unwrap_or(0);
     longest_wait + last_request + poll + 8 * latency.most

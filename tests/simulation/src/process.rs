@@ -1,4 +1,4 @@
-//! Candidates as processes: started, paused, killed, and started again.
+//! Candidates as processes: started, paused, killed, and restarted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::history::{HistoryEvent, CandidateId};
 use super::supervisor;
 use super::world::{Millis, World};
 
-/// The longest until a process that ended is started again.
+/// Longest downtime of a process that ended.
 const MAX_DOWNTIME: Millis = 20_000;
 
 /// Runs candidates on one machine, one after the other, until the schedule ends.
@@ -28,13 +28,13 @@ pub async fn machine(world: Arc<World>, machine: usize, fidelity: Fidelity) {
         if world.state().is_closing {
             return;
         }
-        // Whoever is to take part in the finale is there before it.
+        // Participants of the finale must start before it.
         let restart_at = world.now() + dice.between(0, MAX_DOWNTIME);
         world.wait_until(restart_at.min(world.plan.calm.max(world.now() + 1))).await;
     }
 }
 
-/// One candidate, from its start to its end.
+/// Runs one candidate, from its start to its end.
 async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     let (candidate, clock) = world.start(machine);
     let elector = SimElector::new(world, candidate, machine, &clock, fidelity);
@@ -50,7 +50,7 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     let leave_requested = async |world: &World| {
         std::future::poll_fn(|_| match world.state().processes[candidate].leaving {
             true => Poll::Ready(()),
-            // Whoever tells it wakes the process, which asks again.
+            // The request to leave wakes the process, which polls again.
             false => Poll::Pending,
         })
         .await;
@@ -72,7 +72,8 @@ async fn contend(world: &Arc<World>, machine: usize, fidelity: &Fidelity) {
     }
 }
 
-/// A process: its future goes on only while it is neither paused nor killed. True: it left.
+/// Future of a process, which only runs while the process is neither paused nor killed. Returns
+/// true if the process left.
 pub(super) struct Process<'a, F> {
     world: &'a World,
     candidate: CandidateId,
@@ -101,7 +102,7 @@ impl<F: Future<Output = ()>> Future for Process<'_, F> {
         if future.as_mut().poll(cx).is_ready() {
             return Poll::Ready(true);
         }
-        // It may have been killed by what it did.
+        // The process may have been killed by its own action.
         if self.world.state().processes[self.candidate].has_exited {
             self.future = None;
             return Poll::Ready(false);

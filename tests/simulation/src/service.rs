@@ -1,4 +1,4 @@
-//! The service: the embedded store, its clock, and what the oracle is told of it.
+//! The service: the embedded store, its clock, and the records for the oracle.
 
 use std::time::Duration;
 
@@ -16,39 +16,39 @@ use super::wire::parse_lease_id;
 use super::world::Millis;
 use super::{hostile, token};
 
-/// The election that all candidates contend for.
+/// Election of all candidates.
 pub const ELECTION: &str = "leases/leader";
 
-/// The field of a version to come.
+/// Field of a future version.
 pub const LATER_FIELD: (&str, &str) = ("tenurelater", "kept%20so");
 
-/// The store, and who leads by what it took.
+/// The store, and the leader by its accepted writes.
 pub struct Service {
     store: Store,
     seed: u64,
     epoch: u64,
-    /// How far the clock of the leases is ahead.
+    /// Advance of the lease clock, in milliseconds.
     lease_clock_ahead: Millis,
-    /// How far the wall clock stepped, in milliseconds.
+    /// Offset of the wall clock, in milliseconds.
     wall_offset_ms: i64,
-    /// Answers have the date of the first of these instants, up to the second.
+    /// Period of frozen dates: responses have the date of its start, to the second.
     frozen_dates: Option<(Millis, Millis)>,
     account: Account,
     blob: BlobName,
-    /// Of an operator's command.
+    /// Settings of an operator's command.
     settings: Settings,
-    /// Who raised the newest term, under which lease, until it was released.
+    /// Candidate that raised the newest term, and its lease, until the release.
     pub leader: Option<(CandidateId, u128)>,
-    /// Records that were written, for those who restore one.
+    /// Written records, for outsiders that restore one.
     saved_records: Option<Vec<Vec<(String, String)>>>,
-    /// Orders that commands placed, for those who restore some.
+    /// Orders that commands placed, for outsiders that restore some.
     saved_orders: Vec<Metadata>,
-    /// The id of the trigger that was claimed last.
+    /// Id of the trigger that was claimed last.
     pub last_trigger_id: Option<String>,
 }
 
 impl Service {
-    /// A service with what is there at the beginning.
+    /// Creates a service with its initial contents.
     #[must_use]
     pub fn new(seed: u64, plan: &Plan) -> Self {
         let account = Account::from_connection_string("UseDevelopmentStorage=true");
@@ -90,7 +90,7 @@ impl Service {
         service
     }
 
-    /// The service's wall clock at the beginning, in nanoseconds since 1970.
+    /// Returns the service's wall clock at the start, in nanoseconds since 1970.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -103,30 +103,31 @@ impl Service {
         Now { elapsed, wall: DateTime::from_timestamp_nanos(nanos) }
     }
 
-    /// What the service's clock shows, as it tells it.
+    /// Returns the time of the service's clock, formatted as a date header.
     #[must_use]
     pub fn date(&self, at: Millis) -> String {
         http_date::format(self.clock(at).wall)
     }
 
-    /// The wall clock steps by so many milliseconds.
+    /// Steps the wall clock by this many milliseconds.
     pub fn step_clock(&mut self, by: i64) {
         self.wall_offset_ms += by;
     }
 
-    /// The dates of answers stand still.
+    /// Freezes the dates of responses.
     pub fn freeze_dates(&mut self, from: Millis, until: Millis) {
         self.frozen_dates = Some((from, until));
     }
 
-    /// The date of an answer, while dates stand still.
+    /// Returns the date of a response while dates are frozen.
     #[must_use]
     pub fn frozen_date(&self, at: Millis) -> Option<String> {
         let (from, _) = self.frozen_dates.filter(|(_, until)| at < *until)?;
         Some(self.date(from))
     }
 
-    /// A date that is wrong by a minute or more: ahead or behind, by up to a day or by up to decades.
+    /// Returns a date that is wrong by a minute or more: ahead or behind, by up to a day or by up
+    /// to decades.
     pub fn wrong_date(&self, at: Millis, dice: &mut Dice) -> String {
         let most = dice.pick(&[86_400, 86_400, 2_500_000_000]);
         let offset = TimeDelta::seconds(i64::try_from(dice.between(60, most)).unwrap_or(60));
@@ -153,7 +154,7 @@ impl Service {
         (response, answer)
     }
 
-    /// Keeps a record for those who restore one.
+    /// Saves a record for outsiders that restore one.
     pub fn save_record(&mut self, request: &Request) {
         if let Some(records) = &mut self.saved_records {
             let fields = request.headers.iter().filter(|(name, _)| name.starts_with("x-ms-meta-"));
@@ -161,12 +162,12 @@ impl Service {
         }
     }
 
-    /// Ends every lease this much earlier.
+    /// Ends every lease earlier by this time.
     pub fn end_leases_early(&mut self, by: Millis) {
         self.lease_clock_ahead += by;
     }
 
-    /// A third party ends the lease: after its rest, or at once.
+    /// Breaks the lease as an outsider: after its remaining time, or at once.
     pub fn break_lease(&mut self, at: Millis, at_once: bool) {
         let action = ("x-ms-lease-action", "break");
         match at_once {
@@ -178,22 +179,22 @@ impl Service {
         };
     }
 
-    /// A third party deletes the blob.
+    /// Deletes the blob as an outsider.
     pub fn delete_blob(&mut self, at: Millis) {
         self.on_blob(at, "DELETE", "", &[]);
     }
 
-    /// A third party deletes the container with all in it.
+    /// Deletes the container and its contents as an outsider.
     pub fn delete_container(&mut self, at: Millis) {
         self.on_container(at, "DELETE");
     }
 
-    /// A third party removes the record.
+    /// Removes the record as an outsider.
     pub fn wipe_record(&mut self, at: Millis) {
         self.on_blob(at, "PUT", "comp=metadata", &[]);
     }
 
-    /// A third party puts an older record back: the n-th of those that were written, in turn.
+    /// Restores an older record as an outsider: the n-th of the written records, in turn.
     pub fn restore_record(&mut self, at: Millis, n: u64) {
         let records = self.saved_records.take().unwrap_or_default();
         let count = records.len() as u64;
@@ -205,14 +206,14 @@ impl Service {
         self.saved_records = Some(records);
     }
 
-    /// A third party puts a record there that no candidate writes: the n-th kind of them.
+    /// Writes a record that no candidate writes, as an outsider: the n-th kind of them.
     pub fn hostile_record(&mut self, at: Millis, n: u64, term: u64) {
         let record = hostile::record(n, term);
         let headers: Vec<_> = record.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         self.on_blob(at, "PUT", "comp=metadata", &headers);
     }
 
-    /// A third party writes beside the election's blob. True: it was taken.
+    /// Writes a side blob as an outsider. Returns true if the store accepted it.
     pub fn write_side_blob(&mut self, at: Millis, n: u64, name: &str, term: u64) -> bool {
         let (side_blob, fields) = match n % 3 {
             0 => {
@@ -226,7 +227,7 @@ impl Service {
         self.send_as_outsider(at, "PUT", &path, "", &headers) < 300
     }
 
-    /// Orders of before, or a trigger that was claimed, as if it was asked for anew.
+    /// Returns earlier orders, or a claimed trigger as if it were new.
     fn hostile_orders(&self, at: Millis, n: u64) -> Option<(SideBlob, hostile::Fields)> {
         let saved = self.saved_orders.get(usize::try_from(n).ok()? % self.saved_orders.len().max(1));
         let fields = match (n % 2, &self.last_trigger_id) {
@@ -240,7 +241,7 @@ impl Service {
         Some((SideBlob::Orders, fields))
     }
 
-    /// What is answered to an operator's command.
+    /// Returns the response to an operator's command.
     pub fn run_operation(&mut self, at: Millis, operation: &Operation) -> tenure_azure::Answer {
         let (operation, timeout) = (operation.clone(), Duration::from_secs(3));
         let operation_request = SignedRequest { operation, timeout, auth: AuthSource::Credential };
@@ -263,7 +264,7 @@ impl Service {
         answer
     }
 
-    /// What a command decides to do for a trigger.
+    /// Returns the next operation of a command for a trigger.
     pub fn trigger(
         &self,
         at: Millis,
@@ -275,7 +276,7 @@ impl Service {
         tenure_core::trigger((id, true), (orders, election), &self.settings, wall).ok()
     }
 
-    /// The next step of a command that places a transfer.
+    /// Returns the next step of a command that places a transfer.
     pub fn transfer(
         &self,
         at: Millis,
@@ -287,7 +288,7 @@ impl Service {
         tenure_core::transfer((order, true), (orders, election), &self.settings, wall).ok()
     }
 
-    /// The store starts anew, without what it knew.
+    /// Restarts the store without its state.
     pub fn lose_state(&mut self) {
         self.seed = self.seed.wrapping_add(1);
         self.store = Store::new(vec![StoreAccount::emulator()], self.seed);

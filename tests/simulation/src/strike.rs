@@ -1,4 +1,4 @@
-//! Faults as they strike: ambushes at a step, timed ones, and what they do.
+//! Injection of faults: ambushes at a step, timed faults, and their effects.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::history::{HistoryEvent, CandidateId};
 use super::plan::{DELETION, Moment, Target, Timed, Version};
 use super::world::{Millis, Outage, State, World};
 
-/// The most that a lease ends early (A1).
+/// Maximum time by which a lease ends early (A1).
 const MAX_EARLY_EXPIRY: Millis = 2_000;
 
-/// No lease lasts longer.
+/// Longest lease.
 const MAX_LEASE: Millis = 60_000;
 
-/// Takes the fault that lies in wait at this step and moment, if one does.
+/// Removes and returns the fault that waits for this step and moment, if there is one.
 pub fn take_ambush(
     state: &mut State,
     step: Step,
@@ -40,7 +40,7 @@ pub fn take_ambush(
     Some(state.ambushes.swap_remove(index).fault)
 }
 
-/// Any fault of a single request.
+/// Returns a random fault of a single request.
 pub fn any_request_fault(dice: &mut Dice) -> Fault {
     loop {
         let fault = dice.pick(&Fault::ALL);
@@ -50,7 +50,7 @@ pub fn any_request_fault(dice: &mut Dice) -> Fault {
     }
 }
 
-/// A candidate comes to a step: what lies in wait there strikes.
+/// Injects the fault that waits for a candidate at this step, if there is one.
 pub fn trigger_ambush(world: &Arc<World>, candidate: CandidateId, step: Step, moment: Moment) {
     let in_fault_phase = world.now() < world.plan.calm;
     let is_other_fault = |fault: Fault| fault.kind() != Kind::Request;
@@ -60,7 +60,7 @@ pub fn trigger_ambush(world: &Arc<World>, candidate: CandidateId, step: Step, mo
     }
 }
 
-/// Faults whose hour comes.
+/// Injects the timed faults.
 pub async fn inject_timed_faults(world: Arc<World>) {
     for Timed { at, fault, target } in world.plan.timed.clone() {
         world.wait_until(at).await;
@@ -86,7 +86,7 @@ pub async fn inject_timed_faults(world: Arc<World>) {
     }
 }
 
-/// What a fault does. `who` is at `step`.
+/// Applies a fault. `candidate` is at `step`.
 fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) {
     let now = world.now();
     let remaining = world.plan.calm.saturating_sub(now);
@@ -108,7 +108,7 @@ fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) 
             let until = now + draw_duration(lease, &mut state.faults).min(remaining);
             let is_refused = state.faults.once_in(3);
             state.outages[index] = Outage { until, is_refused };
-            // Counted with each request that it swallows.
+            // Coverage counts it with each dropped request.
             let victim = (fault == Fault::PartitionOne).then_some(candidate);
             state.note(now, HistoryEvent::FaultInjected(fault, victim, until));
         }
@@ -144,7 +144,7 @@ fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) 
             state.request_leave(now, candidate);
         }
         Fault::Resign => {
-            // It does not contend for two polls then.
+            // The leader does not contend for two polls then.
             let poll = world.plan.machines[state.processes[candidate].machine].poll;
             state.record_fault(now, fault, step, Some(candidate), now + 2 * poll + poll / 50);
             let _ = state.order(candidate, Order::Resign);
@@ -162,7 +162,7 @@ fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) 
             let is_able = name_count == 1 && world.plan.machines[successor].version != Version::Older;
             let successor = is_able.then_some(successor);
             state.order_handover(now, candidate, name, successor);
-            // An operator asks again.
+            // An operator repeats the order.
             if state.faults.once_in(2) {
                 let again_at = now + state.faults.between(1_000, 40_000);
                 let world = world.clone();
@@ -198,12 +198,12 @@ fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) 
             state.record_fault(now, fault, step, Some(candidate), now);
             let forward_by = u64::try_from(jump).unwrap_or(0);
             if forward_by > 0 && world.plan.machines[machine].clock_follows_wall {
-                // It has no other clock that counts while it is suspended.
+                // The machine has no other clock that counts suspended time.
                 state.clock_ahead_ms[machine] += forward_by;
                 world.clock_jumped.notify_waiters();
                 state.note(now, HistoryEvent::ClockSetForward(machine));
             }
-            // And back, perhaps.
+            // The clock may jump back.
             let jump_back_at = now + state.faults.between(0, 10_000);
             if state.faults.once_in(2) {
                 let world = world.clone();
@@ -219,7 +219,7 @@ fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) 
             state.service.break_lease(now, true);
             state.service.hostile_record(now, bits, state.term);
             state.record_fault(now, fault, step, None, until);
-            // It may be one that all leave alone, until somebody takes it away.
+            // Candidates may refuse to change such a record, so an outsider removes it later.
             let world = world.clone();
             tokio::spawn(async move {
                 world.wait_until(until).await;
@@ -235,7 +235,7 @@ fn inject_service_fault(state: &mut State, fault: Fault, now: Millis, step: Step
     let service = &mut state.service;
     match fault {
         Fault::LeaseEndsEarly => {
-            // No lease may end early twice.
+            // The assumption allows only one early end for each lease.
             if state.last_early_expiry.is_some_and(|before| now < before + MAX_LEASE) {
                 return;
             }
@@ -266,8 +266,8 @@ fn inject_service_fault(state: &mut State, fault: Fault, now: Millis, step: Step
     state.record_fault(now, fault, step, None, until);
 }
 
-/// What makes it worse that an acquire arrives at `late`: the sender is cut off until then, and leaves
-/// just before, if it still runs.
+/// Adds to the damage of an acquire that arrives at `late`: cuts the sender off until then, and
+/// asks it to leave just before, if it still runs.
 pub fn leave_before_late_acquire(world: &Arc<World>, candidate: CandidateId, step: Step, late: Millis) {
     let (should_leave, before, is_cut_off) = {
         let dice = &mut world.state().faults;
@@ -291,7 +291,7 @@ pub fn leave_before_late_acquire(world: &Arc<World>, candidate: CandidateId, ste
     });
 }
 
-/// A time that is short, or about as long as a validity, or longer than a lease.
+/// Returns a random time: short, or about a validity, or longer than a lease.
 fn draw_duration(lease: Millis, dice: &mut Dice) -> Millis {
     match dice.between(0, 4) {
         0 => dice.between(1, 2_000),

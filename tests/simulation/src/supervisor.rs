@@ -1,8 +1,10 @@
-//! The supervisor of a process: when that dies, it releases the lease by its last will. protocol.md §7.3.
+//! Supervisor of a process: when the process dies, it releases the lease by its last will
+//! (protocol.md §7.3).
 //!
-//! It knows what the process told it: the newest will, or the one before where the newest was still on its way. Work is
-//! a command here, which outlives its process a little, and never its deadline: the supervisor kills it, sees
-//! the end of it, and sends the will. What the network does to that is drawn as for any other request.
+//! The supervisor has the newest will, or the one before if the newest was still in transit. Work
+//! is a command here. It may outlive its process briefly, but never its deadline. The supervisor
+//! kills the work, waits for its end, and sends the will. Network faults of that request are drawn
+//! as for any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,34 +22,34 @@ use super::history::{HistoryEvent, CandidateId};
 use super::network;
 use super::world::{Millis, World};
 
-/// The longest that work outlives its process, while its supervisor kills it.
+/// Longest time that work outlives its process, while its supervisor kills it.
 const MAX_KILL_DELAY: Millis = 2_000;
 
-/// How long an answer is waited for.
+/// Timeout for a response.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Between two tries, at first and at most.
+/// First and longest delay between two attempts.
 const RETRY_DELAYS: (Millis, Millis) = (100, 1_000);
 
-/// A release that is signed already.
+/// A signed release.
 #[derive(Clone, Debug)]
 struct Will {
     request: Request,
-    /// Until when it is of use, on the clock of its machine.
+    /// Time until which the will is useful, on the clock of its machine.
     valid_until: Duration,
 }
 
-/// What a process told its supervisor.
+/// Last wills that a process sent to its supervisor.
 #[derive(Clone, Debug, Default)]
 pub struct LastWills {
     newest: Option<Will>,
     previous: Option<Will>,
-    /// Until when the process leads, on the clock of its machine.
+    /// End of the process's leadership, on the clock of its machine.
     leads_until: Duration,
 }
 
 impl LastWills {
-    /// Takes the report of a step that began at `taken_at`.
+    /// Applies the report of a step that began at `started_at`.
     pub fn on_report(&mut self, report: &Report, started_at: Duration) {
         let newest = match (&report.role, &report.last_will) {
             (Role::Leading(leadership), will) => {
@@ -72,7 +74,7 @@ fn request(will: &tenure_core::Request) -> Request {
     }
 }
 
-/// A process was killed: sees the end of its work, and releases its lease.
+/// Waits for the end of a killed process's work, and releases its lease.
 pub async fn execute_last_will(world: Arc<World>, candidate: CandidateId, clock: SimClock) {
     let mut dice = Dice::new(world.seed, 4_000 + candidate as u64);
     let LastWills { newest, previous, leads_until } =
@@ -89,12 +91,12 @@ pub async fn execute_last_will(world: Arc<World>, candidate: CandidateId, clock:
     };
     let use_previous = dice.once_in(4);
     let Some(will) = (if use_previous { previous } else { newest }) else { return work.await };
-    // Mostly at once. It stands still itself now and then.
+    // The supervisor usually acts at once, but may be suspended itself.
     let most = dice.pick(&[20, 20, 200, 20_000]);
     let delay = dice.between(0, most);
     let send_will = async {
         if !is_active(Mutant::WillBeforeStop) {
-            // Those who wait for it come after it.
+            // Candidates that wait for the lease follow later.
             world.wait_until(world.now() + delay).await;
         }
         send(&world, candidate, will, &clock).await;
@@ -108,7 +110,7 @@ pub async fn execute_last_will(world: Arc<World>, candidate: CandidateId, clock:
     }
 }
 
-/// Until it is known what became of it, or it is of no use any more.
+/// Sends the will until its outcome is known, or it is no longer useful.
 async fn send(world: &Arc<World>, candidate: CandidateId, will: Will, clock: &SimClock) {
     let mut retry_delay = RETRY_DELAYS.0;
     while clock.now() < will.valid_until {
@@ -124,7 +126,7 @@ async fn send(world: &Arc<World>, candidate: CandidateId, will: Will, clock: &Si
 }
 
 impl super::world::State {
-    /// The work of a process that was killed is over.
+    /// Ends the work of a killed process.
     fn end_orphaned_work(&mut self, now: Millis, candidate: CandidateId) {
         if let Some(term) = self.processes[candidate].orphaned_term.take() {
             self.note(now, HistoryEvent::WorkStopped(candidate, term));

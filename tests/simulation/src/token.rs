@@ -1,4 +1,4 @@
-//! Tokens that expire, where they are asked for, and how the service reads them.
+//! Tokens that expire, the endpoint that issues them, and their check by the service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use super::network;
 use super::plan::Trait;
 use super::world::{Millis, World};
 
-/// How long a token is good, in seconds.
+/// Shortest and longest lifetime of a token, in seconds.
 pub const LIFETIME_RANGE: (u64, u64) = (20, 90);
 
 const BEARER: &str = "Bearer until-";
 
-/// Asks the identity endpoint for a token.
+/// Requests a token from the identity endpoint.
 ///
 /// # Errors
-/// It does not answer in time.
+/// If the endpoint does not respond in time.
 pub async fn fetch(world: &Arc<World>, candidate: CandidateId, timeout: Duration) -> TokenReply {
     world.note(HistoryEvent::TokenRequested(candidate));
     let now = world.now();
@@ -68,13 +68,13 @@ pub async fn fetch(world: &Arc<World>, candidate: CandidateId, timeout: Duration
     Ok(answer)
 }
 
-/// When the token of a request ends; none when it has no token.
+/// Returns the expiry of a request's token, or `None` without a token.
 pub fn expiry_of(request: &Request) -> Option<Millis> {
     let (_, value) = request.headers.iter().find(|(name, _)| name == "authorization")?;
     value.strip_prefix(BEARER)?.parse().ok()
 }
 
-/// The request of somebody whose token was checked, as the store takes it.
+/// Returns a request with a checked token in the form that the store accepts.
 pub fn sign_as_account(account: &Account, request: &Request, date: &str) -> Request {
     let Credential::SharedKey(key) = account.credential() else { return request.clone() };
     let mut request = request.clone();
@@ -87,7 +87,7 @@ pub fn sign_as_account(account: &Account, request: &Request, date: &str) -> Requ
     request
 }
 
-/// What is answered to a token that has expired.
+/// Returns the response to an expired token.
 pub fn expired_response(date: &str) -> (Response, Answer) {
     const CODE: &str = "InvalidAuthenticationInfo";
     let headers = [

@@ -1,14 +1,14 @@
-//! A history for people.
+//! Readable form of a history.
 
 use std::fmt::Write;
 
 use super::history::{Answer, Entry, History, HistoryEvent};
 use super::world::Millis;
 
-/// A date that is so many seconds old is none to speak of.
+/// Age of a date up to which the trace omits it, in seconds.
 const MAX_TRANSIT_SECONDS: i64 = 4;
 
-/// One line for each thing that happened.
+/// Returns one line for each event.
 #[must_use]
 pub fn trace(history: &History) -> String {
     let mut text = String::new();
@@ -41,18 +41,18 @@ fn line(history: &History, at: Millis, event: HistoryEvent) -> String {
             let (machine, pace, lease) = (life.machine, life.rate.nanos_per_ms, life.periods.lease);
             format!("c{candidate} starts on machine {machine}, lease {lease} ms, clock at {pace} ppm")
         }
-        HistoryEvent::Paused(candidate) => format!("c{candidate} stands still"),
-        HistoryEvent::Resumed(candidate) => format!("c{candidate} goes on"),
+        HistoryEvent::Paused(candidate) => format!("c{candidate} is suspended"),
+        HistoryEvent::Resumed(candidate) => format!("c{candidate} resumes"),
         HistoryEvent::ClockSetForward(machine) => format!("the clock of machine {machine} shows a later time"),
         HistoryEvent::Killed(candidate) => format!("c{candidate} is killed"),
         HistoryEvent::LeaveRequested(candidate) => format!("c{candidate} is asked to leave"),
         HistoryEvent::HandoverOrdered(candidate, _, successor) => {
-            format!("c{candidate} is told to hand over to machine {successor:?}")
+            format!("c{candidate} must hand over to machine {successor:?}")
         }
-        HistoryEvent::HandoverFailed(candidate) => format!("c{candidate} tells that it does not hand over"),
+        HistoryEvent::HandoverFailed(candidate) => format!("c{candidate} reports a failed handover"),
         HistoryEvent::Hinted(candidate) => format!("c{candidate} is given a hint"),
         HistoryEvent::BecameLeader(candidate) => format!("c{candidate} leads"),
-        HistoryEvent::StepFailed(candidate) => format!("c{candidate} knows nothing any more"),
+        HistoryEvent::StepFailed(candidate) => format!("c{candidate} loses its state"),
         HistoryEvent::Left(candidate) => format!("c{candidate} has left"),
         HistoryEvent::Sent(number) => format!("c{} sends {}", sender_of(number), describe_request(number)),
         HistoryEvent::Handled(number, a) => {
@@ -64,7 +64,7 @@ fn line(history: &History, at: Millis, event: HistoryEvent) -> String {
             format!("c{} hears of #{number}: {}{date_note}", sender_of(number), answer(a))
         }
         HistoryEvent::RequestFailed(number) => format!("c{} hears that #{number} failed", sender_of(number)),
-        HistoryEvent::Triggered(number) => format!("somebody asks for a turn: trigger {number}"),
+        HistoryEvent::Triggered(number) => format!("an outsider places trigger {number}"),
         HistoryEvent::TransferPlaced(number) => {
             let transfer = history.transfers[number];
             format!("an operator places transfer {number}: {transfer:?}")
@@ -97,7 +97,7 @@ fn line(history: &History, at: Millis, event: HistoryEvent) -> String {
     }
 }
 
-/// By how many seconds a date is wrong, where that is more than an answer takes.
+/// Returns the error of a date in seconds, if it exceeds the transit time of a response.
 fn date_error(reported: u64, history: &History, at: Millis) -> i64 {
     let [reported, service_time] =
         [reported, history.service_time(at)].map(|t| i64::try_from(t / 1_000_000_000).unwrap_or(0));

@@ -1,4 +1,5 @@
-//! Transfers: operators move the leadership at any time, as `tenure transfer` does. protocol.md §7.5.
+//! Transfers: operators move the leadership at any time, as `tenure transfer` does (protocol.md
+//! §7.5).
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::plan::{Trait, Version};
 use super::triggers::{MAX_ROUNDS, pause};
 use super::world::{Millis, World};
 
-/// The name of a candidate that does not exist.
+/// Name of a candidate that does not exist.
 const MISSING_CANDIDATE: &str = "nobody";
 
 /// Runs commands until the calm.
@@ -38,7 +39,7 @@ pub async fn run_commands(world: Arc<World>) {
     }
 }
 
-/// One command. The store answers it at once, and time passes in between.
+/// Runs one command. The store responds at once, and time passes between the requests.
 async fn command(world: Arc<World>, mut dice: Dice) {
     let to = match dice.between(0, 7) {
         0 | 1 => None,
@@ -71,7 +72,7 @@ async fn command(world: Arc<World>, mut dice: Dice) {
         run_commands.term = Some(found_term);
         let decided_at = now;
         pause(&world, &mut dice).await;
-        // A command that stands still writes an old order.
+        // A suspended command writes an old order.
         if dice.once_in(4) {
             world.wait_until(world.now() + dice.between(40_000, 120_000)).await;
         }
@@ -100,13 +101,15 @@ fn on_placed(world: &World, number: usize, term: u64, decided_at: Millis) {
     state.note(now, HistoryEvent::TransferPlaced(number));
 }
 
-/// The number in the name of a candidate.
+/// Returns the number in the name of a candidate.
 fn candidate_number(name: &str) -> usize {
     name.strip_prefix('m').and_then(|number| number.parse().ok()).unwrap_or(super::wire::UNKNOWN_CANDIDATE)
 }
 
-/// The answer to a read of orders reaches a leader. A transfer of its term is an order to it, as an operator at its
-/// host would give one, unless the transfer may be too old.
+/// Handles a response with orders that reaches a leader.
+///
+/// A transfer of its term counts as an order, like an operator's order on its host, unless the
+/// transfer may have expired.
 pub fn on_orders_read(world: &World, candidate: CandidateId, response: &Response) {
     const CERTAIN_AGE: Millis = 50_000;
     let headers = response.headers.iter();

@@ -1,7 +1,7 @@
-//! Triggers: outsiders ask for turns at any time, as `tenure trigger` does. protocol.md §6.1.
+//! Triggers: outsiders request turns at any time, as `tenure trigger` does (protocol.md §6.1).
 //!
-//! Some commands are repeated with the same id, some run at the same time, and time passes between the requests of
-//! each. The leader is told of half of them.
+//! Some commands are repeated with the same id, some run at the same time, and time passes between
+//! the requests of each. Half of them send a hint to the leader.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::history::HistoryEvent;
 use super::plan::Trait;
 use super::world::{Millis, World};
 
-/// How often a command begins anew.
+/// Maximum number of attempts of a command.
 pub(super) const MAX_ROUNDS: u32 = 12;
 
-/// Asks for turns until the calm.
+/// Requests turns until the calm.
 pub async fn run_commands(world: Arc<World>) {
     if !world.plan.traits.has(Trait::Triggers) {
         return;
@@ -40,7 +40,7 @@ pub async fn run_commands(world: Arc<World>) {
     }
 }
 
-/// One command. What it is told comes from the store at once, and time passes in between.
+/// Runs one command. The store responds at once, and time passes between the requests.
 async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
     let id = format!("t{number}");
     for _ in 0..MAX_ROUNDS {
@@ -66,7 +66,7 @@ async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
         if answer.class == Class::Done && !is_create {
             world.note(HistoryEvent::Triggered(number));
             if dice.once_in(2) {
-                // One after the other: what comes in the same millisecond has no order.
+                // One after the other: hints in the same millisecond have no order.
                 for machine in 0..world.plan.machines.len() {
                     hint(&world, machine);
                     world.wait_until(world.now() + 1).await;

@@ -1,4 +1,4 @@
-//! How the candidate of a machine is configured.
+//! Configuration of the candidate on a machine.
 
 use tenure_core::{Delivery, Missed, variable};
 
@@ -8,25 +8,25 @@ use super::service::ELECTION;
 /// Variables and their values.
 pub type Variables = Vec<(&'static str, String)>;
 
-/// How a candidate with a key is let in.
+/// Variables of a candidate with a key.
 pub const KEY_VARIABLES: [(&str, &str); 2] = [
     ("TENURE_ELECTION", ELECTION),
     ("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentStorage=true"),
 ];
 
-/// The file with the secret of a candidate that has it in one.
+/// Secret file of a candidate that has one.
 pub const SECRET_PATH: &str = "/secrets/connection";
 
-/// Where a candidate asks for tokens that has none.
+/// Identity endpoint of a candidate without a key.
 pub const IDENTITY_URL: &str = "http://127.0.0.1:1/token";
 
-/// The account of the emulator, by its name and address.
+/// Account of the emulator, by its name and address.
 const ACCOUNT_VARIABLES: [(&str, &str); 2] = [
     ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1"),
     ("AZURE_STORAGE_SERVICE_ENDPOINT", "http://127.0.0.1:10000/devstoreaccount1"),
 ];
 
-/// The periods of a machine.
+/// Returns the variables for the periods of a machine.
 pub fn timing_variables(machine: &Machine) -> Variables {
     let mut variables = vec![
         ("TENURE_LEASE", format!("{}s", machine.lease)),
@@ -40,7 +40,7 @@ pub fn timing_variables(machine: &Machine) -> Variables {
     variables
 }
 
-/// All that the candidate of a machine is told.
+/// Returns all variables of the candidate on a machine.
 pub fn machine_variables(plan: &Plan, number: usize) -> Variables {
     let machine = &plan.machines[number];
     let mut variables = timing_variables(machine);

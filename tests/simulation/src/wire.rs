@@ -1,4 +1,4 @@
-//! What a request is, read from nothing but the wire.
+//! Classification of requests, from the wire alone.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,15 @@ use super::history::{SentRequest, CandidateList, Triggered, CandidateId, Written
 use super::service::LATER_FIELD;
 use super::token;
 
-/// Tells a claim from the raise before it by what was sent under the same lease.
+/// Classifier that distinguishes a claim from the raise before it by the earlier requests under the
+/// same lease.
 #[derive(Debug, Default)]
 pub struct StepClassifier(BTreeMap<u128, LeaseState>);
 
-/// The newest turns: of the timer, and for a trigger.
+/// Newest turns: of the timer, and for a trigger.
 type TurnIds = ((u64, u32), (u64, u32));
 
-/// How the newest turns ended, as far as that is on record: of the timer, and for a trigger.
+/// Recorded outcomes of the newest turns: of the timer, and for a trigger.
 type Outcomes = [String; 2];
 
 #[derive(Debug)]
@@ -27,14 +28,14 @@ struct LeaseState {
     claim: TurnIds,
     outcomes: Outcomes,
     step: Step,
-    /// The number of the first try to write that.
+    /// Number of the first attempt to write that.
     first_beat: u64,
-    /// The number of the newest beat that the store took, since what was to be written changed.
+    /// Number of the newest beat that the store accepted since the content to write changed.
     last_accepted_beat: Option<u64>,
 }
 
 impl StepClassifier {
-    /// Reads a request.
+    /// Classifies a request.
     pub fn classify(&mut self, candidate: CandidateId, request: &Request) -> SentRequest {
         let (token, reported_time) = (token::expiry_of(request), None);
         let (mut lease, mut proposed, mut action, mut write) = (None, None, "", None);
@@ -80,7 +81,7 @@ impl StepClassifier {
                                     matches!(trigger_outcome, "succeeded" | "abandoned");
                             }
                             "tenuretriggerhistory" if !is_side_blob => {
-                                // The digits of what is final.
+                                // These digits mean a final outcome.
                                 let newest = value.rsplit('.').next().unwrap_or_default();
                                 let end = newest.get(16..).unwrap_or_default();
                                 write.trigger.is_previous_done = ["0", "5"].contains(&end);
@@ -118,7 +119,7 @@ impl StepClassifier {
         if let Some(write) = &mut write
             && write.term != promise_term
         {
-            // Of another leader, carried on by a version that does not know it.
+            // A version that does not know the promise of another leader carries it on.
             write.promise = 0;
         }
         if let Some(side_blob) = side_blob {
@@ -147,7 +148,7 @@ impl StepClassifier {
                 reported_time,
             };
         }
-        // A change names both: the one that holds the lease is the one that acts.
+        // A change names both ids: the holder of the lease sends it.
         let successor_lease = lease.and(proposed);
         let lease = lease.or(proposed);
         let step = match (request.method.as_str(), action, &write) {
@@ -187,11 +188,15 @@ impl StepClassifier {
         }
     }
 
-    /// The first write under a lease raises the term, one with another slot or attempt claims it, or one
-    /// that takes up a turn that never began, and one that tells of another turn's end records an
-    /// outcome. The same again is the same again. How the turn of an earlier slot ended goes with a claim:
-    /// also with one that was tried before, when that turn was not known yet. What only has another number
-    /// than what the store took is a beat.
+    /// Returns the step of a record write under a lease.
+    ///
+    /// - The first write under a lease raises the term.
+    /// - A write with another slot or attempt, or one that resumes a turn that never started, is a
+    ///   claim.
+    /// - A write with another turn's end is an outcome. A claim may include the outcome of an
+    ///   earlier slot, also in a repeated claim that lacked it before.
+    /// - The same write again has the same step.
+    /// - A write that only differs in its number from the accepted one is a beat.
     fn classify_write(
         &mut self,
         lease: u128,
@@ -204,7 +209,7 @@ impl StepClassifier {
             self.0.insert(lease, LeaseState { claim, outcomes, step, first_beat: beat, last_accepted_beat });
             return Step::Raise;
         };
-        // What never began may be claimed by the same number again.
+        // A turn that never started may be claimed under the same number again.
         let is_not_started = |end: &str| end.contains(NOT_STARTED);
         let mut pairs = lease_state.outcomes.iter().zip(&outcomes);
         let is_resumed = pairs.any(|(before, end)| is_not_started(before) && !is_not_started(end));
@@ -223,7 +228,8 @@ impl StepClassifier {
         lease_state.step
     }
 
-    /// The store took a write under that lease. One that comes late tells nothing of what is to be written by now.
+    /// Handles a write under that lease that the store accepted. A late write does not change the
+    /// content to write.
     pub fn on_write_accepted(&mut self, lease: u128, beat: u64) {
         if let Some(lease_state) = self.0.get_mut(&lease).filter(|lease_state| beat >= lease_state.first_beat) {
             lease_state.last_accepted_beat = Some(beat);
@@ -231,7 +237,7 @@ impl StepClassifier {
     }
 }
 
-/// How the record tells of a turn that was claimed and never began.
+/// Recorded outcome of a turn that was claimed and never started.
 const NOT_STARTED: &str = "not-started";
 
 const EMPTY_RECORD: Written = Written {
@@ -259,41 +265,41 @@ const EMPTY_RECORD: Written = Written {
     promise: 0,
 };
 
-/// The successor that a leader names because a stranger announced one: no candidate has that name.
+/// Successor that a leader names after a foreign announcement: no candidate has that name.
 pub(super) const UNKNOWN_CANDIDATE: usize = usize::MAX;
 
-/// Where announcements are left.
+/// Name extensions of the side blobs.
 const SUCCESSOR: &str = "successor";
 const CANDIDATES: &str = "candidates";
 const ORDERS: &str = "orders";
 
-/// The machines whose candidates are on a list, as bits.
+/// Returns the machines whose candidates are on a list, as a bit set.
 fn machines_on_list(list: &str) -> u64 {
     let machine = |entry: &str| entry.split(',').next()?.strip_prefix('m')?.parse::<u32>().ok();
     let bits = list.split(' ').filter_map(machine).filter_map(|machine| 1_u64.checked_shl(machine));
     bits.fold(0, |all, bit| all | bit)
 }
 
-/// Which blob beside the election's a request is about.
+/// Returns the name extension of the side blob of a request.
 fn side_blob_name(target: &str) -> Option<&str> {
     let (_, extension) = target.split('?').next()?.rsplit_once('.')?;
     [SUCCESSOR, ORDERS, CANDIDATES].contains(&extension).then_some(extension)
 }
 
-/// The service's time by an answer, in nanoseconds since 1970; none where another than the service
-/// answered.
+/// Returns the service's time in a response, in nanoseconds since 1970, or `None` if the response
+/// is not from the service.
 pub fn reported_time(response: &Response) -> Option<u64> {
     let date = response.header("x-ms-request-id").and(response.header("date"))?;
     http_date::parse(date).map(|date| Timestamp::from_date(date).0)
 }
 
-/// Reads a lease id.
+/// Parses a lease id.
 #[must_use]
 pub fn parse_lease_id(text: &str) -> Option<u128> {
     Uuid::try_parse(text).ok().map(|uuid| uuid.as_u128())
 }
 
-/// Reads a percent-encoded instant: digits, `-`, `:` and `.` stand for themselves.
+/// Parses a percent-encoded instant, in which digits, `-`, `:` and `.` are literal.
 fn parse_timestamp(text: &str) -> u64 {
     Timestamp::parse(text).map_or(0, |timestamp| timestamp.0)
 }

@@ -1,4 +1,4 @@
-//! One schedule's world: true time, the store, the processes, and everything that happened.
+//! World of one schedule: true time, the store, the processes, and the history.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -19,81 +19,81 @@ use super::plan::{Ambush, Beginning, Plan, Trait, Version};
 use super::service::Service;
 use super::wire::StepClassifier;
 
-/// True time since the beginning of the schedule, in milliseconds. Nothing happens in between.
+/// True time since the start of the schedule, in milliseconds. Events have this resolution.
 pub type Millis = u64;
 
-/// Later than the end of any schedule; tokio's instants go no further than some centuries.
+/// Time after the end of any schedule; tokio's instants are limited to some centuries.
 const NEVER: Millis = 1_000_000_000;
 
-/// What is shared by all that takes part.
+/// State that all participants share.
 pub struct World {
     started_at: Instant,
-    /// What the seed decided.
+    /// Plan from the seed.
     pub plan: Plan,
-    /// What [`Dice`] of candidates follow from.
+    /// Seed of the [`Dice`] of candidates.
     pub seed: u64,
-    /// Notified when a clock jumped: a sleep by it is over sooner.
+    /// Notified when a clock jumped: a sleep on it ends sooner.
     pub clock_jumped: Notify,
     state: Mutex<State>,
 }
 
-/// What changes.
+/// Mutable state.
 pub struct State {
-    /// What is told to the oracle.
+    /// History for the oracle.
     pub history: History,
-    /// The record of the electors, if both are compared.
+    /// Record of the electors, if both are compared.
     pub comparison: Option<Comparison>,
     /// The service.
     pub service: Service,
-    /// The processes that were started, by their number.
+    /// Started processes, by their number.
     pub processes: Vec<Process>,
-    /// Those that run now, by their machine.
+    /// Running processes, by machine.
     pub running: Vec<Option<CandidateId>>,
-    /// How far each machine's wall clock is off.
+    /// Offset of each machine's wall clock.
     pub wall_offset_ms: Vec<i64>,
-    /// By how much the clock of each machine ran ahead.
+    /// Advance of each machine's clock.
     pub clock_ahead_ms: Vec<Millis>,
     /// Faults that wait for a step.
     pub ambushes: Vec<Ambush>,
-    /// Where no request gets through, until when; all together, and each machine.
+    /// Outages: one for each machine, and one for all together.
     pub outages: Vec<Outage>,
-    /// The store does not listen.
+    /// End of a restart, during which the store is down.
     pub restart_until: Millis,
-    /// What lasts for minutes.
+    /// Faults that last for minutes.
     pub conditions: Vec<Condition>,
-    /// What the settings of each machine come to.
+    /// Broken settings of each machine.
     pub broken_settings: Vec<BrokenSettings>,
     /// The newest term.
     pub term: u64,
-    /// What the network does.
+    /// Dice for the network.
     pub network: Dice,
-    /// How hard faults strike.
+    /// Dice for the strength of faults.
     pub faults: Dice,
-    /// Where anybody was last.
+    /// Last step of any candidate.
     pub last_step: Step,
-    /// How often which fault struck where.
+    /// Counts of faults by step.
     pub coverage: Coverage,
-    /// When leases last ended early.
+    /// Time when leases last ended early.
     pub last_early_expiry: Option<Millis>,
-    /// What was sent under which lease.
+    /// Classifier of the requests under each lease.
     pub classifier: StepClassifier,
     /// Notified when a lease was given up, or a process was killed.
     pub leadership_changed: Arc<Notify>,
-    /// Nobody is started again.
+    /// True once no process is restarted.
     pub is_closing: bool,
 }
 
-/// A machine that is cut off.
+/// Outage of a machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outage {
-    /// Until when.
+    /// End of the outage.
     pub until: Millis,
-    /// Whether connections are refused, so that it is known at once.
+    /// True if connections are refused, so that the sender notices immediately.
     pub is_refused: bool,
 }
 
 impl World {
-    /// A world at its beginning, in a runtime whose time is paused.
+    /// Creates the world at its start, in a runtime with paused time.
     #[must_use]
     pub fn new(seed: u64, plan: Plan) -> Arc<Self> {
         let machines = plan.machines.len();
@@ -144,7 +144,7 @@ impl World {
         })
     }
 
-    /// True time.
+    /// Returns the true time.
     #[must_use]
     pub fn now(&self) -> Millis {
         u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(NEVER)
@@ -155,18 +155,19 @@ impl World {
         sleep_until(self.started_at + Duration::from_millis(at.min(NEVER))).await;
     }
 
-    /// Everything that changes. Never held across an `.await`, nor while a future is polled.
+    /// Returns the mutable state. Callers must not hold it across an `.await`, or while a future is
+    /// polled.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds to the history, now.
+    /// Adds an event to the history, now.
     pub fn note(&self, event: HistoryEvent) {
         let at = self.now();
         self.state().history.entries.push(Entry { at, event });
     }
 
-    /// A new process on a machine, and its clock.
+    /// Starts a process on a machine, and returns its id and its clock.
     pub fn start(self: &Arc<Self>, machine: usize) -> (CandidateId, SimClock) {
         let now = self.now();
         let mut state = self.state();
@@ -180,7 +181,7 @@ impl World {
         state.running[machine] = Some(candidate);
         let (every, delay) = self.plan.timer(machine);
         let mut periods = plan.periods();
-        // The account tells that it keeps versions: nobody beats.
+        // The account reports that it keeps versions, so no candidate beats.
         periods.failover = periods.failover.filter(|_| !self.plan.traits.has(Trait::Versioned));
         let older = plan.version == Version::Older;
         state.history.lives.push(Life { machine, rate, periods, every, delay, is_older_version: older });
@@ -192,7 +193,7 @@ impl World {
         (candidate, SimClock { world: self.clone(), rate, machine })
     }
 
-    /// What a machine's wall clock shows, in milliseconds since 1970.
+    /// Returns a machine's wall clock, in milliseconds since 1970.
     #[must_use]
     pub fn wall(&self, machine: usize) -> u64 {
         let now = self.now();
@@ -201,12 +202,12 @@ impl World {
         wall.saturating_add_signed(state.wall_offset_ms[machine])
     }
 
-    /// Whether a process may go on; if it stands still, `waker` is woken when it does no longer.
+    /// Returns the permission of a process; if it is suspended, `waker` is woken when it resumes.
     pub fn gate(&self, candidate: CandidateId, waker: &Waker) -> Gate {
         self.state().processes[candidate].gate(waker)
     }
 
-    /// Completes as soon as the process does not stand still.
+    /// Waits until the process is not suspended.
     pub async fn wait_until_running(&self, candidate: CandidateId) {
         std::future::poll_fn(|cx| match self.gate(candidate, cx.waker()) {
             Gate::Open => std::task::Poll::Ready(()),
@@ -217,12 +218,12 @@ impl World {
 }
 
 impl State {
-    /// Adds to the history.
+    /// Adds an event to the history.
     pub fn note(&mut self, at: Millis, event: HistoryEvent) {
         self.history.entries.push(Entry { at, event });
     }
 
-    /// Adds a fault to history and coverage.
+    /// Adds a fault to the history and the coverage.
     pub fn record_fault(
         &mut self,
         at: Millis,

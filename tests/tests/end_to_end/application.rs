@@ -399,7 +399,7 @@ async fn contradictory_options_are_rejected() {
         assert!(expected.iter().all(|word| stderr.contains(word)), "{arguments:?}: {stderr}");
     }
     let stderr = run_refused(&["observe", "nothing"]).await;
-    assert!(stderr.contains("no address is given, so this observer could not be asked"), "{stderr}");
+    assert!(stderr.contains("no address is given, so clients could not query this observer"), "{stderr}");
     assert!(stderr.contains("nothing") && stderr.contains("election"), "{stderr}");
     let stderr = run_refused(&["observe", "a/b", "--listen", "here"]).await;
     assert!(stderr.contains("\"here\" is not an address with a port"), "{stderr}");

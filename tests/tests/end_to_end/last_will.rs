@@ -111,7 +111,7 @@ async fn the_lease_of_a_process_that_is_killed_is_released() {
     assert_eq!(
         message,
         format!(
-            "the process that ran the election was killed by SIGKILL; nothing of its work runs any more, and its \
+            "the process that ran the election was killed by SIGKILL; all its processes have exited, and its \
              lease (term {term}) was released, so another candidate can lead"
         )
     );
@@ -310,7 +310,7 @@ async fn second_signal_releases_the_lease() {
     scene.old.signal(Signal::TERM).unwrap();
     let (message, code) = scene.supervisor_report().await;
     assert_eq!(code, Some(1), "{message}");
-    assert!(message.contains("ended with exit code 1; nothing of its work runs any more"), "{message}");
+    assert!(message.contains("ended with exit code 1; all its processes have exited"), "{message}");
     assert!(message.contains("was released"), "{message}");
     assert_eq!(scene.releases(), before + 1);
 }

@@ -42,7 +42,7 @@ async fn spinning_ends_when_the_clock_jumps_past_the_deadline() {
 async fn panic_is_a_trap_with_logged_message() {
     let stage = Stage::new("trap", None);
     let text = trap_text(stage.run_turn().await);
-    assert_eq!(text, "it gave up, by a panic or an abort; its standard error may say why");
+    assert_eq!(text, "it panicked or aborted; its standard error may say why");
     assert!(stage.lines().iter().any(|line| line == "on purpose"), "{:?}", stage.lines());
 }
 

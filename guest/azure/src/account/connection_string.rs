@@ -45,7 +45,7 @@ const COPY_IT: &str = "copy it again from the account's page \"Access keys\"";
 /// Defines the list of keys, and the advice that names them.
 macro_rules! keys {
     ($first:literal $(, $key:literal)*) => {
-        /// Every key that means something here.
+        /// Every key that has a meaning here.
         pub(super) const KEYS: &[&str] = &[$first $(, $key)*];
 
         const KNOWN_KEYS: &str =
@@ -64,11 +64,11 @@ keys!(
     "SharedAccessSignature"
 );
 
-/// The services whose `…Endpoint` and `…SecondaryEndpoint` a connection string can have. `BlobEndpoint` is in
-/// [`KEYS`].
+/// The services whose `…Endpoint` and `…SecondaryEndpoint` a connection string can have.
+/// `BlobEndpoint` is in [`KEYS`].
 const SERVICES: [&str; 6] = ["Blob", "Queue", "Table", "File", "Dfs", "Web"];
 
-/// True for keys that other clients read and that do not change where blobs are.
+/// Returns true for keys that other clients read and that do not affect the location of blobs.
 fn is_foreign(key: &str) -> bool {
     let ends = ["Endpoint", "SecondaryEndpoint"];
     key.eq_ignore_ascii_case("AccountKeyName")
@@ -81,10 +81,10 @@ fn is_foreign(key: &str) -> bool {
         })
 }
 
-/// The longest key that is quoted. A longer one can be a secret.
+/// Maximum length of a quoted key. A longer one can be a secret.
 const LONGEST_KEY: usize = 32;
 
-/// The pieces by key. Keys of other services (`QueueEndpoint=…`) are passed over.
+/// The pieces by key. Keys of other services (`QueueEndpoint=…`) are skipped.
 struct ConnectionParts<'a>(Vec<(&'static str, &'a str)>);
 
 impl<'a> ConnectionParts<'a> {
@@ -137,7 +137,7 @@ impl<'a> ConnectionParts<'a> {
     }
 }
 
-/// `UseDevelopmentStorage=true`, by itself or with a `DevelopmentStorageProxyUri`.
+/// Parses `UseDevelopmentStorage=true`, alone or with a `DevelopmentStorageProxyUri`.
 fn emulator(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
     if !pieces.get("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     {
@@ -163,8 +163,8 @@ fn emulator(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option
     Some(Account { name: EMULATOR_NAME.into(), endpoint, credential })
 }
 
-/// Name and credential, with an endpoint given or built. A SAS needs no name: it is told apart by
-/// the endpoint alone.
+/// Parses name and credential, with an endpoint given or built. A SAS needs no name: the endpoint
+/// alone identifies the account.
 fn service(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Account> {
     let credential = read_credential(pieces, problems);
     let name = read_name(pieces, problems);
@@ -213,7 +213,7 @@ fn read_name<'a>(pieces: &ConnectionParts<'a>, problems: &mut Vec<Problem>) -> O
         }
         return None;
     };
-    // Emulators take names that the service does not; they are always named by a BlobEndpoint.
+    // Emulators accept names that the service does not; a BlobEndpoint always names them.
     let is_valid = if pieces.get("BlobEndpoint").is_some() {
         (1..=63).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')

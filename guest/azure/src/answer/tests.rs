@@ -71,8 +71,7 @@ fn class(operation: &Operation, status: u16, code: &str) -> Class {
     read(operation, status, &[("x-ms-error-code", code)]).class
 }
 
-/// The rows of protocol.md §3, for acquire and for renew, and the special rows of the
-/// create.
+/// The rows of protocol.md §3, for acquire and for renew, and the special rows of the create.
 #[test]
 fn every_row_of_the_facts() {
     let renew_or_acquire = [
@@ -132,7 +131,7 @@ fn every_row_of_the_facts() {
 #[test]
 fn done_requires_the_expected_status_and_headers() {
     let full = [("x-ms-lease-id", A), ("ETag", "\"0x1\""), ("x-ms-lease-state", "leased")];
-    // Operation, status, which of the three headers it cannot do without.
+    // Operation, status, indices of the three headers that it requires.
     let expected: [(u16, &[usize]); 11] = [
         (200, &[1, 2]),
         (201, &[]),
@@ -292,7 +291,7 @@ fn refusal_detail_quotes_the_service() {
     let expired = "Signature not valid in the specified time frame: Start [a] - Expiry [b]";
     let now = error(&format!("{expired} - Current [Fri, 02 Jan 2026 03:04:05 GMT]"));
     assert_eq!(detail(403, &now).as_deref(), Some(expired));
-    // It quotes the lease id.
+    // The text quotes the lease id.
     let signed =
         error("The MAC differs. Server used following string to sign: 'PUT x-ms-lease-id:a'");
     assert_eq!(detail(403, &signed), None);

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// As the service answers, with what a list holds beside what is read.
+/// An answer of the service, including parts that are ignored.
 const ANSWER: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     <EnumerationResults ServiceEndpoint=\"https://a.blob.core.windows.net/\" ContainerName=\"c\">\
     <Prefix>jobs.member.</Prefix><MaxResults>1000</MaxResults><Blobs>\

@@ -1,5 +1,5 @@
-//! JSON objects, written and read member by member. Own code: the crate `serde_json` is ten times as
-//! large.
+//! JSON objects, written and read member by member. This is our own code: the crate `serde_json` is
+//! ten times as large.
 
 mod read;
 
@@ -8,7 +8,7 @@ pub use read::{Member, members};
 use alloc::string::{String, ToString};
 use core::fmt::Write as _;
 
-/// What a member may be.
+/// The value of a member.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// `null`
@@ -19,7 +19,7 @@ pub enum Value<'a> {
     Number(u64),
     /// A string, to be escaped.
     Text(&'a str),
-    /// What is JSON already.
+    /// A value that is JSON already.
     Json(&'a str),
 }
 
@@ -28,7 +28,7 @@ pub enum Value<'a> {
 pub struct Object(String);
 
 impl Object {
-    /// Begins one.
+    /// Starts an object.
     #[must_use]
     pub fn new() -> Self {
         Self("{".to_string())
@@ -41,7 +41,7 @@ impl Object {
         self
     }
 
-    /// One body for all kinds of values.
+    /// Adds a member. Not generic, so that all kinds of values share the code.
     fn add(&mut self, name: &str, value: Value<'_>) {
         let text = &mut self.0;
         text.push_str(if text.len() == 1 { "\"" } else { ",\"" });
@@ -56,7 +56,7 @@ impl Object {
         }
     }
 
-    /// The whole object.
+    /// Returns the complete object.
     #[must_use]
     pub fn finish(mut self) -> String {
         self.0.push('}');
@@ -70,7 +70,7 @@ impl Default for Object {
     }
 }
 
-/// An array of what is JSON already.
+/// Returns an array of JSON values.
 #[must_use]
 pub fn array(items: impl IntoIterator<Item = String>) -> String {
     let mut text = "[".to_string();
@@ -84,7 +84,7 @@ pub fn array(items: impl IntoIterator<Item = String>) -> String {
     text
 }
 
-/// A string, with its quotation marks.
+/// Returns a string with its quotation marks.
 #[must_use]
 pub fn string(value: &str) -> String {
     let mut text = String::new();
@@ -98,7 +98,8 @@ fn escape(text: &mut String, value: &str) {
         match c {
             '"' | '\\' => text.extend(['\\', c]),
             '\n' => text.push_str("\\n"),
-            // Control characters, and what ends a line or turns the order of a text around.
+            // Control characters, line separators, and characters that change the writing
+            // direction.
             '\0'..' ' | '\x7f'..='\u{9f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 let _ = write!(text, "\\u{:04x}", u32::from(c));
             }

@@ -1,21 +1,21 @@
-//! Reads the members of an object: what an answer of another service says at its top.
+//! Reads the top-level members of an object.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// What a member says.
+/// The value of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     /// A string, without its escapes.
     Text(String),
-    /// A number, a truth or nothing, as it is written.
+    /// A number, a Boolean or null, as written.
     Literal(String),
-    /// An array or an object. What is in it is passed over.
+    /// An array or an object. Its content is skipped.
     Nested,
 }
 
-/// The members of an object, in their order. None when it is no object; what is in nested values is
-/// not judged.
+/// Returns the members of an object, in their order. None if it is not an object. Nested values are
+/// not validated.
 #[must_use]
 pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
     let mut reader = Reader(text.trim_start());
@@ -35,7 +35,7 @@ pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
     reader.0.is_empty().then_some(members)
 }
 
-/// What is not read yet. Begins with no blank.
+/// The unread text. It starts with no blank.
 struct Reader<'t>(&'t str);
 
 impl<'t> Reader<'t> {
@@ -106,7 +106,7 @@ fn unescape(rest: &mut core::str::Chars<'_>) -> Option<char> {
         'u' => {
             let unit = hex_unit(rest)?;
             match unit {
-                // Two units that stand for one character.
+                // A surrogate pair.
                 0xd800..0xdc00 => {
                     (rest.next()? == '\\' && rest.next()? == 'u').then_some(())?;
                     let low = self::hex_unit(rest)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
@@ -120,7 +120,7 @@ fn unescape(rest: &mut core::str::Chars<'_>) -> Option<char> {
     })
 }
 
-/// Four hexadecimal digits.
+/// Parses four hexadecimal digits.
 fn hex_unit(rest: &mut core::str::Chars<'_>) -> Option<u32> {
     (0..4).try_fold(0, |unit, _| Some(unit << 4 | rest.next()?.to_digit(16)?))
 }

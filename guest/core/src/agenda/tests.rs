@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Every five seconds, by the defaults.
+/// Every five seconds, with the defaults.
 fn every(interval: u64) -> Agenda {
     Agenda {
         schedule: Some(Schedule::every(seconds(interval)).unwrap()),
@@ -44,7 +44,7 @@ fn now(slot: &str, attempt: u32, past_due: bool) -> Due {
     now_after(0, slot, attempt, past_due)
 }
 
-/// The same, after so many slots that get no turn.
+/// A due turn after this number of slots without one.
 fn now_after(missed: u32, slot: &str, attempt: u32, past_due: bool) -> Due {
     Due::Now(Task { slot: at(slot), trigger: None, attempt, past_due, missed })
 }
@@ -96,7 +96,7 @@ fn the_next_slot_is_one_of_the_schedule_that_will_run() {
     assert_eq!(next(&every(300), last("07:00:00", 1)), Some(at("07:05:00")), "it is overdue");
     let skip = Agenda { missed: Missed::Skip, ..every(300) };
     assert_eq!(next(&skip, last("07:00:00", 1)), Some(at("07:10:00")));
-    // Another attempt at a trigger is none.
+    // A further attempt at a trigger has no trigger.
     let (slot, delivery) = (at("07:00:07"), Delivery::AtLeastOnce { max_attempts: 3 });
     let trigger = Started { id: "id".into(), slot, attempt: 1, delivery, outcome: None };
     let mut record = last("07:05:00", 1);
@@ -107,7 +107,7 @@ fn the_next_slot_is_one_of_the_schedule_that_will_run() {
 #[test]
 fn missed_slots_run_as_the_rule_says() {
     let due = |missed, time| Agenda { missed, ..every(60) }.due(at(time), &last("07:00:00", 1));
-    // On time, whatever the rule.
+    // On time, independent of the rule.
     for missed in [Missed::Skip, Missed::Once, Missed::All(9)] {
         assert_eq!(due(missed, "07:01:59"), now("07:01:00", 1, false), "{missed:?}");
     }
@@ -156,13 +156,13 @@ fn at_least_once_runs_the_last_slot_until_a_turn_succeeds() {
         delivery: agenda.delivery,
         ..finished(slot, attempt, outcome)
     };
-    // Nobody knows how it ended; it is not the first attempt any more.
+    // Its outcome is unknown; it is no longer the first attempt.
     assert_eq!(agenda.due(time, &claimed(&agenda, "07:00:05", 1)), now("07:00:05", 2, false));
     for outcome in [Outcome::Failed, Outcome::Trapped, Outcome::TimedOut, Outcome::CutOff] {
         let due = agenda.due(time, &ended("07:00:05", 2, outcome));
         assert_eq!(due, now("07:00:05", 3, false), "{outcome:?}");
     }
-    // An earlier slot's outcome is not this one's.
+    // The outcome of an earlier slot does not count.
     let mut record = ended("07:00:05", 1, Outcome::Succeeded);
     record.last_slot = Some(LastSlot { slot: at("07:00:10"), attempt: 1 });
     assert_eq!(agenda.due(time, &record), now("07:00:10", 2, false));
@@ -176,9 +176,9 @@ fn at_least_once_runs_the_last_slot_until_a_turn_succeeds() {
 fn claim_keeps_its_delivery_rule_under_the_next_leader() {
     let (once, again) = (every(5), at_least_once(5));
     let time = at("07:00:21");
-    // Claimed at most once: not even a leader with the other rule runs it again.
+    // Claimed at most once: not even a leader with the other rule repeats it.
     assert_eq!(again.due(time, &claimed(&once, "07:00:05", 1)), now_after(2, "07:00:20", 1, true));
-    // Claimed at least once: also a leader with the other rule does.
+    // Claimed at least once: a leader with the other rule repeats it too.
     assert_eq!(once.due(time, &claimed(&again, "07:00:05", 1)), now("07:00:05", 2, false));
 }
 
@@ -240,8 +240,8 @@ fn the_next_turn_is_at_once_or_when_a_slot_comes() {
 }
 
 proptest! {
-    /// Each slot up to the newest claim has its own turn or is counted by that of a later one,
-    /// whatever the rule, however long nobody led.
+    /// Each slot up to the newest claim has its own turn or is counted by a later turn. That holds
+    /// for every rule and every time without a leader.
     #[test]
     fn a_slot_is_claimed_or_counted_as_missed(
         gaps in proptest::collection::vec(0_u64..900, 1..30),

@@ -1,10 +1,9 @@
-//! Record writes of a leader: claims, outcomes, the name of its successor, the outcome of a transfer, beats. protocol.md
-//! §5, §6, §13.
+//! Record writes of a leader: claims, outcomes, the name of its successor, the outcome of a
+//! transfer, beats. protocol.md §5, §6, §13.
 //!
-//! What to write is decided anew before each try, so that a write which cannot be made ends with what
-//! wanted it: an order that was called off, a slot that passed. Only a try that may have been applied is
-//! read back first, and what is found is what the next decision begins with. A leader whose claims and
-//! outcomes do not get on record steps down.
+//! Each try plans the write anew. So a write that fails ends with its cause, such as a cancelled
+//! order or a passed slot. Only a try that may have been applied is read back first; the next plan
+//! starts from what is found. A leader that cannot record its claims and outcomes steps down.
 
 use core::time::Duration;
 
@@ -28,24 +27,25 @@ use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// A turn's outcome is written by itself when the next claim, on which it could ride, is further away than
-/// this: people look at it, and it is to be there within five seconds.
+/// Maximum wait of a turn's outcome for the next claim, on which it could ride. Operators read
+/// outcomes, which should be there within five seconds.
 const MAX_RIDE_WAIT: Duration = Duration::from_secs(4);
 
-/// It rides at any rate where slots come closer than this: a write for each would be half as many again.
+/// Slots closer than this always let the outcome ride: separate writes would add half as many
+/// again.
 const CLOSE_SLOTS: Duration = Duration::from_secs(10);
 
-/// How long after a turn went wrong its slot is tried again, the first time; twice as long each
-/// time, up to [`LONGEST_REST`].
+/// Pause after a failed turn before its slot is tried again. It doubles each time, up to
+/// [`LONGEST_RETRY_PAUSE`].
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// A record to be written.
 pub(crate) struct PlannedRecord {
     pub(super) record: Record,
-    /// It claims a turn.
+    /// The turn that it claims.
     claim: Option<Claim>,
-    /// It is the end of this one.
+    /// The task whose end it records.
     abandoned: Option<Task>,
 }
 
@@ -56,7 +56,7 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     let claim = Claim { kind, past_due, missed };
     match trigger {
         Some(id) => {
-            // Whatever is claimed again goes by the rule under which it was claimed first.
+            // A further attempt keeps the rule of the first claim.
             let previous = record.triggers.newest.as_ref().filter(|before| before.id == id);
             let delivery = previous.map_or(delivery, |before| before.delivery);
             record.start(Started { id, slot, attempt, delivery, outcome: None });
@@ -75,13 +75,13 @@ fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
     claim
 }
 
-/// The time by which slots are counted: the service's.
+/// Returns the time by which slots are counted: the service's.
 fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
     let time = context.service_time();
     mutants::memory::slot_time(context.state.nonce, context.now, time)
 }
 
-/// What is due by the agenda and the record.
+/// Returns what is due according to the agenda and the record.
 pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
     let due =
         context.settings.agenda.due_with_triggers(slot_time(context)?, &hold.record, &hold.orders.triggers);
@@ -93,7 +93,7 @@ pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
     })
 }
 
-/// How far a leader is, for an invocation that is one whole turn.
+/// Returns the progress of a leader, for an invocation that is one whole turn.
 pub(crate) fn progress(hold: &Hold, context: &Context<'_>) -> StepProgress {
     let due = matches!(due(hold, context), Some(Due::Now(_) | Due::Abandon(_)));
     let must_claim = due && context.state.turn.is_none();
@@ -113,10 +113,12 @@ pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
     }
 }
 
-/// What is to be on record now; none: what is there. A slot that is due is claimed, the end of a turn
-/// recorded, but not while a turn runs; a successor is named at any time. Once a claim or an outcome
-/// did not get through, a leader tries until a write does, also when nothing else is to be written. A leader
-/// that beats writes at any rate when the next beat is due; whatever else is to be written rides on it.
+/// Returns the record to write now. None if the record on the blob is up to date.
+///
+/// It claims a due slot or records the end of a turn, but not while a turn runs. It names a
+/// successor at any time. After a failed claim or outcome, the leader tries until a write succeeds,
+/// even if nothing else is pending. A leader that beats always writes when the next beat is due;
+/// other changes ride on it.
 pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedRecord> {
     let (steering, idle) = (&context.state.steering, context.state.turn.is_none());
     let successor = steering.hand_over().map(|order| order.successor_name.clone());
@@ -135,7 +137,7 @@ pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedR
             record.put_outcome(task.kind(), turn_end(Outcome::Abandoned, None, context));
             abandoned = Some(task);
         }
-        // Whatever this candidate's own schedule: an operator's has none.
+        // Independent of this candidate's own schedule: an operator's candidate has none.
         _ if idle && hold.reset_requested => {
             record.last_slot = Some(context.settings.agenda.initial_slot(slot_time(context)?));
         }
@@ -149,26 +151,28 @@ pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedR
     Some(PlannedRecord { record, claim, abandoned })
 }
 
-/// Whether a write of this record has a claim or an outcome, and not just a beat or the name of a successor.
+/// Returns true if a write of this record has a claim or an outcome, and not only a beat or a
+/// successor.
 pub(super) fn has_work(hold: &Hold, record: &Record) -> bool {
     hold.outcome_unwritten || !record.has_same_turns(&hold.record)
 }
 
-/// The next beat. No two tries have the same number: an earlier one may still be applied, and be read.
+/// Returns the next beat. Each try has its own number, because an earlier try may still be applied
+/// and be read.
 fn next_beat(hold: &mut Hold, context: &Context<'_>, reused: bool) -> Option<Beat> {
     let (beats, failover) = (hold.beats.as_mut()?, context.failover()?);
     beats.number += u64::from(!reused);
     Some(Beat { number: beats.number, promise: failover.promise() })
 }
 
-/// One that may not beat any more takes its promise back.
+/// Returns true if a beat is due. A leader that may no longer beat takes its promise back.
 fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
     hold.beats.is_some_and(|beats| beats.next <= context.now || context.failover().is_none())
 }
 
-/// Whether an outcome is to be written by itself: people look at it, and at-least-once
-/// delivery is done with the slot only then. With at-most-once it rides on the next beat, or on a claim
-/// that comes soon.
+/// Returns true if an outcome needs a write of its own. Operators read it, and at-least-once
+/// delivery needs it to finish the slot. With at-most-once delivery it rides on the next beat, or
+/// on a claim that comes soon.
 fn is_outcome_write_due(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
     let record = &hold.record;
     let trigger_delivery = record.triggers.newest.as_ref().map(|newest| newest.delivery);
@@ -189,7 +193,7 @@ fn is_outcome_write_due(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -
     hold.outcome_unwritten && !(may_wait && (is_claim_soon || hold.beats.is_some()))
 }
 
-/// Writes what is to be on record, or reads what became of that.
+/// Returns the planned write, or the read that shows whether it was applied.
 pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<UnsignedRequest> {
     plan_write(hold, context);
     let write = hold.write.as_ref().filter(|write| write.pace.next_at <= context.now)?;
@@ -204,7 +208,7 @@ pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Unsigne
     Some(UnsignedRequest { operation, timeout })
 }
 
-/// Decides what to write, unless it has to be known first what became of the last try.
+/// Plans the next write, unless the last try is still in doubt.
 fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     let now = context.now;
     if hold.write.as_ref().is_some_and(|write| write.uncertain_since.is_some() || write.pace.next_at > now) {
@@ -235,7 +239,6 @@ fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     }
 }
 
-/// Takes the answer.
 pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     let now = context.now;
     let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
@@ -245,8 +248,8 @@ pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context
             // Too late: it does not resurrect the leadership.
             return end_leadership(&hold, EndingReason::ValidityEnded, context);
         }
-        // Nothing new was to be on record, and a read shows what was there before: that does not tell that a write got
-        // through.
+        // Nothing new was to be recorded, and the read shows an older record. That does not prove
+        // that a write succeeded.
         Progress::Done(etag, _)
             if is_read && !hold.outcome_unwritten && hold.record.is_result_of(&write.record) =>
         {
@@ -278,7 +281,7 @@ pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context
         }
         Progress::NotApplied(found, etag) => {
             if let Some(claim) = hold.merge_read(found.clone(), etag.clone()) {
-                // An earlier try got through after all, and its turn was never started.
+                // An earlier try was applied after all, and its turn was never started.
                 (hold.pending_claim, hold.stalled_since) = (None, None);
                 context.state.claims.propose(&hold.record, claim.kind);
                 on_claim_written(&mut hold, claim, context);
@@ -298,7 +301,7 @@ pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context
         Progress::LeaseLost => return on_lease_lost(&hold, &completed, context),
         Progress::Superseded => {
             let detail = "the record was overwritten while this candidate held the lease: a follower took \
-                          over when beats stopped, or somebody broke the lease or restored the blob";
+                          over when beats stopped, or the lease was broken, or the blob was restored";
             context.report_problem(ProblemClass::LeaseLost, detail.into());
             return end_leadership(&hold, EndingReason::LeaseLost, context);
         }
@@ -307,7 +310,7 @@ pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context
     step_down_if_stalled(hold, context, completed.chance)
 }
 
-/// Has the host run the turn that was claimed last.
+/// Makes the host run the turn that was claimed last.
 fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     let record = &hold.record;
     let Some(LastSlot { slot, attempt }) = record.claim(claim.kind) else { return };
@@ -331,8 +334,8 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     context.effects.run = Some(turn);
 }
 
-/// Has the host run the turn that was claimed. A leader that gives its leadership up says on record that the turn did
-/// not begin.
+/// Starts the claimed turn. A leader that gives up its leadership records instead that the turn did
+/// not start.
 fn on_claim_written(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     if context.state.steering.is_final() {
         hold.record.put_outcome(claim.kind, turn_end(Outcome::NotStarted, None, context));
@@ -342,14 +345,14 @@ fn on_claim_written(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
     }
 }
 
-/// The end of a turn that began then.
+/// Returns the end of a turn that started at `started_at`.
 #[inline(never)]
 fn turn_end(outcome: Outcome, started_at: Option<Moment>, context: &Context<'_>) -> End {
     let at = slot_time(context).unwrap_or_default();
     End { outcome, at, took: started_at.map(|began| context.now.saturating_sub(began)) }
 }
 
-/// Takes the end of a turn that was claimed under this lease.
+/// Handles the end of a turn that was claimed under this lease.
 pub(crate) fn on_turn_ended(
     hold: &mut Hold,
     turn: &Turn,
@@ -378,7 +381,7 @@ pub(crate) fn on_turn_ended(
     }
 }
 
-/// Forgets a claimed slot that lies in the future, on an operator's word.
+/// Forgets a claimed slot that lies in the future, by an operator's order.
 pub(crate) fn reset_slot(hold: &mut Hold, context: &Context<'_>) {
     if slot_time(context).is_some() {
         hold.reset_requested = is_ahead(&hold.record, context);
@@ -391,11 +394,11 @@ fn is_ahead(record: &Record, context: &Context<'_>) -> bool {
 }
 
 impl Hold {
-    /// Takes what a read found on the blob, where the write is not. What is there was written by this
-    /// leader, perhaps by an earlier try that was applied late; only the outcome of the newest turn
-    /// may be missing. Anything else is an older state that somebody restored: it is written over.
+    /// Merges the record that a read found on the blob in place of the write. This leader wrote it,
+    /// perhaps with an earlier try that was applied late. Only the outcome of the newest turn may
+    /// be missing. Anything else is a restored older state, which is overwritten.
     ///
-    /// The kind of turn that an earlier try claimed, when there is one: it was never started.
+    /// Returns the kind of turn that an earlier try claimed, if there is one: it was never started.
     fn merge_read(&mut self, read_record: Option<Box<Record>>, etag: ETag) -> Option<Claim> {
         self.etag = etag;
         let Some(read_record) = read_record else {
@@ -432,7 +435,7 @@ impl Hold {
     }
 }
 
-/// Whether the turns on one record were claimed before those on the other.
+/// Returns true if the turns on one record were claimed before those on the other.
 fn is_older(one: &Record, other: &Record) -> bool {
     let claim = |record: &Record, kind| record.claim(kind).map(|c| (c.slot, c.attempt));
     [Kind::Slot, Kind::Trigger].into_iter().any(|kind| claim(one, kind) < claim(other, kind))

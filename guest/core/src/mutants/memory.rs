@@ -1,4 +1,4 @@
-//! What the seeded bugs remember beside the state of a candidate.
+//! State of the seeded bugs, in addition to the state of a candidate.
 
 use super::super::phase::Hold;
 use super::super::{Moment, Timestamp};
@@ -8,7 +8,7 @@ use core::cell::RefCell;
 use std::collections::BTreeMap;
 use tenure_azure::lease_id::LeaseId;
 
-/// So many leaderships are kept.
+/// Maximum number of remembered leaderships.
 const KEPT: usize = 16;
 
 std::thread_local! {
@@ -17,17 +17,17 @@ std::thread_local! {
     static LEADERSHIPS: RefCell<Vec<Hold>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A schedule that ended leaves nothing behind.
+/// Clears the state at the end of a schedule.
 pub fn forget() {
     CLOCKS.with_borrow_mut(BTreeMap::clear);
 }
 
-/// The machine of the candidate with this nonce shows `wall` at `now`.
+/// Records the time of day `wall` of the candidate with this nonce at `now`.
 pub fn clock(nonce: u64, now: Moment, wall: DateTime<Utc>) {
     CLOCKS.with_borrow_mut(|clocks| clocks.insert(nonce, (now, Timestamp::from_date(wall))));
 }
 
-/// The time by which slots are counted, which is to be the `service`'s.
+/// Returns the time by which slots are counted; normally the `service`'s.
 pub fn slot_time(nonce: u64, now: Moment, service: Option<Timestamp>) -> Option<Timestamp> {
     if !mutant!(SlotsInLocalTime) {
         return service;
@@ -36,7 +36,7 @@ pub fn slot_time(nonce: u64, now: Moment, service: Option<Timestamp>) -> Option<
     Some(wall.plus(now.saturating_sub(at)))
 }
 
-/// A leadership ended.
+/// Records a leadership that ended.
 pub fn given_up(hold: &Hold) {
     LEADERSHIPS.with_borrow_mut(|kept| {
         kept.push(hold.clone());
@@ -45,8 +45,8 @@ pub fn given_up(hold: &Hold) {
     });
 }
 
-/// The leadership of that lease, as a candidate has it that believes to hold it since its release got no
-/// answer.
+/// Returns the leadership with that lease, for a candidate that believes it still holds the lease
+/// because its release got no answer.
 pub fn resumed(unknown: bool, lease: LeaseId, until: Moment) -> Option<Hold> {
     if !mutant!(ResumedAfterRelease) || !unknown {
         return None;

@@ -1,4 +1,4 @@
-//! In place of `memory`, in what ships.
+//! Empty replacement of `memory` in releases.
 
 use super::super::phase::Hold;
 use super::super::{Moment, Timestamp};

@@ -23,15 +23,17 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// The next step of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderStep<S> {
-    /// Nothing is to be written: the order is in this state.
+    /// No write is needed: the order is in this state.
     Known(S),
-    /// No candidate has led yet: this creates the election's blob, or its container. Both blobs are read again then.
+    /// Creates the election's blob or its container, because no candidate has led yet. Both blobs
+    /// are read again afterwards.
     Create(Operation),
-    /// This places the order, which is in that state then. If it is not done, both blobs are read again.
+    /// Places the order, which then is in this state. If the write fails, both blobs are read
+    /// again.
     Write(Operation, S),
 }
 
-/// A transfer, as a command gives it.
+/// A transfer, as a command requests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferOrder {
     /// Random, 1 to 64 letters, digits, dots, hyphens and underscores.
@@ -62,7 +64,7 @@ pub enum TransferState {
 /// The content of the two blobs of an election.
 struct ElectionBlobs {
     orders: Orders,
-    /// The tag of the orders. None: there is no such blob.
+    /// The tag of the orders. None if there is no such blob.
     orders_tag: Option<ETag>,
     record: Option<Record>,
     is_held: bool,
@@ -70,7 +72,8 @@ struct ElectionBlobs {
 }
 
 impl ElectionBlobs {
-    /// Reads both answers. The orders were requested first: what a command removed from them in between is on record.
+    /// Reads both answers. The orders were requested first, so an order that was removed in between
+    /// is on record.
     ///
     /// # Errors
     /// A blob could not be read, or does not belong to an election.
@@ -133,7 +136,8 @@ fn check_order(id: &str, settings: &Settings) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses to write without the service's date: by a wrong clock, the triggers of others would count as expired.
+/// Refuses to write without the service's date: with a wrong clock, existing triggers would count
+/// as expired.
 fn check_date(election: &Answer) -> Result<(), Problem> {
     match election.date {
         Some(_) => Ok(()),
@@ -159,12 +163,12 @@ fn check_reads_orders(record: &Record, settings: &Settings) -> Result<(), Proble
     )
 }
 
-/// Returns the state of the trigger of that id, or the request that places it.
+/// Returns the state of the trigger with that id, or the request that places it.
 ///
 /// `orders` was read first, then `election`.
 ///
 /// # Errors
-/// It cannot be placed, or a blob could not be read.
+/// The trigger cannot be placed, or a blob could not be read.
 pub fn trigger(
     (id, place): (&str, bool),
     (orders, election): (&Answer, &Answer),
@@ -181,7 +185,7 @@ pub fn trigger(
         _ => {}
     }
     let (name, now) = (&settings.election, blobs.now);
-    // Without a record no candidate has led yet. The first one runs what waits.
+    // Without a record no candidate has led yet. The first leader runs waiting triggers.
     let is_new = blobs.record.is_none();
     let record = blobs.record.take().unwrap_or_default();
     if let Some(state) = record.triggers.state(id, blobs.is_held.then_some(record.term)) {
@@ -237,7 +241,7 @@ pub fn trigger(
 /// `orders` was read first, then `election`.
 ///
 /// # Errors
-/// It cannot be placed, or a blob could not be read.
+/// The transfer cannot be placed, or a blob could not be read.
 pub fn transfer(
     (order, place): (&TransferOrder, bool),
     answers: (&Answer, &Answer),
@@ -276,7 +280,7 @@ pub fn transfer(
         return Ok(OrderStep::Known(TransferState::Waiting(term)));
     }
     if !place {
-        // Without a name the record does not show whether the leader is obeying it.
+        // Without a name the record does not show whether the leader is obeying the transfer.
         return Ok(OrderStep::Known(match to {
             Some(_) => TransferState::Replaced,
             None => TransferState::Waiting(term),

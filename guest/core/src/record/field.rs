@@ -1,4 +1,4 @@
-//! The fields of the record: their names, and how they are read.
+//! The fields of the record: names and parsers.
 
 use core::time::Duration;
 
@@ -48,14 +48,14 @@ pub(super) const COORDINATOR_TERM: &str = "tenurecoordinatorterm";
 pub(super) const CHANGES: &str = "tenuretransitions";
 pub(super) const HISTORY: &str = "tenurehistory";
 
-/// Fields on their way into a record. What cannot be read is noted, and the whole refused at the end:
-/// to leave at each of so many fields would be a third more code.
+/// Fields being parsed into a record. Malformed fields are noted, and the whole record is rejected
+/// at the end. Leaving at each of so many fields would take a third more code.
 pub(super) struct Fields {
-    /// Not yet taken.
+    /// Fields that were not taken yet.
     pub remaining: Metadata,
-    /// The first that cannot be read.
+    /// The first malformed field.
     pub malformed: Option<String>,
-    /// Those whose texts no candidate writes: they are as if they were not there.
+    /// Fields with texts that no candidate writes; they are ignored.
     pub ignored: Vec<&'static str>,
 }
 
@@ -73,7 +73,7 @@ impl Fields {
         text
     }
 
-    /// A text that settings allow, of at most so many bytes.
+    /// Takes a text that settings allow, of at most `longest` bytes.
     #[inline(never)]
     pub(super) fn bounded_text(&mut self, name: &'static str, longest: usize) -> Option<String> {
         let value = self.remaining.get(name)?;
@@ -85,14 +85,14 @@ impl Fields {
         text.filter(|_| is_valid)
     }
 
-    /// Who is named as the successor by the leader of this term. One that was named in another term was
-    /// kept by a version that does not know successors, and is none.
+    /// Takes the successor that the leader of this term named. One of another term was kept by a
+    /// version that does not know successors, and is ignored.
     pub(super) fn successor(&mut self, term: u64) -> Option<String> {
         let successor_term = self.optional(SUCCESSOR_TERM, |text| text.parse::<u64>().ok());
         self.bounded_text(SUCCESSOR, LONGEST_NAME).filter(|_| successor_term == Some(term))
     }
 
-    /// The transfer that came to nothing. Nothing follows from it, so one that cannot be read is none.
+    /// Takes the failed transfer. It is informational, so a malformed one is ignored.
     pub(super) fn refusal(&mut self) -> Option<Refusal> {
         let id = self.informational(TRANSFER, |id| is_order_id(id).then(|| id.into()));
         let has_begun = self.informational(TRANSFER_OUTCOME, |text| match text {
@@ -104,8 +104,8 @@ impl Fields {
         Some(Refusal { id: id?, has_begun: has_begun?, reason: reason? })
     }
 
-    /// The newest beat of the leader of this term. One of another term was kept by a version that does not
-    /// know beats; a promise that no settings give is none.
+    /// Takes the newest beat of the leader of this term. One of another term was kept by a version
+    /// that does not know beats, and is ignored. So is a promise that no settings produce.
     pub(super) fn beat(&mut self, term: u64) -> Option<Beat> {
         let number = self.optional(BEAT, |text| text.parse::<u64>().ok());
         let promise = self.optional(PROMISE, |text| text.parse::<u64>().ok());
@@ -141,7 +141,8 @@ impl Fields {
         self.optional(name, |text| text.parse().ok())
     }
 
-    /// An outcome. A word of a newer version is kept, and what goes with it in the other field.
+    /// Takes an outcome. An unknown one of a newer version is kept, together with the field that
+    /// belongs to it.
     pub(super) fn outcome(&mut self, metadata: &Metadata, field_names: [&str; 2]) -> Option<Outcome> {
         let outcome = self.optional(field_names[1], |text| Some(Outcome::parse(text)));
         if let Some(None) = outcome {
@@ -154,7 +155,7 @@ impl Fields {
         outcome.flatten()
     }
 
-    /// What tells people, and nothing follows from it: one that this version cannot read is none.
+    /// Takes an informational field, on which no decision depends: a malformed one is ignored.
     pub(super) fn informational<T>(
         &mut self,
         name: &'static str,
@@ -172,7 +173,7 @@ impl Fields {
         self.number(name).map_or(Delivery::AtMostOnce, at_least_once)
     }
 
-    /// The newest turn for a trigger.
+    /// Takes the newest turn for a trigger.
     pub(super) fn started(&mut self, metadata: &Metadata) -> Option<Started> {
         let id = self.bounded_text(TRIGGER, LONGEST_NAME);
         let slot = self.instant(TRIGGER_SLOT);

@@ -1,4 +1,4 @@
-//! Whether a blob is ours to lead with: what is judged before anything is acquired.
+//! Validation of the election's blob before anything is acquired.
 
 use super::{MAX_TERM_LEAD, MOST_BYTES, RESERVED_BYTES, Record, RecordError, size};
 use crate::service_clock::Timestamp;
@@ -6,23 +6,23 @@ use tenure_azure::answer::Properties;
 use tenure_azure::name::BlobName;
 use tenure_base::prelude::*;
 
-/// What a read shows of an election.
+/// The result of reading an election.
 #[derive(Clone, Debug)]
 pub struct ValidatedRecord {
-    /// Its record; none: nobody led yet.
+    /// The record. None if no candidate led yet.
     pub record: Option<Record>,
-    /// What is as if it were not there, for people.
+    /// Text about ignored fields, for the operator.
     pub ignored: Option<String>,
 }
 
-/// A blob that cannot be led with. It stays untouched.
+/// A blob that no candidate can lead with. It stays untouched.
 #[derive(Clone, Debug)]
 pub struct UnusableRecord {
-    /// Why, and what to do about it.
+    /// The reason and the advice.
     pub detail: String,
-    /// It would be judged otherwise at another time.
+    /// True if the result may change with time.
     pub depends_on_time: bool,
-    /// It was closed for ever: nobody need do anything about it.
+    /// True if the election was closed forever, so no action is needed.
     pub is_closed: bool,
 }
 
@@ -30,10 +30,10 @@ const UNTOUCHED: &str = "it is left untouched";
 const ANOTHER: &str = "Give the election a blob of its own";
 
 impl Record {
-    /// Judges what a read shows of the election's blob at `time`, where that is known.
+    /// Validates the election's blob as read at `time`, if that is known.
     ///
     /// # Errors
-    /// It cannot be led with.
+    /// No candidate can lead with the blob.
     pub fn validate(
         election: &BlobName,
         properties: &Properties,
@@ -81,7 +81,7 @@ impl Record {
         Ok(ValidatedRecord { record, ignored })
     }
 
-    /// Judges whether an election can have reached this term at `time`.
+    /// Validates that an election can have reached this term at `time`.
     ///
     /// # Errors
     /// It cannot.
@@ -99,11 +99,11 @@ impl Record {
         Err(UnusableRecord { detail, depends_on_time: true, is_closed: false })
     }
 
-    /// Judges this record, with which a candidate would begin to lead: whether it can be written, with
-    /// all that is added later, and read again.
+    /// Validates the record with which a candidate would begin to lead: it must be writable, with
+    /// all later additions, and readable.
     ///
     /// # Errors
-    /// It cannot.
+    /// It is not.
     pub fn validate_next(&self, election: &BlobName) -> Result<(), UnusableRecord> {
         let written = self.to_metadata();
         let size = size(&written);

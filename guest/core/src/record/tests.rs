@@ -86,7 +86,7 @@ fn a_record_of_this_format_is_written_and_read_as_before() {
     assert_eq!(record().to_metadata(), fields);
 }
 
-/// Written by the version after an update, and read by the one before it.
+/// Written by the new version after an update, and read by the old one.
 #[test]
 fn an_outcome_of_a_newer_version_goes_when_its_slot_is_claimed_again() {
     let mut fields = record().to_metadata();
@@ -130,7 +130,7 @@ fn ended_turns_round_trip_and_invalid_text_is_none() {
     }
 }
 
-/// A leader that does not know the detail records another failure, and carries the detail on.
+/// A leader that does not know the detail records another failure, and keeps the detail.
 #[test]
 fn the_detail_of_another_failure_is_none() {
     let mut written = record().to_metadata();
@@ -167,7 +167,7 @@ fn a_reason_is_one_line_cut_between_characters() {
     assert_eq!(reason(&record), format!("x{}", "ü".repeat(99)));
     assert_eq!(Record::from_metadata(&record.to_metadata()).unwrap().unwrap(), record);
     assert_eq!(record.failure_detail.as_ref().unwrap().candidate, record.leader);
-    // Its end was not seen, or it is another failure's.
+    // Its end was not observed, or it is another failure's.
     record.put_reason(End { at: Timestamp(0), ..end }, "late");
     assert_ne!(reason(&record), "late");
     record.last_slot = record.last_slot.map(|last| LastSlot { slot: at, ..last });
@@ -175,7 +175,7 @@ fn a_reason_is_one_line_cut_between_characters() {
     assert_eq!(record.failure_detail, None);
 }
 
-/// A read tells by that whether an outcome is on record.
+/// A read uses this to find out whether an outcome is on record.
 #[test]
 fn outcome_round_trips_at_any_time() {
     let (at, took) =
@@ -190,7 +190,7 @@ fn outcome_round_trips_at_any_time() {
     }
 }
 
-/// Of one slot, of a later attempt at it, and of work that lasts.
+/// One slot, a later attempt at it, and work that lasts.
 #[test]
 fn newest_success_and_failure_are_both_kept() {
     let slot = |n: u64| Timestamp(n * 1_000_000_000);
@@ -230,7 +230,7 @@ fn a_beat_counts_for_the_term_that_it_was_written_in() {
         ("tenureheartbeatterm", None),
         ("tenurefailoverwindow", None),
         ("tenureheartbeat", None),
-        // No settings make a leader promise that.
+        // No settings produce this promise.
         ("tenurefailoverwindow", Some("699")),
         ("tenurefailoverwindow", Some("7001")),
     ] {
@@ -245,7 +245,7 @@ fn a_beat_counts_for_the_term_that_it_was_written_in() {
     }
 }
 
-/// Every text as long as the settings let it be, and none of its bytes one that is kept as it is.
+/// Every text has the maximum length that settings allow, and all of its bytes are encoded.
 #[test]
 fn the_largest_record_is_read_too() {
     let text = |bytes: usize| "ü".repeat(bytes / 2);
@@ -323,7 +323,7 @@ fn nothing_is_no_record() {
     assert_eq!(Record::from_metadata(&Metadata::default()), Ok(None));
 }
 
-/// Nothing follows from these, so they keep nobody out.
+/// No decision depends on these, so they exclude no candidate.
 #[test]
 fn unreadable_informational_fields_count_as_absent() {
     for value in ["x", "%ff"] {

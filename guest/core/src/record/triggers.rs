@@ -1,4 +1,4 @@
-//! What the record tells of triggers. protocol.md §6.1.
+//! The triggers on the record. protocol.md §6.1.
 
 use core::time::Duration;
 
@@ -9,85 +9,85 @@ use super::turns::{Outcome, Started};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// A trigger that has not been claimed for so long has no turn any more.
+/// Age at which an unclaimed trigger expires.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// So many ids are remembered beside the newest, so that a command that is repeated has no second turn.
+/// Number of remembered ids besides the newest, so that a repeated command starts no second turn.
 const MOST_EARLIER: usize = 16;
 
-/// A turn that somebody asked for outside the schedule.
+/// A turn that was requested outside the schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trigger {
-    /// Names it.
+    /// Idempotency key.
     pub id: String,
-    /// When it was asked for, in the service's time. No two triggers have the same, and each is later than
-    /// those before.
+    /// Time of the request, by the service's clock. Each trigger has a later one than those before.
     pub requested_at: Timestamp,
 }
 
 impl Trigger {
-    /// Until when it may be claimed.
+    /// Returns the time until which it may be claimed.
     pub fn expires_at(&self) -> Timestamp {
         self.requested_at.plus(EXPIRES_AFTER)
     }
 }
 
-/// The triggers that were claimed.
+/// The claimed triggers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggers {
     /// The newest.
     pub newest: Option<Started>,
     /// The term in which its newest attempt was claimed.
     pub term: u64,
-    /// Those before it, the newest last, and how their turns ended, where that is known.
+    /// Hashed ids of the triggers before it, the newest last, with the outcomes of their turns, if
+    /// known.
     pub(super) earlier: Vec<(u64, Option<Outcome>)>,
 }
 
-/// What became of a trigger. The meaning of each case is that of its namesake in `wit/types.wit`.
+/// The state of a trigger. Each case means the same as its namesake in `wit/types.wit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerState {
-    /// It waits for its turn, until then.
+    /// The trigger waits for its turn, until then.
     Waiting(Timestamp),
     /// Its turn was claimed in that term.
     Claimed(u64),
     /// Its turn is over.
     Ended(Outcome),
-    /// Its turn was claimed, and nobody will say how it ended.
+    /// Its turn was claimed, and its outcome will never be known.
     Unknown,
-    /// Nobody knows of it.
+    /// The trigger is unknown.
     Missing,
 }
 
-/// Returns true if it was placed within the hour, on both sides of now.
+/// Returns true if the trigger was placed less than an hour before or after `now`.
 pub(crate) fn is_current(trigger: &Trigger, now: Timestamp) -> bool {
     now.since(trigger.requested_at) <= EXPIRES_AFTER && trigger.requested_at.since(now) <= EXPIRES_AFTER
 }
 
 impl Triggers {
-    /// Those that were asked for up to then have had their chance. What lies further ahead than a trigger
-    /// counts for was not written by a candidate.
+    /// Returns the request time up to which triggers have had their chance. One that lies further
+    /// ahead than a trigger's lifetime was not written by a candidate.
     pub(crate) fn newest_request(&self, now: Timestamp) -> Option<Timestamp> {
         let requested_at = self.newest.as_ref()?.slot;
         Some(requested_at).filter(|requested_at| requested_at.since(now) <= EXPIRES_AFTER)
     }
 
-    /// Returns true if a trigger that waits may be claimed.
+    /// Returns true if a waiting trigger may be claimed.
     pub(crate) fn may_claim(&self, trigger: &Trigger, now: Timestamp) -> bool {
         is_current(trigger, now) && !self.is_older(trigger, now) && !self.was_claimed(&trigger.id)
     }
 
-    /// Returns true if it was placed no later than the newest on record.
+    /// Returns true if the trigger was placed no later than the newest on record.
     pub(crate) fn is_older(&self, trigger: &Trigger, now: Timestamp) -> bool {
         self.newest_request(now).is_some_and(|newest| trigger.requested_at <= newest)
     }
 
-    /// Returns true if a trigger of that id was claimed.
+    /// Returns true if a trigger with that id was claimed.
     pub(crate) fn was_claimed(&self, id: &str) -> bool {
         let newest = self.newest.as_ref().is_some_and(|newest| newest.id == id);
         newest || self.earlier.iter().any(|(known, _)| *known == fingerprint(id))
     }
 
-    /// Claims a turn for one.
+    /// Claims a turn for a trigger.
     pub(super) fn claim(&mut self, started: Started, term: u64) {
         self.term = term;
         let previous = self.newest.replace(started);
@@ -101,8 +101,8 @@ impl Triggers {
         self.newest.as_ref().is_some_and(|newest| newest.id == id)
     }
 
-    /// What became of the one with that id, once it was claimed. `leads` is the term of whoever holds the
-    /// lease.
+    /// Returns the state of the trigger with that id, if it was claimed. `leader_term` is the term
+    /// of the current holder of the lease.
     pub(crate) fn state(&self, id: &str, leader_term: Option<u64>) -> Option<TriggerState> {
         let ended_state =
             |outcome: Option<Outcome>| outcome.map_or(TriggerState::Unknown, TriggerState::Ended);
@@ -124,7 +124,7 @@ impl Triggers {
             let (id, outcome) = entry.split_at_checked(16)?;
             let outcome = match outcome {
                 "" => None,
-                // One of a newer version is not known here.
+                // The outcome of a newer version is unknown here.
                 digit => Outcome::ALL.get(digit.parse::<usize>().ok()?).copied(),
             };
             Some((u64::from_str_radix(id, 16).ok()?, outcome))

@@ -1,4 +1,4 @@
-//! What the record tells of turns.
+//! The turns on the record.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use super::super::text::{LONGEST_NAME, LONGEST_REASON, is_allowed_text, is_plain
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The handler returned ok.
@@ -17,13 +17,13 @@ pub enum Outcome {
     Failed,
     /// The handler trapped, panicked, or could not be started.
     Trapped,
-    /// The host stopped it at its time limit.
+    /// The host stopped the turn at its time limit.
     TimedOut,
-    /// The host cut it off.
+    /// The host cancelled the turn.
     CutOff,
     /// There are no attempts left.
     Abandoned,
-    /// It was claimed, and never began.
+    /// The turn was claimed, and never started.
     NotStarted,
 }
 
@@ -38,12 +38,12 @@ impl Outcome {
         Self::NotStarted,
     ];
 
-    /// Whether at-least-once delivery is done with a slot that ended so.
+    /// Returns true if at-least-once delivery is finished with a slot of this outcome.
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Abandoned)
     }
 
-    /// Its name, as the WIT package spells it and the record has it.
+    /// Returns its name, in the WIT package and on the record.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Outcome {
     }
 }
 
-/// What a turn is for.
+/// The kind of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// A slot of the schedule.
@@ -72,7 +72,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a turn for this trigger, if there is one.
+    /// Returns the kind of a turn for this trigger, if there is one.
     pub(crate) fn from_trigger(trigger: Option<&String>) -> Self {
         if trigger.is_some() { Self::Trigger } else { Self::Slot }
     }
@@ -83,8 +83,8 @@ impl Kind {
 pub struct LastSlot {
     /// The scheduled instant.
     pub slot: Timestamp,
-    /// How often it was tried; 0 for the slot with which the count began, which
-    /// lay before the first leader and was never run.
+    /// Number of attempts; 0 for the slot with which the count began, which lay before the first
+    /// leader and was never run.
     pub attempt: u32,
 }
 
@@ -93,23 +93,24 @@ pub struct LastSlot {
 pub struct Finished {
     /// Its slot.
     pub slot: Timestamp,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// How a turn ended, and when.
+/// The outcome of a turn, and when it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// When the leader heard of that, by the service's clock; a second too early at most.
+    /// Time at which the leader observed the end, by the service's clock; a second too early at
+    /// most.
     pub at: Timestamp,
-    /// How long it ran. None: it never began, or nobody saw its end.
+    /// Duration of the turn. None if it never started, or if no leader observed its end.
     pub took: Option<Duration>,
 }
 
 impl End {
-    /// As the record tells it, which has milliseconds.
+    /// Rounds to milliseconds, the precision of the record.
     pub(super) fn in_millis(self) -> Self {
         let truncate =
             |took: Duration| took - Duration::from_nanos((took.subsec_nanos() % 1_000_000).into());
@@ -117,19 +118,19 @@ impl End {
     }
 }
 
-/// The newest turn that ended well, or the newest that did not.
+/// The newest successful turn, or the newest unsuccessful one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// Its slot.
     pub slot: Timestamp,
-    /// It ran for a trigger.
+    /// True if it ran for a trigger.
     pub triggered: bool,
     /// Its end.
     pub end: End,
 }
 
 impl Ended {
-    /// Slot, end, milliseconds, outcome, and whether it ran for a trigger.
+    /// Returns slot, end, milliseconds, outcome, and whether it ran for a trigger.
     pub(super) fn to_text(&self) -> String {
         let Self { slot, triggered, end: End { outcome, at, took } } = self;
         let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
@@ -151,7 +152,8 @@ impl Ended {
 /// The candidate and the reason of the newest failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureDetail {
-    /// The `at` of that failure. A leader that does not know this field may have recorded another failure since.
+    /// The `at` of that failure. A leader that does not know this field may have recorded another
+    /// failure since.
     pub at: Timestamp,
     /// The name of the candidate that reported the failure.
     pub candidate: String,
@@ -160,7 +162,7 @@ pub struct FailureDetail {
 }
 
 impl FailureDetail {
-    /// Three lines.
+    /// Returns three lines.
     pub(super) fn to_text(&self) -> String {
         format!("{}\n{}\n{}", self.at.to_rfc3339(), self.candidate, self.reason)
     }
@@ -200,18 +202,18 @@ impl MissedSlots {
 pub struct Started {
     /// The id of the trigger.
     pub id: String,
-    /// When it was asked for.
+    /// Time of the request.
     pub slot: Timestamp,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempt: u32,
-    /// The rule under which it was claimed.
+    /// The delivery rule under which it was claimed.
     pub delivery: Delivery,
-    /// How the newest attempt ended, where that is on record.
+    /// Outcome of the newest attempt, if on record.
     pub outcome: Option<Outcome>,
 }
 
 impl Started {
-    /// Its newest attempt.
+    /// Returns its newest attempt.
     pub(crate) fn claim(&self) -> LastSlot {
         LastSlot { slot: self.slot, attempt: self.attempt }
     }

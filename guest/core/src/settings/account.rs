@@ -1,8 +1,8 @@
-//! What the environment says of the storage account, and with what requests are authorised.
+//! The storage account and its credential from the environment.
 //!
-//! The variables have the names that the Azure CLI and the SDKs of Azure give them. Of several
-//! credentials the first in [`ORDER`] is taken: what names an account by itself before what needs
-//! one named, and what is given before what is asked for.
+//! The variables have the same names as for the Azure CLI and the Azure SDKs. Of several
+//! credentials, the first in [`DETECTION_ORDER`] is used. Credentials that name an account come
+//! before those that need one. Given secrets come before tokens that must be requested.
 
 mod files;
 mod identity;
@@ -25,7 +25,7 @@ use tenure_azure::token::is_token;
 use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
-/// A way to be let in.
+/// The kind of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialKind {
     ConnectionString,
@@ -54,14 +54,14 @@ const NO_ACCOUNT: &str = "set AZURE_STORAGE_CONNECTION_STRING (Azure portal: Acc
      Azurite on its usual port), or AZURE_STORAGE_ACCOUNT to the account's name, with \
      AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or an identity of Microsoft Entra ID";
 
-/// The account with its credential, and why that one is used.
+/// The account with its credential, and the reason for that credential.
 pub(super) struct ChosenAccount {
     pub account: Account,
     pub explanation: String,
 }
 
 impl SettingsReader<'_> {
-    /// A variable without blanks around it, which nothing here has.
+    /// Returns a variable without surrounding blanks, which no value here has.
     fn trimmed_variable(&self, name: &str) -> Option<String> {
         self.get(name).map(|value| value.trim().into())
     }
@@ -97,7 +97,6 @@ impl SettingsReader<'_> {
         Some(ChosenAccount { account, explanation })
     }
 
-    /// Returns true if the environment has a credential of that kind, which `name` shows.
     fn is_set(&self, kind: CredentialKind, name: &str) -> bool {
         self.trimmed_variable(name).is_some()
             || file_variable(name).is_some_and(|file| self.trimmed_variable(file).is_some())
@@ -121,7 +120,7 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// An account by its name or its endpoint, with a credential of its own.
+    /// Returns an account by its name or its endpoint, with a credential of its own.
     fn named_account(&mut self, kind: CredentialKind) -> Option<Account> {
         // A SAS can come with its address, as the portal shows it.
         let (sas, address) = match kind {
@@ -142,7 +141,7 @@ impl SettingsReader<'_> {
         let (endpoint, credential) = (endpoint?, credential?);
         let uses_key = matches!(credential, Credential::SharedKey(..));
         if uses_key && name.is_none() && endpoint.account_in_url().is_none() {
-            // It is signed, and must not be guessed from a domain of one's own.
+            // The name is signed, and must not be guessed from a custom domain.
             return self.missing(variable::ACCOUNT);
         }
         self.check_account_matches(setting, endpoint.account_in_url());
@@ -209,7 +208,7 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// The endpoint in the address of a container or a blob, which must be the election's.
+    /// Returns the endpoint in the address of a container or a blob, which must be the election's.
     fn sas_address(&mut self, address: &str) -> Option<Endpoint> {
         const ADVICE: &str =
             "take the SAS token alone, or the address of the election's container or blob";
@@ -227,7 +226,8 @@ impl SettingsReader<'_> {
             let path = percent::decode_text(&rest.join("/"));
             election == path || election.strip_prefix(&path).is_some_and(|e| e.starts_with('/'))
         };
-        // Path style, where the host does not name the account; a container may have the account's name.
+        // Path style, if the host does not name the account. A container may have the account's
+        // name.
         let account_name = self.trimmed_variable(variable::ACCOUNT);
         let has_account_segment = match full_endpoint.account_in_url() {
             Some(_) => full_endpoint.is_path_style(),
@@ -267,7 +267,8 @@ impl SettingsReader<'_> {
         None
     }
 
-    /// Complains of a variable that the chosen credential needs, unless something was said of it.
+    /// Complains about a variable that the chosen credential needs, unless there is a complaint
+    /// about it already.
     fn missing<T>(&mut self, name: &'static str) -> Option<T> {
         self.note_missing(name);
         None
@@ -282,7 +283,7 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// Two variables must not mean two addresses: a private endpoint is set with intent.
+    /// Complains if two variables name different endpoints: a private endpoint is set deliberately.
     fn check_endpoint_matches(&mut self, setting: &'static str, origin: &str) {
         let Some(url) = self.trimmed_variable(variable::SERVICE_ENDPOINT) else { return };
         if Endpoint::parse(&url).is_ok_and(|endpoint| endpoint.origin != origin) {
@@ -291,7 +292,7 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// A SAS that is not used must not be for another account: one of the two is a mistake.
+    /// Complains if an unused SAS is for another account: one of the two is a mistake.
     fn check_sas_account(&mut self, account: &Account) {
         let file = || self.environment.file(&self.trimmed_variable(variable::SAS_TOKEN_FILE)?).ok();
         let sas_token = self.trimmed_variable(variable::SAS_TOKEN).map(Secret::from).or_else(file);
@@ -304,7 +305,7 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// Two variables must not mean two accounts.
+    /// Complains if two variables name different accounts.
     fn check_account_matches(&mut self, setting: &'static str, account: Option<String>) {
         if let (Some(name), Some(account)) = (self.trimmed_variable(variable::ACCOUNT), account)
             && name.trim() != account
@@ -316,7 +317,7 @@ impl SettingsReader<'_> {
     }
 }
 
-/// Names the credential that is used, and those of `set` that it takes precedence over.
+/// Names the credential in use, and those of `set` that it takes precedence over.
 fn explanation(set: &[(CredentialKind, &'static str)], account: &Account) -> String {
     let Some(((kind, _), unused)) = set.split_first() else { return String::new() };
     let description = match (kind, account.credential()) {

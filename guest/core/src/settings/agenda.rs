@@ -1,4 +1,4 @@
-//! What the environment says of the timer and its rules.
+//! The timer and its rules from the settings.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
-/// A slot that nobody could claim for so long was missed; two leases where they are longer.
+/// Age at which an unclaimed slot counts as missed, or two leases if they are longer.
 const TOLERANCE: Duration = Duration::from_secs(60);
 
 impl SettingsReader<'_> {
@@ -51,7 +51,7 @@ impl SettingsReader<'_> {
         cron.or(every).or(on_trigger.then_some(Schedule::OnTrigger))
     }
 
-    /// Refuses what is for a timer, where the work is one turn that lasts.
+    /// Rejects timer settings if the work is one turn that lasts.
     fn refuse_timers(&mut self) {
         const SETTING: &str = variable::WHILE_LEADING;
         let options = &self.options;
@@ -88,7 +88,7 @@ impl SettingsReader<'_> {
             self.complain(variable::CRON, problem, "use ranges and steps; it is kept in the blob");
             return None;
         }
-        // Manifests and files of variables hand quotation marks on.
+        // Manifests and env files keep quotation marks.
         if is_quoted(text) {
             let inside = redact(text.trim().trim_matches(['"', '\'']));
             self.complain_of_quotes(variable::CRON, format!("write the fields alone: {inside}"));
@@ -129,7 +129,8 @@ impl SettingsReader<'_> {
         zone
     }
 
-    /// Less than what lies between two slots, so that they stay in order.
+    /// Returns the jitter, which must be less than the interval between two slots, so that they
+    /// stay in order.
     fn jitter(&mut self, schedule: Option<&Schedule>) -> Duration {
         const ADVICE: &str = "choose less than the interval between two turns, like 30s or 5m";
         let jitter = self.options.jitter;

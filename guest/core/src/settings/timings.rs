@@ -20,9 +20,10 @@ const PERIODS: [&str; 6] = [
 ];
 
 impl SettingsReader<'_> {
-    /// Judges every rule, and complains of all that are broken. None if there are complaints about periods.
+    /// Checks every rule, and complains about all that are broken. None if there are complaints
+    /// about periods.
     pub(super) fn timings(&mut self) -> Option<Timings> {
-        // A period that could not be read may be the one that does not fit to others.
+        // An unreadable period may be the one that conflicts with the others.
         let incomplete = self.has_complaint(&PERIODS);
         if self.options.failover.is_some() && self.one_shot {
             let problem = "an invocation that is one whole turn cannot use failover";
@@ -107,7 +108,6 @@ impl SettingsReader<'_> {
         is_long_enough
     }
 
-    /// Complains if a renewal and two attempts at it do not fit into the time for which a leader may act.
     fn check_renewal_fits(&mut self, timings: &Timings) {
         let Timings { lease, margin, renew, request_timeout, .. } = *timings;
         let attempt = request_timeout + BACK_OFF;
@@ -149,7 +149,6 @@ mod tests {
     use super::super::Options;
     use super::*;
 
-    /// Returns the periods, or the complaints about them.
     fn read_timings(options: &Options) -> Result<Timings, Vec<(&'static str, String)>> {
         let mut reader = SettingsReader::new(options, &|_: &str| None, false);
         let timings = reader.timings();

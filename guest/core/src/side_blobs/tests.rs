@@ -115,7 +115,7 @@ fn uncertain_writes_differ_from_rejected_writes() {
 fn a_part_of_an_answer_is_none() {
     let headers = [("etag", "\"2\""), ("x-ms-lease-state", "available"), ("content-length", "4")];
     assert_eq!(answer(&read(), 200, &headers, "pla"), Err(ProblemClass::Nonsense));
-    // Others than the content of a blob come without a body.
+    // Only the content of a blob has a body.
     assert_eq!(answer(&write(), 201, &[], ""), Err(ProblemClass::Nonsense));
 }
 
@@ -133,7 +133,7 @@ fn a_blob_beside_has_a_name_that_blobs_can_have() {
     );
 }
 
-/// A chance that always falls the same way.
+/// A constant random number.
 struct Same;
 
 impl Chance for Same {

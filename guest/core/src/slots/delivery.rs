@@ -1,16 +1,16 @@
-//! How often a slot is run.
+//! The delivery rule of a slot.
 
 use serde::{Deserialize, Serialize};
 
-/// How often a slot is run.
+/// The number of times that a slot is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delivery {
-    /// Once, whatever becomes of the turn.
+    /// Once, regardless of the outcome.
     #[default]
     AtMostOnce,
-    /// Again until a turn succeeds, by whoever leads.
+    /// Again until a turn succeeds, also under the next leaders.
     AtLeastOnce {
-        /// After so many turns the slot is abandoned.
+        /// Number of turns after which the slot is abandoned.
         max_attempts: u32,
     },
 }

@@ -1,5 +1,5 @@
-//! The instants that a timer names, and how often each is run. protocol.md §6. What of them a leader is
-//! to claim next is in [`agenda`](super::agenda).
+//! The instants of a timer, and the delivery rule of each. protocol.md §6.
+//! [`agenda`](super::agenda) decides which of them a leader claims next.
 
 mod cron;
 mod delivery;

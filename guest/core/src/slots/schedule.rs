@@ -1,4 +1,4 @@
-//! The instants that a timer names.
+//! The instants of a timer.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use super::zone::Zone;
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
 
-/// How the words of a schedule begin.
+/// Prefixes of the descriptions.
 const EVERY: &str = "every ";
 const CRON: &str = "cron ";
 
@@ -19,20 +19,20 @@ pub(crate) const WHILE_LEADING: &str = "while leading";
 /// The text for work without a timer.
 const ON_TRIGGER: &str = "on trigger";
 
-/// When turns are to run.
+/// The times of the turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Every so often, aligned to 1970-01-01T00:00:00Z.
+    /// A fixed interval, aligned to 1970-01-01T00:00:00Z.
     Every(Interval),
-    /// At the times that a cron expression names, in a time zone.
+    /// The times of a cron expression, in a time zone.
     Cron(Box<Cron>, Zone),
-    /// One turn for each leadership, as long as it lasts.
+    /// One turn for each leadership, for its whole length.
     WhileLeading,
-    /// A turn for each trigger, and no other.
+    /// One turn for each trigger, and no other.
     OnTrigger,
 }
 
-/// An interval that can be kept.
+/// An interval within the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval(Duration);
 
@@ -42,7 +42,8 @@ impl Schedule {
         limits::EVERY.contains(&every).then_some(Self::Every(Interval(every)))
     }
 
-    /// The schedule in words: two candidates with different ones do not belong together.
+    /// Returns the description of the schedule. Two candidates with different ones do not belong to
+    /// one election.
     pub fn description(&self) -> String {
         match self {
             Self::Every(every) => String::from(EVERY) + &format_duration(every.0),
@@ -52,8 +53,8 @@ impl Schedule {
         }
     }
 
-    /// The schedule of these words, as [`Schedule::description`] gives them, and its time zone: an
-    /// interval has none, and counts in UTC. None: these are no schedule.
+    /// Parses a description by [`Schedule::description`], and returns the schedule and its time
+    /// zone. An interval has no zone, and counts in UTC. None if the text is not a description.
     pub fn from_description(description: &str) -> Option<(Self, Zone)> {
         match description {
             WHILE_LEADING => return Some((Self::WhileLeading, Zone::UTC)),
@@ -68,13 +69,13 @@ impl Schedule {
         Some((Self::Cron(cron, zone), zone))
     }
 
-    /// The shortest interval between two slots, as far as one can tell: that of the next hundred.
+    /// Returns the shortest interval between two slots, measured over the next hundred.
     pub fn shortest_interval(&self) -> Option<Duration> {
         match self {
             Self::Every(every) => Some(every.0),
             Self::WhileLeading | Self::OnTrigger => None,
             Self::Cron(..) => {
-                // Any instant does; this one begins a year.
+                // An arbitrary instant; this one begins a year.
                 let first = self.next(Timestamp(1_767_225_600_000_000_000))?;
                 let (mut shortest, mut previous) = (None, first);
                 for _ in 1..100 {
@@ -88,7 +89,7 @@ impl Schedule {
         }
     }
 
-    /// The newest slot that is not later than `now`. None: there was none in decades.
+    /// Returns the newest slot that is not later than `now`. None if there was none in decades.
     pub fn newest(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(every) => Some(every.newest(now)),
@@ -100,7 +101,7 @@ impl Schedule {
         }
     }
 
-    /// The first slot that is later than `then`. None: there is none in decades.
+    /// Returns the first slot later than `after`. None if there is none in decades.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Every(every) => Some(every.newest(after).plus(every.0)),
@@ -111,7 +112,7 @@ impl Schedule {
         }
     }
 
-    /// How many slots are later than `then` and earlier than `until`, up to `most`.
+    /// Counts the slots later than `after` and earlier than `until`, up to `most`.
     pub fn count(&self, mut after: Timestamp, until: Timestamp, most: u32) -> u32 {
         let mut count = 0;
         while let Some(slot) = self.next(after)

@@ -1,9 +1,9 @@
-//! Time zones, by the rule that each of them follows now.
+//! Time zones, by the current rule of each.
 //!
-//! Slots lie in the present and the near future, so the history of a zone is of no use: what is
-//! kept of each is its current rule, generated from the IANA data when this crate is built. A zone
-//! whose summer time were decreed year by year would have the rule that it falls back to; a
-//! test tells of it, and in the present data there is none.
+//! Slots lie in the present and the near future, so the history of a zone is of no use. Only its
+//! current rule is kept, generated from the IANA data when this crate is built. A zone with summer
+//! time by yearly decree would get its fallback rule. A test detects such a zone; the present data
+//! has none.
 
 use core::fmt;
 
@@ -16,19 +16,19 @@ use tenure_base::prelude::*;
 
 include!(concat!(env!("OUT_DIR"), "/zones.rs"));
 
-/// The release of the IANA data, like `2026a`.
+/// The release of the IANA data, such as `2026a`.
 pub const ZONES_RELEASE: &str = RELEASE;
 
 /// A time zone by its IANA name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// With the slash; empty where the name is the place alone.
+    /// With the slash; empty if the name is the place alone.
     region: &'static str,
     place: &'static str,
     rule: Rule,
 }
 
-/// Seconds east of Greenwich, and when they change.
+/// Offset in seconds east of Greenwich, and its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
     standard: i32,
@@ -43,7 +43,7 @@ struct Summer {
     ends: Change,
 }
 
-/// An instant of each year, by the clock that is put forward or back then.
+/// A yearly instant, by the clock before the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     month: u8,
@@ -55,13 +55,13 @@ struct Change {
     time: i32,
 }
 
-/// A stretch of time in which a zone's offset stays the same. In seconds since 1970.
+/// A span of time with a constant offset. In seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OffsetSpan {
     pub start: i64,
     pub end: i64,
     pub offset: i32,
-    /// The offset of the stretch before.
+    /// The offset of the span before.
     pub previous_offset: i32,
 }
 
@@ -70,7 +70,7 @@ impl Zone {
     pub const UTC: Self =
         Self { region: "", place: "UTC", rule: Rule { standard: 0, summer: None } };
 
-    /// The zone of that name, in any case of its letters.
+    /// Returns the zone with that name, ignoring case.
     pub fn from_name(name: &str) -> Option<Self> {
         let slash = name.bytes().rposition(|byte| byte == b'/').map_or(0, |slash| slash + 1);
         let (region, place) = name.split_at_checked(slash)?;
@@ -82,7 +82,7 @@ impl Zone {
     /// All zones.
     pub fn all() -> impl Iterator<Item = Self> {
         let mut region = "";
-        // The name of a region stands before those of its places, in a line of its own.
+        // The name of a region precedes those of its places, in a line of its own.
         let places = NAMES.split('\n').filter_map(move |line| match line.ends_with('/') {
             true => {
                 region = line;
@@ -95,12 +95,12 @@ impl Zone {
         })
     }
 
-    /// The IANA name.
+    /// Returns the IANA name.
     pub fn name(&self) -> String {
         String::from(self.region) + self.place
     }
 
-    /// The stretch in which `second` lies.
+    /// Returns the span that contains `second`.
     pub(super) fn offset_span(&self, second: i64) -> OffsetSpan {
         let Rule { standard, summer } = self.rule;
         let whole_span =
@@ -116,7 +116,7 @@ impl Zone {
                 summer.ends.instant_in(year, summer.offset).map(|at| (at, summer.offset, standard)),
             );
         }
-        // Without sorting them, which is 2 KB of component.
+        // Without sorting, which would add 2 KB to the component.
         let current_change = changes.iter().filter(|(at, ..)| *at <= second).max_by_key(|(at, ..)| *at);
         let next_change = changes.iter().filter(|(at, ..)| *at > second).min_by_key(|(at, ..)| *at);
         match (current_change, next_change) {
@@ -129,7 +129,7 @@ impl Zone {
 }
 
 impl Change {
-    /// The instant in `year`, when the clock shows `offset` up to then.
+    /// Returns the instant in `year`; the clock shows `offset` up to then.
     fn instant_in(self, year: i32, offset: i32) -> Option<i64> {
         let first = NaiveDate::from_ymd_opt(year, self.month.into(), 1)?;
         let days_ahead =
@@ -214,7 +214,7 @@ impl TimeZone for Zone {
 mod tests {
     use super::*;
 
-    /// From 2026-11-19 to 2034: far enough to see a zone that has more than a rule.
+    /// From 2026-11-19 to 2034: far enough to detect a zone with more than one rule.
     const CHECKED_RANGE: core::ops::Range<i64> = 1_795_000_000..2_019_686_400;
 
     #[test]

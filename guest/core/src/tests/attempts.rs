@@ -10,14 +10,14 @@ const TWICE: &[(&str, &str)] = &[
     (variable::MAX_ATTEMPTS, "2"),
 ];
 
-/// The same for a trigger.
+/// The same state for a trigger.
 const TRIGGERED: &[(&str, &str)] = &[
     (variable::ON_TRIGGER, "true"),
     (variable::DELIVERY, "at-least-once"),
     (variable::MAX_ATTEMPTS, "2"),
 ];
 
-/// A candidate that lives on, before a blob that keeps what is written to it.
+/// A long-running candidate, with a blob that keeps all writes.
 struct Life {
     candidate: Candidate,
     blob: Blob,
@@ -35,7 +35,7 @@ impl Life {
         Self { candidate, blob: Blob::default(), report: None, problems: Vec::new() }
     }
 
-    /// One step, as early as it is due; with an event at once.
+    /// Runs one step when it is due; with an event at once.
     fn step(&mut self, event: Option<Event>) -> Report {
         let blob = &mut self.blob;
         let called = self.candidate.now;
@@ -56,13 +56,13 @@ impl Life {
         panic!("no turn: {:?}", self.problems);
     }
 
-    /// The turn after one that ended so.
+    /// Returns the turn after one with this outcome.
     fn turn_after(&mut self, outcome: Outcome) -> Turn {
         let report = self.step(Some(Event::TurnEnded(outcome.into())));
         report.run.unwrap_or_else(|| self.turn())
     }
 
-    /// A claim is written, and answered when it is too late to begin.
+    /// Writes a claim whose answer comes too late to start the turn.
     fn claims_without_a_turn(&mut self) {
         self.candidate.slow = Some(("write record", seconds(20)));
         for _ in 0..200 {
@@ -72,7 +72,7 @@ impl Life {
                 self.candidate.slow = None;
                 return;
             }
-            // Only a claim is late: to win is none.
+            // Only claims are late; the write that wins the term is not.
             let leads = matches!(report.role, Role::Leading(_));
             self.candidate.slow = leads.then_some(("write record", seconds(20)));
         }
@@ -102,7 +102,7 @@ fn a_turn_that_the_host_never_began_is_no_attempt() {
         assert_eq!(turn.attempt, 1);
         turn = life.turn_after(Outcome::NotStarted);
     }
-    // From the claim on nobody can tell that it did not begin.
+    // After the claim, other candidates cannot tell that the turn did not start.
     assert_eq!((turn.attempt, life.blob.record().finished), (1, None));
     assert_eq!(life.turn_after(Outcome::Failed).attempt, 2);
     assert_eq!(life.turn_after(Outcome::NotStarted).attempt, 2, "the last one is not lost either");
@@ -122,7 +122,7 @@ fn unstarted_turn_is_recorded_for_the_next_leader() {
     assert_eq!((again.slot, again.attempt), (turn.slot, 1));
 }
 
-/// Others would be told that it is over, and that yet another attempt is due.
+/// Otherwise readers would see it as over, with a further attempt due.
 #[test]
 fn an_attempt_is_not_over_since_the_one_before_is() {
     let mut life = Life::new(TWICE);
@@ -139,7 +139,7 @@ fn a_turn_that_began_and_was_cut_off_is_an_attempt() {
     let mut life = Life::new(TWICE);
     assert_eq!(life.turn().attempt, 1);
     assert_eq!(life.turn_after(Outcome::CutOff).attempt, 2);
-    // Its end is not on record, and yet it ran.
+    // Its end is not on record, although it ran.
     life.candidate.slow = Some(("renew lease", seconds(20)));
     assert!((0..20).any(|_| life.step(None).ending.is_some()), "it leads on");
     life.candidate.slow = None;
@@ -158,14 +158,14 @@ fn a_turn_that_began_and_was_cut_off_is_an_attempt() {
 fn a_claim_of_another_candidate_without_an_end_is_an_attempt() {
     let mut life = Life::new(TWICE);
     assert_eq!(life.turn().attempt, 1);
-    // It died: whether its turn had begun, nobody can tell.
+    // The candidate died: whether its turn had started is unknown.
     let mut next = Life { blob: std::mem::take(&mut life.blob), ..Life::new(TWICE) };
     next.candidate.now = life.candidate.now + seconds(20);
     next.candidate.chance = Counter(99);
     assert_eq!(next.turn().attempt, 2);
 }
 
-/// Another candidate, some time after the one before died or lost its lease.
+/// Returns another candidate, some time after the previous one died or lost its lease.
 fn after(life: &mut Life, settings: &[(&str, &str)], seed: u64) -> Life {
     let mut next = Life { blob: std::mem::take(&mut life.blob), ..Life::new(settings) };
     next.candidate.now = life.candidate.now + seconds(20);
@@ -178,7 +178,8 @@ fn claim_of_another_candidate_is_not_recorded_as_unstarted() {
     for settings in [TWICE, TRIGGERED] {
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
-        // It died while its turn ran. The next one raises the term twice before it claims.
+        // The candidate died while its turn ran. The next one raises the term twice before it
+        // claims.
         let mut next = after(&mut life, settings, 99);
         for _ in 0..2 {
             let leads = |report: Report| matches!(report.role, Role::Leading(_));
@@ -194,7 +195,7 @@ fn a_claim_that_did_not_arrive_does_not_make_another_candidates_the_same_turn() 
     let mut first = Life::new(TWICE);
     let leads = |report: Report| matches!(report.role, Role::Leading(_));
     assert!((0..50).any(|_| leads(first.step(None))), "{:?}", first.problems);
-    // Its claim goes astray, and another candidate makes the same one and dies.
+    // Its claim is lost, and another candidate makes the same claim and dies.
     for _ in 0..60 {
         let called = first.candidate.now;
         let blob = &mut first.blob;
@@ -262,7 +263,7 @@ fn a_claim_of_another_candidate_is_an_attempt_also_for_one_that_led_in_between()
     for settings in [TWICE, TRIGGERED] {
         let mut life = Life::new(settings);
         assert_eq!(life.turn().attempt, 1);
-        // It died. The next one raises its term, and nothing more of it gets on record.
+        // The candidate died. The next one raises its term, and records nothing more.
         let mut next = Life { blob: std::mem::take(&mut life.blob), ..Life::new(settings) };
         next.candidate.now = life.candidate.now + seconds(20);
         next.candidate.chance = Counter(99);

@@ -20,7 +20,8 @@ fn valid_for(report: &Report) -> Duration {
     }
 }
 
-/// Steps when the report said so, for that long. The beats that were written, and when they were sent.
+/// Steps at the reported times for this span. Returns the beats and the times at which they were
+/// sent.
 fn beats(candidate: &mut Candidate, long: Duration) -> Vec<(u64, Moment)> {
     let (end, mut beats) = (candidate.now + long, Vec::new());
     while candidate.now < end {
@@ -32,12 +33,12 @@ fn beats(candidate: &mut Candidate, long: Duration) -> Vec<(u64, Moment)> {
     beats
 }
 
-/// Lets the time pass until the next step is due; the report counts from when its step began.
+/// Waits until the next step is due; the report counts from the start of its step.
 fn wait(candidate: &mut Candidate, report: &Report) {
     candidate.now = candidate.now.max(candidate.step_started + report.again_in);
 }
 
-/// A leader beats so often, on record and with a number of its own each time.
+/// A leader beats at its interval, on record and with a new number each time.
 #[test]
 fn a_leader_beats() {
     let mut leader = Candidate::new(&[WITHIN]);
@@ -45,7 +46,7 @@ fn a_leader_beats() {
     assert_eq!(leader.verbs(), ["read blob", "acquire lease", "write record"]);
     let first = leader.requests.last().unwrap();
     assert_eq!(beat_of(first), Beat { number: 0, promise: PROMISE });
-    // Counted from when the step began; the write was sent two answers later.
+    // Counted from the start of the step; the write was sent two answers later.
     assert_eq!(valid_for(&report), ACTS + millis(20));
     let beats = beats(&mut leader, seconds(10));
     assert!(beats.len() >= 19, "{beats:?}");
@@ -56,7 +57,7 @@ fn a_leader_beats() {
     }
 }
 
-/// What is to be on record rides on a beat, and a renewal of the lease extends no promise.
+/// Pending changes of the record ride on a beat, and a renewal of the lease extends no promise.
 #[test]
 fn claims_are_beats_and_renewals_are_not() {
     let mut leader = Candidate::new(&[WITHIN, (variable::EVERY, "5s")]);
@@ -70,7 +71,7 @@ fn claims_are_beats_and_renewals_are_not() {
         match verbs.as_slice() {
             ["renew lease"] => assert!(valid_for(&report) < ACTS),
             [.., "write record"] => assert_eq!(valid_for(&report), ACTS),
-            // Something goes out beside the steps.
+            // A background request.
             [] => {}
             other => panic!("{other:?}"),
         }
@@ -83,7 +84,7 @@ fn claims_are_beats_and_renewals_are_not() {
     assert!(ran >= 4, "{ran}");
 }
 
-/// A beat without an answer counts, from when it was sent, once a read shows it.
+/// A beat without an answer counts, from its sending, once a read shows it.
 #[test]
 fn a_beat_that_was_not_answered_counts_when_it_is_read() {
     for applied in [true, false] {
@@ -123,7 +124,7 @@ fn read(metadata: &Metadata) -> Record {
     Record::from_metadata(metadata).unwrap().unwrap()
 }
 
-/// Without an answer to any beat the leadership ends when the promise says so, though the lease goes on.
+/// Without answers to beats the leadership ends with the promise, although the lease continues.
 #[test]
 fn a_leader_whose_beats_are_not_answered_stops() {
     let mut leader = Candidate::new(&[WITHIN]);
@@ -141,13 +142,13 @@ fn a_leader_whose_beats_are_not_answered_stops() {
     assert!(leader.now <= first + ACTS + millis(1), "{:?}", leader.now - first);
 }
 
-/// The record of another leader at this beat.
+/// Returns the record of another leader at this beat.
 fn of_leader(number: u64, promise: Duration) -> Metadata {
     let beat = Some(Beat { number, promise });
     Record { beat, ..read(&incumbent(9)) }.to_metadata()
 }
 
-/// Steps until the candidate has sent that, and no longer than `most`.
+/// Steps until the candidate has sent this request, for at most `most`.
 fn until_asked(
     candidate: &mut Candidate,
     verb: &str,
@@ -165,8 +166,8 @@ fn until_asked(
     None
 }
 
-/// A follower takes over when the promise has ended, counted from the first answer that showed the beat, and
-/// under the condition that the leader did not beat again.
+/// A follower takes over at the end of the promise, counted from the first answer that showed the
+/// beat. The break requires that the leader did not beat again.
 #[test]
 fn a_follower_takes_over_when_the_promise_has_ended() {
     let mut follower = Candidate::new(&[WITHIN]);
@@ -184,7 +185,7 @@ fn a_follower_takes_over_when_the_promise_has_ended() {
     assert!((PROMISE..=PROMISE + BEAT / 4 + millis(20)).contains(&waited), "{waited:?}");
     let etag = || Some(tenure_azure::operation::ETag("\"1\"".into()));
     assert_eq!(broken.operation, Operation::Break { period: Some(0), if_match: etag() });
-    // In the same step: nobody else is to be first.
+    // All in one step, so that no other candidate is faster.
     let [_, acquire, raise] = follower.requests.as_slice() else { panic!("{:?}", follower.requests) };
     assert!(
         matches!(&acquire.operation, Operation::Acquire { if_match, .. } if *if_match == etag())
@@ -208,7 +209,7 @@ fn a_follower_looks_often_until_the_leader_has_a_record() {
     }
 }
 
-/// It goes by the promise on record, whatever it would promise itself.
+/// The follower uses the promise on record, not its own.
 #[test]
 fn a_follower_waits_for_the_promise_of_the_leader() {
     let longer = seconds(7);
@@ -243,7 +244,7 @@ fn a_follower_leaves_a_leader_alone_that_beats_or_never_promised() {
     }
 }
 
-/// One that looks rarely takes over too, after a look that shows that nothing was written.
+/// A follower that polls rarely takes over too, after a poll that shows no new write.
 #[test]
 fn a_follower_that_looks_rarely_looks_before_it_takes_over() {
     let mut follower = Candidate::new(&[]);
@@ -255,7 +256,7 @@ fn a_follower_that_looks_rarely_looks_before_it_takes_over() {
     assert_eq!(follower.verbs()[..2], ["read blob", "break lease"]);
 }
 
-/// The leader beat while the break was on its way: the follower looks again, and counts anew.
+/// The leader beat while the break was in flight: the follower polls again, and restarts the count.
 #[test]
 fn a_follower_that_comes_too_late_counts_anew() {
     let mut follower = Candidate::new(&[WITHIN]);
@@ -274,7 +275,7 @@ fn a_follower_that_comes_too_late_counts_anew() {
     assert!(broken.is_none() && refused.is_some());
 }
 
-/// A service may refuse to break leases and answer looks all the while: tries become rarer.
+/// A service may refuse to break leases but answer polls: tries become rarer.
 #[test]
 fn a_break_without_a_clear_answer_is_tried_again_more_and_more_rarely() {
     for settings in [vec![WITHIN], vec![]] {
@@ -291,13 +292,13 @@ fn a_break_without_a_clear_answer_is_tried_again_more_and_more_rarely() {
         });
         let waits: Vec<_> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(waits.len() > 8, "it does not give up: {tries:?}");
-        // The first one is repeated after one look; from the fifth on half a second is the longest wait,
-        // and jitter takes half of it at most.
+        // The first one is repeated after one poll. From the fifth on, half a second is the longest
+        // wait, and jitter takes half of it at most.
         assert!(waits[4..].iter().all(|wait| *wait >= BACK_OFF / 2), "{waits:?}");
     }
 }
 
-/// One that does not contend does not end the leadership of another one.
+/// A candidate that does not contend does not end another leadership.
 #[test]
 fn a_candidate_that_is_paused_takes_nothing_over() {
     let mut follower = Candidate::new(&[WITHIN]);
@@ -310,7 +311,8 @@ fn a_candidate_that_is_paused_takes_nothing_over() {
     assert!(broken.is_none());
 }
 
-/// Whoever contends again looks at once, so that the promise of a leader that is dead is counted from then.
+/// A candidate that contends again polls at once, so that a dead leader's promise is counted from
+/// then.
 #[test]
 fn a_candidate_that_comes_back_to_the_race_looks_at_once() {
     let mut follower = Candidate::new(&[WITHIN, (variable::POLL, "4s")]);
@@ -327,7 +329,8 @@ fn a_candidate_that_comes_back_to_the_race_looks_at_once() {
     assert!((PROMISE..PROMISE + BEAT).contains(&counted), "{counted:?}");
 }
 
-/// The same holds for one that an operator kept out, or that was not ready: nobody knew when that would end.
+/// The same holds for a candidate that an operator paused, or that was not ready: the end of that
+/// was unknown.
 #[test]
 fn a_candidate_that_is_resumed_looks_at_once() {
     let mut follower = Candidate::new(&[WITHIN]);
@@ -341,7 +344,7 @@ fn a_candidate_that_is_resumed_looks_at_once() {
     assert_eq!(after(Event::Ready(true), millis(50)), ["read blob"]);
 }
 
-/// A beat that was seen counts for nothing when an answer shows that nobody leads, or none can tell.
+/// An observed beat is void if an answer shows no leader, or no readable record.
 #[test]
 fn a_promise_ends_with_the_record_that_it_stood_on() {
     for gone in [
@@ -353,7 +356,7 @@ fn a_promise_ends_with_the_record_that_it_stood_on() {
         let report = follower.step(None, |o, at| blob_answer(o, at, "leased", &dead));
         assert_eq!(report.promise, Some(PROMISE));
         wait(&mut follower, &report);
-        // The blob that is not there cannot be made either.
+        // The missing blob cannot be created either.
         let report = follower.step(None, |o, at| match o {
             Operation::CreateBlob => error_answer(o, at, 403, "AuthorizationFailure"),
             _ => gone(o, at),
@@ -363,7 +366,7 @@ fn a_promise_ends_with_the_record_that_it_stood_on() {
     }
 }
 
-/// Tokens are asked for beside the steps, which go on meanwhile.
+/// Tokens are requested in the background, while steps continue.
 #[test]
 fn a_token_is_asked_for_beside_the_beats() {
     let mut leader = Candidate::new(&[
@@ -401,7 +404,7 @@ fn a_token_is_asked_for_beside_the_beats() {
     let (background, report) = asks(&mut leader, None);
     let Some(BackgroundRequest::Fetch(fetch)) = background else { panic!("no token is asked for: {background:?}") };
     assert_eq!(fetch.timeout, LONGEST_FETCH);
-    // Nothing else can be done before it is answered, and it is not asked for again.
+    // Nothing else can be done before it is answered, and it is not requested again.
     assert!(report.again_in >= seconds(1), "{report:?}");
     let body = r#"{"access_token":"secret","expires_in":"400","token_type":"Bearer"}"#;
     let answer = |at: Moment| {
@@ -416,7 +419,7 @@ fn a_token_is_asked_for_beside_the_beats() {
     };
     assert!(background.is_none());
     assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
-    // Renewed in good time, and no beat waits for it.
+    // The token is renewed early, and no beat waits for it.
     let mut token_requested_at = None;
     for _ in 0..1000 {
         let (background, report) = asks(&mut leader, None);
@@ -433,8 +436,8 @@ fn a_token_is_asked_for_beside_the_beats() {
     panic!("no token was asked for");
 }
 
-/// Where the account keeps every version of a blob, failover is off, and that is told: a promise that was given
-/// is taken back before anything is done without it.
+/// On an account that keeps every version of a blob, failover is off, and that is reported. An
+/// existing promise is taken back before the leader acts without it.
 #[test]
 fn an_account_with_versions_has_no_beats() {
     let versioned = |o: &Operation, at| {
@@ -442,7 +445,7 @@ fn an_account_with_versions_has_no_beats() {
         answer.has_version_id = true;
         Ok(answer)
     };
-    // Known before it leads.
+    // Known before the candidate leads.
     let mut leader = Candidate::new(&[WITHIN]);
     let report = leader.step(None, versioned);
     assert!(matches!(report.role, Role::Leading(_)));
@@ -451,7 +454,7 @@ fn an_account_with_versions_has_no_beats() {
     assert_eq!(problem.class, ProblemClass::Configuration);
     assert!(problem.detail.contains("every version"), "{problem:?}");
     assert!(valid_for(&report) > seconds(40));
-    // Turned on while it leads.
+    // Turned on while the candidate leads.
     let mut leader = Candidate::new(&[WITHIN]);
     leader.lead();
     let mut last = None;

@@ -1,11 +1,11 @@
-//! Dates of the service that nothing confirms.
+//! Unconfirmed dates of the service.
 
 use super::*;
 
 /// 2100-01-01T00:00:00Z.
 const FUTURE: u64 = 4_102_444_800;
 
-/// The answer, with another date.
+/// Returns the answer with another date.
 fn dated(reply: Reply, seconds: u64) -> Reply {
     let mut answer = reply.unwrap();
     answer.date = DateTime::from_timestamp(i64::try_from(seconds).unwrap(), 0);
@@ -33,7 +33,7 @@ fn a_term_does_not_follow_a_date_that_nothing_confirms() {
                 written.map(|a| self::written_record(a).since.seconds()),
                 Some(ORIGIN_SECONDS + 100)
             );
-            // Two dates agree as a rule, and nothing more is asked.
+            // Normally two dates agree, and there are no further requests.
             let more = [1, 2, 0][odd];
             assert_eq!(candidate.requests.len(), 3 + more, "{:?}", candidate.verbs());
         }

@@ -1,4 +1,4 @@
-//! Tokens that are asked for, renewed and refused; keys and files that are replaced.
+//! Tokens that are requested, renewed and refused; keys and files that are replaced.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,14 +15,14 @@ fn token(lifetime: u64) -> TokenReply {
     Ok((200, format!(r#"{{"access_token":"ey","expires_in":{lifetime}}}"#).into_bytes()))
 }
 
-/// A candidate with the managed identity of its machine.
+/// Returns a candidate with the managed identity of its machine.
 fn with_identity(identity: impl Fn(Moment) -> TokenReply + 'static) -> Candidate {
     let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::ORDERS, "never")]);
     candidate.identity = Box::new(identity);
     candidate
 }
 
-/// Steps whenever one is due, for a time. Returns the reports in which something happened.
+/// Steps whenever one is due, for this span. Returns the reports with events.
 fn run_for(
     candidate: &mut Candidate,
     time: Duration,
@@ -64,7 +64,7 @@ fn without_a_token_nothing_is_sent_and_it_is_asked_for_with_pauses() {
         let reports = run_for(&mut candidate, seconds(60), |o, _| panic!("sent: {o:?}"));
         assert!(reports.iter().all(|report| report.problems[0].class == class), "{reports:?}");
         assert!((2..=30).contains(&candidate.fetches.len()), "{}", candidate.fetches.len());
-        // It goes on as soon as there is one.
+        // The candidate continues as soon as there is a token.
         candidate.identity = Box::new(|_| token(3600));
         candidate.now += seconds(10);
         candidate.lead();
@@ -104,7 +104,7 @@ fn a_token_that_cannot_be_renewed_is_a_problem_and_no_loss_while_the_old_one_is_
     for failing in
         [Ok((503, Vec::new())), Err(Failure { kind: FailureKind::Timeout, detail: String::new() })]
     {
-        // It is to be renewed at second 1300, and good until 1600.
+        // The token is due for renewal at second 1300, and valid until 1600.
         let mut candidate = with_identity(move |at| match at.as_secs() {
             200..1500 => failing.clone(),
             _ => token(1500),
@@ -118,7 +118,7 @@ fn a_token_that_cannot_be_renewed_is_a_problem_and_no_loss_while_the_old_one_is_
 
 #[test]
 fn a_token_that_could_not_be_renewed_is_asked_for_anew_when_it_ends() {
-    // The least time that may be left when the next renewal is due: it is not waited for.
+    // The minimum time before the next renewal: the renewal does not wait.
     let seldom = [(variable::RENEW, "9s"), (variable::REQUEST_TIMEOUT, "1s")];
     for (seed, timings) in (0..50).flat_map(|seed| [(seed, &[][..]), (seed, &seldom)]) {
         let mut candidate = Candidate::new(&[&[NO_STRING, ACCOUNT], timings].concat());
@@ -135,7 +135,7 @@ fn a_token_that_could_not_be_renewed_is_asked_for_anew_when_it_ends() {
         candidate.slow = Some(("renew lease", millis(20 * (seed + 1).min(45))));
         let reports = run_for(&mut candidate, seconds(140), available);
         assert!(reports.iter().all(|report| report.ending.is_none()), "{seed}: {reports:?}");
-        // When an early request or a renewal that is under way then is over; and once more at once.
+        // After the end of an early request or a renewal in flight, and then once more at once.
         let after: Vec<_> = candidate.fetches.iter().filter(|(at, _)| *at >= ends).collect();
         let [(first, _), (second, _)] = after[..] else { panic!("{seed}: {after:?}") };
         assert!(*first <= ends + seconds(3) && *second <= *first + millis(100), "{after:?}");
@@ -148,7 +148,7 @@ fn a_token_that_ended_is_asked_for_with_all_the_time_that_is_left() {
         let mut candidate = with_identity(move |_| token(60 + seed / 100));
         candidate.chance = Counter(seed);
         candidate.lead();
-        // Longer than an early request may take. The token can end while a renewal is under way.
+        // Longer than the time-out of an early request. The token can end during a renewal.
         candidate.identity_takes = millis(3_500);
         candidate.slow = Some(("renew lease", millis(25 * (seed % 100 + 1))));
         let reports = run_for(&mut candidate, seconds(200), available);
@@ -159,7 +159,8 @@ fn a_token_that_ended_is_asked_for_with_all_the_time_that_is_left() {
 
 #[test]
 fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
-    // It is to be renewed at second 130, which takes longer than there is time, and good until 160.
+    // The token is due for renewal at second 130, which takes longer than available, and valid
+    // until 160.
     let mut candidate = with_identity(|at| match at.as_secs() {
         ..130 => token(60),
         _ => Err(Failure { kind: FailureKind::Timeout, detail: String::new() }),
@@ -176,7 +177,7 @@ fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
         let reads = candidate.requests.iter().filter(|a| a.operation.name() == "read announcement");
         read_timeouts.extend(reads.map(|request| request.timeout));
     }
-    // As long as a request may take that two tries of a renewal still follow.
+    // The time-out leaves room for two tries of a renewal.
     assert!(read_timeouts.len() > 3 && read_timeouts.iter().any(|timeout| *timeout > millis(2_900)), "{read_timeouts:?}");
 }
 
@@ -208,7 +209,7 @@ fn a_token_that_the_service_refuses_is_asked_for_anew() {
     assert!(report.renewed, "{report:?}");
     assert_eq!(candidate.verbs(), ["renew lease", "renew lease"]);
     assert_eq!(candidate.fetches.len(), 2);
-    // One that is refused at once is not asked for again and again.
+    // A token that is refused at once is not requested repeatedly.
     let mut young = with_identity(|_| token(3600));
     let refuse = |o: &Operation, at| error_answer(o, at, 401, "InvalidAuthenticationInfo");
     run_for(&mut young, seconds(60), refuse);
@@ -220,7 +221,7 @@ fn a_turn_that_is_claimed_does_not_wait_for_a_token() {
     let mut candidate = Candidate::new(&[NO_STRING, ACCOUNT, (variable::EVERY, "10s")]);
     candidate.identity = Box::new(|_| token(20));
     candidate.lead();
-    // Each renewal of the token takes as long as it may.
+    // Each renewal of the token takes its full time-out.
     candidate.identity =
         Box::new(|_| Err(Failure { kind: FailureKind::Timeout, detail: String::new() }));
     let mut turns = 0;
@@ -256,7 +257,7 @@ fn the_end_of_a_leader_without_a_token_is_waited_for_and_not_asked_for() {
     }
 }
 
-/// A look that was signed with the former key is answered after the file has another one.
+/// A poll signed with the former key is answered after the file was replaced.
 #[test]
 fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
     let mut leader = Candidate::new(&[(variable::EVERY, "1h"), (variable::FAILOVER, "3s")]);
@@ -393,7 +394,7 @@ fn partly_replaced_file_keeps_its_last_content() {
             }
         };
         let detail = &report.problems[0].detail;
-        assert!(detail.contains("What was read before is used"), "{detail}");
+        assert!(detail.contains("The former settings stay in use"), "{detail}");
         assert!(
             Settings::reread(&place, Some(report.state.as_bytes())).is_ok(),
             "and is kept in mind"

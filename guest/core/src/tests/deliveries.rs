@@ -1,4 +1,4 @@
-//! protocol.md §6: at-least-once delivery, and the reset of a slot.
+//! At-least-once delivery, and the reset of a slot: protocol.md §6.
 
 use super::*;
 use crate::record::Started;
@@ -14,7 +14,7 @@ fn slot(text: &str) -> Timestamp {
     Timestamp::parse(&format!("2026-11-20T{text}Z")).unwrap()
 }
 
-/// Calls when due until a turn is to be run, at most so many times.
+/// Steps when due until a turn is to be run, at most `calls` times.
 fn turn_within(candidate: &mut Candidate, mut report: Report, calls: usize) -> Option<Turn> {
     let mut called = candidate.now;
     for _ in 0..calls {
@@ -28,7 +28,7 @@ fn turn_within(candidate: &mut Candidate, mut report: Report, calls: usize) -> O
     report.run
 }
 
-/// A leader whose turn of 07:10 runs.
+/// Returns a leader whose turn of 07:10 runs.
 fn at_work(settings: &[(&str, &str)]) -> (Candidate, Turn) {
     let mut candidate = Candidate::new(settings);
     candidate.now = seconds(599);
@@ -87,7 +87,7 @@ fn successor_repeats_unfinished_turn() {
     assert!(again.term > turn.term);
 }
 
-/// A leader that finds a slot of 09:00 claimed.
+/// Returns a leader that finds a slot of 09:00 claimed.
 fn before_the_future() -> Candidate {
     let mut record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
     record.last_slot = Some(LastSlot { slot: slot("09:00:00"), attempt: 1 });
@@ -112,7 +112,7 @@ fn an_operator_has_a_slot_in_the_future_forgotten() {
     assert_eq!((turn.slot, turn.past_due), (slot("07:01:45"), false));
 }
 
-/// As by `tenure reset-slot`, which has no schedule of its own.
+/// The case of `tenure reset-slot`, which has no schedule of its own.
 #[test]
 fn also_a_candidate_without_a_schedule_forgets_it() {
     let mut record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
@@ -145,8 +145,8 @@ fn the_rule_of_a_claim_is_on_record() {
     assert_eq!(record.schedule.as_deref(), Some("every 10m"));
 }
 
-/// A claim that nobody followed up is made again, by a leader that would run each slot once. What was claimed is
-/// repeated until it succeeds all the same.
+/// A claim without a turn is made again by a leader whose own rule runs each slot once. The claimed
+/// slot is repeated until it succeeds.
 #[test]
 fn the_rule_of_a_claim_holds_when_it_is_claimed_again() {
     let rule = Delivery::AtLeastOnce { max_attempts: 2 };
@@ -193,7 +193,7 @@ fn a_change_of_schedule_begins_with_the_slot_that_has_just_passed() {
     };
     old.last_slot = Some(LastSlot { slot: slot("06:00:00"), attempt: 1 });
     assert_eq!(lead(&old), LastSlot { slot: slot("07:01:40"), attempt: 0 });
-    // One that is to be repeated is not forgotten for that.
+    // A slot to be repeated is not forgotten because of that.
     old.delivery = Delivery::AtLeastOnce { max_attempts: 2 };
     assert_eq!(lead(&old), LastSlot { slot: slot("06:00:00"), attempt: 1 });
     // Nor is a slot claimed earlier than it was.

@@ -1,8 +1,8 @@
-//! protocol.md §7.1: work that fails ends the leadership, with a cool-down.
+//! Failing work ends the leadership, with a cool-down: protocol.md §7.1.
 
 use super::*;
 
-/// A leader whose handler runs a turn.
+/// Returns a leader whose handler runs a turn.
 fn at_work(overrides: &[(&str, &str)]) -> (Candidate, Turn) {
     let mut candidate = Candidate::new(&[&[(variable::EVERY, "5s")], overrides].concat());
     candidate.lead();
@@ -10,7 +10,7 @@ fn at_work(overrides: &[(&str, &str)]) -> (Candidate, Turn) {
     (candidate, turn)
 }
 
-/// The turn that is claimed after so long.
+/// Returns the turn that is claimed after this wait.
 fn turn_after(candidate: &mut Candidate, wait: Duration) -> Turn {
     candidate.now += wait;
     candidate.step(None, available); // renews
@@ -25,7 +25,7 @@ fn work_failed(report: &Report) -> bool {
     report.ending.is_some_and(|ending| ending.reason == EndingReason::WorkFailed)
 }
 
-/// Steps when due, until it leads again. How long that took.
+/// Steps when due until the candidate leads again. Returns the time that it took.
 fn wait_until_leading(candidate: &mut Candidate, mut report: Report) -> Duration {
     let began = candidate.now;
     while !matches!(report.role, Role::Leading(_)) {
@@ -109,7 +109,7 @@ fn a_candidate_that_is_alone_comes_back_after_its_cool_down_which_grows() {
         assert!((most / 2..=most + poll).contains(&away), "{away:?} of {most:?}");
         turn_after(&mut candidate, seconds(6));
     }
-    // All is well again.
+    // The work succeeds again.
     ended(&mut candidate, Outcome::Succeeded);
     turn_after(&mut candidate, seconds(5));
     let report = ended(&mut candidate, Outcome::Trapped);
@@ -183,7 +183,7 @@ fn the_outcome_is_written_before_leaving_too_but_once() {
     let finished = Finished { slot: turn.slot, outcome: Outcome::Succeeded };
     assert_eq!(written_record(&candidate.requests[0]).finished, Some(finished));
 
-    // One that waited for the next claim is written as well.
+    // An outcome that waited for the next claim is written as well.
     let (mut candidate, _) = at_work(&[]);
     ended(&mut candidate, Outcome::Failed);
     assert_eq!(candidate.verbs(), [""; 0]);

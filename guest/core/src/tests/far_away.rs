@@ -1,13 +1,13 @@
-//! Candidates with failover whose account is far away, and hosts with two clocks. protocol.md §13.
+//! Candidates with failover and a distant account, and hosts with two clocks. protocol.md §13.
 
 use super::*;
 use crate::{StepStart, BackgroundRequest, Response, BackgroundReply};
 
-/// What a host does beside the steps: a request about a side blob is answered one round trip later.
+/// A host with background requests: a request about a side blob is answered one round trip later.
 struct Host {
     candidate: Candidate,
     round_trip: Duration,
-    /// By how much its faster clock ran ahead before.
+    /// The lead of its faster clock before.
     ahead: Duration,
     background: Option<(Operation, Moment)>,
     /// The announcements that were written.
@@ -25,7 +25,7 @@ impl Host {
         Self { candidate, round_trip, ahead, background, announced }
     }
 
-    /// A request that takes longer than its time-out is not answered.
+    /// A request that takes longer than its time-out gets no answer.
     fn step(
         &mut self,
         event: Option<Event>,
@@ -81,7 +81,7 @@ impl Host {
         Some(Event::BackgroundReply(BackgroundReply { result: Ok(raw), received_at: at }))
     }
 
-    /// Waits until the next step is due, or the answer to what went out beside has come.
+    /// Waits until the next step is due, or until a background answer arrives.
     fn wait(&mut self, report: &Report) {
         let due = self.candidate.step_started + report.again_in;
         let answered = self.background.as_ref().map(|(_, sent)| *sent + self.round_trip);
@@ -89,7 +89,7 @@ impl Host {
         self.candidate.now = self.candidate.now.max(next);
     }
 
-    /// When it first asked for something like that, if that was before `end`.
+    /// Returns the time of the first request of this kind before `end`.
     fn until(
         &mut self,
         end: Moment,
@@ -109,7 +109,7 @@ impl Host {
 
 const PROMISE: Duration = Duration::from_millis(2_100);
 
-/// The record of a leader at this beat, and whom it names.
+/// Returns the record of a leader at this beat, with its successor.
 fn leader(number: u64, promise: Duration, successor: Option<&str>) -> Metadata {
     let beat = Some(Beat { number, promise });
     let before = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
@@ -124,7 +124,7 @@ fn reads_by_id(operation: &Operation) -> bool {
     matches!(operation, Operation::Read { lease: Some(_) })
 }
 
-/// What the service says while `beats` is what the newest beat was.
+/// Returns the service's answer while this record has the newest beat.
 fn led(o: &Operation, at: Moment, record: &Metadata) -> Reply {
     match o {
         Operation::Read { lease: Some(_) } => {
@@ -135,8 +135,7 @@ fn led(o: &Operation, at: Moment, record: &Metadata) -> Reply {
     }
 }
 
-/// Where renewals and beats leave no time between them, a leader reads orders all the same: that goes out
-/// beside the steps.
+/// Without time between renewals and beats, a leader still reads orders, in the background.
 #[test]
 fn a_leader_that_always_has_something_due_reads_orders() {
     let mut host = Host::new("10s", millis(950));
@@ -157,7 +156,8 @@ fn a_leader_that_always_has_something_due_reads_orders() {
     assert!((16..=20).contains(&read_count), "one in ten seconds and a round trip: {read_count}");
 }
 
-/// Looks go on while its announcement is on its way: the answer to that is not taken for another one's.
+/// Polls continue while the announcement is in flight, whose answer is not mistaken for another
+/// one.
 #[test]
 fn a_successor_polls_by_its_lease_id_however_far_away_the_account_is() {
     for (within, promise, round_trip) in [
@@ -182,7 +182,7 @@ fn a_successor_polls_by_its_lease_id_however_far_away_the_account_is() {
     }
 }
 
-/// One that the leader named polls for its lease in turns with looks at the leader.
+/// A named successor polls for its lease and for the leader in turn.
 #[test]
 fn a_named_successor_sees_the_leader_die() {
     for phase in 0..16 {
@@ -198,7 +198,7 @@ fn a_named_successor_sees_the_leader_die() {
     }
 }
 
-/// How much the clock ran ahead before the beat was seen does not matter.
+/// The lead of the clock before the beat was observed does not matter.
 #[test]
 fn a_promise_is_counted_by_one_clock() {
     for ahead in [0, 60] {
@@ -222,7 +222,7 @@ fn a_candidate_that_was_paused_after_its_look_breaks_nothing() {
     assert_eq!(host.until(end, breaks, |o, at| led(o, at, &dead)), None);
 }
 
-/// Whether an unanswered break was applied is not known, nor who has acquired the lease since.
+/// After an unanswered break, neither its result nor the next holder of the lease is known.
 #[test]
 fn after_a_break_that_was_not_answered_comes_a_look() {
     let mut host = Host::new("3s", millis(10));
@@ -245,7 +245,7 @@ fn after_a_break_that_was_not_answered_comes_a_look() {
     assert_eq!(sent[first..first + 3], ["break lease", "read blob", "break lease"], "{sent:?}");
 }
 
-/// As long as the account answers within `H`, and within 0.11 s at 1 s.
+/// Holds while the account answers within `H`, and within 0.11 s at 1 s.
 #[test]
 fn a_leader_far_away_has_its_lease_renewed() {
     for (within, round_trip) in [("1s", 40), ("1s", 110), ("2s", 320), ("3s", 490), ("10s", 1_600)]
@@ -262,7 +262,7 @@ fn a_leader_far_away_has_its_lease_renewed() {
     }
 }
 
-/// What is left of the lease is not shared with beats: a renewal is what makes it longer.
+/// The rest of the lease is not shared with beats: a renewal extends it.
 #[test]
 fn a_short_lease_is_renewed_in_time_between_beats() {
     let settings = [

@@ -1,4 +1,4 @@
-//! Files that are replaced, and steps that cannot be made.
+//! Files that are replaced, and steps that cannot run.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ impl Place {
         self.files.borrow_mut().insert(path, text);
     }
 
-    /// One step, as the component makes it.
+    /// Runs one step like the component.
     fn step(
         &self,
         state: Option<&[u8]>,
@@ -69,7 +69,7 @@ const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
 const STRING_FILE: (&str, &str) = ("AZURE_STORAGE_CONNECTION_STRING_FILE", "/run/string");
 const GOOD: &str = "AccountName=tenure;AccountKey=a2V5b25l";
 
-/// A candidate was granted the origins of its account at the start.
+/// The candidate was granted the origins of its account at the start.
 #[test]
 fn a_file_that_leads_to_another_account_needs_a_restart_and_the_leader_leads_on() {
     let place = Place::new(&[STRING_FILE]);
@@ -89,7 +89,7 @@ fn a_file_that_leads_to_another_account_needs_a_restart_and_the_leader_leads_on(
         assert!(matches!(next.role, Role::Leading(_)), "{other}: {next:?}");
         let problem = &next.problems[0];
         assert_eq!(problem.class, ProblemClass::Configuration);
-        for words in [STRING_FILE.0, "restart this process", "What was read before is used"] {
+        for words in [STRING_FILE.0, "restart this process", "The former settings stay in use"] {
             assert!(problem.detail.contains(words), "{problem:?}");
         }
         assert!(!problem.detail.contains("a2V5"), "{problem:?}");
@@ -101,7 +101,7 @@ fn a_file_that_leads_to_another_account_needs_a_restart_and_the_leader_leads_on(
     assert_eq!(next.problems, []);
 }
 
-/// Each of them alone is good, and the settings as a whole are not.
+/// Each file alone is valid, but the settings as a whole are not.
 #[test]
 fn contradictory_files_keep_last_content_and_leader_leads_on() {
     let other = "AccountName=another;AccountKey=a2V5b25l";
@@ -120,7 +120,7 @@ fn contradictory_files_keep_last_content_and_leader_leads_on() {
         for problem in &next.problems {
             assert_eq!(problem.class, ProblemClass::Configuration);
             assert!(problem.detail.contains("AZURE_STORAGE_ACCOUNT"), "{problem:?}");
-            assert!(problem.detail.contains("What was read before is used"), "{problem:?}");
+            assert!(problem.detail.contains("The former settings stay in use"), "{problem:?}");
         }
         now += next.again_in.max(millis(10));
         report = next;
@@ -155,7 +155,7 @@ fn a_leader_looks_for_triggers_again_when_its_file_has_another_key() {
     assert!(requests.contains(&"read orders"), "{now:?}: {requests:?}");
 }
 
-/// Whoever begins while the files are bad has nothing to remember.
+/// A candidate that starts with invalid files has no former content.
 #[test]
 fn a_step_that_cannot_be_made_keeps_its_event() {
     let place = Place::new(&[ACCOUNT, STRING_FILE]);
@@ -200,7 +200,7 @@ fn candidate_without_state_leaves_at_once() {
     assert_eq!(report.role, Role::Left);
 }
 
-/// A host that repeats its wish to leave does not tell the end of the turn again.
+/// A host that repeats its wish to leave does not report the end of the turn again.
 #[test]
 fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);

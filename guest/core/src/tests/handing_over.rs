@@ -1,4 +1,4 @@
-//! Handing over: a leader and its successor, before one small service.
+//! Handover between a leader and its successor, with one small service.
 
 mod orders;
 mod scene;
@@ -21,7 +21,7 @@ fn the_successor_leads_and_the_lease_was_never_free() {
     assert!(record.term > ending.term);
     let earlier: Vec<_> = record.history.leaders().iter().map(|l| l.name.as_str()).collect();
     assert_eq!((earlier, record.changes), (vec!["first", "there"], 2));
-    // And back again.
+    // The reverse direction.
     scene.candidates.swap(0, 2);
     scene.hand_over("first");
     scene.run(seconds(8));
@@ -89,7 +89,7 @@ fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
     assert!(turn(&scene).is_some());
     scene.hand_over("second");
     scene.run(seconds(8));
-    // A turn was claimed in the first steps, and its end was never told.
+    // A turn was claimed in the first steps, and its end was never reported.
     assert_eq!(scene.leader().as_deref(), Some("first"));
     let report = scene.step(0, None);
     assert!(report.wind_down, "{report:?}");
@@ -131,8 +131,8 @@ fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
     let every = [(variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     scene.hand_over("second");
-    // The turn does not end in the 45 s that the leader gives it; then the order is repeated at once,
-    // and the successor has not seen that it was called off.
+    // The turn does not end in the 45 s that the leader gives it. Then the order is repeated at
+    // once, before the successor has seen the cancellation.
     while !scene.problems.iter().any(|(_, problem)| problem.detail.contains("did not end in time"))
     {
         scene.run(millis(100));
@@ -154,7 +154,7 @@ fn resigning_leader_refuses_to_hand_over() {
     assert!(report.wind_down);
 }
 
-/// A leader whose turn runs, which hands over to the second, which stands there already.
+/// Returns a leader whose turn runs, and which hands over to the announced second candidate.
 fn waiting_for_the_turn(more: &[(&str, &'static str)]) -> Scene {
     let variables: Vec<_> = [(variable::EVERY, "1s")]
         .into_iter()
@@ -164,7 +164,7 @@ fn waiting_for_the_turn(more: &[(&str, &'static str)]) -> Scene {
     let names = ["first", "second", "third"];
     let mut scene = Scene::new(names.map(|name| candidate_named(name, &variables)).into());
     scene.hand_over("second");
-    // The successor hears of it when it looks.
+    // The successor learns of it when it polls.
     for _ in 0..60 {
         scene.run(millis(500));
         if scene.step(0, None).wind_down {
@@ -204,7 +204,7 @@ fn a_busy_service_does_not_make_a_successor_forget_its_lease() {
 #[test]
 fn a_successor_has_one_lease_id_in_a_term_however_often_it_is_called() {
     let mut scene = waiting_for_the_turn(&[]);
-    // The handover fails: the turn does not end. Both have long forgotten it when the order is repeated.
+    // The handover fails, because the turn does not end. The order is repeated long after that.
     scene.run(seconds(150));
     assert_eq!(scene.leader().as_deref(), Some("first"));
     scene.hand_over("second");
@@ -219,7 +219,7 @@ fn a_successor_that_began_anew_announces_itself_again() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates[1].0.state = None;
     scene.candidates[1].0.chance = Counter(77);
-    // What its predecessor left is somebody else's until it is old.
+    // An old announcement of its predecessor counts as foreign until it has aged.
     scene.run(seconds(25));
     scene.turn_ends(Outcome::CutOff);
     scene.run(seconds(2));
@@ -281,7 +281,7 @@ fn the_lease_is_not_given_to_a_successor_that_cannot_be_seen() {
     scene.run(seconds(3));
     let report = scene.turn_ends(Outcome::CutOff);
     assert_eq!((report.ending, scene.service.lease_ids.len()), (None, 1));
-    // Nor does it lead on for ever without the work that was to last as long.
+    // Nor does it continue to lead without the work that was to last as long.
     scene.run(seconds(60));
     let (_, ending) = &scene.endings[0];
     assert_eq!(ending.reason, EndingReason::Resigned);
@@ -358,7 +358,8 @@ fn an_order_outlasts_a_moment_without_a_successor() {
     assert_eq!(scene.leader().as_deref(), Some("second"));
 }
 
-/// While the successor was not seen, an application may have been allowed to act for that long.
+/// While the successor was missing, an application may have received permission to act for that
+/// long.
 #[test]
 fn work_has_a_lease_to_end_each_time_that_the_successor_comes() {
     let mut scene = waiting_for_the_turn(&[(variable::WHILE_LEADING, "true")]);

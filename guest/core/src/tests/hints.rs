@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// A look at a blob that somebody else holds.
+/// Returns a poll of a blob that another candidate holds.
 fn led(operation: &Operation, at: Moment) -> Reply {
     blob_answer(operation, at, "leased", &incumbent(5))
 }
 
-/// A candidate that follows, between two polls.
+/// Returns a candidate that follows, between two polls.
 fn follower() -> Candidate {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, led);
@@ -36,7 +36,7 @@ fn a_false_hint_brings_five_polls_forward() {
         waits.push(report.again_in);
         candidate.now = began + report.again_in;
     }
-    // From the answer, which takes 10 ms.
+    // Counted from the answer, which takes 10 ms.
     assert_eq!(waits[..4], [60, 110, 210, 410].map(millis));
     assert!(waits[4] >= seconds(2), "{waits:?}");
 }
@@ -62,11 +62,11 @@ fn many_hints_cost_ten_polls_a_minute_and_ordinary_ones_go_on() {
         next = began + report.again_in;
         candidate.now += millis(5);
     }
-    // An ordinary poll each 2 s at most.
+    // A normal poll each 2 s at most.
     assert!((10..=10 + 30).contains(&polls), "{polls}");
 }
 
-/// Each of these ends a poll otherwise than by following.
+/// Each of these ends a poll without a leader to follow.
 #[test]
 fn hinted_polls_count_even_if_they_fail() {
     let deleted = |o: &Operation, at| match o {
@@ -88,7 +88,7 @@ fn hinted_polls_count_even_if_they_fail() {
             polls += candidate.verbs().iter().filter(|verb| **verb == "read blob").count();
             candidate.now += millis(5);
         }
-        // An ordinary poll each 2 s at most, and one more where it was not answered.
+        // A normal poll each 2 s at most, and one more after a poll without an answer.
         assert!((10..=10 + 2 * 15).contains(&polls), "{polls}");
     }
 }

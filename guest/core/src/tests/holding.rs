@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The step at which the renewal is due.
+/// Runs the step at which the renewal is due.
 fn renewal(candidate: &mut Candidate, service: impl FnMut(&Operation, Moment) -> Reply) -> Report {
     candidate.now += seconds(4);
     candidate.step(None, service)
@@ -101,7 +101,7 @@ fn an_unknown_outcome_is_asked_again_at_once_then_with_pauses_until_the_validity
         assert!(tries.len() >= 3, "{tries:?}");
         assert!(tries.len() < 40, "{tries:?}");
         assert!(tries.iter().all(|(sent, timeout)| *sent + *timeout <= end), "{tries:?}");
-        // The lease may still be ours: it is released before anything else.
+        // The lease may still be held: it is released before anything else.
         candidate.step(None, available);
         assert_eq!(candidate.verbs()[0], "release lease");
     }
@@ -132,7 +132,7 @@ fn refusal_is_reported_and_leadership_lasts_until_validity_ends() {
         renewal(&mut candidate, |o, at| error_answer(o, at, 403, "AuthorizationPermissionMismatch"));
     assert_eq!(report.problems[0].class, ProblemClass::Refused);
     assert_eq!(validity_end(&report, called), end);
-    // The permission comes back.
+    // The permission is restored.
     candidate.now += report.again_in;
     assert!(candidate.step(None, available).renewed);
 }

@@ -1,9 +1,9 @@
-//! What others may write to the blob and beside it: it costs nobody the leadership.
+//! Foreign writes to the blob and to its side blobs: no leader loses its leadership over them.
 
 use super::*;
 use tenure_azure::name::SideBlob;
 
-/// Steps whenever one is due, for a time. Returns every request and every problem.
+/// Steps whenever one is due, for this span. Returns every request and every problem.
 fn run_for(
     candidate: &mut Candidate,
     time: Duration,
@@ -25,7 +25,7 @@ fn size(metadata: &Metadata) -> usize {
     metadata.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
-/// Every record that was to be written.
+/// Returns every record that was to be written.
 fn records(requests: &[SentRequest]) -> Vec<(Metadata, Record)> {
     let written = requests.iter().filter_map(|request| match &request.operation {
         Operation::WriteMetadata { metadata, .. } => Some(metadata.clone()),
@@ -34,7 +34,7 @@ fn records(requests: &[SentRequest]) -> Vec<(Metadata, Record)> {
     written.map(|metadata| (metadata.clone(), Record::from_metadata(&metadata).unwrap().unwrap())).collect()
 }
 
-/// What a look at a side blob shows, written just now.
+/// Returns the answer to a read of a side blob that was written just now.
 fn side_blob_answer(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply {
     let written = tenure_azure::http_date::format(instant(at));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
@@ -48,7 +48,7 @@ fn side_blob_answer(o: &Operation, at: Moment, fields: &[(&str, &str)]) -> Reply
     answer(o, at, 200, &headers)
 }
 
-/// Names that no candidate can have, nor any other text of its settings.
+/// Returns names and other texts that no settings allow.
 fn bad_names() -> Vec<String> {
     vec!["(".repeat(7_900), "%28".repeat(321), "ev%0Ail".into(), "a%E2%80%AEb".into(), "%20".into()]
 }
@@ -83,7 +83,7 @@ fn a_name_beside_the_blob_that_no_candidate_has_is_never_given_the_lease() {
     }
 }
 
-/// A record whose texts no candidate writes, each in `field`.
+/// Returns a record with such a text in `field`.
 fn with(field: &str, value: &str) -> Metadata {
     let mut record = incumbent(9);
     record.insert(field.into(), value.into());
@@ -97,7 +97,7 @@ fn texts_of_the_record_that_no_candidate_writes_are_not_carried_on() {
     for (field, text) in texts.iter().flat_map(|f| bad_names().into_iter().map(move |n| (*f, n))) {
         let mut metadata = with(field, &text);
         metadata.insert("tenuretriggerslot".into(), "2026-11-20T07:00:00Z".into());
-        // A follower leads on, and so does whoever comes next.
+        // A follower leads next, and so can any other candidate.
         let mut follower = Candidate::new(&[]);
         let report = follower.step(None, |o, at| blob_answer(o, at, "leased", &metadata));
         assert!(matches!(report.role, Role::Following(Some(_))), "{field}: {report:?}");
@@ -149,7 +149,7 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
             assert!(detail.contains(&term.to_string()) && detail.contains("delete"), "{detail}");
         }
     }
-    // Far ahead, and yet a clock that was once wrong can have made it.
+    // Far ahead, but a clock that was wrong once can explain it.
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| match o {
         Operation::Read { .. } => blob_answer(o, at, "available", &incumbent(years(9))),
@@ -183,7 +183,7 @@ fn record_without_room_for_leader_fields_prevents_acquisition() {
     }
 }
 
-/// The longest of everything that settings allow, and as much of others as is let in.
+/// The longest texts that settings allow, and as much foreign data as is accepted.
 #[test]
 fn records_written_by_a_leader_fit() {
     let longest = |byte: &str, bytes| byte.repeat(bytes);
@@ -263,7 +263,7 @@ fn a_successor_that_a_leader_of_an_earlier_term_named_is_none() {
         Record { successor: Some("here".into()), ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() };
     let first_record = Record::from_metadata(&named.to_metadata()).unwrap().unwrap();
     assert_eq!(first_record.successor.as_deref(), Some("here"));
-    // A version that does not know successors keeps what it does not know, and wins the next term.
+    // A version that does not know successors keeps unknown fields, and wins the next term.
     let mut later = named.to_metadata();
     later.insert("tenureterm".into(), "10".into());
     let record = Record::from_metadata(&later).unwrap().unwrap();

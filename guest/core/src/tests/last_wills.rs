@@ -78,7 +78,7 @@ fn last_will_expires_with_its_credential() {
     candidate.lead();
     let will = candidate.will.clone().unwrap();
     let until = began + will.valid_for;
-    // The service's time is read from dates without parts of a second.
+    // The service's time comes from dates in whole seconds.
     assert!((seconds(107)..seconds(109)).contains(&until), "{until:?}");
     assert!(
         will.request.path_and_query.contains("sig=c2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2lnc2k=")

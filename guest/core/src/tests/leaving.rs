@@ -1,8 +1,8 @@
-//! protocol.md §7.1: stop the work, see it stopped, release, follow.
+//! The end of a leadership: stop the work, see it stopped, release, follow. protocol.md §7.1.
 
 use super::*;
 
-/// A leader whose handler runs a turn.
+/// Returns a leader whose handler runs a turn.
 fn at_work() -> Candidate {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
     candidate.lead();
@@ -144,7 +144,8 @@ fn unreleased_own_lease_is_not_followed() {
     let on_blob = written_record(&candidate.requests[2]).to_metadata();
     candidate.now += seconds(2);
     let mut event = Some(Event::Resign);
-    // Releases are lost until the candidate gives them up; the lease has not run out for the service.
+    // Releases are lost until the candidate gives them up; for the service the lease has not
+    // expired.
     for _ in 0..60 {
         let report = candidate.step(event.take(), |o, at| match o {
             Operation::Release { .. } => failure(FailureKind::Reset),

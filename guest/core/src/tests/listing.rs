@@ -10,7 +10,7 @@ const WRITE: &str = "write candidates";
 const MARK: &str = "tenurewriter";
 const LIST: &str = "tenurecandidates";
 
-/// A service where another one leads or nobody does, and what is on the list there.
+/// A service in which another candidate leads or none does, with its list of candidates.
 struct Service {
     list: RefCell<Option<(u32, Metadata)>>,
     led: bool,
@@ -21,7 +21,7 @@ impl Service {
         Self { list: RefCell::default(), led }
     }
 
-    /// With these entries on the list.
+    /// Creates a service with these entries on the list.
     fn with(entries: &str) -> Self {
         let service = Self::new(true);
         let fields = [(MARK, "there"), (LIST, entries)];
@@ -53,7 +53,7 @@ impl Service {
         }
     }
 
-    /// The names on the list.
+    /// Returns the names on the list.
     fn names(&self) -> Vec<String> {
         let list = self.list.borrow();
         let Some(text) = list.as_ref().and_then(|(_, list)| list.get(LIST)) else {
@@ -67,12 +67,12 @@ fn tag(version: u32) -> ETag {
     ETag(format!("\"l{version}\""))
 }
 
-/// A candidate that takes part in the list.
+/// Returns a candidate that takes part in the list.
 fn lister(more: &[(&str, &str)]) -> Candidate {
     Candidate { lists: true, ..Candidate::new(more) }
 }
 
-/// What it asked for about the list in so much time, and what it told of it.
+/// Runs the candidate for this span. Returns its requests about the list, and the reported lists.
 fn live(
     candidate: &mut Candidate,
     time: Duration,
@@ -95,7 +95,8 @@ fn verbs(requests: &[SentRequest]) -> Vec<&'static str> {
     requests.iter().map(|request| request.operation.name()).collect()
 }
 
-/// An entry that was written so many seconds before the second 100, when candidates here begin.
+/// Returns an entry that was written this many seconds before second 100, when candidates here
+/// start.
 fn entry(name: &str, before: u64) -> String {
     format!("{name},{},contends,,", ORIGIN_SECONDS + 100 - before)
 }
@@ -134,7 +135,7 @@ fn recent_entries_stay_on_the_list() {
     assert_eq!(names, ["here", "ada", "ben"]);
 }
 
-/// It would stay for ever, and come before all others.
+/// Such an entry would stay forever, and precede all others.
 #[test]
 fn entries_from_the_future_are_dropped() {
     let service = Service::with(&entry("eve", 100).replace(",17", ",37"));
@@ -163,7 +164,7 @@ fn candidate_that_lost_the_race_rereads_and_keeps_all_entries() {
     let answer = |o: &Operation, at: Moment| {
         let writes = matches!(o, Operation::WriteSideBlob { .. });
         if writes && *quicker.borrow() > 0 {
-            // Another one writes between the read and the write.
+            // Another candidate writes between the read and the write.
             *quicker.borrow_mut() -= 1;
             let mut list = service.list.borrow_mut();
             let (version, list) = list.as_mut().unwrap();

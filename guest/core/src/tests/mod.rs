@@ -1,4 +1,4 @@
-//! The candidate, driven by values: every answer is scripted, time only moves when told.
+//! Tests of the candidate with scripted answers and virtual time.
 
 mod attempts;
 mod beats;
@@ -49,7 +49,7 @@ const ORIGIN_SECONDS: u64 = 1_795_158_000;
 
 type Reply = Result<Answer, Failure>;
 
-/// One exchange: what was asked, and when.
+/// One request, and the time at which it was sent.
 #[derive(Clone, Debug)]
 struct SentRequest {
     operation: Operation,
@@ -62,31 +62,32 @@ struct Candidate {
     settings: Settings,
     state: Option<Vec<u8>>,
     now: Moment,
-    /// When the newest step began.
+    /// Start of the newest step.
     step_started: Moment,
     chance: Counter,
-    /// How far the machine's clock is ahead of the service's.
+    /// Lead of the machine's clock over the service's.
     wall_ahead: Duration,
-    /// It takes part in the list of candidates; else it is refused that, and no test sees it.
+    /// True if it takes part in the list of candidates. Otherwise these requests are refused, and
+    /// hidden from the test.
     lists: bool,
-    /// Requests of this name are answered after so long: the process was frozen.
+    /// Requests of this name are answered after this time: the process was suspended.
     slow: Option<(&'static str, Duration)>,
     requests: Vec<SentRequest>,
-    /// The orders that it reads. None: there is no such blob, and its reads are not counted.
+    /// The orders that it reads. None: there is no such blob, and its reads are not recorded.
     orders: Option<Metadata>,
-    /// With this code its reads of orders are refused; once if it is about the credential.
+    /// Code with which its reads of orders are refused; only once if it is about the credential.
     refusal_of_orders: Option<&'static str>,
-    /// The last will that came with the newest report.
+    /// The last will of the newest report.
     will: Option<LastWill>,
-    /// Answers requests for tokens.
+    /// Answers token requests.
     identity: Box<dyn Fn(Moment) -> TokenReply>,
-    /// How long that takes.
+    /// Duration of a token request.
     identity_takes: Duration,
-    /// When tokens were asked for, and how long each request may take.
+    /// Times and time-outs of the token requests.
     fetches: Vec<(Moment, Duration)>,
 }
 
-/// Numbers that differ, and are the same in every run.
+/// Different numbers, the same in every run.
 struct Counter(u64);
 
 impl Chance for Counter {
@@ -137,7 +138,7 @@ impl Candidate {
         }
     }
 
-    /// One step; each request takes 10 ms and is answered by `service`.
+    /// Runs one step; each request takes 10 ms and is answered by `service`.
     fn step(
         &mut self,
         event: Option<Event>,
@@ -175,7 +176,7 @@ impl Candidate {
                         step.on_answer(sent, sent, wall, reply, &mut self.chance);
                         continue;
                     }
-                    // Looks that are not what a test is about.
+                    // Reads that are irrelevant to a test.
                     if operation == ORDERS && self.orders.is_none() {
                         let reply = error_answer(&operation, sent, 404, "BlobNotFound");
                         let wall = instant(self.now + self.wall_ahead);
@@ -209,7 +210,7 @@ impl Candidate {
         }
     }
 
-    /// Steps that are due, until the candidate leads.
+    /// Runs due steps until the candidate leads.
     fn lead(&mut self) -> Report {
         let report = self.step(None, available);
         assert!(matches!(report.role, Role::Leading(_)), "{report:?}");
@@ -224,7 +225,7 @@ impl Candidate {
 /// A read of the orders.
 const ORDERS: Operation = Operation::ReadSideBlob(SideBlob::Orders);
 
-/// An answer with a code, such as a refusal or a conflict.
+/// Returns an answer with a code, such as a refusal or a conflict.
 fn error_answer(operation: &Operation, at: Moment, status: u16, code: &str) -> Reply {
     answer(operation, at, status, &[("x-ms-error-code", code)])
 }
@@ -242,7 +243,7 @@ fn failure(kind: FailureKind) -> Reply {
     Err(Failure { kind, detail: String::new() })
 }
 
-/// A look at a blob with this lease state and metadata.
+/// Returns the answer to a poll of a blob with this lease state and metadata.
 fn blob_answer(operation: &Operation, at: Moment, lease: &str, metadata: &Metadata) -> Reply {
     let names: Vec<String> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
     let (lease, duration) =
@@ -255,7 +256,7 @@ fn blob_answer(operation: &Operation, at: Moment, lease: &str, metadata: &Metada
     answer(operation, at, 200, &headers)
 }
 
-/// What a service says that has no faults: the lease is free, everything succeeds.
+/// Returns the answer of a service without faults: the lease is free, everything succeeds.
 fn available(operation: &Operation, at: Moment) -> Reply {
     let id = |lease: &LeaseId| lease.to_string();
     match operation {
@@ -284,7 +285,7 @@ fn available(operation: &Operation, at: Moment) -> Reply {
     }
 }
 
-/// The record that a write would put on the blob.
+/// Returns the record that a write would put on the blob.
 fn written_record(request: &SentRequest) -> Record {
     match &request.operation {
         Operation::WriteMetadata { metadata, .. } => Record::from_metadata(metadata).unwrap().unwrap(),
@@ -292,7 +293,7 @@ fn written_record(request: &SentRequest) -> Record {
     }
 }
 
-/// The metadata of an incumbent with this term.
+/// Returns the metadata of an incumbent with this term.
 fn incumbent(term: u64) -> Metadata {
     Record {
         term,

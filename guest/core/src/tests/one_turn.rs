@@ -1,4 +1,4 @@
-//! Invocations that are one whole turn, on a blob that keeps what is written to it.
+//! Invocations that are one whole turn, with a blob that keeps all writes.
 
 use super::*;
 
@@ -9,7 +9,7 @@ const EVERY_10M: &[(&str, &str)] = &[(variable::EVERY, "10m")];
 pub(super) struct Blob {
     metadata: Option<Metadata>,
     etag: u32,
-    /// Who holds it, and until when.
+    /// The holder of the lease, and its end.
     lease: Option<(LeaseId, Moment)>,
     requests: Vec<&'static str>,
     /// Requests of this name are refused.
@@ -17,7 +17,7 @@ pub(super) struct Blob {
 }
 
 impl Blob {
-    /// One that had a leader, whose newest slot was claimed long ago.
+    /// Creates a blob that had a leader, whose newest slot was claimed long ago.
     fn with_record(record: Record) -> Self {
         Self { metadata: Some(record.to_metadata()), etag: 1, ..Self::default() }
     }
@@ -92,7 +92,7 @@ impl Blob {
     }
 }
 
-/// One that had a leader before, and whose slots up to 07:00 were claimed.
+/// Returns the record of a former leader that claimed the slots up to 07:00.
 fn claimed_record() -> Record {
     Record {
         term: 9,
@@ -103,22 +103,22 @@ fn claimed_record() -> Record {
     }
 }
 
-/// An invocation, which may be stopped at any request and gone on with later.
+/// An invocation that can be suspended at any request and continued later.
 struct Invocation {
     settings: &'static Settings,
     now: Moment,
     chance: Counter,
     turn: OneTurn<'static>,
-    /// Its own time, by the two clocks of its machine.
+    /// Its elapsed time, by the two clocks of its machine.
     clock: ElapsedClock,
-    /// By how much the wall clock was set forward, and after which request.
+    /// Amount by which the wall clock is set forward, and the request after which that happens.
     wall_set_forward: (&'static str, Duration),
-    /// A step that is not over, and how it was begun.
+    /// A step in progress, and its start.
     step: Option<(Step<'static>, StepStart)>,
     result: Option<OneTurnResult>,
     /// Turns that were run.
     ran: Vec<Turn>,
-    /// How long the handler takes, and what it returns.
+    /// Duration and result of the handler.
     work: (Duration, Result<(), String>),
 }
 
@@ -145,7 +145,7 @@ impl Invocation {
         }
     }
 
-    /// Does one thing; each request takes 10 ms.
+    /// Performs one action; each request takes 10 ms.
     fn act(&mut self, blob: &mut Blob) {
         if let Some(step) = self.step.take() {
             return self.continue_step(step, blob);
@@ -180,7 +180,7 @@ impl Invocation {
         }
     }
 
-    /// The present by its own time.
+    /// Returns the present by its own clock.
     fn time(&mut self) -> ElapsedClock {
         let (after, by) = self.wall_set_forward;
         let set = if after.is_empty() { by } else { Duration::ZERO };
@@ -264,7 +264,7 @@ fn a_turn_that_is_due_in_a_moment_is_waited_for() {
     assert_eq!(turned.outcome, OneTurnOutcome::NothingDue);
 }
 
-/// Answers tell whole seconds.
+/// Answers have whole seconds.
 #[test]
 fn a_turn_that_is_due_within_a_second_is_waited_for_too() {
     let settings = &[(variable::EVERY, "10m"), (variable::JITTER, "1s")];
@@ -316,7 +316,7 @@ fn turn_that_outlasts_the_leadership_has_overrun() {
         invocation.work.0 = lasts;
         let turned = invocation.run_to_end(&mut blob);
         assert_eq!((turned.outcome, turned.handler_called), (OneTurnOutcome::Overran, true));
-        // Only while the lease is ours: the service sees to that.
+        // Only while the lease is held: the service ensures that.
         assert_eq!(turned.outcome_recorded, Some(recorded), "{lasts:?}");
         assert_eq!(blob.record().finished.is_some(), recorded, "{lasts:?}");
         assert_eq!(blob.record().last_slot.unwrap().slot, slot("07:10:00"));
@@ -335,7 +335,7 @@ fn a_freeze_between_the_claim_and_the_turn_keeps_it_from_running() {
     let turned = invocation.run_to_end(&mut blob);
     assert_eq!((turned.outcome, turned.handler_called), (OneTurnOutcome::Overran, false));
     assert!(invocation.ran.is_empty());
-    // So no attempt is used up by it.
+    // So it uses up no attempt.
     let finished = Finished { slot: slot("07:10:00"), outcome: Outcome::NotStarted };
     assert_eq!(blob.record().finished, Some(finished));
 }
@@ -366,7 +366,7 @@ fn any_number_at_once_run_a_slot_once() {
         let mut blob = if new { Blob::default() } else { Blob::with_record(claimed_record()) };
         let start = |n: u64| Invocation::at(seconds(601) + millis(7 * n), seed * 10 + n, EVERY_10M);
         let mut all: Vec<_> = (0..10).map(start).collect();
-        // Whoever is behind in time goes on; sometimes another one.
+        // The invocation that lags in time continues; sometimes another one.
         while all.iter().any(|one| one.result.is_none()) {
             let behind = all.iter_mut().filter(|one| one.result.is_none());
             let mut behind: Vec<_> = behind.collect();
@@ -426,7 +426,7 @@ fn settings_of_long_running_candidates_are_refused() {
 fn a_lease_does_not_last_longer_because_the_wall_clock_went_back() {
     let mut blob = Blob::with_record(claimed_record());
     let mut invocation = Invocation::at(Moment::ZERO, 1, EVERY_10M);
-    // Set forward by an hour when it begins, and back while the handler runs for ten minutes.
+    // Set forward by an hour at the start, and back while the handler runs for ten minutes.
     let mut time = ElapsedClock::new(Duration::ZERO, instant(seconds(0)));
     invocation.now = time.read(millis(1), instant(seconds(3_600)));
     invocation.turn = OneTurn::new(invocation.settings, invocation.now);
@@ -436,7 +436,7 @@ fn a_lease_does_not_last_longer_because_the_wall_clock_went_back() {
     assert_eq!(turned.outcome, OneTurnOutcome::Overran, "{turned:?}");
 }
 
-/// The time by which the lease is judged moves with it; that of the slots does not.
+/// The lease clock moves with it; the slot clock does not.
 #[test]
 fn a_wall_clock_that_is_set_forward_claims_no_slot_early() {
     for (after, by) in [("read blob", 25), ("acquire lease", 25), ("write record", 12)] {

@@ -1,4 +1,4 @@
-//! protocol.md §5: a leader whose work cannot be put on record makes way.
+//! A leader whose work cannot be recorded steps down: protocol.md §5.
 
 use super::slow::World;
 use super::*;
@@ -9,7 +9,7 @@ fn is_write(operation: &Operation) -> bool {
     matches!(operation, Operation::WriteMetadata { .. })
 }
 
-/// The first one leads and has had a turn.
+/// Returns a world in which the first candidate leads and has had a turn.
 fn at_work(others: &[(&'static str, &[(&str, &'static str)])]) -> World {
     let mut world = World::new(&[&[("first", SLOTS)], others].concat());
     world.runners[1..].iter_mut().for_each(|runner| runner.due += seconds(3));
@@ -21,7 +21,8 @@ fn at_work(others: &[(&'static str, &[(&str, &'static str)])]) -> World {
 fn a_leader_whose_writes_are_refused_makes_way_for_another_one() {
     let mut world = at_work(&[("second", SLOTS)]);
     world.refuses = Box::new(|name, operation| name == "first" && is_write(operation));
-    // A slot is due within ten seconds; two leases later, and after a few requests, it is over.
+    // A slot is due within ten seconds. Two leases later, and after a few requests, the leadership
+    // is over.
     let bound = seconds(10) + seconds(30) + seconds(1);
     assert!(world.run_until(bound, |world| !world.endings.is_empty()), "it leads for ever");
     let (_, ending, _) = &world.endings[0];
@@ -39,8 +40,8 @@ fn reading_the_previous_record_does_not_confirm_a_write() {
     candidate.lead();
     let on_record = written_record(&candidate.requests[2]).to_metadata();
     candidate.now += seconds(10);
-    // A slot is due, until the service's clock turns out to have been set back: what is left to be written then is on
-    // record already.
+    // A slot is due, until the service's clock turns out to have been set back. The remaining write
+    // is on record already then.
     for _ in 0..20 {
         let report = candidate.step(None, |o, at| match o {
             Operation::WriteMetadata { .. } => error_answer(o, at, 403, "AuthorizationFailure"),
@@ -59,7 +60,7 @@ fn reading_the_previous_record_does_not_confirm_a_write() {
 fn lone_candidate_backs_off_longer_each_time() {
     let mut world = at_work(&[]);
     world.refuses = Box::new(|_, operation| {
-        // The term can be raised; that write names no slot which is claimed.
+        // The term can be raised; that write has no claimed slot.
         let claims = |m: &Metadata| m.get("tenureattempt").is_some_and(|text| text != "0");
         matches!(operation, Operation::WriteMetadata { metadata, .. } if claims(metadata))
     });
@@ -84,7 +85,7 @@ fn a_candidate_whose_term_is_always_refused_backs_off_more_each_time() {
     world.run(seconds(3600));
     let acquired = world.requests[&("first".into(), "acquire lease")];
     assert!((5..=20).contains(&acquired), "{acquired} times");
-    // All is well again: it leads at last, and forgets about it.
+    // The service accepts writes again: the candidate leads at last, and the back-off is cleared.
     world.refuses = Box::new(|_, _| false);
     assert!(world.run_until(seconds(1000), |world| world.leader().is_some()));
 }
@@ -121,7 +122,7 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
 fn a_leader_without_a_turn_goes_on_when_a_successor_cannot_be_named() {
     let mut world = World::new(&[("first", &[(variable::EVERY, "24h")])]);
     assert!(world.run_until(seconds(30), |world| world.leader() == Some("first")));
-    // Not even a read can tell that nothing is missing on record.
+    // Not even a read can show that the record is complete.
     world.refuses = Box::new(|_, o| is_write(o) || matches!(o, Operation::Read { .. }));
     world.order(0, Event::HandOver("second".into()));
     world.run(seconds(120));
@@ -177,7 +178,7 @@ fn a_claim_that_was_applied_unseen_is_found_and_run() {
         _ => available(o, at),
     });
     assert_eq!(report.run, None);
-    // Later the schedule is past that slot; it was claimed nonetheless.
+    // Later the schedule is past that slot, but its claim was applied.
     candidate.now += millis(500);
     let report = candidate.step(None, |o, at| match o {
         Operation::Read { .. } => blob_answer(o, at, "leased", &on_blob),

@@ -1,11 +1,11 @@
-//! Several candidates at once, before one service whose answers take long.
+//! Several candidates at once, with one slow service.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::handing_over::{Service, candidate_named};
 use super::*;
 
-/// How long a turn takes.
+/// Duration of a turn.
 const TURN: Duration = Duration::from_millis(100);
 
 /// A candidate between two of its requests.
@@ -15,7 +15,7 @@ pub(super) struct Runner {
     chance: Counter,
     step: Option<Step<'static>>,
     began: Moment,
-    /// When it goes on.
+    /// Time at which it continues.
     pub due: Moment,
     in_flight: Option<Flight>,
     events: VecDeque<Event>,
@@ -23,12 +23,12 @@ pub(super) struct Runner {
     pub role: Role,
 }
 
-/// A request that is under way.
+/// A request in flight.
 struct Flight {
     operation: Operation,
     timeout: Duration,
     sent: Moment,
-    /// It is at the service then.
+    /// Time of its arrival at the service.
     arrives: Moment,
     reply: Option<Reply>,
 }
@@ -39,21 +39,21 @@ impl Flight {
     }
 }
 
-/// Whether a request of that candidate is refused.
+/// Returns true if a request of that candidate is refused.
 type Refuses = Box<dyn Fn(&str, &Operation) -> bool>;
 
-/// All of them, in one virtual time.
+/// All candidates, in one virtual time.
 pub(super) struct World {
     pub service: Service,
     pub runners: Vec<Runner>,
     pub round_trip: Duration,
-    /// Only answers take long.
+    /// True if only answers are slow.
     pub answers_late: bool,
-    /// Requests that are refused as if the service were busy, by candidate.
+    /// Requests that are refused as busy, by candidate.
     pub refuses: Refuses,
-    /// Turns never end by themselves.
+    /// True if turns never end by themselves.
     pub endless: bool,
-    /// How long the host takes to stop the work of a leadership that is to be given up.
+    /// Time that the host takes to stop the work of a leadership that is about to be given up.
     pub grace: Duration,
     pub now: Moment,
     pub turns: BTreeMap<&'static str, u32>,
@@ -119,7 +119,7 @@ impl World {
         self.run_until(span, |_| false);
     }
 
-    /// Goes on for so long, or until `done`. Whether it was.
+    /// Runs for this span, or until `done`. Returns true if `done` was reached.
     pub fn run_until(&mut self, span: Duration, done: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + span;
         for _ in 0..2_000_000 {
@@ -215,7 +215,7 @@ impl World {
             true => {
                 ends.min(now + report.wind_down_limit.map_or(self.grace, |l| l.min(self.grace)))
             }
-            // It goes on when it is not to be brought to an end any more.
+            // The turn continues after the wind-down was cancelled.
             false if endless => Moment::MAX,
             false => ends,
         });
@@ -225,7 +225,7 @@ impl World {
     }
 }
 
-/// Each round trip, with the way there as long as the way back, and with answers that alone are late.
+/// Returns each round trip, once symmetric and once with slow answers only.
 fn both(round_trips: &[u64]) -> Vec<(u64, bool)> {
     round_trips.iter().flat_map(|millis| [(*millis, false), (*millis, true)]).collect()
 }

@@ -1,17 +1,17 @@
-//! Elections whose work is split into shares: the mark of their coordinators, and candidates without shares.
-//! protocol.md §14.6.
+//! Elections whose work is split into shares: the mark of their coordinators, and candidates
+//! without shares. protocol.md §14.6.
 
 use super::*;
 use tenure_azure::listing::Page;
 
-/// A record in which the leader of the term 9 is a coordinator, or one of an earlier term was.
+/// Returns a record in which the leader of term 9 is a coordinator, or an earlier leader was.
 fn split(coordinator_term: u64) -> Metadata {
     let record = Record::from_metadata(&incumbent(9)).unwrap().unwrap();
     Record { coordinator_term: Some(coordinator_term), ..record }.to_metadata()
 }
 
-/// A page of a list: names behind that of the election, the age of each in seconds, the state of its lease, and what
-/// else it says.
+/// Returns a page of a list. Each blob has a suffix, its age in seconds, the state of its lease,
+/// and its metadata.
 fn page(o: &Operation, at: Moment, blobs: &[(&str, u64, &str, &str)], next: &str) -> Reply {
     let blobs = blobs.iter().map(|(name, age, lease, metadata)| {
         let modified = tenure_azure::http_date::format(instant(at - seconds(*age)));
@@ -29,7 +29,7 @@ fn page(o: &Operation, at: Moment, blobs: &[(&str, u64, &str, &str)], next: &str
     Ok(answer)
 }
 
-/// Which of both lists is asked for, and where it goes on.
+/// Returns the requested list and its marker.
 fn listed(o: &Operation) -> Option<(&str, Option<&str>)> {
     match o {
         Operation::List { prefix, marker } => {
@@ -41,8 +41,8 @@ fn listed(o: &Operation) -> Option<(&str, Option<&str>)> {
 
 const SIGN: &str = "<tenureinterval>5000</tenureinterval>";
 
-/// One step of a candidate without shares that finds the lease free; what the lists say depends on how many were asked
-/// for before.
+/// Runs one step of a candidate without shares that finds the lease free. `lists` answers depending
+/// on the number of earlier requests.
 fn plain(mut lists: impl FnMut(usize, &Operation, Moment) -> Reply) -> (Report, Vec<&'static str>) {
     let (mut candidate, mut requests) = (Candidate::new(&[]), 0);
     let report = candidate.step(None, |o, at| match o {
@@ -92,7 +92,7 @@ fn candidate_without_shares_lists_signs_and_shares_before_acquiring_and_before_l
     let (report, verbs) = plain(|request, o, at| {
         let (suffix, marker) = listed(o).unwrap();
         suffixes.push((suffix.to_owned(), marker.map(str::to_owned)));
-        // Each list has two pages. What they hold is old, free, or none of a member's.
+        // Each list has two pages. Their blobs are old, free, or not a member's.
         let old = [("member.ada", 17, "available", SIGN), ("member.ben", 0, "available", "")];
         let free = [
             ("share.1.0-of-2", 0, "broken", ""),
@@ -155,7 +155,7 @@ fn a_share_that_is_held_once_the_term_is_on_record_keeps_it_from_leading() {
     assert!(report.problems[0].detail.contains("share 1 of 2 is held"), "{report:?}");
 }
 
-/// A service where the lists have no more pages before the lease is acquired, and always have one more after it.
+/// Returns a service whose lists end before the lease is acquired, and never end after it.
 fn endless() -> impl FnMut(&Operation, Moment) -> Reply {
     let mut is_acquired = false;
     move |o, at| match o {
@@ -213,7 +213,7 @@ fn candidate_without_list_permission_does_not_lead_and_reports_why() {
         assert_eq!(problem.class, class);
         assert!(problem.detail.contains("was split into shares before"), "{}", problem.detail);
     }
-    // An answer that is no list proves nothing.
+    // An answer that is not a list proves nothing.
     let (report, verbs) = plain(|_, o, at| answer(o, at, 200, &[]));
     assert_eq!(verbs, ["read blob", "list blobs"]);
     assert_eq!(report.problems[0].class, ProblemClass::Nonsense);

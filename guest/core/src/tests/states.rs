@@ -1,9 +1,9 @@
-//! States that were damaged on the way: never a panic, and never a step without an end.
+//! Damaged states: they never cause a panic or an endless step.
 
 use super::*;
 use proptest::prelude::*;
 
-/// States of a candidate in many phases.
+/// Returns states of a candidate in many phases.
 fn states() -> Vec<Vec<u8>> {
     let mut states = Vec::new();
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
@@ -30,8 +30,8 @@ fn states() -> Vec<Vec<u8>> {
 /// The state of a leader whose turn runs, as this version writes it.
 const LEADER: &str = include_str!("fixtures/leader.hex");
 
-/// Postcard writes no names: with a field more or less, the same bytes mean something else. So the layout
-/// and its version change together.
+/// Postcard writes no names: with one field more or less, the same bytes mean something else. So
+/// the layout and its version change together.
 #[test]
 fn a_state_of_this_version_has_the_layout_of_this_version() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
@@ -105,8 +105,7 @@ proptest! {
         survives(state, seconds(now), event);
     }
 
-    /// The largest number there is, in place of any other: where it was an instant, it is now the
-    /// end of time.
+    /// Replaces one number by the largest one: an instant becomes the end of time.
     #[test]
     fn a_good_one_with_a_huge_number(
         which: prop::sample::Index,

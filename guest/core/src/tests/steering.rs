@@ -14,7 +14,7 @@ fn a_leader_that_resigns_releases_at_once_and_lets_the_others_come_first() {
     let report = candidate.step(Some(Event::Resign), available);
     assert!(resigned(&report), "{report:?}");
     assert_eq!(candidate.verbs(), ["release lease"]);
-    // Nobody takes it: this one stays out for two polls all the same.
+    // No candidate takes the lease, but this one does not contend for two polls.
     let since = candidate.now;
     while !matches!(candidate.step(None, available).role, Role::Leading(_)) {
         assert!(!candidate.verbs().contains(&"acquire lease"));
@@ -34,7 +34,7 @@ fn the_turn_that_runs_comes_to_its_end_first_and_its_outcome_is_written() {
     assert!(report.wind_down && report.ending.is_none(), "{report:?}");
     assert_eq!(report.wind_down_limit, None);
     assert!(!candidate.verbs().contains(&"release lease"));
-    // It is renewed as long as that takes, and no further turn begins.
+    // The lease is renewed during that time, and no further turn starts.
     candidate.now += seconds(5);
     let report = candidate.step(None, available);
     assert!(report.renewed && report.wind_down && report.run.is_none(), "{report:?}");
@@ -72,7 +72,7 @@ fn a_paused_candidate_looks_on_and_contends_when_it_is_resumed() {
 #[test]
 fn a_candidate_that_is_paused_when_it_found_no_blob_makes_none() {
     let mut candidate = Candidate::new(&[]);
-    // A step that has lasted a second ends: what is missing would be made in the next one.
+    // A step that has lasted a second ends: the next one creates the missing resource.
     candidate.slow = Some(("read blob", seconds(1)));
     let missing = |o: &Operation, at| error_answer(o, at, 404, "BlobNotFound");
     candidate.step(None, missing);
@@ -160,7 +160,7 @@ fn an_order_to_resign_is_over_when_the_attempt_that_it_was_for_is() {
     assert_eq!(candidate.verbs().last(), Some(&"acquire lease"));
     candidate.now += seconds(1);
     candidate.step(Some(Event::Resign), |o, at| error_answer(o, at, 409, "LeaseAlreadyPresent"));
-    // Somebody else was faster. Much later it wins, and goes on leading.
+    // Another candidate was faster. Much later this one wins, and continues to lead.
     candidate.now += seconds(3600);
     candidate.lead();
     candidate.now += seconds(1);

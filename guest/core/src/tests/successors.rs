@@ -1,9 +1,9 @@
-//! Successors whose lease cannot be led with, and how long a leader may give them its lease.
+//! Successors with an unusable lease, and the time limits for giving them the lease.
 
 use super::*;
 use tenure_azure::name::SideBlob;
 
-/// What a look beside the blob shows of a candidate that announced itself.
+/// Returns the side blob of a candidate that announced itself.
 fn side_blob_answer(o: &Operation, at: Moment, modified: Moment, fields: &[(&str, &str)]) -> Reply {
     let modified = tenure_azure::http_date::format(instant(modified));
     let names: Vec<String> = fields.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
@@ -17,7 +17,7 @@ fn side_blob_answer(o: &Operation, at: Moment, modified: Moment, fields: &[(&str
     answer(o, at, 200, &headers)
 }
 
-/// The record of a leader that names this candidate.
+/// Returns the record of a leader that names this candidate.
 fn record_naming_successor() -> Record {
     Record { successor: Some("here".into()), ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() }
 }
@@ -58,12 +58,12 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
     }
 }
 
-/// A successor looks for its lease for 60 s after its word was written, every half second.
+/// A successor polls for its lease for 60 s after its announcement was written, every half second.
 #[test]
 fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
     const CALLED: &str = "11111111-2222-4333-8444-555555555555";
     let (looks, mut given) = (seconds(60) - millis(500), 0);
-    // With the longest lease and the shortest margin, 27.75 s are the longest request time-out.
+    // With the longest lease and the shortest margin, 27.75 s is the longest request time-out.
     for (timeout, took) in [3, 6, 10, 15, 20, 27].into_iter().flat_map(|t| [(t, 0), (t, t)]) {
         for age in 0..40 {
             let timeout_text = format!("{timeout}s");
@@ -88,7 +88,7 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
                 let called = leader.now;
                 let report = leader.step(event.take(), |o, at| match o {
                     Operation::ReadSideBlob(SideBlob::Successor) => {
-                        // As old at the first look as it is to be; never renewed.
+                        // The announcement has this age at the first read, and is never renewed.
                         let written = *written.get_or_insert(at.saturating_sub(seconds(age)));
                         side_blob_answer(o, at, written, &fields)
                     }
@@ -122,7 +122,7 @@ fn an_event_that_ends_an_announcement_does_not_put_off_the_next_poll() {
         Operation::ReadSideBlob(_) => error_answer(o, at, 404, "BlobNotFound"),
         _ => blob_answer(o, at, "leased", &record_naming_successor().to_metadata()),
     };
-    // The step ends before it announces itself, and is due again at once.
+    // The step ends before the announcement, and the next one is due at once.
     assert!(candidate.step(None, named).again_in <= millis(1_510));
     assert_eq!(candidate.verbs(), ["read blob", "read announcement"]);
     let report = candidate.step(Some(Event::Ready(false)), named);

@@ -3,7 +3,7 @@
 use super::handing_over::{Scene, candidate_named, scene};
 use super::*;
 
-/// A command that places a transfer, or says what became of it.
+/// A command that places a transfer, or reads its state.
 struct Command {
     id: &'static str,
     to: Option<&'static str>,
@@ -16,7 +16,7 @@ impl Command {
         Self { id, to, term: None, settings: Candidate::new(&[]).settings }
     }
 
-    /// One round: both reads, and the write that follows.
+    /// Runs one round: both reads, and the write that follows.
     fn round(&mut self, scene: &mut Scene, place: bool) -> Result<TransferState, Problem> {
         let now = scene.now();
         let mut ask = |operation: &Operation| scene.service.answer(operation, now).unwrap();
@@ -121,7 +121,7 @@ fn a_refused_transfer_is_on_record() {
     scene.run(seconds(12));
     let TransferState::Refused(reason) = second.state(&mut scene) else { panic!() };
     assert!(reason.contains("already giving up"), "{reason}");
-    // The first one is under way, though its order is no longer on the blob.
+    // The first one is under way, although its order is no longer on the blob.
     assert!(matches!(first.state(&mut scene), TransferState::Waiting(_)));
 }
 
@@ -162,7 +162,7 @@ fn a_transfer_that_its_host_overrides_has_failed_on_record() {
     assert!(reason.contains("took its place"), "{reason}");
 }
 
-/// A leader of a process with very many elections reads seldom.
+/// A leader in a process with very many elections reads seldom.
 #[test]
 fn a_leader_that_reads_seldom_obeys_older_transfers() {
     let seldom = (variable::ORDERS, "200s");
@@ -204,7 +204,7 @@ fn a_command_that_repeats_itself_writes_once() {
     assert_eq!(scene.service.orders.as_ref().unwrap().1, tag);
 }
 
-/// Triggers of others, and fields of later versions.
+/// Triggers of other commands, and fields of later versions.
 #[test]
 fn order_commands_keep_foreign_orders() {
     let mut scene = scene(["first", "second", "third"]);
@@ -215,7 +215,7 @@ fn order_commands_keep_foreign_orders() {
     let (orders, _) = scene.service.orders.clone().unwrap();
     assert!(orders.get("tenuretriggers").unwrap().starts_with("live@"));
     assert_eq!((orders.get("tenuretransfer"), orders.get("tenurelater")), (Some("a"), Some("x")));
-    // A trigger keeps the transfer of the present term, and drops that of an earlier one.
+    // A trigger keeps the transfer of the current term, and drops that of an earlier one.
     let every = [(variable::EVERY, "1s")];
     let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     Command::new("a", Some("second")).place(&mut scene);
@@ -262,7 +262,7 @@ fn an_order_that_no_leader_would_take_is_refused_with_the_reason() {
     assert!(refusal(&mut scene, "a", None).contains("no candidate of"));
 }
 
-/// Others may be permitted to write beside the election.
+/// Other programs may be permitted to write side blobs.
 #[test]
 fn orders_that_no_command_writes_count_as_absent() {
     for fields in [

@@ -1,9 +1,9 @@
-//! Turns that somebody asks for: protocol.md §6.1.
+//! Triggered turns: protocol.md §6.1.
 
 use super::*;
 use crate::record::Started;
 
-/// What waits beside the election, as commands write it.
+/// Returns the orders as commands write them.
 pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {
     let format_trigger = |(id, second): &(&str, u64)| format!("{id}@{}", (ORIGIN_SECONDS + second) * 1000);
     let entries: Vec<_> = triggers.iter().map(format_trigger).collect();
@@ -11,7 +11,7 @@ pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {
     Metadata::from_iter([("tenurewriter", "an%20operator"), ("tenuretriggers", list.as_str())])
 }
 
-/// A leader with a slot each hour, that sees these triggers.
+/// Returns a leader with a slot each hour that reads these triggers.
 fn leader(more: &[(&str, &str)], triggers: &[(&str, u64)]) -> (Candidate, Report) {
     let mut candidate = Candidate::new(
         &[&[(variable::EVERY, "24h"), (variable::MAX_FAILURES, "0")], more].concat(),
@@ -21,7 +21,7 @@ fn leader(more: &[(&str, &str)], triggers: &[(&str, u64)]) -> (Candidate, Report
     (candidate, report)
 }
 
-/// Steps that are due, until one has such a report.
+/// Runs due steps until a report matches.
 fn run_until(candidate: &mut Candidate, is_done: impl Fn(&Report) -> bool) -> Report {
     for _ in 0..40 {
         let report = candidate.step(None, available);
@@ -41,13 +41,13 @@ fn ends(candidate: &mut Candidate, outcome: Outcome) -> Report {
     candidate.step(Some(Event::TurnEnded(outcome.into())), available)
 }
 
-/// The record as a leader wrote it last.
+/// Returns the newest record that a leader wrote.
 fn record_left_by(leader: &Candidate) -> Metadata {
     let claim = leader.requests.iter().rfind(|request| request.operation.name() == "write record");
     written_record(claim.unwrap()).to_metadata()
 }
 
-/// A service whose lease is free, with that record.
+/// Returns a service whose lease is free, with that record.
 fn with_record(found: &Metadata) -> impl FnMut(&Operation, Moment) -> Reply {
     |o, at| match o {
         Operation::Read { .. } => blob_answer(o, at, "available", found),
@@ -122,7 +122,7 @@ fn a_leader_reads_orders_as_often_as_its_host_says() {
     }
 }
 
-/// The election goes on, and it is told what triggers would need.
+/// The election continues, and reports the permission that triggers need.
 #[test]
 fn a_leader_that_may_not_look_says_so_and_leads_on() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "5s")]);
@@ -193,7 +193,7 @@ fn at_least_once_it_is_tried_until_it_succeeds_and_at_most_once_it_is_not() {
     is_idle(&mut candidate, seconds(120));
 }
 
-/// What the next leader finds on record is all that it knows of the one before.
+/// The next leader knows the previous one only from the record.
 #[test]
 fn next_leader_runs_only_unclaimed_triggers() {
     let (mut candidate, _) = leader(&[], &[("a", 90), ("b", 91)]);
@@ -212,7 +212,8 @@ fn next_leader_runs_only_unclaimed_triggers() {
     assert_eq!(ran.unwrap().trigger.as_deref(), Some("b"));
 }
 
-/// A leader whose work is split, or that resets a slot, would say that it ran what it did not.
+/// A leader whose work is split, or that resets a slot, would otherwise record a turn that did not
+/// run.
 #[test]
 fn a_leader_without_turns_makes_no_other_attempt() {
     let at_least = (variable::DELIVERY, "at-least-once");
@@ -277,7 +278,7 @@ fn work_that_lasts_has_no_other_turns() {
     }
 }
 
-/// What a command finds, and what it does about it.
+/// The states that a command finds, and its actions.
 mod placing {
     use super::*;
 
@@ -330,7 +331,7 @@ mod placing {
     fn a_first_one_is_written_and_others_are_kept() {
         let first = placed(place_or_query("a", None, &record(), true));
         assert_eq!(first.get("tenuretriggers"), Some("a@1795158100000"));
-        // In the same second: a millisecond later, so that their order is certain.
+        // In the same second, but a millisecond later, so that their order is certain.
         let second = placed(place_or_query("b", Some(&first), &record(), true));
         let triggers = second.get("tenuretriggers").unwrap();
         assert_eq!(triggers, "a@1795158100000,b@1795158100001");
@@ -432,7 +433,7 @@ mod placing {
             assert_eq!(asks(true, None, &missing), OrderStep::Create(creates));
             assert_eq!(asks(false, None, &missing), OrderStep::Known(TriggerState::Missing));
         }
-        // As a candidate creates it: without a record.
+        // A candidate creates the blob without a record.
         let empty = blob_answer(&read, seconds(100), "available", &Metadata::default()).unwrap();
         let left = placed(Ok(asks(true, None, &empty)));
         assert_eq!(left.get("tenuretriggers"), Some("a@1795158100000"));

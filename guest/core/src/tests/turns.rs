@@ -1,4 +1,4 @@
-//! protocol.md §6: claims, in the service's time.
+//! Claims, in the service's time: protocol.md §6.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn slot(text: &str) -> Timestamp {
     Timestamp::parse(&format!("2026-11-20T{text}Z")).unwrap()
 }
 
-/// Calls when due until a turn is to be run.
+/// Steps when due until a turn is to be run.
 fn next_turn(candidate: &mut Candidate, mut report: Report) -> Turn {
     let mut called = candidate.now;
     for _ in 0..20 {
@@ -76,7 +76,7 @@ fn an_outcome_is_written_by_itself_when_the_next_claim_is_far_away() {
     assert_eq!(candidate.verbs(), [""; 0], "once");
 }
 
-/// The verbs of the step in which a turn that took a while has ended.
+/// Returns the verbs of the step in which a turn of this length has ended.
 fn verbs_at_the_end(more: &[(&str, &str)], took: Duration) -> (Vec<&'static str>, Candidate) {
     let mut candidate = Candidate::new(more);
     let report = candidate.lead();
@@ -235,7 +235,7 @@ fn a_turn_claimed_too_late_is_never_run() {
     candidate.lead();
     candidate.now = seconds(104) + millis(20);
     candidate.step(None, available);
-    // The claim is written, but its answer comes when the validity is over.
+    // The claim is written, but its answer comes after the validity has ended.
     candidate.now = seconds(106);
     candidate.slow = Some(("write record", seconds(20)));
     let report = candidate.step(None, available);
@@ -292,7 +292,7 @@ fn a_turn_claimed_in_the_step_that_loses_the_lease_is_never_run() {
     assert_eq!(candidate.verbs(), ["write record", "renew lease"]);
     assert_eq!(report.run, None);
     assert_eq!(report.ending.unwrap().reason, EndingReason::LeaseLost);
-    // No turn was begun, so none is waited for.
+    // No turn was started, so none is awaited.
     let report = candidate.step(None, available);
     candidate.now += report.again_in;
     candidate.step(None, available);
@@ -317,7 +317,7 @@ fn a_renewal_goes_before_a_claim_that_is_under_way() {
     assert_eq!(candidate.verbs()[0], "read blob");
 }
 
-/// The record tells why a turn failed, and that slots had no turn.
+/// The record holds the reason of a failed turn, and the number of slots without one.
 #[test]
 fn the_reason_of_a_failure_and_missed_slots_are_on_record() {
     let mut candidate = Candidate::new(&[(variable::EVERY, "1m")]);

@@ -1,8 +1,8 @@
-//! Terms that were won and cannot be raised, whatever the reason.
+//! Won terms that cannot be raised, for any reason.
 
 use super::*;
 
-/// How often the lease is acquired in half an hour.
+/// Returns the number of acquires in half an hour.
 pub(super) fn acquires(mut service: impl FnMut(&Operation, Moment) -> Reply) -> usize {
     let (mut candidate, mut won, mut last) = (Candidate::new(&[]), 0, None);
     while candidate.now < seconds(100 + 1_800) {
@@ -21,7 +21,7 @@ pub(super) fn acquires(mut service: impl FnMut(&Operation, Moment) -> Reply) -> 
     won
 }
 
-/// The answer, with another date.
+/// Returns the answer with another date.
 fn dated(reply: Reply, seconds: u64) -> Reply {
     let mut answer = reply.unwrap();
     answer.date = DateTime::from_timestamp(i64::try_from(seconds).unwrap(), 0);
@@ -54,7 +54,7 @@ fn lease_taken_by_another_does_not_extend_back_off() {
         Operation::Release { .. } => error_answer(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         _ => available(o, at),
     });
-    // After half a poll, which is jittered, each time.
+    // After half a poll each time, with jitter.
     assert!(won > 300, "{won}");
 }
 

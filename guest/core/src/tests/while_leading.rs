@@ -41,7 +41,7 @@ fn the_next_leader_has_a_turn_of_its_own_with_a_later_slot() {
         nonce: 1,
         since: Timestamp::parse(ORIGIN).unwrap(),
         schedule: Some("while leading".into()),
-        // By a clock that went back a little since.
+        // The clock went back a little since.
         last_slot: Some(LastSlot {
             slot: Timestamp::parse(ORIGIN).unwrap().plus(seconds(105)),
             attempt: 1,
@@ -107,7 +107,7 @@ fn timer_settings_are_refused_with_while_leading() {
     assert_eq!(settings, [variable::EVERY, variable::DELIVERY, variable::TURN_TIMEOUT]);
 }
 
-/// The first claim is applied after the look that did not find it: its turn is run all the same.
+/// The first claim is applied after the read that did not find it: its turn runs all the same.
 #[test]
 fn a_claim_that_is_applied_late_has_its_turn() {
     let mut candidate = daemon(&[]);

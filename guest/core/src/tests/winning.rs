@@ -45,14 +45,14 @@ fn without_a_record_the_second_is_waited_out() {
     let report = candidate.step(None, nothing);
     assert_eq!(candidate.verbs(), ["read blob", "acquire lease"]);
     assert_eq!(report.role, Role::Undecided);
-    // The lease runs meanwhile: a host must not keep it waiting.
+    // The lease runs meanwhile: a host must not delay the next step.
     assert_eq!(report.wins_within, Some(candidate.requests[1].sent + seconds(12) - called));
     candidate.now = called + report.again_in;
     let report = candidate.step(None, nothing);
     assert_eq!(candidate.verbs(), ["write record"]);
     assert_eq!(report.wins_within, None);
     assert!(candidate.requests[0].sent >= seconds(101));
-    // A leader that was elected in the same second had ORIGIN_SECONDS + 101 at the most.
+    // A leader that was elected in the same second had at most ORIGIN_SECONDS + 101.
     let Role::Leading(leadership) = report.role else { panic!("{report:?}") };
     assert_eq!(leadership.term, ORIGIN_SECONDS + 102);
 }
@@ -90,7 +90,7 @@ fn follows_lease_holder_and_polls_again_in_time() {
     }
 }
 
-/// Such a lease is no candidate's, whatever the record says.
+/// No candidate holds such a lease, regardless of the record.
 #[test]
 fn a_lease_without_an_end_is_nobodys() {
     let mut beats = incumbent(9);
@@ -107,7 +107,7 @@ fn a_lease_without_an_end_is_nobodys() {
                 _ => available(o, at),
             });
             assert_eq!(report.role, Role::Undecided);
-            // The lease is neither acquired nor broken, also after the promise on record.
+            // The lease is neither acquired nor broken, even after the promise on record.
             assert_eq!(candidate.verbs(), ["read blob"], "{look}");
             if look == 0 {
                 assert_eq!(report.problems[0].class, ProblemClass::ForeignLease);
@@ -443,6 +443,6 @@ fn a_term_that_cannot_rise_is_refused() {
     let mut candidate = Candidate::new(&[]);
     let report = candidate.step(None, |o, at| blob_answer(o, at, "expired", &incumbent(u64::MAX)));
     assert_eq!(report.problems[0].class, ProblemClass::UnusableBlob);
-    // One date alone is not trusted with that.
+    // One date alone is not trusted for that.
     assert_eq!(candidate.verbs(), ["read blob", "read blob"]);
 }

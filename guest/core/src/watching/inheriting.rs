@@ -1,4 +1,4 @@
-//! How a successor polls for its lease, and acquires it anew once it was given it. protocol.md §7.2.
+//! Polling of a successor for its lease, and the acquire that follows. protocol.md §7.2.
 
 use super::super::chance::Chance;
 use super::super::context::{CompletedRequest, Context};
@@ -14,7 +14,7 @@ use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 
-/// Takes the answer to a read with the lease id of this successor.
+/// Handles the answer to a read with the lease id of this successor.
 pub(super) fn on_answer(lease: LeaseId, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
     let held_blob = completed.answer().and_then(|answer| {
         let (properties, etag) = (answer.properties.as_ref()?, answer.etag.clone()?);
@@ -29,19 +29,18 @@ pub(super) fn on_answer(lease: LeaseId, completed: CompletedRequest<'_>, context
     });
     let (now, follower) = (context.now, &mut context.state.follower);
     let next = if must_wait || completed.is_outcome_unknown() {
-        // The leader has it still; or nobody can tell now.
+        // The leader still has the lease, or the state is unknown.
         let (quick, _) = follower.poll_intervals();
         follower.time_for_request(context.settings).map_or(now + quick, |time| now + time)
     } else {
-        // The next poll finds out what it is.
+        // The next poll shows the state.
         follower.poll_normally(now);
         now
     };
     Phase::Watching(Watch::at(next))
 }
 
-/// The leader gave the lease to this candidate. What it would lead with is judged as before any other
-/// attempt.
+/// Handles the received lease. The record is validated like before any other attempt.
 fn inherit(
     lease: LeaseId,
     properties: &Properties,
@@ -56,10 +55,10 @@ fn inherit(
     context.state.follower.successor = None;
     context.state.follower.pulse = None;
     let record = match validated {
-        // It was paused meanwhile.
+        // The candidate was paused meanwhile.
         _ if context.is_ineligible() => return Phase::Releasing(give_back(lease, context)),
         Ok(record) => record,
-        // Nobody leads as long as it keeps a lease that it cannot lead by.
+        // While it holds a lease that it cannot lead by, no other candidate leads.
         Err(problem) => {
             context.report(Some(Problem::from_unusable(problem)));
             return Phase::Releasing(give_back(lease, context));
@@ -67,8 +66,8 @@ fn inherit(
     };
     context.state.follower.following = None;
     context.state.steering.clear();
-    // It is acquired anew by its holder, which gives it the length that this candidate configures; a
-    // renewal would leave it the leader's.
+    // The holder acquires it again, which sets the length that this candidate configures. A renewal
+    // would keep the leader's length.
     let (pace, rounds) = (RetrySchedule::due_at(context.now), MOST_ROUNDS);
     let (may_be_granted, handed_over) = (true, true);
     let attempt = Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check: None };

@@ -6,7 +6,7 @@ use super::host::Host;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, Turn};
 
-/// The handler. It judges its settings itself, in its turns.
+/// The handler. It validates its settings itself, in its turns.
 pub struct Work;
 
 impl Work {

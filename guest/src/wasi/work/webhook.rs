@@ -6,11 +6,11 @@ use tenure_base::prelude::*;
 use tenure_core::{Complaint, Turn};
 use tenure_webhook::{Call, Credentials, Target, wanted};
 
-/// Where turns are posted to, and what they are trusted by.
+/// The target of the calls, and their credentials.
 pub struct Work(Target, Credentials);
 
 impl Work {
-    /// All that keeps it from being called, before there is a turn.
+    /// Reads the target and the credentials. Returns all complaints before there is a turn.
     pub fn read(host: &Host) -> Result<Self, Vec<Complaint>> {
         let (target, credentials) = Target::read(&host)?;
         Ok(Self(target, credentials))

@@ -1,4 +1,4 @@
-//! What the help of a command says after its options.
+//! Texts that follow the options in the help of a command.
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -82,7 +82,7 @@ ran the election died. Errors of the store or of the work never end it: they are
 
 #[cfg_attr(not(unix), allow(dead_code, reason = "there is no such command"))]
 pub(super) const LOCK_HELP: &str = "\
-It waits until nobody else holds the lease of the blob, runs the command once, releases the lease, and ends with the \
+It waits until no other process holds the lease of the blob, runs the command once, releases the lease, and ends with the \
 command's exit code. The lease is renewed while the command runs. If renewals fail, the command and everything that \
 it started get SIGTERM one --stop-time before the lease must be given up, and SIGKILL half a second before it \
 must be given up. So two holders' commands never run at the same time. Processes that a command leaves behind are killed.
@@ -158,7 +158,7 @@ those that nobody leads and those whose last turn failed come first.
 With --watch it writes a line for each change of the leader, the lease, the turns and the problems. It misses \
 changes that come and go between two reads. It ends with SIGINT (Ctrl-C) or SIGTERM, or when its output is closed.
 
-Exit codes: 0 somebody leads, and each share is held by the member that should hold it; 1 nobody leads, or a share \
+Exit codes: 0 there is a leader, and each share is held by the member that should hold it; 1 there is none, or a share \
 is not held as planned; 2 a setting is wrong, no candidate can lead, or something that decides between 0 and 1 could \
 not be read. Of several elections, the worst. With --watch: 0 it was ended; 2 a setting is wrong.";
 
@@ -197,11 +197,11 @@ it put on record. That needs permission to write there.
 
 The turn is claimed like any other, after the one that runs, and before slots that wait. It is run once, or with \
 --delivery at-least-once until it succeeds or --max-attempts is reached. When nobody leads, the \
-next leader runs it. One that nobody claims within an hour is not run. Eight may wait at a time. Work \
+next leader runs it. A trigger that no leader claims within an hour is not run. Eight may wait at a time. Work \
 that lasts as long as the leadership (--while-leading) has no turns, so it is refused.
 
-The same command again with the same --id asks for no second turn, and reports the state of the first. When 17 other \
-triggers have been claimed after it, the name is forgotten, and the command asks for a turn again.
+The same command again with the same --id starts no second turn, and reports the state of the first. When 17 other \
+triggers have been claimed after it, the id is forgotten, and the command starts a turn again.
 
   tenure trigger jobs/nightly --wait 10m
 
@@ -214,11 +214,11 @@ Use it for a leader that cannot be reached any more. Without --period, its lease
 the leader has stopped: no two leaders overlap. With a shorter period, the leader works on until its next renewal fails, and may \
 overlap with the next leader.
 
-Exit codes: 0 the lease is broken, or nobody held it; 1 it was not broken; 2 something was wrong with the settings, \
+Exit codes: 0 the lease is broken, or there was none; 1 it was not broken; 2 something was wrong with the settings, \
 there is no such election, or it was not confirmed.";
 
 pub(super) const RESET_SLOT_HELP: &str = "\
-A slot in the future is a problem that every leader reports: somebody wrote the record by hand, or the service's \
+A slot in the future is a problem that every leader reports: the record was edited by hand, or the service's \
 clock was wrong. Only a leader may write the record, so this command takes the lease for a moment, once the present \
 leader's has expired. Scheduled turns cannot run before that anyway; a running turn for a trigger is cut off. Slots \
 that already ran while the clock was ahead will run again when their time comes.

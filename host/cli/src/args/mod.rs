@@ -1,4 +1,5 @@
-//! The command line: the commands here. Options of those that meet an election are in the table of settings.
+//! The commands of the command line. The settings table defines the options of commands that use an
+//! election.
 
 mod help;
 mod standalone;
@@ -23,7 +24,7 @@ const ABOUT: &str = "Leader election for replicated jobs, backed by an Azure blo
 
 const DOCUMENTATION: &str = concat!("Documentation: ", env!("CARGO_PKG_REPOSITORY"));
 
-/// The groups of `tenure --help` with their commands. Commands that this system does not have are left out.
+/// The groups of `tenure --help` with their commands. Commands that this system lacks are left out.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run:", &["run", "lock", "observe", "check"]),
     ("See:", &["status"]),
@@ -87,7 +88,7 @@ pub(super) enum Command {
     Man(ManArguments),
 }
 
-/// The program with the options that the table has for its commands.
+/// Returns the program, with the options that `table` defines for its commands.
 pub(super) fn program(table: &[&'static Setting]) -> clap::Command {
     let program = Arguments::command().mut_subcommands(|command| {
         let command = with_options(command, table);
@@ -122,10 +123,10 @@ fn groups(program: &clap::Command) -> String {
     GROUPS.iter().map(group).collect::<String>() + &format_section("Options:", [], NAME_WIDTH)
 }
 
-/// The characters of the longest name of a command.
+/// Length of the longest command name in characters.
 const NAME_WIDTH: usize = 11;
 
-/// What clap says against a command line, with a better tip where it is known what was meant.
+/// Returns clap's error with a better tip where the intended command line is known.
 pub(super) fn with_advice(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let tip = match error.kind() {
@@ -154,7 +155,7 @@ pub(super) fn with_advice(mut error: clap::Error, words: &[OsString]) -> clap::E
             DOUBLE_DASH_ADVICE
         }
         ErrorKind::UnknownArgument => {
-            // Behind -- it would be the command.
+            // After `--`, the argument would be the command.
             error.remove(ContextKind::Suggested);
             return error;
         }
@@ -164,7 +165,7 @@ pub(super) fn with_advice(mut error: clap::Error, words: &[OsString]) -> clap::E
     error
 }
 
-/// The command that a word was most likely meant to be.
+/// Returns the command name that is most similar to a mistyped one.
 fn closest_command(typed: &str) -> Option<String> {
     const MIN_SIMILARITY: f64 = 0.5;
     let typed = typed.to_lowercase();
@@ -174,14 +175,15 @@ fn closest_command(typed: &str) -> Option<String> {
     let similarity = |name: &String| {
         let prefix_score = if name.starts_with(&typed) { 1.0 } else { 0.0 };
         strsim::normalized_damerau_levenshtein(name, &typed).max(prefix_score)
-            // Of two that are as close, the one that begins in the same way.
+            // Prefers the name with the same beginning among equally similar ones.
             + strsim::jaro_winkler(name, &typed) / 100.0
     };
     let names = names.filter(|name| similarity(name) >= MIN_SIMILARITY);
     names.max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
 }
 
-/// Whether a cron expression stands there without quotes: its first field alone is the option's value.
+/// Returns true if an unquoted cron expression follows the option: its first field alone is the
+/// option's value.
 fn is_cron_split(words: &[OsString]) -> bool {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let Some(at) = words.iter().position(|word| *word == "--cron" || word.starts_with("--cron="))
@@ -300,7 +302,7 @@ mod tests {
         assert!(program.render_long_help().to_string().contains("Examples:"));
     }
 
-    /// Else lines break twice on a terminal that is narrower than they are.
+    /// Otherwise lines would wrap twice on a terminal narrower than them.
     #[test]
     fn paragraphs_of_help_have_one_line() {
         let program = program(TABLE);

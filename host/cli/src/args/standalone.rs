@@ -56,12 +56,12 @@ could not be started; 130 it was interrupted.";
 #[derive(Args)]
 #[command(after_long_help = DEMO_HELP)]
 pub(crate) struct DemoArguments {
-    /// How many processes contend, 2 to 9
+    /// Number of candidates, 2 to 9
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(2..=9))]
     pub candidates: u8,
-    /// Shows it on a page for a browser on this machine instead, where you kill, freeze and cut off
-    /// candidates yourself. Prints its address, and goes on until Ctrl-C
+    /// Serves the demo as a page for a browser on this machine, where you kill, freeze and cut off
+    /// candidates yourself. Prints its address, and runs until Ctrl-C
     #[arg(long)]
     pub page: bool,
 }
@@ -82,6 +82,7 @@ pub(crate) struct CompletionsArguments {
 
 #[derive(Args)]
 pub(crate) struct ManArguments {
-    /// Where to write all pages, tenure.1, tenure-run.1 and so on; without it, only the first one is printed
+    /// The directory for the pages tenure.1, tenure-run.1 and so on; without it, prints only the
+    /// first
     pub directory: Option<PathBuf>,
 }

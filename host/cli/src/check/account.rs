@@ -1,4 +1,4 @@
-//! The account as an examination meets it: sends its questions, as a candidate would.
+//! Sends the questions of an examination to the account, as a candidate would.
 
 use super::examination::{Question, Reply, Transport};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use tenure_azure::request::Request;
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Chance, Failure, FailureKind, TokenRequest, TokenReply, Moment, Settings};
 
-/// The account that some settings name, and the connections to it.
+/// The account that the settings name, and the connections to it.
 pub(super) struct Account<'s> {
     settings: &'s Settings,
     clients: Arc<Clients>,
@@ -21,7 +21,7 @@ pub(super) struct Account<'s> {
 }
 
 impl<'s> Account<'s> {
-    /// Trusts `authorities` beside whom the platform trusts.
+    /// Trusts `authorities` in addition to those of the platform.
     pub(super) fn new(settings: &'s Settings, authorities: RootCertificates) -> Self {
         let clients = Arc::new(Clients::with_env_proxies(authorities));
         Self { settings, clients, clock: BootClock::new() }
@@ -38,7 +38,7 @@ impl<'s> Account<'s> {
     }
 }
 
-/// Status, headers and body of an answer.
+/// Status, headers and body of a response.
 type ResponseParts = (u16, Vec<(String, Vec<u8>)>, Bytes);
 
 fn to_http_request(request: &Request) -> Result<http::Request<Bytes>, http::Error> {
@@ -76,7 +76,7 @@ impl Chance for Account<'_> {
     fn bits(&mut self) -> u64 {
         let mut bytes = [0; 8];
         let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;
-        // Without randomness there is no TLS either; a lease id of zeros harms no election.
+        // Without randomness there is no TLS either. A lease id of zeros harms no election.
         let _ = random.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     }

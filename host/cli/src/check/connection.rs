@@ -1,4 +1,4 @@
-//! Whether a server can be reached from here, step by step: its name, a connection, TLS.
+//! Tests step by step whether a server can be reached from this machine: name, connection, TLS.
 
 use super::findings::Finding;
 use reqwest::Url;
@@ -15,12 +15,12 @@ use tokio_rustls::TlsConnector;
 
 const CHECK: &str = "connection";
 
-/// Connects to `origin` as its requests will, through a proxy if one is set.
+/// Connects to `origin` as its requests do, through a proxy if one is set.
 pub(super) async fn examine(origin: &str, authorities: &RootCertificates) -> Finding {
     let clients = Clients::with_env_proxies(authorities.clone());
     match Url::parse(origin).ok().map_or(Ok(None), |url| clients.proxy(&url)) {
         Ok(None) => to_finding(origin, probe(origin, authorities).await),
-        // The name of the account may be known to the proxy alone.
+        // Only the proxy may be able to resolve the account's name.
         Ok(Some(Proxy { variable, address })) => {
             let route = format!("{origin} through the proxy {address} of {variable}");
             to_finding(&route, probe(&address, authorities).await)
@@ -73,31 +73,29 @@ fn to_finding(origin: &str, probed: Result<Reached, ProbeError>) -> Finding {
     }
 }
 
-/// In milliseconds: people compare them.
+/// Uses milliseconds throughout, so that the numbers are easy to compare.
 fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
 }
 
-/// The longest that each step may take.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Of several addresses, so many are tried.
 const MAX_ADDRESSES: usize = 4;
 
-/// A server that was reached, and how long each step took.
+/// A server that was reached, and the time that each step took.
 #[derive(Clone, Debug)]
 struct Reached {
     pub address: SocketAddr,
-    /// None: it was named by its address.
+    /// None if the origin contains an IP address.
     pub name: Option<Duration>,
     pub connection: Duration,
-    /// None: it is spoken to without TLS.
+    /// None without TLS.
     pub tls: Option<Duration>,
-    /// Why others of its addresses were not the ones.
+    /// Addresses that were tried before, each with its error.
     pub passed_over: Vec<String>,
 }
 
-/// Which step failed, and why.
+/// The step that failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ProbeError {
     Name(String),
@@ -106,11 +104,12 @@ enum ProbeError {
         address: SocketAddr,
         why: String,
     },
-    /// This machine cannot try it.
+    /// A problem of this machine prevented the attempt.
     Local(String),
 }
 
-/// Goes as far as it gets towards `origin`, and sends nothing. Trusts the platform, and `authorities`.
+/// Connects to `origin` as far as possible, without sending a request. Trusts the platform's
+/// authorities and `authorities`.
 async fn probe(origin: &str, authorities: &RootCertificates) -> Result<Reached, ProbeError> {
     let url = Url::parse(origin).map_err(|error| ProbeError::Name(error.to_string()))?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
@@ -140,7 +139,7 @@ async fn probe(origin: &str, authorities: &RootCertificates) -> Result<Reached, 
 
 type Connected = (SocketAddr, TcpStream, Duration, Vec<String>);
 
-/// The first address that answers.
+/// Connects to the first address that answers.
 async fn connect(addresses: &[SocketAddr]) -> Result<Connected, ProbeError> {
     let mut failed = Vec::new();
     for &address in addresses.iter().take(MAX_ADDRESSES) {
@@ -167,7 +166,7 @@ async fn shake_hands(
     stream: TcpStream,
 ) -> Result<Duration, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-    // Reading whom the platform trusts is not the server's time.
+    // The time to load the platform's authorities is not the server's time.
     let began = Instant::now();
     match timeout(STEP_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
         Ok(Ok(_)) => Ok(began.elapsed()),
@@ -176,7 +175,7 @@ async fn shake_hands(
     }
 }
 
-/// What is wrong with a certificate, and what to do about it.
+/// Explains a certificate error, and what to do about it.
 fn explain(error: &std::io::Error) -> String {
     use CertificateError as Bad;
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -199,7 +198,7 @@ fn explain(error: &std::io::Error) -> String {
             _ => Error::ca_as_end_entity(bad).unwrap_or("its certificate is not accepted"),
         },
         Some(rustls::Error::InvalidMessage(_)) => {
-            "what answers does not speak TLS; check scheme and port of the endpoint"
+            "the server does not speak TLS; check scheme and port of the endpoint"
         }
         _ => "the TLS handshake failed; look for a firewall or a proxy in between",
     };
@@ -263,7 +262,7 @@ mod tests {
 
         let unresolved = probe_url("http://nobody.invalid".to_owned()).await.unwrap_err();
         assert!(matches!(unresolved, ProbeError::Name(_)), "{unresolved:?}");
-        // A port that is taken, and where nobody listens.
+        // A port that is bound but does not listen.
         let silent = TcpSocket::new_v4().unwrap();
         silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = silent.local_addr().unwrap();

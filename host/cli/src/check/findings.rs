@@ -1,4 +1,4 @@
-//! What a check found, as lines for people and as objects for programs.
+//! Findings of a check, as text lines and as JSON objects.
 
 use crate::complaint::printable;
 use crate::output::{UNUSABLE, print};
@@ -7,38 +7,38 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, stdout};
 
-/// The widest column of checks: `conditional break`.
+/// Width of the column of checks; `conditional break` is the longest.
 const CHECK: usize = 17;
 
-/// The column of verdicts.
+/// Width of the column of verdicts.
 const VERDICT: usize = 7;
 
-/// Details begin there.
+/// Column where details begin.
 const INDENT: usize = VERDICT + CHECK + 4;
 
-/// How good or bad something is, the best first.
+/// Severity of a finding, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
-    /// As it has to be.
+    /// The check passed.
     #[serde(rename = "ok")]
     Good,
-    /// It could not be found out, which keeps nobody from leading.
+    /// The result could not be determined. It does not prevent leading.
     Unknown,
-    /// A candidate can lead like this; somebody should know of it all the same.
+    /// A candidate can lead, but the operator should know about this.
     Warning,
-    /// A candidate cannot lead like this, or not for long.
+    /// A candidate cannot lead, or not for long.
     Failed,
 }
 
-/// What one check came to. Holds no secret.
+/// The result of one check. Contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What was tried, in a few words: `acquire lease`.
+    /// The check, in a few words: `acquire lease`.
     pub check: &'static str,
-    /// What came of it.
+    /// The severity.
     pub verdict: Verdict,
-    /// What it means and, unless all is well, what to do about it.
+    /// An explanation, with advice unless the check passed.
     pub detail: String,
 }
 
@@ -76,7 +76,7 @@ impl Findings {
         Self { prints, items: Vec::new() }
     }
 
-    /// Adds findings, and shows them at once.
+    /// Adds findings, and prints them at once.
     pub(super) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
         let colour = stdout().is_terminal() && wants_colour();
         for finding in findings {
@@ -111,7 +111,7 @@ impl Verdict {
 pub(super) fn worst(findings: &[Finding]) -> Verdict {
     let is_relevant =
         |finding: &&Finding| finding.verdict != Verdict::Warning || finding.check != "emulator";
-    // What is unknown is no harm, and is not all well.
+    // Unknown ranks above good, but has the same exit code.
     let rank =
         |finding: &&Finding| (finding.verdict.exit_code(), finding.verdict == Verdict::Unknown);
     let worst = findings.iter().filter(is_relevant).max_by_key(rank);

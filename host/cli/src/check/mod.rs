@@ -1,4 +1,5 @@
-//! `tenure check`: validates the settings of `tenure run`, shows what they mean, and tests the account.
+//! `tenure check`: validates the settings of `tenure run`, shows what they mean, and tests the
+//! account.
 
 mod account;
 mod connection;
@@ -31,7 +32,7 @@ use std::time::Instant;
 use tenure_clock::BootClock;
 use tokio::select;
 
-/// A signal ended it.
+/// Exit code after a signal.
 const INTERRUPTED: u8 = 130;
 
 pub(super) async fn check(line: &CommandLine) -> CommandResult {
@@ -65,7 +66,7 @@ pub(super) async fn check(line: &CommandLine) -> CommandResult {
     Ok(ExitCode::from(all.max().unwrap_or(0)))
 }
 
-/// Settings in which there is nothing wrong.
+/// Settings without complaints.
 struct Validated {
     configurations: Vec<Configuration>,
     candidacies: Vec<Candidacy>,
@@ -84,7 +85,7 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
         let resolved = &configuration.resolved;
         let has_work = [&HANDLER, &WEBHOOK, &COMMAND, &NO_WORK].iter().any(|s| resolved.is_on(s));
         let is_scheduled = [&EVERY, &CRON, &WHILE_LEADING].iter().any(|s| resolved.is_written(s));
-        // An operator tests the account without the options of the work.
+        // Without options for work, only the account is tested.
         if !has_work && !is_scheduled && !line.has(&OFFLINE) {
             configuration.needs_work = false;
             configuration.settings.options.on_trigger = None;
@@ -95,7 +96,7 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     let process_configurations = if configurations.is_empty() { &mut unnamed } else { &mut configurations };
     leave_wills(process_configurations, None);
     if let Some(first) = process_configurations.first_mut() {
-        // Nothing is logged here, but a wrong option is reported.
+        // Nothing is logged here, but this reports a wrong logging option.
         first.log_style(Output::Stdout);
     }
     let mut in_use_notes = Vec::new();
@@ -116,18 +117,19 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     Ok(Validated { configurations, candidacies, notes })
 }
 
-/// A signal came during a test. Without findings, it came twice or before anything was found.
+/// A signal came during a test. Without findings, there were two signals, or it came before the
+/// first finding.
 struct Interrupted(Option<Findings>);
 
-/// Tests the accounts of one election after the other.
+/// Tester of the accounts of the elections, in turn.
 struct Tester {
     /// False for JSON, which is written at the end.
     prints: bool,
-    /// Findings are shown below the name of their election.
+    /// True if findings follow the name of their election.
     has_several: bool,
-    /// The origins that were connected to.
+    /// The origins that were already tested.
     connected: BTreeSet<String>,
-    /// The containers and credentials with which everything was tried.
+    /// The containers and credentials that were fully tested.
     tested: BTreeSet<String>,
 }
 
@@ -150,7 +152,7 @@ impl Tester {
             }
             select! {
                 found = connection::examine(origin, &configuration.authorities) => findings.add([found]),
-                // Nothing is made yet that would have to be removed.
+                // At this point there is nothing to clean up.
                 _ = signals.next() => return Err(Interrupted(None)),
             }
         }
@@ -167,8 +169,8 @@ impl Tester {
     }
 }
 
-/// Examines the account. A first signal waits until the test blob is deleted; a second one does not. Returns true if a
-/// signal came, and none if two came.
+/// Examines the account. After the first signal, it still deletes the test blob; after a second
+/// one, it does not. Returns true if a signal came, and none after two.
 async fn run_to_end(
     examination: Examination<'_, Account<'_>>,
     is_first: bool,
@@ -190,7 +192,8 @@ async fn run_to_end(
     }
 }
 
-/// Completes at the next signal that is not the first one again: a terminal and its shell may both send one.
+/// Waits for a second signal. Ignores signals within `REPEAT_WINDOW`, since a terminal and its
+/// shell may both send one.
 async fn second_signal(signals: &mut Signals) {
     let first = Instant::now();
     while first.elapsed() < REPEAT_WINDOW {
@@ -198,7 +201,7 @@ async fn second_signal(signals: &mut Signals) {
     }
 }
 
-/// Writes what the tests came to, of several elections the failures first. With `json`, everything.
+/// Prints the results. Text lists the elections with failures first; JSON contains everything.
 fn print_results(candidacies: &[Candidacy], notes: &[String], results: &[Findings], json: bool) {
     let verdicts = results.iter().map(|findings| worst(&findings.items));
     let all = verdicts.clone().max_by_key(|verdict| verdict.exit_code());

@@ -1,4 +1,4 @@
-//! The settings of the elections that are checked, for people and for programs.
+//! The settings of the elections that are checked, as text and as JSON.
 
 use crate::candidacy::Candidacy;
 use crate::complaint::printable;
@@ -16,13 +16,11 @@ use tenure_server::format::describe_schedule_with_source;
 #[cfg(unix)]
 use tenure_supervisor::{Visibility, visibility};
 
-/// So many turns are told.
 const SHOWN_TURNS: usize = 3;
 
-/// Values begin there.
 const INDENT: usize = 14;
 
-/// Returns an election for programs, without what was found at its account.
+/// Returns an election as JSON, without the findings about its account.
 pub(super) fn object(candidacy: &Candidacy) -> Value {
     let Settings { election, name, agenda, timings, .. } = &candidacy.settings;
     let turns = turns(agenda, now());
@@ -71,7 +69,7 @@ pub(super) fn as_text(candidacies: &[Candidacy], notes: &[String]) -> String {
     text + &format!("{elections}: the settings are right\n")
 }
 
-/// Rows that several elections can share, and all of them do.
+/// Returns the rows that all elections have in common, among those that elections can share.
 fn common(all_rows: &[Vec<(&'static str, String)>]) -> Vec<(&'static str, String)> {
     let [first, others @ ..] = all_rows else { return Vec::new() };
     let is_common = |row: &&(&'static str, String)| {
@@ -122,7 +120,7 @@ fn account_rows(candidacy: &Candidacy) -> Vec<(&'static str, String)> {
     account.into_iter().chain(notes).collect()
 }
 
-/// How often a slot is run, and what becomes of missed ones, where there are slots.
+/// Describes the delivery and the treatment of missed slots. Empty without slots.
 fn rules(agenda: &Agenda) -> String {
     if agenda.is_one_turn_a_term() || agenda.schedule.is_none() {
         return String::new();
@@ -141,14 +139,13 @@ fn rules(agenda: &Agenda) -> String {
     format!("; each slot {delivery}, {missed}")
 }
 
-/// The time of a turn.
 struct TurnTime {
-    /// By the clock of the schedule's zone.
+    /// The local time in the schedule's zone.
     text: String,
     wait: Duration,
 }
 
-/// The next turns of the timer after `now`.
+/// Returns the next turns of the timer after `now`.
 fn turns(agenda: &Agenda, now: Timestamp) -> Vec<TurnTime> {
     let Some(schedule) = &agenda.schedule else { return Vec::new() };
     let first = schedule.next(now.minus(agenda.delay));
@@ -185,7 +182,6 @@ fn comma_separated(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Describes which processes of a command are found when they have left its process group.
 #[cfg(unix)]
 fn processes(visibility: Visibility) -> &'static str {
     match visibility {
@@ -207,7 +203,7 @@ fn processes(visibility: Visibility) -> &'static str {
     }
 }
 
-/// Where requests of a component may go.
+/// Lists the hosts that a component may send requests to.
 fn allowed_hosts(work: &WorkDescription) -> Option<String> {
     match work {
         WorkDescription::Component { .. } if !work.sends_requests() => {

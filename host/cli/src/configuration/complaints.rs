@@ -1,4 +1,4 @@
-//! What is wrong with settings, told of what people wrote.
+//! Complaints that name each setting as the operator gave it.
 
 use super::Configuration;
 use crate::complaint::{DOUBLE_DASH_ADVICE, Complaint};
@@ -10,7 +10,7 @@ use tenure_core::{Environment as _, Zone, variable};
 use windows_timezones::WindowsTimezone;
 
 impl Configuration {
-    /// Complains of the value of a setting, or that it has none.
+    /// Complains about the value of a setting, or about its absence.
     pub(crate) fn complain(&mut self, setting: &Setting, problem: &str, advice: &str) {
         let source = match self.resolved.get(setting) {
             Some(value) => value.describe(),
@@ -22,23 +22,22 @@ impl Configuration {
         self.complain_at(source, problem, advice);
     }
 
-    /// Complains that a setting is there at all, whatever its value is.
+    /// Complains about the presence of a setting, whatever its value is.
     pub(crate) fn complain_of_use(&mut self, setting: &Setting, problem: &str, advice: &str) {
         let Some(source) = self.resolved.get(setting).map(Value::describe_without_value) else { return };
         self.complain_at(source, problem, advice);
     }
 
-    /// Complains of what is somewhere.
     pub(crate) fn complain_at(&mut self, source: String, problem: &str, advice: &str) {
         self.complaints.push(Complaint::new(source, problem, advice));
     }
 
-    /// Returns the name of a setting for a text of this program.
+    /// Returns the name of a setting for a message.
     pub(crate) fn display_name(&self, setting: &Setting) -> String {
         self.resolved.display_name(setting, None)
     }
 
-    /// Complains of written values that say nothing, or are a secret where a file of it is meant.
+    /// Complains about empty values, and about a connection string where its file is expected.
     pub(super) fn check_empty_values(&mut self) {
         let mut wrong = Vec::new();
         for value in self.resolved.values().filter(|value| is_already_reported(value)) {
@@ -63,14 +62,13 @@ impl Configuration {
         }
         for (source, problem, advice) in wrong {
             let complaint = Complaint { source, problem, advice };
-            // Settings of several commands may have one name.
+            // Settings of several commands may have the same name.
             if !self.complaints.contains(&complaint) {
                 self.complaints.push(complaint);
             }
         }
     }
 
-    /// Adds the complaints of the election.
     pub(crate) fn add_complaints(&mut self, complaints: Vec<tenure_core::Complaint>) {
         for tenure_core::Complaint { setting: id, problem, advice } in complaints {
             let variable = id.variable();
@@ -104,8 +102,8 @@ impl Configuration {
         }
     }
 
-    /// Adds the complaints of the election component about settings that this program accepts: the component cannot read a
-    /// file in the root directory.
+    /// Adds the complaints of the election component about settings that this program accepts. The
+    /// component cannot read a file in the root directory.
     pub(crate) fn add_component_complaints(&mut self, complaints: &[String]) {
         let passed_on = self.resolved.table.iter().copied().filter(|setting| setting.component);
         let unopened = passed_on.filter(|setting| {
@@ -127,7 +125,7 @@ impl Configuration {
     }
 }
 
-/// Whether [`Configuration::judge_empty`] complains of it.
+/// Returns true if [`Configuration::check_empty_values`] complains about the value.
 fn is_already_reported(value: &Value) -> bool {
     let several = matches!(value.setting.kind, Kind::List(_) | Kind::Variables | Kind::Command);
     let text = value.text();
@@ -136,7 +134,7 @@ fn is_already_reported(value: &Value) -> bool {
     !value.is_from_variable() && !several && (value.is_blank() || secret)
 }
 
-/// The advice for a time zone by the name that Windows gives it.
+/// Returns the advice for a time zone that is given by its Windows name.
 fn iana_name(zone: &str) -> Option<String> {
     let windows: WindowsTimezone = zone.trim().parse().ok()?;
     let name = Some(windows.tzdb_id()).filter(|name| Zone::from_name(name).is_some())?;

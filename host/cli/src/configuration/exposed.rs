@@ -3,14 +3,14 @@
 use crate::complaint::redacted;
 use std::path::Path;
 
-/// What to tell of a file with a secret, when others may read it: its mode lets them, and that of each
-/// directory above it.
+/// Returns a warning if other users may read a file with a secret: its mode permits it, and they
+/// may enter each directory above it.
 #[cfg(unix)]
 pub(super) fn warning(file: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     const READ: u32 = 0o004;
     const ENTER: u32 = 0o001;
-    // Whatever cannot be looked at is told elsewhere.
+    // Other code reports files that cannot be read.
     let mode = |path: &Path| std::fs::metadata(path).ok().map(|known| known.mode() & 0o7777);
     let resolved = file.canonicalize().ok()?;
     let file_mode = mode(&resolved)?;

@@ -1,4 +1,4 @@
-//! Where the runner shows its state.
+//! The listener that serves the state of candidates.
 
 use super::Configuration;
 use crate::complaint::redacted_address;
@@ -9,7 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tenure_server::{Hosts, Server};
 use tokio::net::TcpListener;
 
-/// Reads where to listen: an address with a port, `localhost:PORT`, or `:PORT` for all IPv4 addresses.
+/// Parses an address to listen on: IP and port, `localhost:PORT`, or `:PORT` for all IPv4
+/// addresses.
 pub(crate) fn listen_address(text: &str) -> Option<SocketAddr> {
     let text = text.trim();
     let (address, port) = match text.rsplit_once(':')? {
@@ -21,8 +22,9 @@ pub(crate) fn listen_address(text: &str) -> Option<SocketAddr> {
 }
 
 impl Configuration {
-    /// Binds the listener at once, so that a port in use is known before anything begins. With `beside`, a candidate
-    /// with these settings may use it: that is a note.
+    /// Binds the listener at once, so that a port in use is known before anything starts. With
+    /// `in_use_notes`, a port in use is only a note, since a candidate with these settings may use
+    /// it.
     pub(crate) async fn listener(
         &mut self,
         in_use_notes: Option<&mut Vec<String>>,
@@ -58,9 +60,9 @@ impl Configuration {
         None
     }
 
-    /// Complains of what is of no use where nothing listens.
+    /// Complains about options that have no effect without a listener.
     pub(crate) fn check_unused_options(&mut self) {
-        // A variable may be set for others.
+        // A variable may be meant for other processes.
         if self.resolved.is_written(&LISTEN_HOST) {
             let problem = "this needs a listener, and there is none";
             let advice = format!("add {}, or leave it out", self.display_name(&LISTEN));
@@ -68,7 +70,7 @@ impl Configuration {
         }
     }
 
-    /// The names by which the listener may be asked: those that are given.
+    /// Returns the host names by which clients may address the listener.
     pub(crate) fn hosts(&mut self) -> Hosts {
         let hosts = Hosts::default();
         let names = self.resolved.text(&LISTEN_HOST).unwrap_or_default();
@@ -83,13 +85,13 @@ impl Configuration {
         hosts
     }
 
-    /// The host of the address that is put on record.
     pub(crate) fn recorded_host(&self) -> Option<String> {
         let address = Url::parse(self.settings.options.address.as_deref()?).ok()?;
         address.host_str().map(str::to_owned)
     }
 
-    /// Without another address, that of a listener which others can reach is put on record.
+    /// Uses the listener's address for the record if it is reachable from outside and no other one
+    /// is set.
     pub(crate) fn default_address(&mut self, address: Option<SocketAddr>) {
         let reachable = address.filter(|a| !a.ip().is_unspecified() && !a.ip().is_loopback());
         if let Some(address) = reachable {

@@ -1,4 +1,5 @@
-//! From what was set to what a command works with: settings for the component, and those of the program.
+//! Derives the configuration of a command from its settings: those for the component, and those of
+//! the program.
 
 mod complaints;
 mod exposed;
@@ -38,39 +39,38 @@ use tenure_clock::BootClock;
 use tenure_core::{Options, Orders, Settings, Zone, limits};
 use tenure_members::Part;
 
-/// Settings of turns, which make sense together with a timer only.
+/// Settings of turns, which require a timer.
 const TIMER_OPTIONS: [&Setting; 5] = [&TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED];
 
-/// What decides when there are turns.
+/// Settings that decide when there are turns.
 const TIMERS: [&Setting; 3] = [&EVERY, &CRON, &WHILE_LEADING];
 
-/// What was set, judged as far as that is done here.
+/// Settings that this program has validated as far as it can.
 pub(super) struct Configuration {
     pub resolved: ResolvedSettings,
-    /// Those of the candidate.
     pub settings: CandidateSettings,
     pub complaints: Vec<Complaint>,
-    /// False where the handler need not be compiled, since there are complaints about other elections.
+    /// False if the handler need not be compiled, since other elections have complaints.
     pub compiles: bool,
-    /// False if it is no mistake that no work is given.
+    /// False if the work may be missing.
     pub needs_work: bool,
-    /// Its work is split into shares.
+    /// Set if the work is split into shares.
     pub split: Option<Split>,
-    /// The share that it is for, and the settings of the coordinating election.
+    /// The share of this candidate, and the settings of the coordinating election.
     pub part: Option<(Part, CandidateSettings)>,
-    /// Trusted beside the platform's.
+    /// Authorities to trust in addition to the platform's.
     pub authorities: RootCertificates,
-    /// The command has this process's streams, for one run.
+    /// The command uses this process's streams, for one run.
     #[cfg(unix)]
     pub attached: Option<Arc<AttachedCommand>>,
-    /// The supervisor of this process, which has the last wills.
+    /// The supervisor of this process, which keeps the last wills.
     pub supervisor: Option<Arc<Link>>,
-    /// Why the command cannot be run, if that was complained of.
+    /// The reason why the command cannot be run, if there is a complaint about that.
     #[cfg(unix)]
     pub not_runnable: Option<NotRunnable>,
 }
 
-/// Settings that say nothing about an application that acts as long as the leadership lasts.
+/// Settings that have no meaning for an application that acts as long as the leadership lasts.
 const TURN_SETTINGS: [&Setting; 8] =
     [&EVERY, &CRON, &TIME_ZONE, &JITTER, &DELIVERY, &MAX_ATTEMPTS, &MISSED, &TURN_TIMEOUT];
 
@@ -88,17 +88,17 @@ impl Configuration {
         this
     }
 
-    /// For a candidate whose work is one run of a command, attached to this process.
+    /// Configures a candidate whose work is one run of a command, attached to this process.
     #[cfg(unix)]
     pub(super) fn for_lock(line: &CommandLine, attached: Arc<AttachedCommand>) -> Self {
         let (mut resolved, complaints) = Elections::from_command_line(line).into_single();
-        // Variables and the file may be for others: of elections, and how they are led.
+        // Variables and the file may be meant for elections, and contain their settings.
         resolved.retain_command_settings();
         let mut this = Self::new(resolved);
         this.complaints.extend(complaints);
         let options = &mut this.settings.options;
         options.while_leading = Some(true);
-        // It is told by the exit code that the command failed, and there is no next turn.
+        // The exit code reports that the command failed, and there is no next turn.
         options.max_failures = Some(0);
         options.orders = Some(Orders::Never);
         options.poll.get_or_insert(LOCK_POLL);
@@ -107,10 +107,10 @@ impl Configuration {
         this
     }
 
-    /// For a candidate that leads, while the work is an application's.
+    /// Configures a candidate that leads while an application does the work.
     fn configure_without_work(&mut self) {
         for setting in TURN_SETTINGS {
-            // A variable may be set for others.
+            // A variable may be meant for other processes.
             if self.resolved.is_written(setting) {
                 let problem = "without work there are no turns: the application may act for as long as this \
                                candidate leads";
@@ -127,35 +127,35 @@ impl Configuration {
         }
     }
 
-    /// For somebody who follows an election, and shows it to others.
+    /// Configures an observer, which follows an election and serves its state.
     pub(super) fn for_observe(mut resolved: ResolvedSettings) -> Self {
-        // Variables and the file are for candidates too.
+        // Variables and the file may be meant for candidates too.
         resolved.retain_command_settings();
         let mut this = Self::new(resolved);
         this.settings.options.observe = Some(true);
         this.default_name();
         if this.resolved.text(&LISTEN).is_none() {
-            const PROBLEM: &str = "no address is given, so this observer could not be asked";
+            const PROBLEM: &str = "no address is given, so clients could not query this observer";
             this.complain(&LISTEN, PROBLEM, LISTEN.advice);
         }
         this
     }
 
-    /// The time zone that is set for the schedule; UTC where none is, or none of that name exists.
+    /// Returns the time zone of the schedule. UTC if none is set, or if no zone has that name.
     pub(super) fn zone(&self) -> Zone {
         let zone = self.settings.options.time_zone.as_deref();
         zone.and_then(|name| Zone::from_name(name.trim())).unwrap_or(Zone::UTC)
     }
 
-    /// Whether it takes no part.
+    /// Returns true if it takes no part in the election.
     pub(super) fn observes(&self) -> bool {
         self.settings.options.observe == Some(true)
     }
 
-    /// For somebody who looks at an election, and takes no part.
+    /// Configures a command that reads an election, and takes no part.
     pub(super) fn for_status(resolved: ResolvedSettings) -> Self {
         let mut this = Self::new(resolved);
-        // What they go with may be given to `tenure run` as an option.
+        // Options of `tenure run` may provide the settings that these depend on.
         if !this.has_timer() {
             this.unset(&TIMER_OPTIONS);
         }
@@ -171,7 +171,8 @@ impl Configuration {
 
     pub(super) fn for_reset_slot(line: &CommandLine) -> Self {
         let mut this = Self::for_operator(line);
-        // It is to win before the others look again, and sends nothing beside its steps, which beats need.
+        // This candidate must win before the others poll again. Beats would need background
+        // requests, which it does not send.
         this.unset(&[&MAX_TENURE, &FAILOVER, &POLL]);
         let options = &mut this.settings.options;
         options.name = Some("tenure reset-slot".to_owned());
@@ -180,7 +181,7 @@ impl Configuration {
         this
     }
 
-    /// For an operator, who has no turns, and means one election.
+    /// Configures an operator's command about one election, which runs no turns.
     pub(super) fn for_operator(line: &CommandLine) -> Self {
         let (resolved, complaints) = Elections::from_command_line(line).into_single();
         let mut this = Self::new(resolved);
@@ -217,14 +218,14 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// The exit code, once it was written what is wrong with the settings.
+    /// Returns the exit code, after printing the complaints about the settings.
     pub(super) fn operator_election(&mut self, clock: &BootClock) -> Result<Election, ExitCode> {
         let (election, _) = self.resolve_election(&Election::new(CandidateSettings::default(), clock));
         if self.complaints.is_empty() { Ok(election) } else { Err(fail_with_complaints(&self.complaints)) }
     }
 
-    /// Returns the election with these settings, over the connections of `shared`, and the settings as it reads them. Adds
-    /// what is wrong with them.
+    /// Returns the election with these settings, over the connections of `shared`, and the settings
+    /// as it reads them. Adds complaints about them.
     pub(super) fn resolve_election(&mut self, shared: &Election) -> (Election, Option<Settings>) {
         let election = shared.with_settings(self.settings.clone());
         let election = election.with_root_certificates(self.authorities.clone());
@@ -238,7 +239,7 @@ impl Configuration {
         (election, read)
     }
 
-    /// Whether the work is to last as long as the leadership.
+    /// Returns true if the work lasts as long as the leadership.
     pub(super) fn while_leading(&self) -> bool {
         self.settings.options.while_leading == Some(true)
     }
@@ -256,7 +257,8 @@ impl Configuration {
         names.for_each(|name| self.settings.options.unset(name));
     }
 
-    /// The files with secrets of the account, and of the work, that other users of this machine may read.
+    /// Warns about secret files of the account and of the work that other users of this machine may
+    /// read.
     pub(super) fn file_permission_warnings(&self) -> Vec<String> {
         let secrets = self.resolved.table.iter().filter(|setting| !setting.content.is_empty());
         let files = secrets.filter_map(|setting| match setting.works {
@@ -275,9 +277,9 @@ fn credential_variables(resolved: &ResolvedSettings) -> Variables {
     let mut credential = Variables::from_env().credentials_only();
     let written = resolved.get(&CONNECTION_STRING_FILE).filter(|value| !value.is_from_variable());
     if let Some(value) = written {
-        // The connection string itself is another way to say the same.
+        // The variable of the connection string itself would conflict with its file.
         CONNECTION_STRING_FILE.variables().for_each(|name| credential.remove(name));
-        // It is read again in each step, from wherever the component is then.
+        // The component reads the file again in each step, and may have another working directory.
         let path = value.path();
         let path = std::path::absolute(&path).unwrap_or(path);
         credential.set(CONNECTION_STRING_FILE.variable, path.to_string_lossy());

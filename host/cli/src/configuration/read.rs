@@ -1,4 +1,4 @@
-//! The settings as the election reads them, for what this program says of them itself.
+//! The settings as the election reads them, for messages of this program.
 
 use super::Configuration;
 use crate::settings::ResolvedSettings;
@@ -9,14 +9,14 @@ use tenure_azure::secret::Secret;
 use tenure_core::{Environment, Options, SettingId, Settings, FileError};
 
 impl Configuration {
-    /// Reads and judges the settings of the election; none where something is wrong, which is added to the complaints.
+    /// Reads and validates the settings of the election. Returns none after adding complaints.
     pub(crate) fn read(&mut self) -> Option<Settings> {
         let read = Settings::read_from(&LocalEnvironment { settings: &self.settings, resolved: &self.resolved });
         read.map_err(|complaints| self.add_complaints(complaints)).ok()
     }
 }
 
-/// When the shared access signature of these settings expires, as they and their files are at this moment; none
+/// Returns the expiry of the shared access signature in the current settings and their files. None
 /// for any other credential.
 pub(crate) fn expiry(settings: &CandidateSettings) -> Option<DateTime<Utc>> {
     match Settings::read_from(settings).ok()?.account.credential() {
@@ -25,7 +25,8 @@ pub(crate) fn expiry(settings: &CandidateSettings) -> Option<DateTime<Utc>> {
     }
 }
 
-/// Settings and the files that they name, as this process finds them. Texts call a setting as it was given.
+/// Settings and the files that they name, as this process reads them. Messages name a setting as it
+/// was given.
 struct LocalEnvironment<'s> {
     settings: &'s CandidateSettings,
     resolved: &'s ResolvedSettings,

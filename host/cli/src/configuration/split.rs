@@ -8,39 +8,38 @@ use crate::settings::table::{
 use tenure::engine::CandidateSettings;
 use tenure_members::{ShareCandidate, SHARE_POLL_INTERVAL};
 
-/// How work is split, and what this process takes of it.
+/// The number of shares, and the part of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Split {
     pub count: u32,
     pub capacity: u32,
-    /// The most shares that it takes.
     pub max_shares: Option<u32>,
 }
 
 impl Split {
-    /// The most shares that this process may hold.
+    /// Returns the maximum number of shares that this process may hold.
     pub(crate) fn max_held(self) -> usize {
         let most = self.max_shares.map_or(self.count, |most| most.min(self.count));
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
-    /// What people should know at the start.
+    /// Returns the note to log at the start.
     pub(crate) fn note(self, member: &str) -> String {
         format!(
-            "the work is split into {} shares, unless others agreed on another number before; this process takes \
-             part as {member}, and no other process may have that name. To see who holds which: tenure status",
+            "the work is split into {} shares, unless a plan with another number exists; this process takes \
+             part as {member}, and no other process may have that name. To see the holders: tenure status",
             self.count
         )
     }
 }
 
 impl Configuration {
-    /// Judges whether the work is split, and what else is set for it.
+    /// Validates the settings of shares, and those that conflict with them.
     pub(super) fn validate_split(&mut self) {
         let (capacity, most) = (self.number(&CAPACITY), self.number(&MAX_SHARES));
         if self.resolved.get(&SHARES).is_none() {
             for setting in [&CAPACITY, &MAX_SHARES] {
-                // A variable may be set for others.
+                // A variable may be meant for other processes.
                 if self.resolved.is_written(setting) {
                     let problem = "this is only for work that is split";
                     let advice = format!("add {}, or leave it out", self.display_name(&SHARES));
@@ -71,7 +70,7 @@ impl Configuration {
         self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), max_shares: most });
     }
 
-    /// What the coordinating candidate is set to: it has no turns.
+    /// Returns the settings of the coordinating candidate, which has no turns.
     pub(crate) fn coordination_settings(&self) -> CandidateSettings {
         let mut settings = self.settings.clone();
         let options = &mut settings.options;
@@ -81,8 +80,8 @@ impl Configuration {
         settings
     }
 
-    /// For the candidate of a share, where `given` is for the coordinating one. It has the name of its member, whatever this
-    /// machine is called meanwhile.
+    /// Configures the candidate of a share, where `resolved` is for the coordinating one. It keeps
+    /// the name of its member, even if this machine is renamed meanwhile.
     pub(crate) fn for_share(resolved: ResolvedSettings, candidate: &ShareCandidate, member: &str) -> Self {
         let mut this = Self::for_run(resolved);
         this.settings.options.name = Some(member.to_owned());
@@ -114,7 +113,7 @@ mod tests {
         configuration.complaints.iter().map(|complaint| complaint.source.as_str()).collect()
     }
 
-    /// Without a name, a candidate is named after its machine, whose name may change.
+    /// The default name of a candidate is that of its machine, which may change.
     #[test]
     fn a_share_is_led_under_the_name_of_the_member() {
         let coordinating = configure(&["--every", "1m", "--shares", "2"]);

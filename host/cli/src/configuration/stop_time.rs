@@ -1,4 +1,4 @@
-//! Whether a leadership has room for the time in which a command is to end.
+//! Checks that a leadership is long enough for the stop time of a command.
 
 use crate::settings::table::SHORTEST_STOP_TIME;
 use std::time::Duration;
@@ -6,15 +6,14 @@ use tenure_base::duration::format_duration;
 use tenure_core::Timings;
 use tenure_supervisor::{KILL_SLACK, STOP_TIME};
 
-/// With that a command may end in good order.
 const GRACEFUL_STOP_TIME: Duration = Duration::from_millis(700);
 
 /// The time for which a leader may act.
 #[derive(Clone, Copy)]
 pub(super) struct Periods {
-    /// Without a renewal, or with failover without a beat.
+    /// Maximum time without a renewal, or with failover without a beat.
     validity: Duration,
-    /// From one renewal or beat to the next.
+    /// Interval of renewals or beats.
     renew: Duration,
     failover: bool,
 }
@@ -26,22 +25,23 @@ impl Periods {
     }
 }
 
-/// Where a leadership may end soon after each beat, a command is told to end as early as that leaves room for; but
-/// not before a beat that was not answered has been tried again, where there is enough time after that.
+/// Returns the default stop time with failover, where a leadership may end soon after each beat. It
+/// is as long as there is room for. If possible, it begins only after an unanswered beat was
+/// retried.
 pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
     let Periods { validity, renew, failover } = periods;
-    // A beat is given half of what is left when it is due.
+    // A due beat may take half of the remaining time.
     let tried_again = renew + validity.saturating_sub(renew) / 2 + Duration::from_millis(100);
     let after = validity.saturating_sub(tried_again).max(GRACEFUL_STOP_TIME);
     failover.then(|| STOP_TIME.min(available_time(periods)).min(after).max(SHORTEST_STOP_TIME))
 }
 
-/// A renewal in time comes before the command would be told to end, by a little at least.
+/// Returns the time between a timely renewal and the stop of the command, less some slack.
 fn available_time(periods: Periods) -> Duration {
     periods.validity.saturating_sub(periods.renew + KILL_SLACK)
 }
 
-/// What is wrong with `time`, and what to do about it; none when all is well.
+/// Returns the problem with `time` and the advice, or none if it fits.
 pub(super) fn check(time: Duration, periods: Periods) -> Option<(String, String)> {
     let Periods { validity, renew, failover } = periods;
     let available = available_time(periods);
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(with_failover(periods), Some(ms(time)));
             assert_eq!(check(ms(time), periods), None);
         }
-        // 1 s: nothing can be stopped in time.
+        // With 1 s, nothing can be stopped in time.
         let short = with_failover(failover_periods(400, 166)).unwrap();
         let (problem, advice) = check(short, failover_periods(400, 166)).unwrap();
         assert!(problem.contains("for 400ms without a beat"), "{problem}");

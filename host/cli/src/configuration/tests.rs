@@ -1,4 +1,4 @@
-//! What is judged here, and how it is told.
+//! Tests of the validation of settings, and of its messages.
 
 use super::*;
 use crate::args::program;
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::time::Duration;
 use tenure_core::{SettingId, variable};
 
-/// Settings of a command as these arguments give them, and nobody complained yet.
+/// Resolves the settings of a command with these arguments, before validation.
 fn for_command(command: &str, arguments: &[&str]) -> Configuration {
     with_variables(command, arguments, &[])
 }
 
-/// The same with these variables, and no others.
+/// Resolves the settings with these variables only.
 fn with_variables(command: &str, arguments: &[&str], set: &[(&str, &str)]) -> Configuration {
     let required: &[&str] = if command == "status" { &["--watch"] } else { &[] };
     let all = ["tenure", command].into_iter().chain(required.iter().copied());
@@ -64,7 +64,7 @@ fn a_complaint_names_where_the_value_came_from() {
     );
 }
 
-/// The complaints about these, given as options and as variables.
+/// Returns the complaints about settings that are given as options and as variables.
 fn complaints_for(options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
     let mut configuration = with_variables("run", options, variables);
     configuration.settings.options.election = Some("any/any".to_owned());
@@ -97,7 +97,7 @@ fn a_file_is_named_to_the_component_by_its_whole_path() {
     let mut configuration = run_configuration(&["--connection-string-file", "secret.txt"]);
     let path = configuration.settings.credential.get(variable::CONNECTION_STRING_FILE).unwrap();
     assert_eq!(Path::new(path), std::path::absolute("secret.txt").unwrap());
-    // The file, and what it holds.
+    // The file's variable, and the variable with its content.
     configuration.add_complaints(vec![
         complaint(variable::CONNECTION_STRING_FILE),
         complaint(variable::CONNECTION_STRING),

@@ -1,4 +1,4 @@
-//! Values by their kinds, judged by the ranges of the table.
+//! Parses values by their kind, and checks the ranges of the table.
 
 use super::Configuration;
 use crate::complaint::redacted;
@@ -12,7 +12,7 @@ use tenure_base::duration::parse_duration;
 use tracing::Level;
 
 impl Configuration {
-    /// How it is to be written.
+    /// Returns the format, level and output of the log.
     pub(crate) fn log_style(&mut self, output: Output) -> Style {
         let format = match self.choice(&LOG) {
             "json" => Format::Json,
@@ -22,7 +22,7 @@ impl Configuration {
         Style { format, level, output }
     }
 
-    /// Whose it is.
+    /// Returns the election and the candidate that log lines name.
     pub(crate) fn log_context(&self) -> LogContext {
         let candidate = self.settings.options.name.clone().unwrap_or_default();
         LogContext { election: self.election(), candidate }
@@ -33,7 +33,7 @@ impl Configuration {
         self.settings.options.election.clone().unwrap_or_default()
     }
 
-    /// A duration; none when it was not said, or is wrong.
+    /// Returns a duration, or none if it is missing or wrong.
     pub(crate) fn duration(&mut self, setting: &Setting) -> Option<Duration> {
         self.parse_in_range(setting, "a duration", parse_duration, |range, duration| match range {
             Range::Durations(range) => range.contains(duration),
@@ -42,7 +42,7 @@ impl Configuration {
         })
     }
 
-    /// Bytes; none when it was not said, or is wrong.
+    /// Returns a size in bytes, or none if it is missing or wrong.
     pub(crate) fn size(&mut self, setting: &Setting) -> Option<u64> {
         let parse = |text: &str| text.trim().parse::<ByteSize>().ok().map(|size| size.as_u64());
         self.parse_in_range(setting, "a size", parse, |range, size| match range {
@@ -51,7 +51,7 @@ impl Configuration {
         })
     }
 
-    /// A whole number; none when it was not said, or is wrong.
+    /// Returns a whole number, or none if it is missing or wrong.
     pub(crate) fn number(&mut self, setting: &Setting) -> Option<u32> {
         let parse = |text: &str| text.trim().parse().ok();
         self.parse_in_range(setting, "a whole number", parse, |range, number| match range {
@@ -77,7 +77,7 @@ impl Configuration {
         None
     }
 
-    /// One of the words of a setting, its default when none was given.
+    /// Returns one of the choices of a setting, or its default if none was given.
     pub(crate) fn choice(&mut self, setting: &Setting) -> &'static str {
         let (Kind::OneOf(words), [Part::Words(default)]) = (setting.kind, setting.default) else {
             return "";
@@ -91,7 +91,7 @@ impl Configuration {
         default
     }
 
-    /// The authorities in the file of a setting.
+    /// Reads the authorities in the file of a setting.
     pub(crate) fn authorities_of(&mut self, setting: &Setting) -> Option<RootCertificates> {
         let value = self.resolved.get(setting).filter(|value| !value.is_blank())?;
         let file = value.path();

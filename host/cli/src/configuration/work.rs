@@ -1,4 +1,4 @@
-//! What the runner needs to know of the work.
+//! Settings of the work.
 
 use super::Configuration;
 #[cfg(unix)]
@@ -12,8 +12,8 @@ use std::time::Duration;
 use tenure::engine::AllowList;
 
 impl Configuration {
-    /// How long before the end of the leadership a command is told to end; none when it is as ever, or
-    /// wrong. What goes without saying is judged too.
+    /// Returns the time before the end of the leadership at which a command must stop. None if it
+    /// is the default, or wrong. Validates the default too.
     #[cfg(unix)]
     pub(crate) fn stop_time(&mut self) -> Option<Duration> {
         let configured = self.duration(&STOP_TIME);
@@ -29,7 +29,7 @@ impl Configuration {
         configured.filter(|_| breach.is_none())
     }
 
-    /// The hosts that a handler may reach.
+    /// Returns the hosts that a handler may send requests to.
     pub(crate) fn allow_list(&mut self) -> AllowList {
         let mut list = AllowList::default();
         let mut wrong = Vec::new();
@@ -50,7 +50,6 @@ impl Configuration {
         list
     }
 
-    /// The environment of a handler.
     pub(crate) fn handler_env(&mut self) -> Vec<(String, String)> {
         let mut env = Vec::new();
         let mut wrong = Vec::new();
@@ -62,7 +61,7 @@ impl Configuration {
             };
             match value {
                 Some(value) if !name.is_empty() => env.push((name.to_owned(), value)),
-                // All of it may be a secret.
+                // The whole text may be a secret.
                 _ => wrong.push(entry.describe_item(Some(item))),
             }
         }
@@ -74,13 +73,13 @@ impl Configuration {
     }
 }
 
-/// What is wrong with a host that is meant to be allowed, where it is known what to write instead.
+/// Returns the problem with a host to allow, and the correction where it is known.
 fn host_problem(entry: &str) -> Option<(&'static str, String)> {
     let (scheme, authority) = match entry.split_once("://") {
         Some((scheme, remainder)) => (format!("{scheme}://"), remainder),
         None => (String::new(), entry),
     };
-    // A part of it may be a secret.
+    // A part of the text may be a secret.
     if entry.contains('@') {
         return None;
     }

@@ -1,34 +1,33 @@
-//! Obstacles to acquiring a lock, by the summaries of its candidate.
+//! Detects obstacles to acquiring a lock from the summaries of its candidate.
 
 use tenure_server::Summary;
 
-/// What keeps a candidate from leading, as far as summaries of it tell, one after the other.
+/// Tracker of obstacles over consecutive summaries of a candidate.
 #[derive(Default)]
 pub(super) struct ObstacleTracker {
-    /// A problem with the clock was told, and a request was answered since.
+    /// True if a clock problem was reported, and a later request succeeded.
     clock_problem_passed: bool,
-    /// The newest summary tells of one.
+    /// True if the newest summary reports a clock problem.
     has_clock_problem: bool,
 }
 
-/// A kind of obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObstacleKind {
-    /// Another process holds the lock, or a problem is in the way that may pass.
+    /// Another process holds the lock, or a temporary problem prevents acquiring it.
     NotFree,
-    /// The blob cannot be a lock: it holds something else.
+    /// The blob holds something else, so it cannot be a lock.
     Unusable,
 }
 
-/// True if the service refuses what the candidate needs: the lock may be free.
+/// Returns true if the service refuses a necessary request: the lock may be free.
 pub(super) fn is_refused(summary: &Summary) -> bool {
     let blocked = summary.blocked.as_ref().map(|blocked| blocked.class);
     summary.role == "undecided" && matches!(blocked, Some("refused" | "configuration"))
 }
 
 impl ObstacleTracker {
-    /// Returns the obstacle in the next summary. Some problems are none: a candidate that is about to lead a new blob waits
-    /// for a second first.
+    /// Returns the obstacle in the next summary. Ignores problems that occur just before leading: a
+    /// candidate waits for a second before it leads with a new blob.
     pub(super) fn update(&mut self, summary: &Summary) -> Option<ObstacleKind> {
         let class = summary.problem.as_ref().map(|problem| problem.class);
         if (summary.role, class) == ("undecided", Some("unusable-blob")) {
@@ -45,14 +44,15 @@ impl ObstacleTracker {
             ("leading", _) => false,
             ("following", _) => true,
             (_, None) => false,
-            // Nothing on record is in the way of a lock.
+            // The record of another schedule does not prevent a lock.
             (_, Some("schedule")) => false,
-            // They do not pass by themselves.
+            // These problems are permanent.
             (_, Some("configuration" | "foreign-lease" | "nonsense")) => true,
-            // A clock that is wrong is told once, and the request repeated with the service's time. Dates of the service
-            // that jump are told again and again, and the lease is given back each time.
+            // A wrong local clock is reported once, and the request is repeated with the service's
+            // time. If the service's dates jump, the problem recurs, and the candidate releases the
+            // lease each time.
             (_, Some("clock")) => self.clock_problem_passed,
-            // Another token may have been accepted.
+            // The service may have accepted another token.
             _ => summary.failing,
         }
     }
@@ -65,7 +65,8 @@ mod tests {
     use tenure_server::Board;
     use tenure_server::Problem;
 
-    /// What becomes of summaries with these roles, problems and failures, one after the other.
+    /// Returns, for consecutive summaries with these roles, problems and failures, if each has an
+    /// obstacle.
     fn are_obstacles(observed: &[(&'static str, &'static str, bool)]) -> Vec<bool> {
         obstacles(observed).into_iter().map(|hindrance| hindrance.is_some()).collect()
     }
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(found, [Some(Unusable)]);
         // Its lease may end.
         assert_eq!(obstacles(&[("undecided", "foreign-lease", false)]), [Some(NotFree)]);
-        // A leader reports a problem of the moment before.
+        // A leader reports a problem from the moment before.
         assert_eq!(obstacles(&[("leading", "unusable-blob", false)]), [None]);
     }
 
@@ -101,7 +102,7 @@ mod tests {
             (("leading", "configuration", true), false),
             (("undecided", "configuration", false), true),
             (("undecided", "nonsense", false), true),
-            // The first answer that did not come is no problem yet.
+            // The first missing response is not a problem yet.
             (("undecided", "", true), false),
             (("undecided", "unreachable", true), true),
             (("undecided", "refused", true), true),
@@ -113,12 +114,12 @@ mod tests {
     #[test]
     fn a_problem_of_one_that_leads_in_a_moment_is_not_in_the_way() {
         for case in [
-            // The record is of an election with another schedule.
+            // The record belongs to an election with another schedule.
             ("undecided", "schedule", false),
             ("undecided", "schedule", true),
-            // The first key was refused, and the second one was not.
+            // The first key was refused, and the second one accepted.
             ("undecided", "refused", false),
-            // The request was repeated with the service's time, and is under way.
+            // The request was repeated with the service's time, and is in progress.
             ("undecided", "clock", false),
             ("undecided", "clock", true),
         ] {
@@ -130,7 +131,7 @@ mod tests {
     fn jumping_dates_block_when_reported_again() {
         let (jump, quiet) = (("undecided", "clock", false), ("undecided", "", false));
         assert_eq!(are_obstacles(&[jump, jump, quiet, jump]), [false, false, false, true]);
-        // A wrong clock, and then a service that does not answer.
+        // A wrong clock, and then a service that does not respond.
         let observed = [("undecided", "clock", true), ("undecided", "unreachable", true)];
         assert_eq!(are_obstacles(&observed), [false, true]);
     }

@@ -17,14 +17,13 @@ use tenure_core::{Incumbent, Problem, ProblemClass, error_chain};
 use tenure_server::watch::{endpoint, parse_listener};
 use tokio::time::sleep;
 
-/// Limit of a hint to the leader.
 const HINT_LIMIT: Duration = Duration::from_secs(3);
 
-/// Pauses between two polls: each one is twice as long as the one before.
+/// Pauses between two polls: each one is twice as long as the previous one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// An election as its operator reaches it.
+/// An election as an operator's command uses it.
 struct Operator {
     handle: Election,
     clients: Clients,
@@ -45,11 +44,12 @@ impl Operator {
         Ok(Self { handle, clients, election: configuration.election() })
     }
 
-    /// Reads the election before an order is written, so that an account that does not answer leaves no doubt.
+    /// Reads the election before an order is written, so that an unreachable account leaves no
+    /// doubt about it.
     ///
     /// # Errors
     ///
-    /// The account did not answer.
+    /// The account did not respond.
     async fn check_account(&self) -> Result<(), String> {
         match check_answer(self.handle.inspect().await) {
             Err(Failure { why, in_doubt: true }) => Err(format!("{why}. Nothing was placed")),
@@ -57,7 +57,8 @@ impl Operator {
         }
     }
 
-    /// Hints to the leader that an order waits. Returns who leads and when it looks, as a clause.
+    /// Notifies the leader that an order waits. Returns who leads and when it reads its orders, as
+    /// a clause.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl Operator {
     }
 }
 
-/// Takes the answer to an order.
+/// Checks the response to an order.
 fn check_answer<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
     let problem = match answer {
         Ok(state) => return Ok(state),
@@ -107,7 +108,7 @@ fn check_answer<S>(answer: Result<S, Problem>) -> Result<S, Failure> {
         problem.class,
         ProblemClass::Unreachable | ProblemClass::Unavailable | ProblemClass::Nonsense
     );
-    // The detail of a refused order says it all.
+    // The detail of a refused order is complete.
     let why = match problem.class {
         ProblemClass::Order => problem.detail,
         _ => problem.to_string(),
@@ -136,14 +137,13 @@ async fn poll<S>(
         pause = (pause * 2).min(LONGEST_PAUSE);
         match ask().await {
             Ok(new_state) => (state, last_error) = (new_state, String::new()),
-            // The account may answer again.
+            // The account may respond again.
             Err(failure) => last_error = format!(" ({})", failure.why),
         }
     }
     Ok(state)
 }
 
-/// Returns a random id.
 fn random_id() -> String {
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }

@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use tenure_base::duration::format_duration;
 use tenure_core::{Incumbent, TransferOrder, TransferState};
 
-/// Exit code: refused or failed.
+/// Exit code: the order was refused or failed.
 const REFUSED: u8 = 1;
 
 /// Exit code: the result is unknown.
 const UNKNOWN: u8 = 2;
 
-/// Exit code: the leader changed before.
+/// Exit code: the leader changed before it obeyed.
 const CHANGED: u8 = 3;
 
 pub(crate) async fn transfer(line: &CommandLine) -> CommandResult {

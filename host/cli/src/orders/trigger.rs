@@ -1,4 +1,4 @@
-//! `tenure trigger`: asks for a turn outside the schedule, and waits for its end if requested.
+//! `tenure trigger`: requests a turn outside the schedule, and waits for its end if requested.
 
 use super::{Failure, Operator, check_answer, poll, random_id};
 use crate::configuration::Configuration;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tenure_base::duration::format_duration;
 use tenure_core::{Outcome, TriggerState, is_order_id};
 
-/// Exit code: the turn was not over in time.
+/// Exit code: the turn did not finish in time.
 const NOT_FINISHED: u8 = 1;
 
 /// Exit code: the turn did not succeed, or will not be run.

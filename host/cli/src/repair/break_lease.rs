@@ -1,4 +1,4 @@
-//! `tenure break`: ends the lease of a leader that nobody can reach.
+//! `tenure break`: ends the lease of an unreachable leader.
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
@@ -11,7 +11,7 @@ use tenure_base::duration::format_duration;
 use tenure_clock::BootClock;
 use tenure_core::{LeaseState, Problem, Snapshot};
 
-/// It was not done.
+/// Exit code: the lease was not broken.
 const NOT_DONE: u8 = 1;
 
 pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
@@ -33,7 +33,7 @@ pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
     if !configuration.resolved.is_on(&YES) {
         super::confirm(&consequences(&election, &snapshot, period)).map_err(fail)?;
     }
-    // People take their time, and another one may lead by now, of whom nothing was said.
+    // Another candidate may lead by the time of the confirmation, which did not mention it.
     let current = handle.inspect().await.map_err(not_done)?;
     if leader_term(&current) != leader_term(&snapshot) {
         let leader =

@@ -1,4 +1,5 @@
-//! `tenure reshare`, `break` and `reset-slot`: changes that cannot be undone, and ask for confirmation.
+//! `tenure reshare`, `break` and `reset-slot`: changes that cannot be undone, and ask for
+//! confirmation.
 
 mod break_lease;
 mod reset_slot;
@@ -10,11 +11,11 @@ pub(super) use reset_slot::reset_slot;
 pub(super) use reshare::reshare;
 use std::io::{IsTerminal, stdin};
 
-/// Asks on the terminal. `what` is what will happen, in sentences.
+/// Asks for confirmation on the terminal. `prompt` describes the consequences, in sentences.
 ///
 /// # Errors
 ///
-/// Nobody is there to ask, or the answer was not yes.
+/// Standard input is not a terminal, or the answer was not yes.
 fn confirm(prompt: &str) -> Result<(), String> {
     if !stdin().is_terminal() {
         return Err(format!(

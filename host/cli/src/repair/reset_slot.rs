@@ -1,4 +1,4 @@
-//! `tenure reset-slot`: leads for a moment, to have a slot in the future forgotten.
+//! `tenure reset-slot`: leads for a moment, to remove a slot in the future from the record.
 
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
@@ -16,19 +16,19 @@ use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event, LeaseState, Problem, Report, Role, Snapshot, State, Triggered};
 use tokio::select;
 
-/// It was not done.
+/// Exit code: the slot was not removed.
 const NOT_DONE: u8 = 1;
 
-/// Somebody wanted the end before it was done.
+/// Exit code: a signal interrupted the command.
 const INTERRUPTED: u8 = 130;
 
-/// How long to contend for a lease that is free, and to give it back.
+/// Time limit for winning a free lease, and for releasing it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Between two tries to have it written.
+/// Pause between two tries to remove the slot.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How often the lease is broken for the sake of this, when others are faster.
+/// Maximum number of tries, if other candidates win the lease first.
 const TRIES: usize = 8;
 
 pub(crate) async fn reset_slot(line: &CommandLine) -> CommandResult {
@@ -42,7 +42,7 @@ pub(crate) async fn reset_slot(line: &CommandLine) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why the slot was not reset, and the exit code.
+/// The reason why the slot was not reset, and the exit code.
 struct Failure {
     code: u8,
     why: String,
@@ -65,7 +65,7 @@ impl Operator {
         if !yes {
             super::confirm(&consequences(&slot, &snapshot)).map_err(unusable)?;
         }
-        // From here on there may be a lease to give back.
+        // From here on there may be a lease to release.
         let mut signals = Signals::new().map_err(unusable)?;
         for _ in 0..TRIES {
             let remaining = self.election.break_lease(None).await.map_err(refused)?;
@@ -84,7 +84,7 @@ impl Operator {
         self.election.inspect().await.map_err(refused)
     }
 
-    /// Contends until it leads, has the slot forgotten as long as it leads, and leaves, whatever came of it.
+    /// Contends until it leads, removes the slot, and leaves in any case.
     async fn lead_and_reset(
         &self,
         patience: Duration,
@@ -98,8 +98,8 @@ impl Operator {
         result
     }
 
-    /// Leaves the newest state in `state`, also after an error or a signal. A signal is heard between steps: what a step
-    /// did that was dropped is not known.
+    /// Stores the newest state in `state`, also after an error or a signal. A signal is handled
+    /// between steps, because a dropped step leaves an unknown state.
     async fn lead(
         &self,
         state: &mut Option<State>,
@@ -114,7 +114,7 @@ impl Operator {
             let report = self.step(state.as_ref(), requested.then_some(Event::ResetSlot)).await;
             leads = matches!(report.role, Role::Leading(_));
             *state = Some(report.state);
-            // A step that renews, or whose write is in doubt, has not done it yet.
+            // A step that renews, or whose write failed, has not removed the slot yet.
             if requested && slot_ahead(&self.read().await?).is_none() {
                 break;
             }
@@ -150,14 +150,14 @@ impl Operator {
     }
 }
 
-/// The last claimed slot, when it lies in the future.
+/// Returns the last claimed slot if it lies in the future.
 fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
     let distance = snapshot.ahead?;
     let zone = described_zone(snapshot.turns.schedule.as_deref());
     Some(local_time(snapshot.answered_at.plus(distance), zone))
 }
 
-/// What will happen, for whoever is to agree.
+/// Describes the consequences, for the confirmation.
 fn consequences(slot: &str, snapshot: &Snapshot) -> String {
     let mut text = format!(
         "The slot {slot} will be forgotten. To do that, this command takes the lease from the present leader within \
@@ -178,7 +178,7 @@ fn refused(problem: Problem) -> Failure {
     failed(printable(&problem.to_string()))
 }
 
-/// There is nothing to do it on, or nobody agreed to it.
+/// A failure before anything was changed: there is no such election, or no confirmation.
 fn unusable(why: String) -> Failure {
     Failure { code: UNUSABLE, why }
 }

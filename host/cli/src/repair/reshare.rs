@@ -1,4 +1,4 @@
-//! `tenure reshare`: asks for another number of shares.
+//! `tenure reshare`: requests another number of shares.
 
 use crate::complaint::printable;
 use crate::configuration::Configuration;
@@ -11,15 +11,15 @@ use tenure_clock::BootClock;
 use tenure_members::SharesStore;
 use tenure_shares::{StoreResponse, StoreRequest, Plan};
 
-/// It was not asked for.
+/// Exit code: the change was not requested.
 const NOT_DONE: u8 = 1;
 
-/// So often it is tried, where the plan becomes another one meanwhile.
+/// Maximum number of tries, if the plan changes meanwhile.
 const TRIES: u32 = 5;
 
 pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
     let mut configuration = Configuration::for_operator(line);
-    // Without a number there is a complaint.
+    // A missing number has a complaint.
     let count = configuration.number(&NEW_SHARES).unwrap_or_default();
     let election = configuration.election();
     let handle = Arc::new(configuration.operator_election(&BootClock::new())?);
@@ -57,21 +57,21 @@ pub(crate) async fn reshare(line: &CommandLine) -> CommandResult {
             }
             (_, Some(problem)) => {
                 let problem = printable(&problem.to_string());
-                let why = format_args!("{problem}; tenure status shows whether it was asked for");
+                let why = format_args!("{problem}; tenure status shows whether it was requested");
                 return Err(fail_with(NOT_DONE, why));
             }
-            // Its leader wrote another plan meanwhile.
+            // The coordinator wrote another plan meanwhile.
             _ => {}
         }
     }
     Err(fail_with(NOT_DONE, "nothing was changed: the plan kept changing; try again"))
 }
 
-/// Why there is nothing to ask for.
+/// Returns a message if the number needs no change.
 fn already_done(plan: &Plan, count: u32) -> Option<String> {
     match plan.next {
         Some(next) if next == count => {
-            Some(format!("{count} shares were asked for already; nothing was changed.\n"))
+            Some(format!("{count} shares were requested already; nothing was changed.\n"))
         }
         None if plan.count() == count => {
             Some(format!("There are {count} shares already; nothing was changed.\n"))
@@ -98,7 +98,7 @@ fn result_message(election: &str, count: u32, has_leader: bool) -> String {
         }
     };
     format!(
-        "{count} shares of {election} were asked for. {next}. To see the progress: tenure status {election}\n"
+        "{count} shares of {election} were requested. {next}. To see the progress: tenure status {election}\n"
     )
 }
 
@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(already_done(&plan, 5), None);
         assert!(already_done(&plan, 8).unwrap().starts_with("There are 8 shares already"));
         let reshared = plan.reshare(5);
-        assert!(already_done(&reshared, 5).unwrap().starts_with("5 shares were asked for already"));
-        // It is taken back by asking for the old number.
+        assert!(already_done(&reshared, 5).unwrap().starts_with("5 shares were requested already"));
+        // A request can be withdrawn by requesting the old number.
         assert_eq!(already_done(&reshared, 8), None);
     }
 

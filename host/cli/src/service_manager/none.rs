@@ -1,8 +1,8 @@
-//! On this system no service manager listens to this program.
+//! Replacement on systems without a service manager.
 
 use std::time::Duration;
 
-/// Nobody.
+/// Never exists.
 pub(super) struct ServiceManager;
 
 impl ServiceManager {

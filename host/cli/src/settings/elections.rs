@@ -10,23 +10,22 @@ use super::table::{CONFIG, ELECTION, FOR_EACH};
 use crate::complaint::{Complaint, redacted};
 use std::collections::BTreeSet;
 
-/// Of so many elections the names are told, of a command that is for one.
 const MAX_LISTED: usize = 20;
 
-/// The elections that a command is for, and what is wrong with how they are told.
+/// The elections of a command, and complaints about them.
 #[derive(Default)]
 pub(crate) struct Elections {
     pub resolved: Vec<ResolvedSettings>,
-    /// Those of which several elections are made.
+    /// Settings that each produce several elections.
     pub patterns: Vec<Pattern>,
-    /// They are all that a file has: none was named.
+    /// True if the command line names no single election of the file.
     pub is_whole_file: bool,
     pub complaints: Vec<Complaint>,
 }
 
 impl Elections {
-    /// Those of the file that is named, and of these the one that is named; without a file, that of the
-    /// command line.
+    /// Returns the elections of the file, or the named one of these. Without a file, returns the
+    /// one of the command line.
     pub(crate) fn from_command_line(line: &CommandLine) -> Self {
         let resolved = ResolvedSettings::from_command_line(line);
         let Some(file) = resolved.get(&CONFIG) else {
@@ -52,7 +51,8 @@ impl Elections {
             return this;
         }
         this.is_whole_file = true;
-        // What is refused is not judged as well.
+        // Settings for one election are refused if the file has several. Their values are not
+        // validated then.
         let refuses = content.elections.len() > 1;
         let is_for_one = |setting: &&Setting| refuses && setting.scope == Scope::One;
         let single_settings: Vec<_> = line.table.iter().copied().filter(is_for_one).collect();
@@ -71,13 +71,14 @@ impl Elections {
         this
     }
 
-    /// What holds for the process, as for each election that a list may come to name: there is none yet.
+    /// Returns the settings of the process if a list has no names yet: those that each future
+    /// election will have.
     pub(crate) fn unnamed_settings(&self) -> Option<ResolvedSettings> {
         let pattern = self.patterns.first().filter(|_| self.complaints.is_empty());
         pattern.map(|pattern| pattern.template.clone())
     }
 
-    /// Puts the elections of patterns in their places.
+    /// Replaces patterns with their elections.
     fn expand_patterns(&mut self) {
         for settings in std::mem::take(&mut self.resolved) {
             let Some(pattern) = Pattern::from_settings(&settings) else {
@@ -96,7 +97,8 @@ impl Elections {
         }
     }
 
-    /// The one election that is named, if the file has it. A file that names none is for any.
+    /// Selects the named election if the file has it. A file that names none applies to any
+    /// election.
     fn select_named(
         &mut self,
         line: &CommandLine,
@@ -115,7 +117,7 @@ impl Elections {
             return;
         }
         let exists = existing.is_empty() || existing.iter().any(|name| name == requested);
-        // A lock has a blob of its own, and goes by what the file says above its elections.
+        // A lock has its own blob, and uses the settings above the elections.
         if !exists && line.command != "lock" {
             let settings = ResolvedSettings::resolve(line, variable, None);
             self.complaints.push(Complaint::new(
@@ -132,7 +134,7 @@ impl Elections {
         self.resolved = vec![ResolvedSettings::resolve(line, variable, Some((content, one)))];
     }
 
-    /// The one that is named, if it is on the list of a pattern.
+    /// Finds the named election on the list of a pattern.
     fn find_in_patterns(
         &mut self,
         line: &CommandLine,
@@ -140,7 +142,7 @@ impl Elections {
         content: &Content,
         requested: &str,
     ) -> Option<ResolvedSettings> {
-        // Not what the command line says of the election, but what the file does.
+        // Uses the election's name from the file, not from the command line.
         let line = line.without(&[&ELECTION]);
         let sections = match content.elections.as_slice() {
             [] => vec![None],
@@ -154,7 +156,7 @@ impl Elections {
         found
     }
 
-    /// The one election of a command that is for one.
+    /// Returns the settings for a command that needs exactly one election.
     pub(crate) fn into_single(mut self) -> (ResolvedSettings, Vec<Complaint>) {
         let names = self.resolved.iter().filter_map(|settings| settings.text(&ELECTION));
         let mut names: Vec<_> = names.map(|name| redacted(&name)).take(MAX_LISTED + 1).collect();
@@ -171,7 +173,7 @@ impl Elections {
         (self.resolved.into_iter().next().unwrap_or_default(), self.complaints)
     }
 
-    /// What is true of one election cannot be said of several at once.
+    /// Refuses settings for a single election if the file has several.
     fn refuse_single_settings(&mut self, line: &CommandLine, variable: VariableLookup<'_>, single_settings: &[&Setting]) {
         for setting in single_settings {
             let option = line.get(setting).map(|_| setting.option());
@@ -186,9 +188,9 @@ impl Elections {
         }
     }
 
-    /// Two elections on one blob would be two candidates of one election.
+    /// Refuses a blob that two elections share: they would be two candidates of the same election.
     fn refuse_duplicates(&mut self, line: &CommandLine) {
-        // One that is given for all of them is complained of already.
+        // An election given for all of them already has a complaint.
         if line.get(&ELECTION).is_some() {
             return;
         }
@@ -209,7 +211,8 @@ impl Elections {
         }
     }
 
-    /// Adds what is wrong with the settings of one election. What holds for all of them is told once.
+    /// Adds the complaints of one election. Complaints about settings of all elections are added
+    /// once.
     pub(crate) fn complain(&mut self, complaints: Vec<Complaint>) {
         for complaint in complaints {
             if !self.complaints.contains(&complaint) {

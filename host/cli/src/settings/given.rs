@@ -1,5 +1,6 @@
-//! What counts of all that was said of one election: command line, variable, the election's table in the file,
-//! the beginning of the file. Each value keeps where it came from, so that it is named as people wrote it.
+//! The effective settings of one election. The precedence is: command line, variable, the
+//! election's table in the file, the beginning of the file. Each value keeps its origin, so that
+//! messages name it as the operator gave it.
 
 use super::options::CommandLine;
 use super::parse::{Content, Section};
@@ -10,16 +11,15 @@ use crate::complaint::{redacted, redacted_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// What stands for a name in settings of elections that are of one kind.
+/// Placeholder for the name in the settings of a pattern.
 pub(super) const PLACEHOLDER: &str = "{each}";
 
-/// Settings with an address or a host, in which a password may stand before an `@`.
+/// Settings with an address or a host, which may contain a password before an `@`.
 static ADDRESSES: [&Setting; 4] = [&ADDRESS, &ALLOW_HOST, &LISTEN, &LISTEN_HOST];
 
-/// Who says what a variable holds; nothing when it is blank or not set.
+/// Looks up a variable. Returns none if it is blank or not set.
 pub(crate) type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// The variables of this process.
 pub(crate) fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !is_blank(value))
 }
@@ -28,19 +28,20 @@ fn is_blank(text: &OsStr) -> bool {
     text.to_string_lossy().trim().is_empty()
 }
 
-/// Where a value comes from, the strongest first.
+/// The origin of a value, in order of precedence.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     CommandLine,
-    /// This one. What a variable holds in the place of a file is not kept here.
+    /// The variable's name. A variable with the content of a file leaves the items empty, since the
+    /// content is secret.
     Variable(&'static str),
-    /// Where its key stands, in the table of the election.
+    /// The position of the key in the table of the election.
     Election(String),
-    /// Where its key stands, above all elections.
+    /// The position of the key above all elections.
     Defaults(String),
 }
 
-/// A value that counts.
+/// An effective value.
 #[derive(Clone)]
 pub(crate) struct Value {
     pub setting: &'static Setting,
@@ -62,18 +63,18 @@ impl Value {
         !self.items.is_empty() && self.items.iter().all(|item| is_blank(&item.text))
     }
 
-    /// Whether it is from a variable, which may be set for several processes.
+    /// Returns true if the value is from a variable, which may be meant for several processes.
     pub(crate) fn is_from_variable(&self) -> bool {
         matches!(self.source, Origin::Variable(_))
     }
 
-    /// Where it comes from, with the value where that may be shown: `--lease 5s`, `TENURE_LEASE`, or
+    /// Describes the origin, with the value if that is not secret: `--lease 5s`, `TENURE_LEASE`, or
     /// `tenure.toml:2:9: lease = "5s"`.
     pub(crate) fn describe(&self) -> String {
         self.describe_item(self.items.first())
     }
 
-    /// The same of one of its words.
+    /// Describes the origin of one of its items.
     pub(crate) fn describe_item(&self, item: Option<&ValueItem>) -> String {
         let Setting { name, kind, .. } = self.setting;
         let is_address = ADDRESSES.iter().any(|setting| setting.is(self.setting));
@@ -82,7 +83,7 @@ impl Value {
         let text = text.filter(|text| !text.trim().is_empty());
         match (&self.source, text, kind) {
             (Origin::Variable(name), ..) => (*name).to_owned(),
-            // A text that may hold a secret is not shown.
+            // Hides a text that may contain a secret.
             (Origin::CommandLine, Some(text), Kind::Argument(name)) if text == "…" => {
                 format!("{name} {text}")
             }
@@ -103,7 +104,6 @@ impl Value {
         }
     }
 
-    /// The same without the value.
     pub(crate) fn describe_without_value(&self) -> String {
         match &self.source {
             Origin::Variable(name) => (*name).to_owned(),
@@ -120,41 +120,40 @@ impl Value {
     }
 }
 
-/// An election of the file.
+/// The location of an election in the file.
 #[derive(Clone, Default)]
 struct FileContext {
-    /// Where it begins.
+    /// The beginning of its table.
     place: String,
-    /// The file has other elections too.
     has_several: bool,
-    /// Settings that are there in a way that makes no sense.
+    /// Settings whose values in the file are invalid.
     invalid: Vec<&'static Setting>,
 }
 
-/// All that counts for one election, or for a command that looks at one.
+/// The effective settings of one election, or of a command about one.
 #[derive(Clone, Default)]
 pub(crate) struct ResolvedSettings {
     pub table: Vec<&'static Setting>,
     command: String,
     values: Vec<Value>,
     file: Option<FileContext>,
-    /// The pattern that it is of, by its place among those of the command.
+    /// The index of its pattern, among those of the command.
     pub pattern: Option<usize>,
 }
 
 impl ResolvedSettings {
-    /// Without a file.
+    /// Resolves the settings without a file.
     pub(crate) fn from_command_line(line: &CommandLine) -> Self {
         Self::resolve(line, &environment, None)
     }
 
-    /// Without a file, and with these variables.
+    /// Resolves the settings without a file, and with these variables.
     #[cfg(test)]
     pub(crate) fn with_variables(line: &CommandLine, variable: VariableLookup<'_>) -> Self {
         Self::resolve(line, variable, None)
     }
 
-    /// With what the file says of an election, if it has one.
+    /// Resolves the settings with those of an election in the file, if there is one.
     pub(super) fn resolve(
         line: &CommandLine,
         variable: VariableLookup<'_>,
@@ -189,7 +188,7 @@ impl ResolvedSettings {
         }
     }
 
-    /// The same where [`EACH`] stands for a name, and said where the name is.
+    /// Replaces [`PLACEHOLDER`] with a name. Messages refer to the place of the name.
     pub(super) fn for_name(&self, name: &ValueItem) -> Self {
         let mut this = self.clone();
         this.values.retain(|v| !v.setting.is(&FOR_EACH) && !v.setting.is(&FOR_EACH_FILE));
@@ -214,13 +213,13 @@ impl ResolvedSettings {
         self.values.iter().find(|value| value.setting.is(setting))
     }
 
-    /// The words of a value, with it.
+    /// Returns the items of a value, each with the value.
     pub(crate) fn items(&self, setting: &Setting) -> impl Iterator<Item = (&Value, &ValueItem)> {
         let values = self.get(setting).into_iter();
         values.flat_map(|value| value.items.iter().map(move |item| (value, item)))
     }
 
-    /// Forgets what the command has no option for.
+    /// Removes settings that the command has no option for.
     pub(crate) fn retain_command_settings(&mut self) {
         let command = &self.command;
         let has_option = |setting: &Setting| setting.name.is_empty() || setting.is_option_of(command);
@@ -231,12 +230,12 @@ impl ResolvedSettings {
         self.values.iter()
     }
 
-    /// The text of a value that is not blank.
+    /// Returns the text of a value, unless it is blank.
     pub(crate) fn text(&self, setting: &Setting) -> Option<String> {
         self.get(setting).filter(|value| !value.is_blank()).map(Value::text)
     }
 
-    /// Whom to trust beside those whom the platform trusts.
+    /// Returns the file with authorities to trust in addition to the platform's.
     pub(crate) fn ca_file(&self) -> Option<OsString> {
         let file = self.get(&CA_FILE).filter(|value| !value.is_blank());
         file.map(|value| value.path().into_os_string())
@@ -250,12 +249,11 @@ impl ResolvedSettings {
         self.get(setting).is_some_and(|value| value.source == Origin::CommandLine)
     }
 
-    /// Whether an option or the file says it.
+    /// Returns true if the setting is from an option or the file.
     pub(crate) fn is_written(&self, setting: &Setting) -> bool {
         self.get(setting).is_some_and(|value| !value.is_from_variable())
     }
 
-    /// The setting that a variable says.
     pub(crate) fn find_by_variable(&self, variable: &str) -> Option<&'static Setting> {
         let has_variable =
             |setting: &&&'static Setting| setting.variables().any(|known| known == variable);
@@ -268,8 +266,8 @@ impl ResolvedSettings {
         self.get(setting).map(Value::text)
     }
 
-    /// Where it could be said that nobody says: `CONTAINER/BLOB, or TENURE_ELECTION`. None where it is said in a way
-    /// that makes no sense, which is complained of already.
+    /// Names the places where a missing setting can be set: `CONTAINER/BLOB, or TENURE_ELECTION`.
+    /// None if it is present but invalid, which already has a complaint.
     pub(crate) fn describe_missing(&self, setting: &Setting) -> Option<String> {
         let variable = setting.variables().last();
         if !setting.is_option_of(&self.command) {
@@ -279,7 +277,7 @@ impl ResolvedSettings {
             Some(file) if file.invalid.iter().any(|invalid| is_substitute(invalid, setting)) => {
                 return None;
             }
-            // No variable can say it for one of several.
+            // For one of several elections, a variable cannot set it.
             Some(file) if file.has_several && setting.scope == Scope::One => {
                 (format!("{}: {}", file.place, setting.name), None)
             }
@@ -289,8 +287,8 @@ impl ResolvedSettings {
         Some(variable.map_or(name.clone(), |variable| format!("{name}, or {variable}")))
     }
 
-    /// What a text calls a setting: the option, the key of the file or the variable that it was given by. One that was not
-    /// given goes by its variable in a text about a variable, otherwise as the settings of this election are written.
+    /// Returns the name of a setting for messages: the option, key or variable that it was given
+    /// by. A setting that was not given is named like the setting that the message is about.
     pub(crate) fn display_name(&self, setting: &Setting, about: Option<&Value>) -> String {
         let by_variable =
             || about.is_some_and(Value::is_from_variable) && !setting.variable.is_empty();
@@ -305,7 +303,7 @@ impl ResolvedSettings {
     }
 }
 
-/// The value of a setting from the strongest that says it.
+/// Returns the value of a setting with the highest precedence.
 fn resolve_value(
     line: &CommandLine,
     variable: VariableLookup<'_>,
@@ -337,13 +335,12 @@ fn resolve_value(
     }
 }
 
-/// A switch that is off.
 fn is_off(value: &Value) -> bool {
     value.setting.kind == Kind::Switch && value.text().trim() == "false"
 }
 
-/// Whether a stronger one of the same choice takes its place. Only what is in the file gives way: two on a
-/// command line are a contradiction.
+/// Returns true if another value of the same choice takes precedence. Only values of the file are
+/// overridden: two on a command line contradict each other.
 fn is_overridden(value: &Value, all: &[Value]) -> bool {
     let rank = |value: &Value| match value.source {
         Origin::CommandLine => 0,
@@ -359,7 +356,7 @@ fn is_overridden(value: &Value, all: &[Value]) -> bool {
     rank(value) > 1 && all.iter().filter(rivals).any(|rival| rank(rival) < rank(value))
 }
 
-/// Whether a setting would do where another one is missed.
+/// Returns true if a setting can replace a missing one.
 fn is_substitute(invalid: &Setting, missed: &Setting) -> bool {
     invalid.is(missed) || (missed.choice.is_some() && invalid.choice == missed.choice)
 }

@@ -1,11 +1,13 @@
-//! What a person can set, and what was set. [`table`] has a row for each setting; all else follows from it.
+//! The settings of the program. [`table`] has a row for each of them, and all other modules derive
+//! from it.
 //!
-//! 1. [`options`] makes the command line of it, and reads what was given there.
+//! 1. [`command_line`] generates the options, and reads their values.
 //! 2. [`parse`] reads `tenure.toml`, whose keys are the options.
-//! 3. [`given`] finds what counts: command line, variable, election's table, beginning of the file.
-//! 4. [`elections`] does that for each election of `tenure run`, and [`pattern`] makes several of one.
+//! 3. [`resolved`] determines the effective values, from the command line, variables and the file.
+//! 4. [`elections`] does that for each election, and [`pattern`] makes several elections of one.
 //!
-//! What is read where is up to [`Configuration`](super::configuration::Configuration).
+//! [`Configuration`](super::configuration::Configuration) defines which commands read which of
+//! them.
 
 mod elections;
 mod given;
@@ -24,7 +26,7 @@ pub(crate) use given::{ResolvedSettings, Origin, Value};
 pub(crate) use options::{CommandLine, MAX_WIDTH, format_section, with_options};
 pub(crate) use pattern::Pattern;
 
-/// Returns what is wrong with the text of a settings file.
+/// Returns the complaints about the text of a settings file.
 pub(crate) fn complaints_in(text: &str) -> Vec<crate::complaint::Complaint> {
     parse::parse(&source::SettingsFile::from_text(text), table::TABLE).complaints
 }

@@ -1,4 +1,4 @@
-//! From the table to the command line: options with their help, and what was given of them.
+//! Generates the command line from the table: options with their help, and their values.
 
 use super::setting::{Kind, Part, Range, Setting};
 use super::table::OTHERS;
@@ -10,13 +10,14 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use tenure_base::duration::format_duration;
 
-/// More options than these stand in groups in the help, under the headings of the table.
+/// With more options than this, help groups them under the headings of the table.
 const MAX_UNGROUPED: usize = 12;
 
-/// Help has no longer lines, however wide the terminal is.
+/// Maximum line length of help in characters.
 pub(crate) const MAX_WIDTH: usize = 100;
 
-/// A command with the options that the table has for it. Of many options, `-h` shows the usual ones, and names the others.
+/// Adds the options of a command. If there are many, `-h` shows the common ones, and lists the
+/// names of the others.
 pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
     let name = command.get_name().to_owned();
     let command_settings: Vec<_> = table.iter().copied().filter(|s| s.is_option_of(&name)).collect();
@@ -25,7 +26,7 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
     let option = |setting: &&'static Setting| {
         let arg = option(setting);
         if arg.is_positional() {
-            // A lock has no other work.
+            // A lock has no other kind of work.
             let is_required = arg.is_last_set() && name == "lock";
             return arg.required(is_required);
         }
@@ -49,7 +50,7 @@ pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Comm
     command.after_help(more)
 }
 
-/// Returns a heading and rows below it, whose second column begins after `room` characters.
+/// Formats a heading and rows below it, whose second column begins after `room` characters.
 pub(crate) fn format_section<'a>(
     heading: &str,
     rows: impl IntoIterator<Item = (&'a str, String)>,
@@ -75,7 +76,8 @@ fn option(setting: &'static Setting) -> Arg {
         Kind::Text(name) => textual(name),
         Kind::Argument(name) => arg.value_name(name).value_parser(value_parser!(String)),
         Kind::Url => textual("URL"),
-        // Negative ones are refused with the range. Those of other options would hide that a value is missing.
+        // A negative duration of `--period` gets a complaint with the range. For other options,
+        // accepting a hyphen would hide a missing value.
         Kind::Duration => textual("DURATION").allow_hyphen_values(setting.name == "period"),
         Kind::Number => textual("NUMBER").allow_hyphen_values(true),
         Kind::Size => textual("SIZE"),
@@ -94,7 +96,7 @@ fn option(setting: &'static Setting) -> Arg {
     }
 }
 
-/// One sentence.
+/// Returns the summary for `-h`.
 fn short_help(setting: &Setting) -> &str {
     match setting.short {
         "" => first_sentence(setting.help),
@@ -107,10 +109,10 @@ pub(super) fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first)
 }
 
-/// What it does, its range, its default, and its variables.
+/// Returns the full help: effect, range, default and variables.
 fn help(setting: &Setting) -> String {
     let mut help = setting.help.to_owned();
-    // The words of such a setting stand beside its name.
+    // The name already shows the choices of such a setting.
     let shown_range = range(setting).filter(|_| !matches!(setting.kind, Kind::OneOf(_)));
     if let Some(range) = shown_range {
         help += &format!("; {range}");
@@ -128,7 +130,7 @@ fn help(setting: &Setting) -> String {
 }
 
 impl Setting {
-    /// What a value of it must be, to be told of one that is not.
+    /// Describes the allowed values, for a complaint about another one.
     pub(crate) fn allowed(&self) -> Option<String> {
         let range = range(self)?;
         Some(match range.split_once(" to ") {
@@ -138,7 +140,7 @@ impl Setting {
     }
 }
 
-/// Which values are allowed, in words.
+/// Describes the allowed values.
 pub(super) fn range(setting: &Setting) -> Option<String> {
     Some(match (&setting.range, setting.kind) {
         (Range::Any, Kind::OneOf(words) | Kind::Rule(words)) => words.join(" or "),
@@ -154,7 +156,7 @@ pub(super) fn range(setting: &Setting) -> Option<String> {
     })
 }
 
-/// Returns a text of its parts.
+/// Joins the parts to a text.
 pub(super) fn to_text(parts: &[Part]) -> String {
     let written = parts.iter().map(|part| match part {
         Part::Words(words) => (*words).to_owned(),
@@ -165,7 +167,7 @@ pub(super) fn to_text(parts: &[Part]) -> String {
     written.collect()
 }
 
-/// As people write it.
+/// Formats a size in GiB or MiB.
 fn size(bytes: u64) -> String {
     match bytes % bytesize::GIB {
         0 => format!("{}GiB", bytes / bytesize::GIB),
@@ -173,7 +175,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What was given on the command line of one command.
+/// The options that were given on the command line.
 #[derive(Default)]
 pub(crate) struct CommandLine {
     pub table: Vec<&'static Setting>,
@@ -201,7 +203,7 @@ impl CommandLine {
         }
     }
 
-    /// The same, but for some settings.
+    /// Returns the same command line without some settings.
     pub(super) fn without(&self, settings: &[&Setting]) -> Self {
         let is_other =
             |(option, _): &&(&Setting, _)| !settings.iter().any(|setting| option.is(setting));
@@ -213,7 +215,7 @@ impl CommandLine {
         self.get(setting).is_some()
     }
 
-    /// The values of one that was given.
+    /// Returns the values of an option that was given.
     pub(super) fn get(&self, setting: &Setting) -> Option<&[OsString]> {
         self.options.iter().find(|(option, _)| option.is(setting)).map(|(_, words)| words.as_slice())
     }

@@ -1,4 +1,4 @@
-//! From the text of the file to values with their places.
+//! Parses the file into values with their positions.
 
 use super::secret;
 use super::setting::{Kind, Scope, Setting};
@@ -9,48 +9,46 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value that is not one: close enough to a known name to be meant by it.
 const MIN_SIMILARITY: f64 = 0.75;
 
 const HELP: &str =
     "the keys are the options of `tenure run` without their dashes: see tenure run --help";
 
-/// For a command that is written as people type it.
+/// The advice for a command that is written as one string.
 const COMMAND_ADVICE: &str = "write the program and each argument as separate strings, as in command = [\"backup\", \
                     \"--all\"]; to run a shell line, command = [\"sh\", \"-c\", \"…\"]";
 
-/// The settings of the file's beginning, or of one election.
+/// The settings at the beginning of the file, or those of one election.
 #[derive(Default)]
 pub(super) struct Section {
-    /// Where it begins; the file itself for what stands above all elections.
+    /// The position of its beginning.
     pub place: String,
     pub entries: Vec<Entry>,
-    /// Settings that are not among them because what stands there makes no sense.
+    /// Settings that are missing from `entries` because their values are invalid.
     pub invalid: Vec<&'static Setting>,
 }
 
 /// A setting with its value.
 pub(super) struct Entry {
     pub setting: &'static Setting,
-    /// Where the key stands.
     pub place: String,
     pub items: Vec<ValueItem>,
 }
 
-/// What the file says, as far as it makes sense.
+/// The valid content of the file.
 #[derive(Default)]
 pub(super) struct Content {
-    /// What holds for all elections.
+    /// Settings that apply to all elections.
     pub defaults: Section,
-    /// The elections; none when the file has no table for them, and is one election itself.
+    /// The elections. Empty if the file has no table for them, and describes one election itself.
     pub elections: Vec<Section>,
-    /// What makes no sense, in the order of the file.
+    /// The complaints, in the order of the file.
     pub complaints: Vec<Complaint>,
-    /// It is no TOML: what was read of it says nothing about the rest.
+    /// True if the file is not valid TOML, so that the content is incomplete.
     pub broken: bool,
 }
 
-/// Reads all of it, and complains of all that is wrong.
+/// Parses the whole file, and collects all complaints.
 pub(super) fn parse(source: &SettingsFile, table: &[&'static Setting]) -> Content {
     let keys = table.iter().copied().filter(|setting| setting.is_key()).collect();
     let mut reader = Reader { source, keys, complaints: Vec::new(), invalid: Vec::new() };
@@ -72,9 +70,9 @@ pub(super) fn parse(source: &SettingsFile, table: &[&'static Setting]) -> Conten
 struct Reader<'a> {
     source: &'a SettingsFile,
     keys: Vec<&'static Setting>,
-    /// With the byte that each is about.
+    /// The complaints, with the byte offset of each.
     complaints: Vec<(usize, Complaint)>,
-    /// Of the section that is read.
+    /// The invalid settings of the current section.
     invalid: Vec<&'static Setting>,
 }
 
@@ -85,13 +83,13 @@ impl Reader<'_> {
         self.complaints.push((at, Complaint::new(place, problem, advice)));
     }
 
-    /// What the text at a byte should be instead is known where its line begins with a key.
+    /// Complains about a syntax error. The advice depends on the key at the beginning of the line.
     fn complain_about_syntax(&mut self, at: usize, problem: &str) {
         let text = &self.source.text;
         let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
         let name = text[line_start..].split_once('=').map(|(name, _)| name.trim());
         let key = name.and_then(|name| self.keys.iter().copied().find(|key| key.name == name));
-        // The parser has no other sign of it than its text.
+        // The parser reports this error only by its text.
         if problem == "duplicate key" {
             let problem = "this key is set a second time in the same table";
             return self.complain(at, key.map(|key| key.name), problem, "keep one of the two");
@@ -216,7 +214,7 @@ impl Reader<'_> {
         self.complain(at, Some(name), "there is no such key", &advice);
     }
 
-    /// The values of a known key; none when they are not of its kind.
+    /// Returns the items of a known key, or none if they are not of its kind.
     fn items(&mut self, key: &Setting, value: &Spanned<DeValue<'_>>) -> Option<Vec<ValueItem>> {
         let at = value.span().start;
         let single = |text: String| Some(vec![self.item(text, at)]);
@@ -226,7 +224,7 @@ impl Reader<'_> {
                 single(number.as_str().to_owned())
             }
             (Kind::File, DeValue::String(path)) => {
-                // An empty one is no folder.
+                // An empty path must not become the folder.
                 let path = match path.trim().is_empty() {
                     true => path.to_string(),
                     false => self.source.folder.join(&**path).to_string_lossy().into_owned(),
@@ -325,7 +323,7 @@ fn expected(kind: Kind) -> String {
     }
 }
 
-/// What a value is, without showing it.
+/// Describes a value without showing it.
 fn value_description(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "this string",

@@ -1,4 +1,4 @@
-//! Elections of one kind: the settings of one, with a name in place of `{each}`.
+//! Patterns: settings of several elections, with the placeholder `{each}` for their names.
 
 use super::given::{PLACEHOLDER, ResolvedSettings, Value};
 use super::source::{SettingsFile, ValueItem};
@@ -7,16 +7,16 @@ use crate::complaint::{Complaint, is_deceptive, redacted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What elections of one kind have in common.
+/// Settings for several elections that differ only in a name.
 pub(crate) struct Pattern {
-    /// With `{each}` in it.
+    /// The settings, with `{each}` as the placeholder.
     pub template: ResolvedSettings,
-    /// Where the names are read, and how that was said.
+    /// The file with the names, and the origin of that setting.
     pub file: Option<(PathBuf, String)>,
 }
 
 impl Pattern {
-    /// None: it is one election.
+    /// Returns none if the settings are for one election.
     pub(super) fn from_settings(resolved: &ResolvedSettings) -> Option<Self> {
         let file = resolved.get(&FOR_EACH_FILE).filter(|value| !value.is_blank());
         let file = file.map(|value| (value.path(), value.describe_without_value()));
@@ -26,14 +26,14 @@ impl Pattern {
         Some(Self { template: resolved.clone(), file })
     }
 
-    /// Its elections, by the names as they are at this moment.
+    /// Returns the elections for the current names.
     ///
     /// # Errors
     ///
-    /// All that is wrong with the names.
+    /// Returns all complaints about the names.
     pub(crate) fn read(&self) -> Result<Vec<ResolvedSettings>, Vec<Complaint>> {
         let mut complaints = Vec::new();
-        // A variable is the same for all elections: nothing in it is replaced.
+        // A variable is the same for all elections, so it has no placeholder.
         let election = self.template.get(&ELECTION);
         let election = election.filter(|v| v.is_from_variable() || !v.text().contains(PLACEHOLDER));
         if let Some(source_text) = election.map(Value::describe) {
@@ -48,7 +48,7 @@ impl Pattern {
         if complaints.is_empty() { Ok(elections) } else { Err(complaints) }
     }
 
-    /// The name by which it has this election, whether or not it is on the list.
+    /// Returns the name that this election would have, even if the list does not contain it.
     fn name_of<'e>(&self, election: &'e str) -> Option<&'e str> {
         let text = self.template.get(&ELECTION)?.text();
         let (before, after) = text.split_once(PLACEHOLDER)?;
@@ -83,7 +83,8 @@ impl Pattern {
     }
 }
 
-/// The names of a file: one on each line, with a comment behind a `#` that begins a word.
+/// Reads the names of a file: one on each line, with an optional comment after a `#` at the
+/// beginning of a word.
 fn read_names(source: &SettingsFile, complaints: &mut Vec<Complaint>) -> Vec<ValueItem> {
     if source.text.trim().is_empty() {
         complaints.push(Complaint::new(
@@ -107,7 +108,7 @@ fn read_names(source: &SettingsFile, complaints: &mut Vec<Complaint>) -> Vec<Val
     names
 }
 
-/// The election of that name, of the patterns that have it on their lists.
+/// Returns the named election if the list of a pattern contains it.
 pub(super) fn find_election(
     patterns: &[Pattern],
     election: &str,

@@ -1,6 +1,6 @@
-//! Secrets do not stand in the file: it is copied, mailed and put under version control.
+//! Rejects secrets in the file, because it is copied, mailed and put under version control.
 
-/// What the name of a key holds, without dashes and underscores, and where such a secret belongs.
+/// Marks in the name of a key (without dashes and underscores), and the variable for such a secret.
 const MARKS: [(&str, &str); 7] = [
     ("webhooktoken", "TENURE_HANDLER_TOKEN"),
     ("webhooksecret", "TENURE_HANDLER_SECRET"),
@@ -11,10 +11,10 @@ const MARKS: [(&str, &str); 7] = [
     ("key", "AZURE_STORAGE_KEY"),
 ];
 
-/// The same for what is none of the account's.
+/// Marks of other secrets, not of the account.
 const GENERIC_MARKS: [&str; 3] = ["secret", "password", "credential"];
 
-/// What to do with the secret that a key of this name would hold; none when it would hold none.
+/// Returns the advice for a secret with this key, or none if the key is not for a secret.
 pub(super) fn advice(key: &str) -> Option<String> {
     let letters: String = key.chars().filter(char::is_ascii_alphabetic).collect();
     let letters = letters.to_ascii_lowercase();

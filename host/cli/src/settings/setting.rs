@@ -1,92 +1,89 @@
-//! What a row of the [table](super::table) says of a setting.
+//! The type of the rows of the [table](super::table).
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// One setting.
 pub(crate) struct Setting {
-    /// The option without its dashes, and the key of the file. Empty for what only a variable says.
+    /// The option without its dashes, and the key of the file. Empty for settings that only have a
+    /// variable.
     pub name: &'static str,
-    /// The variable; empty where there is none. That of a file with a secret ends in `_FILE`.
+    /// The variable; empty if there is none. For a file with a secret, it ends in `_FILE`.
     pub variable: &'static str,
-    /// The variable that holds what the file of this setting would hold. Empty where there is none.
+    /// The variable that contains the content of this setting's file. Empty if there is none.
     pub content: &'static str,
     pub kind: Kind,
     pub range: Range,
-    /// What holds when it is not set; empty where nothing does.
+    /// The default value. Empty if there is none.
     pub default: &'static [Part],
-    /// The commands that have the option.
     pub commands: &'static [&'static str],
-    /// The option must be given.
+    /// True if the option must be given.
     pub required: bool,
     pub scope: Scope,
-    /// Settings of one choice take the place of each other.
+    /// Settings of the same choice exclude each other.
     pub choice: Option<Choice>,
-    /// The kinds of work that it is for; any, where there is none.
+    /// The kinds of work that it is for. Empty if it is for any.
     pub works: &'static [Work],
-    /// The election component reads it: it is passed on, and judged there.
+    /// True if the election component reads and validates it.
     pub component: bool,
-    /// The help of `-h`. Of a command with many options, `-h` leaves out those that have none.
+    /// The help of `-h`. For a command with many options, `-h` leaves out those without it.
     pub short: &'static str,
-    /// What it does, for the help of the option. Without a full stop.
+    /// The help of the option. Without a full stop.
     pub help: &'static str,
-    /// What docs/configuration.md says beside the first sentence of the help, in Markdown.
+    /// Additional text for docs/configuration.md after the first sentence of the help, in Markdown.
     #[allow(dead_code, reason = "a test writes the page")]
     pub more: &'static str,
-    /// What to do about a value that is wrong, where that is judged here.
+    /// The advice for a wrong value, if this program validates it.
     pub advice: &'static str,
     /// The heading in the help of commands with many options, and in docs/configuration.md.
     pub heading: &'static str,
 }
 
-/// What a value looks like.
+/// The form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A text, and what it is called in the help.
+    /// A text, and its name in the help.
     Text(&'static str),
-    /// The same, given by its place on the command line and not as an option.
+    /// A text that is given as a positional argument.
     Argument(&'static str),
-    /// An address that may hold a secret, so that it is never shown.
+    /// An address that may contain a secret, so it is never shown.
     Url,
     /// A number with its unit, like `15s`.
     Duration,
-    /// A whole number.
     Number,
     /// Bytes, like `64MiB`.
     Size,
     /// On or off. The option has no value.
     Switch,
-    /// A path. In the file, it is relative to where the file is.
+    /// A path. In the file, it is relative to the file's directory.
     File,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// One of these words, or what the component allows beside them.
+    /// One of these words, or another value that the component allows.
     Rule(&'static [&'static str]),
-    /// Several texts, and what one is called in the help.
+    /// Several texts, and the name of one in the help.
     List(&'static str),
-    /// Variables, as `NAME=VALUE`. They may hold secrets, so that they are never shown.
+    /// Variables, as `NAME=VALUE`. They may contain secrets, so they are never shown.
     Variables,
-    /// A program and its arguments, behind two dashes.
+    /// A program and its arguments, after two dashes.
     Command,
 }
 
-/// Which values are allowed.
+/// The allowed values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Range {
-    /// All that its kind and its judge allow.
+    /// All values that its kind and its reader allow.
     Any,
-    /// As this text says; whoever reads it judges it.
+    /// Values according to this text. The reader validates them.
     Words(&'static [Part]),
-    /// So many bytes of text at most.
+    /// Maximum number of bytes of text.
     Bytes(usize),
     Durations(RangeInclusive<Duration>),
-    /// At least so long.
     From(Duration),
     Numbers(RangeInclusive<u32>),
     Sizes(RangeInclusive<u64>),
 }
 
-/// A part of a text that holds values.
+/// A part of a text that contains values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Words(&'static str),
@@ -96,39 +93,38 @@ pub(crate) enum Part {
     Size(u64),
 }
 
-/// Where it may stand in the file.
+/// The position in the file where it may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Not in the file.
     Elsewhere,
-    /// Above all elections: it holds for the whole process.
+    /// Above all elections: it applies to the whole process.
     Process,
-    /// Anywhere: above all elections for each that does not say otherwise.
+    /// Anywhere. Above all elections, it is the default for each.
     Any,
-    /// It tells one election from the others. With several of them it stands in their tables alone, not on
-    /// the command line and in no variable.
+    /// Distinguishes one election from others. If the file has several, only their tables may
+    /// contain it, not the command line or a variable.
     One,
 }
 
-/// What there is one of.
+/// A group of settings that exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Schedule,
     Work,
 }
 
-/// The work of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Component,
     Webhook,
     Command,
-    /// That of an application outside this process, which asks.
+    /// An application outside this process, which polls the listener.
     Application,
 }
 
 impl Setting {
-    /// What tells it from the others.
+    /// Returns the unique name of the setting.
     pub(crate) fn id(&self) -> &'static str {
         if self.name.is_empty() { self.variable } else { self.name }
     }
@@ -137,22 +133,21 @@ impl Setting {
         self.id() == other.id()
     }
 
-    /// Whether a command has it as an option.
+    /// Returns true if a command has it as an option.
     pub(crate) fn is_option_of(&self, command: &str) -> bool {
         !self.name.is_empty() && self.commands.contains(&command)
     }
 
-    /// Whether the file has it as a key.
+    /// Returns true if the file has it as a key.
     pub(crate) fn is_key(&self) -> bool {
         self.is_option_of("run") && self.scope != Scope::Elsewhere
     }
 
-    /// The variables that say it.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> + use<> {
         [self.variable, self.content].into_iter().filter(|name| !name.is_empty())
     }
 
-    /// As it is typed on a command line.
+    /// Returns the option as on the command line.
     pub(crate) fn option(&self) -> String {
         match self.kind {
             Kind::Argument(name) => name.to_owned(),

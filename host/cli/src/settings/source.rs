@@ -1,4 +1,4 @@
-//! The text of the file, and the places in it.
+//! The text of the file, and positions in it.
 
 use crate::complaint::{Complaint, redacted};
 use std::ffi::OsString;
@@ -6,26 +6,26 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// One text of a value. A list has several.
+/// One item of a value. A list has several.
 #[derive(Clone)]
 pub(crate) struct ValueItem {
     pub text: OsString,
-    /// Where it stands in the file; empty elsewhere.
+    /// The position in the file. Empty for other origins.
     pub place: String,
 }
 
-/// The file as it was read.
+/// The content of the file.
 pub(super) struct SettingsFile {
-    /// As it was named.
+    /// The name as it was given.
     name: String,
     pub text: String,
-    /// Where it lies: what it names is looked for there.
+    /// The directory of the file. Relative paths refer to it.
     pub folder: PathBuf,
-    /// Where each line begins: thousands of elections of a list have the places of their settings.
+    /// Byte offsets of the lines, for the positions in lists with thousands of names.
     lines: Vec<usize>,
 }
 
-/// Bytes of the largest file, so that one without an end does no harm.
+/// Maximum size in bytes, so that an endless file does no harm.
 const MAX_BYTES: usize = 1024 * 1024;
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -41,7 +41,7 @@ impl SettingsFile {
         Self { name, text, folder, lines }
     }
 
-    /// Reads the file that `named_by` names.
+    /// Reads the file that the setting `named_by` names.
     pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Complaint> {
         let name = redacted(&path.to_string_lossy());
         let complaint = |problem: String, advice: &str| {
@@ -70,7 +70,8 @@ impl SettingsFile {
         }
     }
 
-    /// `FILE:LINE:COLUMN` of a byte, counted from 1, the columns in characters.
+    /// Returns the position of a byte as `FILE:LINE:COLUMN`, counted from 1, with columns in
+    /// characters.
     pub(super) fn place(&self, byte: usize) -> String {
         // The first line begins at 0.
         let line = self.lines.partition_point(|start| *start <= byte);
@@ -78,12 +79,12 @@ impl SettingsFile {
         self.format_location(line, before.chars().count() + 1)
     }
 
-    /// The same of a line and a column.
+    /// Formats the position of a line and a column.
     pub(super) fn format_location(&self, line: usize, column: usize) -> String {
         format!("{}:{line}:{column}", self.name)
     }
 
-    /// A file that is not read from a disk, for tests and fuzzing.
+    /// Creates a file from a text, for tests and fuzzing.
     pub(super) fn from_text(text: &str) -> Self {
         Self::new("t.toml".into(), text.to_owned(), "/etc".into())
     }

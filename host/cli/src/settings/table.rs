@@ -1,8 +1,8 @@
-//! The table of settings: one row for each. Options and their help, keys of the file, variables, what is
-//! said against values, pages for man, completion and docs/configuration.md all follow from it.
+//! The table of settings, with one row for each. It defines the options and their help, the keys of
+//! the file, variables, complaints, manual pages, completions, and docs/configuration.md.
 //!
-//! Whoever adds a setting adds a row here, and reads it where it is used, by the name of the row. What the
-//! election component reads itself is passed on to it by the variable of the row, and judged there.
+//! To add a setting, add a row here, and read it by the name of the row. A setting that the
+//! election component reads is passed on by the variable of the row, and validated there.
 
 use super::setting::Part::{Number, Size, Time, Words};
 use super::setting::{Choice, Kind, Range, Scope, Setting, Work};
@@ -15,12 +15,12 @@ use tenure_webhook::variable as webhook;
 const RUN: &[&str] = &["run", "check"];
 const RUN_AND_LOCK: &[&str] = &["run", "check", "lock"];
 const RUN_AND_OBSERVE: &[&str] = &["run", "check", "observe"];
-/// Those that keep a log, and know who leads.
+/// Commands that keep a log and know the leader.
 const LASTING: &[&str] = &["run", "check", "lock", "observe"];
 const RUN_AND_LOOKS: &[&str] = &["run", "check", "lock", "observe", "status"];
-/// Those that can answer in JSON.
+/// Commands with JSON output.
 const TELLING: &[&str] = &["check", "status"];
-/// Those that meet an election, and read the file.
+/// Commands that use an election, and read the file.
 const ALL: &[&str] = &[
     "run",
     "check",
@@ -34,7 +34,7 @@ const ALL: &[&str] = &[
     "break",
 ];
 
-/// What most rows have.
+/// Values of most rows.
 const ROW: Setting = Setting {
     name: "",
     variable: "",
@@ -55,10 +55,10 @@ const ROW: Setting = Setting {
     heading: "",
 };
 
-/// What most rows have that the component reads.
+/// Values of most rows that the component reads.
 const PASSED_ON: Setting = Setting { component: true, ..ROW };
 
-/// What only a variable says.
+/// Values of rows that only have a variable.
 const VARIABLE: Setting = Setting { commands: &[], component: true, ..ROW };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -68,23 +68,23 @@ const fn seconds(seconds: u64) -> Duration {
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// A command that is given less can as well be killed.
+/// The shortest stop time. With less, a command could as well be killed at once.
 pub(crate) const SHORTEST_STOP_TIME: Duration = Duration::from_millis(100);
 
-/// The longest time between two looks at a lock that a command waits for.
+/// The maximum polling interval while `tenure lock` waits.
 pub(crate) const LOCK_POLL: Duration = seconds(1);
 
-/// The time for which `tenure transfer` waits for the result.
+/// Time for which `tenure transfer` waits for the result.
 pub(crate) const DEFAULT_WAIT: Duration = seconds(120);
 
-/// The time between two reads of `tenure status --watch`.
+/// The interval between two reads of `tenure status --watch`.
 pub(crate) const DEFAULT_INTERVAL: Duration = seconds(2);
 
-/// A static for each row, and the table of all.
+/// Defines a static for each row, and the table of all.
 macro_rules! settings {
     ($($name:ident = $row:expr;)*) => {
         $(pub(crate) static $name: Setting = $row;)*
-        /// All settings, in the order in which they are told.
+        /// All settings, in the order of the help.
         pub(crate) static TABLE: &[&Setting] = &[$(&$name),*];
     };
 }
@@ -139,7 +139,7 @@ settings! {
         scope: Scope::One,
         short: "Splits the work into this many shares, over all processes",
         help: "Splits the work into this many shares. Each runs in one process at a time, under a term of its own, \
-               and all processes with the same election share them evenly. A turn is told which share it is for. This \
+               and all processes with the same election share them evenly. Each turn receives the index of its share. This \
                number counts only while there is no plan yet; `tenure reshare` changes it. Not with --for-each",
         more: "Give more shares than there will ever be processes. See [Shares](scale.md#shares)",
         advice: "give more shares than there will ever be processes, like 32",
@@ -154,7 +154,7 @@ settings! {
     CAPACITY = Setting {
         name: "capacity", variable: "TENURE_CAPACITY", kind: Kind::Number, range: Range::Numbers(0..=1_000_000),
         default: &[Words("1")],
-        help: "With --shares, how much this process can do compared with the others: one of capacity 2 holds twice \
+        help: "With --shares, the weight of this process: one of capacity 2 holds twice \
                as many shares as one of capacity 1; with 0 it holds none",
         advice: "give a whole number, like 2",
         heading: ELECTIONS, ..ROW
@@ -212,7 +212,7 @@ settings! {
         name: "delivery", variable: variable::DELIVERY,
         kind: Kind::Rule(&["at-most-once", "at-least-once"]), default: &[Words("at-most-once")],
         short: "at-most-once (the default), or at-least-once",
-        help: "at-most-once: a turn that failed is not retried. at-least-once: whoever leads retries it, up to --max-attempts",
+        help: "at-most-once: a turn that failed is not retried. at-least-once: the leader retries it, up to --max-attempts",
         more: "See [Delivery](guarantees.md#delivery)",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -225,7 +225,7 @@ settings! {
     MISSED = Setting {
         name: "missed", variable: variable::MISSED, kind: Kind::Rule(&["skip", "once"]),
         range: Range::Words(&[Words("skip, once or 'all N' with N up to "), Number(*limits::MISSED.end())]), default: &[Words("once")],
-        help: "What happens to slots that nobody could run in time. skip: they have no turn. once: one turn \
+        help: "What happens to slots that could not run in time. skip: they have no turn. once: one turn \
                stands for all. 'all N': each has its turn, but only the newest N",
         heading: SCHEDULE, ..PASSED_ON
     };
@@ -286,7 +286,7 @@ settings! {
         name: "no-work", kind: Kind::Switch, scope: Scope::One, choice: Some(Choice::Work),
         short: "The work: an application that asks at --listen whether it leads",
         help: "Runs no work: an application asks at --listen whether this candidate leads (/leader, /watch), and \
-               does the work itself. Nobody preempts it: it must stop in time",
+               does the work itself. Tenure cannot stop it: it must stop in time",
         more: "See [An application that asks](handlers.md#an-application-that-asks)",
         heading: WORK, ..ROW
     };
@@ -295,8 +295,8 @@ settings! {
         name: "stop-time", variable: "TENURE_STOP_TIME", kind: Kind::Duration,
         range: Range::From(SHORTEST_STOP_TIME), default: &[Words("3s, with --failover less, so that a beat can be retried: 0.7s at 3s, 1.9s at 10s")],
         works: &[Work::Command],
-        help: "How long before the end of the leadership a command is told to end (SIGTERM), and how long after its \
-               --turn-timeout it is killed (SIGKILL). This time, one renewal \
+        help: "The time that a command has to stop: SIGTERM comes this long before the end of the leadership, and SIGKILL this long after its \
+               --turn-timeout. This time, one renewal \
                interval and half a second (from SIGKILL to the end) must together fit into the lease less the margin. \
                With --failover, this time, one beat interval and half a second must together fit into the time for \
                which a leader may act after a beat",
@@ -396,7 +396,7 @@ settings! {
                    application's last answer has expired"),
         ],
         short: "Grace period for a running turn on shutdown",
-        help: "How long a running turn may go on when this candidate is told to end; its lease is renewed \
+        help: "Grace period for a running turn when this candidate shuts down; its lease is renewed \
                meanwhile",
         more: "The same time is given when a leader resigns. A transfer leaves the turn 40s of it at most, or one \
                lease if that is longer",
@@ -531,7 +531,8 @@ settings! {
         variable: variable::AUTHORITY_HOST, default: &[Words("that of the cloud of the endpoint")],
         help: "Where applications ask for tokens", heading: ACCOUNT, ..VARIABLE
     };
-    // Others know it too: it holds a token that the platform writes and reads, so it has no content.
+    // Other programs know this variable too. It names a file with a token that the platform writes
+    // and reads, so it has no content variable.
     FEDERATED_TOKEN_FILE = Setting {
         variable: variable::FEDERATED_TOKEN_FILE, kind: Kind::File,
         help: "The file with the token of a workload identity; the platform sets it",
@@ -577,7 +578,7 @@ settings! {
     };
     TICK_OPEN = Setting {
         variable: "TENURE_TICK_OPEN", default: &[Words("false")],
-        help: "With true, anybody may call /tick. Without it, only callers with the token may",
+        help: "With true, any client may call /tick. Without it, only callers with the token may",
         heading: INVOCATION, ..VARIABLE
     };
     TO = Setting {
@@ -636,7 +637,7 @@ settings! {
     ID = Setting {
         name: "id", kind: Kind::Text("ID"), commands: &["trigger"], default: &[Words("a new one")],
         range: Range::Words(&[Words("1 to 64 letters, digits, dots, hyphens and underscores")]),
-        help: "The name of the trigger. The same name asks for no second turn, unless 17 other triggers were claimed since",
+        help: "Idempotency key of the trigger: a repeated id starts no second turn. The last 17 ids are remembered",
         advice: "give it like rerun-7",
         heading: OTHERS, ..ROW
     };

@@ -1,4 +1,4 @@
-//! A setting that nobody has: a row is all that it takes.
+//! Tests with an additional setting: one row must be enough to define it.
 
 mod page;
 
@@ -43,7 +43,7 @@ fn line(command: &str, arguments: &[&str]) -> CommandLine {
     CommandLine::from_matches(&table(), command, matches.subcommand().unwrap().1)
 }
 
-/// What it is, and what is told of it.
+/// Returns the resolved value and the complaints.
 fn resolve_value(
     arguments: &[&str],
     variable: Option<&str>,

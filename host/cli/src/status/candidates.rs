@@ -1,4 +1,4 @@
-//! The list of candidates beside an election's blob.
+//! The list of candidates next to an election's blob.
 
 use crate::complaint::printable;
 use crate::terminal::align_columns;

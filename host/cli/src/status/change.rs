@@ -1,4 +1,4 @@
-//! What changed between two looks at an election.
+//! Changes between two reads of an election.
 
 use crate::text::{Layout, format_line};
 use crate::times::{attempt_clause, in_zone, last_success_clause, time_of_day, turn_duration, whole_seconds, described_zone};
@@ -8,14 +8,14 @@ use serde::Serialize;
 use tenure::status::TurnSummary;
 use tenure_core::{Outcome, Problem, Snapshot, Timestamp, Turns, Zone};
 
-/// The columns of a change's name.
+/// Width of the column with the names of changes.
 const NAME: usize = 8;
 
 /// One change. Serialized with its name in `event`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Change {
-    /// Somebody leads, or another than before.
+    /// An election has a leader, or another one than before.
     Leader {
         name: String,
         term: u64,
@@ -23,25 +23,25 @@ pub(super) enum Change {
         #[serde(skip_serializing_if = "Option::is_none")]
         address: Option<String>,
     },
-    /// Nobody leads; who did before.
+    /// There is no leader. `last` is the former one.
     Nobody { last: Option<String> },
-    /// The lease's state is another.
+    /// The lease has another state.
     Lease { state: &'static str },
     /// A slot was claimed for a turn.
     SlotClaimed { slot: String, attempt: u32 },
-    /// The end of a turn is on record.
+    /// The end of a turn was recorded.
     SlotFinished {
         slot: String,
         outcome: &'static str,
         #[serde(flatten)]
         outlook: TurnSummary,
     },
-    /// When the next turn comes, where none is over yet.
+    /// The time of the next turn, reported before any turn has ended.
     NextTurn {
         #[serde(flatten)]
         outlook: TurnSummary,
     },
-    /// A turn for a trigger was claimed, or its end is on record.
+    /// A turn for a trigger was claimed, or its end was recorded.
     Triggered {
         id: String,
         attempt: u32,
@@ -51,11 +51,11 @@ pub(super) enum Change {
     },
     /// The election cannot be read, or no candidate can lead.
     Problem { class: &'static str, detail: String },
-    /// That is over.
+    /// The problem is resolved.
     ProblemOver,
 }
 
-/// Remembers what was seen last.
+/// Detector of changes since the last read.
 #[derive(Default)]
 pub(super) struct ChangeDetector {
     last: Option<Snapshot>,
@@ -63,12 +63,12 @@ pub(super) struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    /// The time zone of the schedule on record; UTC where there is none.
+    /// Returns the time zone of the recorded schedule. UTC if there is none.
     pub(super) fn zone(&self) -> Zone {
         described_zone(self.last.as_ref().and_then(|last| last.turns.schedule.as_deref()))
     }
 
-    /// What is new in a look; of the first one everything is.
+    /// Returns the changes since the last read. After the first read, it returns everything.
     pub(super) fn update(&mut self, result: Result<Snapshot, Problem>) -> Vec<Change> {
         let mut changes = Vec::new();
         let (snapshot, problem) = match result {
@@ -119,19 +119,20 @@ fn turns(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
     let outlook = TurnSummary::new(current.answered_at, &current.turns);
     let (last, now) = (previous.map(|last| &last.turns), &current.turns);
-    // Two attempts at a slot may end alike, and are told apart by when they did; so do turns for a trigger.
+    // End times distinguish two attempts at a slot with the same outcome, and turns for triggers
+    // too.
     let end_times = |turns: &Turns| (turns.last_success, turns.last_failure);
     let another_end = last.is_none_or(|last| {
         last.finished != now.finished
             || (last.triggered == now.triggered && end_times(last) != end_times(now))
     });
-    // Of an attempt that failed, only the failure is left once the next one is claimed.
+    // Once the next attempt is claimed, the record only holds the failure of the previous one.
     let failed = now.last_failure.filter(|failure| {
         let is_retried = now.last_slot.as_ref().is_some_and(|claimed| claimed.slot == failure.slot);
         is_retried && last.is_some_and(|last| last.last_failure != now.last_failure)
     });
     let finished = now.finished.as_ref().map(|finished| (finished.slot, finished.outcome));
-    // What ended first was claimed before.
+    // A turn that ended was claimed before.
     if let Some((slot, outcome)) =
         finished.or(failed.map(|failure| (failure.slot, failure.end.outcome)))
         && another_end
@@ -148,7 +149,7 @@ fn turns(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> {
             slot: claimed.slot.to_rfc3339(),
             attempt: claimed.attempt,
         });
-        // It may have ended in between, and is told in the order in which that went.
+        // The claimed turn may have ended since the last read, so its claim comes first.
         if now.finished.as_ref().is_some_and(|finished| finished.slot == claimed.slot) {
             changes.reverse();
         }
@@ -166,13 +167,13 @@ fn turns(previous: Option<&Snapshot>, current: &Snapshot) -> Vec<Change> {
     changes
 }
 
-/// What is told beside the end of the turn of this slot, where no other one ended after it.
+/// Returns the outlook for the end of the turn of this slot, unless a later turn has ended.
 fn newest(outlook: &TurnSummary, slot: Timestamp) -> Option<TurnSummary> {
     let slot = slot.to_rfc3339();
     outlook.last_turn.as_ref().is_some_and(|last| last.slot == slot).then(|| outlook.clone())
 }
 
-/// How a turn ended, how long it took, and what comes next.
+/// Describes the end of a turn, its duration and the next turn.
 fn describe_end(outcome: &str, slot: Option<&str>, outlook: &TurnSummary, zone: Zone) -> String {
     let last = outlook.last_turn.as_ref();
     let last_turn = last.filter(|last| slot.is_none_or(|slot| last.slot == slot));
@@ -187,7 +188,7 @@ fn describe_end(outcome: &str, slot: Option<&str>, outlook: &TurnSummary, zone: 
 }
 
 impl Change {
-    /// For people.
+    /// Formats the change as a text line.
     pub(super) fn line(&self, now: DateTime<Utc>, layout: Layout<'_>) -> String {
         let (style, name, text) = self.describe(layout.zone);
         format_line(&time_of_day(now, layout.zone), (style, name, NAME), &text, layout)
@@ -232,7 +233,7 @@ impl Change {
     }
 }
 
-/// When the next turn comes, in the time zone of its schedule.
+/// Describes the time of the next turn, in the time zone of its schedule.
 fn next_turn(outlook: &TurnSummary) -> Option<String> {
     let next = outlook.next_turn.as_ref()?;
     let wait = match next.in_ms {
@@ -257,7 +258,7 @@ mod tests {
         idle(lease, leader.map(|(name, term)| incumbent(name, term, 5)))
     }
 
-    /// The length of the time in a line.
+    /// Returns the length of the time in a line.
     fn time() -> usize {
         time_of_day(DateTime::UNIX_EPOCH, Zone::UTC).len()
     }
@@ -391,7 +392,7 @@ mod tests {
         let json = serde_json::to_value(&changes[0]).unwrap();
         assert_eq!((&json["event"], &json["outcome"]), (&"triggered".into(), &"failed".into()));
         assert_eq!(json["last_turn"]["triggered"], true, "{json}");
-        // A look that comes late sees the end of another turn, which says nothing of this one.
+        // A late read sees the end of another turn, which must not be reported for this one.
         now.turns.triggered = triggered(Some(Outcome::Succeeded), 3);
         now.turns.last_success = Some(Ended {
             slot: at(61),

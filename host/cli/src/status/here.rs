@@ -1,5 +1,5 @@
-//! What there is to say about this machine: what keeps a candidate on it from leading, and what of its
-//! settings and its clock does not fit the election.
+//! Remarks about this machine: obstacles to leading for a candidate on it, and differences between
+//! its settings or clock and the election.
 
 use super::row;
 use crate::times::described_zone;
@@ -7,15 +7,15 @@ use serde::Serialize;
 use tenure::status::{ClockDifference, local_time};
 use tenure_core::{LeaseState, ProblemClass, Snapshot, Timestamp};
 
-/// What is known of a candidate on this machine: the settings that are in the environment here.
+/// The settings of a candidate in the environment of this machine.
 #[derive(Debug, Default)]
 pub(super) struct LocalConfig {
     pub name: Option<String>,
-    /// In words, as the record has it.
+    /// The description of the schedule, in the form of the record.
     pub schedule: Option<String>,
 }
 
-/// One thing to know.
+/// One remark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Remark {
     /// `role`, or a class of problem.
@@ -23,8 +23,8 @@ pub(super) struct Remark {
     pub detail: String,
 }
 
-/// What a look that was taken between two readings of this machine's time of day (nanoseconds since
-/// 1970) says of this machine.
+/// Returns the remarks about this machine. The snapshot was read between the two times of day in
+/// the last parameter (nanoseconds since 1970).
 pub(super) fn remarks(
     snapshot: &Snapshot,
     local: &LocalConfig,
@@ -53,7 +53,7 @@ pub(super) fn remarks(
     remarks
 }
 
-/// What a claimed slot that lies in the future means.
+/// Explains a claimed slot in the future.
 fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
     let zone = described_zone(snapshot.turns.schedule.as_deref());
     let slot = local_time(snapshot.answered_at.plus(snapshot.ahead?), zone);
@@ -63,7 +63,7 @@ fn slot_ahead(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// As rows below the others.
+/// Formats the remarks as rows.
 pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
     let row = |(number, Remark { detail, .. }): (usize, &Remark)| {
         row(if number == 0 { "here" } else { "" }, detail, width)
@@ -71,7 +71,7 @@ pub(super) fn rows(remarks: &[Remark], width: Option<usize>) -> String {
     remarks.iter().enumerate().map(row).collect()
 }
 
-/// What a candidate with these settings is, and what keeps it from leading.
+/// Describes the role of a candidate with these settings, and obstacles to leading.
 fn role(snapshot: &Snapshot, local: &LocalConfig) -> String {
     const LOGS: &str = "the logs of the candidates say why; tenure check tests it from here";
     let local_name = local.name.as_deref();
@@ -88,7 +88,7 @@ fn role(snapshot: &Snapshot, local: &LocalConfig) -> String {
             leader.name
         ),
         (None, LeaseState::Leased | LeaseState::Infinite | LeaseState::Breaking) => {
-            "somebody holds the lease and is about to lead".to_owned()
+            "a candidate holds the lease and is about to lead".to_owned()
         }
         (None, LeaseState::Absent) => {
             format!(
@@ -97,7 +97,7 @@ fn role(snapshot: &Snapshot, local: &LocalConfig) -> String {
         }
         (None, LeaseState::Broken) => {
             format!(
-                "nobody leads: somebody broke the lease, and no candidate has acquired it since: {LOGS}"
+                "nobody leads: the lease was broken, and no candidate has acquired it since: {LOGS}"
             )
         }
         (None, LeaseState::Available | LeaseState::Expired) => {
@@ -108,7 +108,7 @@ fn role(snapshot: &Snapshot, local: &LocalConfig) -> String {
     }
 }
 
-/// What a problem that kept from looking means for a candidate on this machine.
+/// Explains a problem that prevented reading the election, for a candidate on this machine.
 pub(super) fn meaning(class: ProblemClass) -> &'static str {
     match class {
         ProblemClass::Refused => {
@@ -127,7 +127,7 @@ pub(super) fn meaning(class: ProblemClass) -> &'static str {
              some seconds more"
         }
         ProblemClass::Nonsense => {
-            "a candidate on this machine cannot lead, because what answers is not the Blob service"
+            "a candidate on this machine cannot lead, because the server there is not the Blob service"
         }
         ProblemClass::LeaseLost
         | ProblemClass::Schedule
@@ -181,7 +181,7 @@ mod tests {
             ),
             (LeaseState::Available, &ada, "no candidate runs, or none of them can win"),
             (LeaseState::Expired, &ada, "tenure check"),
-            (LeaseState::Broken, &ada, "somebody broke the lease"),
+            (LeaseState::Broken, &ada, "the lease was broken"),
             (LeaseState::Absent, &ada, "none can create the blob"),
         ] {
             let found = local_remarks(&snapshot(lease), local);

@@ -1,4 +1,4 @@
-//! The former leaders of an election, as the record on its blob keeps them.
+//! The former leaders of an election, from the record on its blob.
 
 use crate::complaint::printable;
 use crate::terminal::align_columns;
@@ -22,7 +22,7 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
             }
             None => "no longer leads".to_owned(),
         };
-        // Anyone who may write the blob chooses the names.
+        // Any client with write access to the blob chooses the names.
         let name = printable(&leader.name);
         rows.push([leader.term.to_string(), local_time(leader.since, zone), until, name]);
         next = Some(leader.since);

@@ -32,7 +32,7 @@ use tenure_core::{
 };
 use tenure_server::format::{candidate_as_json, describe_schedule_with_source};
 
-/// Nobody leads, or a share is not held by the member that should hold it.
+/// Exit code: there is no leader, or a member does not hold the shares that it should hold.
 const NOT_AS_PLANNED: u8 = 1;
 
 pub(super) async fn status(line: &CommandLine) -> CommandResult {
@@ -60,12 +60,12 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
     Ok(ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0)))
 }
 
-/// An election as it was read, with what is kept beside its blob.
+/// An election as it was read, with the data in blobs next to its own.
 struct View {
     election: String,
     configuration: Configuration,
     snapshot: Result<Snapshot, Problem>,
-    /// This machine's time of day before and after it was read.
+    /// This machine's time of day before and after the read.
     read_between: (Timestamp, Timestamp),
     candidates: Result<Vec<Listed>, Problem>,
     /// None if the work is not split.
@@ -102,7 +102,7 @@ impl View {
         }
     }
 
-    /// Returns what there is to say about this machine, and about what could not be read.
+    /// Returns remarks about this machine, and about data that could not be read.
     fn remarks(&self, snapshot: &Snapshot) -> Vec<Remark> {
         let options = &self.configuration.settings.options;
         let local = LocalConfig { name: options.name.clone(), schedule: options.schedule() };
@@ -133,7 +133,7 @@ impl View {
     }
 }
 
-/// An election for programs.
+/// Returns an election as JSON.
 fn object(view: &View) -> Value {
     let View { election, candidates, shares, .. } = view;
     let snapshot = match &view.snapshot {
@@ -157,7 +157,7 @@ fn object(view: &View) -> Value {
     object
 }
 
-/// The same of one that could not be read.
+/// Returns an election that could not be read as JSON.
 fn unread_object(election: &str, problem: &Problem) -> Value {
     let remarks = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
     json!({ "election": election, "problem": self::problem(problem), "here": remarks })
@@ -167,8 +167,8 @@ fn problem(problem: &Problem) -> Value {
     json!({ "class": problem.class.name(), "detail": problem.detail })
 }
 
-/// One election for people: rows, and a section for each list that has something to show. Empty if the election could
-/// not be read.
+/// Formats one election as rows, and a section for each list with entries. Empty if the election
+/// could not be read.
 fn one_as_text(view: &View, with_history: bool) -> String {
     let Ok(snapshot) = &view.snapshot else { return String::new() };
     let width = columns(std::io::stdout());
@@ -194,8 +194,9 @@ fn one_as_text(view: &View, with_history: bool) -> String {
     text
 }
 
-/// How soon somebody else leads when the leader dies: by the record, and where that says nothing by the settings
-/// here. A supervisor leaves no trace on record: that of `tenure run` is taken for granted.
+/// Returns how soon another candidate replaces a dead leader. Uses the record, and for missing data
+/// the local settings. The record does not show a supervisor, so this assumes the one of `tenure
+/// run`.
 fn replacement(snapshot: &Snapshot, by_settings: TakeoverTime) -> Option<TakeoverTime> {
     let leader = snapshot.leader()?;
     Some(TakeoverTime {
@@ -260,9 +261,9 @@ fn as_json(election: &str, snapshot: &Snapshot) -> Value {
     })
 }
 
-/// One of the rows for people, on a terminal of some width.
+/// Formats a row, on a terminal of this width.
 fn row(name: &str, value: &str, width: Option<usize>) -> String {
-    // Names and addresses are what somebody wrote on the blob.
+    // Any client with write access to the blob chooses the names and addresses.
     format!("{name:<12} {}\n", wrap_words(&printable(value), 13, width))
 }
 
@@ -304,7 +305,7 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
     text
 }
 
-/// Did it succeed, and when does it run next.
+/// Adds the rows about turns: the last results and the next turn.
 fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     let turns = &snapshot.turns;
     let TurnSummary { last_turn, last_success, last_failure, next_turn } =
@@ -337,23 +338,23 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
     if let Some(Triggered { id, slot, attempt, outcome }) = &turns.triggered {
         let (attempt, requested_at) = (attempt_clause(*attempt), describe_instant(*slot, snapshot.answered_at, zone));
         let outcome = outcome.map_or_else(|| unfinished_state(*slot, snapshot), Outcome::name);
-        row("triggered", format!("{id}, asked for at {requested_at}{attempt}, {outcome}"));
+        row("triggered", format!("{id}, requested at {requested_at}{attempt}, {outcome}"));
     }
     if let Some(next) = next_turn {
         let wait = match (next.in_ms, snapshot.leader()) {
             (0, Some(_)) => "now".to_owned(),
-            (0, None) => "as soon as somebody leads".to_owned(),
+            (0, None) => "as soon as there is a leader".to_owned(),
             (wait, _) => format!("in {}", whole_seconds(wait.next_multiple_of(1_000))),
         };
         row("next turn", format!("{} ({wait})", next.local));
     }
 }
 
-/// What is known of a turn without an outcome on record.
+/// Describes a turn without a recorded outcome.
 fn unfinished_state(slot: Timestamp, snapshot: &Snapshot) -> &'static str {
     match snapshot.leader() {
         None => "no outcome was recorded, and the leader that ran it is gone",
-        // A slot that was due before this leader began may be its own to run.
+        // This leader may itself run a slot that was due before its term.
         Some(leader) if leader.since > slot => {
             "it is running, or the leader that ran it is gone and no outcome was recorded"
         }
@@ -361,12 +362,11 @@ fn unfinished_state(slot: Timestamp, snapshot: &Snapshot) -> &'static str {
     }
 }
 
-/// Whether the end of a claimed turn is on record.
+/// Returns true if the end of a claimed turn is recorded.
 fn is_over(claimed: &LastSlot, turns: &Turns) -> bool {
     turns.finished.as_ref().is_some_and(|finished| finished.slot == claimed.slot)
 }
 
-/// The end of a turn, as a sentence whose subject is the turn.
 fn describe_end(turn: &EndedTurn) -> String {
     let EndedTurn { local, triggered, outcome, ago_ms, took_ms, candidate, reason, .. } = turn;
     let ago = ago_ms.map(|ms| format!(" {} ago", whole_seconds(ms))).unwrap_or_default();
@@ -377,7 +377,7 @@ fn describe_end(turn: &EndedTurn) -> String {
     format!("{outcome}{ago}{took}{on}: {origin} {local}{why}")
 }
 
-/// An instant, and how long ago it was or will be in whole seconds.
+/// Formats an instant, with its distance from now in whole seconds.
 fn describe_instant(instant: Timestamp, now: Timestamp, zone: Zone) -> String {
     let distance = until(instant, now).unwrap_or_else(|| ago(instant, now));
     format!("{} ({distance})", local_time(instant, zone))

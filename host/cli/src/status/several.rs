@@ -18,7 +18,7 @@ fn outlook(snapshot: &Snapshot) -> TurnSummary {
     TurnSummary::new(snapshot.answered_at, &snapshot.turns)
 }
 
-/// Returns the elections in the order in which they are shown.
+/// Sorts the elections for display.
 fn sorted(views: &[View]) -> Vec<&View> {
     let mut views: Vec<_> = views.iter().collect();
     views.sort_by_key(|view| election_health(view));
@@ -69,7 +69,7 @@ fn row(view: &View) -> [String; 5] {
     [election, leader, since, last, next]
 }
 
-/// Writes to standard error why elections could not be read.
+/// Prints to standard error why elections could not be read.
 pub(super) fn problems(views: &[View]) {
     for View { election, snapshot, .. } in views {
         let (Ok(Snapshot { problem: Some(problem), .. }) | Err(problem)) = snapshot else {
@@ -84,7 +84,7 @@ pub(super) fn problems(views: &[View]) {
                  To try each request, step by step: tenure check {election}\n"
             ));
         } else if views.len() > 1 {
-            // One election alone shows it in its rows.
+            // A single election shows the problem in its rows.
             eprint(format_args!("tenure: {election} ({class}): {detail}\n"));
         }
     }

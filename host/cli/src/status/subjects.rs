@@ -13,17 +13,17 @@ use tenure_clock::BootClock;
 /// The number of elections that are read at the same time.
 pub(super) const MAX_CONCURRENT: usize = 16;
 
-/// An election with settings in which there is nothing wrong.
+/// An election with valid settings.
 pub(super) struct Subject {
     pub election: String,
     pub configuration: Configuration,
     pub handle: Arc<Election>,
 }
 
-/// The elections that are meant.
+/// The elections of the command line.
 pub(super) struct Subjects {
     pub subjects: Vec<Subject>,
-    /// True if they are all that a file has, so that they are shown as a list.
+    /// True if the elections are a whole file, which is shown as a list.
     pub is_whole_file: bool,
     pub json: bool,
     /// The value of `--interval`.
@@ -31,11 +31,11 @@ pub(super) struct Subjects {
 }
 
 impl Subjects {
-    /// Validates the settings of all of them. Sends nothing.
+    /// Validates the settings of all elections. Sends nothing.
     ///
     /// # Errors
     ///
-    /// The exit code, once it was written why nothing can be read.
+    /// Returns the exit code, after printing the complaints.
     pub(super) fn from_command_line(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
         let json = line.has(&JSON);
         let mut elections = Elections::from_command_line(line);

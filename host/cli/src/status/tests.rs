@@ -2,23 +2,23 @@ use super::*;
 use std::time::Duration;
 use tenure_core::{End, Ended, LeaseState, NextTurn, Outcome};
 
-/// So many seconds after 1970.
+/// Returns the instant this many seconds after 1970.
 pub(super) fn at(seconds: u64) -> Timestamp {
     Timestamp(seconds * 1_000_000_000)
 }
 
-/// The end of a turn, so many seconds after 1970 and after so many milliseconds.
+/// Returns the end of a turn at this many seconds after 1970, with its duration in milliseconds.
 pub(super) fn end(outcome: Outcome, seconds: u64, took: Option<u64>) -> End {
     End { outcome, at: at(seconds), took: took.map(Duration::from_millis) }
 }
 
-/// A leader of that term, since so many seconds after 1970.
+/// Returns a leader with this term, since this many seconds after 1970.
 pub(super) fn incumbent(name: &str, term: u64, since: u64) -> Incumbent {
     let since = at(since);
     Incumbent { name: name.to_owned(), term, since, address: None, coordinates: false }
 }
 
-/// An election without a schedule that no turn has run for.
+/// Returns an election without a schedule and without turns.
 pub(super) fn idle(lease: LeaseState, incumbent: Option<Incumbent>) -> Snapshot {
     Snapshot {
         lease,
@@ -175,7 +175,7 @@ fn turn_times_are_in_the_zone_of_the_schedule() {
     for (row, instant) in [
         ("since ", "1970-01-01T01:00:05+01:00[Europe/Berlin] (1m ago)"),
         ("claimed ", "1970-01-01T01:01:00+01:00[Europe/Berlin] (5s ago): "),
-        ("triggered ", "rerun, asked for at 1970-01-01T01:00:40+01:00[Europe/Berlin] (25s ago), "),
+        ("triggered ", "rerun, requested at 1970-01-01T01:00:40+01:00[Europe/Berlin] (25s ago), "),
     ] {
         let found = text.lines().find(|line| line.starts_with(row)).unwrap();
         assert!(found.contains(instant), "{found}");
@@ -200,7 +200,7 @@ fn whether_the_last_turn_succeeded_is_one_row() {
         LeaseState::Expired,
         Turns { next: Some(NextTurn { slot: at(1), at: at(1) }), ..turns() },
     );
-    assert!(text.contains("(as soon as somebody leads)\n"), "{text}");
+    assert!(text.contains("(as soon as there is a leader)\n"), "{text}");
     assert!(
         text.contains("no outcome was recorded, and the leader that ran it is gone\n"),
         "{text}"

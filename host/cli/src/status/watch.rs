@@ -1,4 +1,4 @@
-//! `tenure status --watch`: reads elections again and again, and writes what changed.
+//! `tenure status --watch`: reads elections repeatedly, and prints their changes.
 
 use super::change::{Change, ChangeDetector};
 use super::subjects::Subjects;
@@ -22,7 +22,7 @@ use tenure_core::Zone;
 use tokio::select;
 use tokio::task::JoinSet;
 
-/// From the first look at one election to that at the next one.
+/// Delay between the first reads of two elections.
 const SPREAD: Duration = Duration::from_millis(20);
 
 pub(super) async fn watch(line: &CommandLine) -> CommandResult {
@@ -30,7 +30,7 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let clock = BootClock::new();
     let Subjects { subjects: each, json, interval, .. } = Subjects::from_command_line(line, &clock)?;
     if each.is_empty() {
-        // Which would never change.
+        // An empty list would never change while it is watched.
         let problem = "the list has no names, so there is no election to watch";
         let advice = "write a name into it, and start again";
         return Err(complain(&[Complaint::new(FOR_EACH_FILE.name, problem, advice)], json));
@@ -43,20 +43,20 @@ pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     for (number, subject) in each.into_iter().enumerate() {
         let context = LogContext { election: subject.election, candidate: String::new() };
         let writer = ChangeWriter { context, width, json, colour };
-        // Not all of them in the same moment.
+        // Spreads the reads over the interval.
         let start_at = clock.now() + SPREAD * u32::try_from(number).unwrap_or(u32::MAX);
         let start_at = start_at.min(clock.now() + interval);
         watchers.spawn(watch_election(subject.handle, clock.clone(), start_at, interval, writer));
     }
     select! {
-        // The reader has seen enough.
+        // Standard output was closed.
         _ = watchers.join_next() => {}
         _ = signals.next() => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Until nobody reads any more, or nothing can be written.
+/// Watches an election until standard output is closed or cannot be written.
 async fn watch_election(
     election: Arc<Election>,
     clock: BootClock,
@@ -78,11 +78,11 @@ async fn watch_election(
     }
 }
 
-/// Where changes are written to.
+/// Writer of the changes of an election.
 struct ChangeWriter {
-    /// The election alone.
+    /// The context of the lines. It names the election only.
     context: LogContext,
-    /// Of several elections: how much room the longest name takes.
+    /// Length of the longest name, for several elections.
     width: Option<usize>,
     json: bool,
     colour: bool,

@@ -1,5 +1,5 @@
-//! What a supervisor tells of a runner that has died, and of its last wills: a line for each election, and one for all
-//! shares of one election.
+//! The report of a supervisor about a dead runner and its last wills. It has a line for each
+//! election, and one for all shares of an election.
 
 use crate::log::LogContext;
 use crate::ranges::ranges;
@@ -7,37 +7,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_shares::Share;
 use tenure_supervisor::WillSubject;
 
-/// What became of a will.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WillOutcome {
-    /// The lease was released, or the sign is gone.
+    /// The lease was released, or the member's blob was deleted.
     Done,
-    /// The service knows another holder, or none; or another sign.
+    /// The service reports another holder or none, or a newer version of the member's blob.
     Superseded,
-    /// The service would not do it, with this status.
+    /// The service refused it with this status.
     Refused(u16),
-    /// No answer was one, for this reason.
+    /// No valid response arrived, for this reason.
     Unanswered(String),
-    /// It came too late to be sent.
+    /// The will expired before it could be sent.
     Expired,
-    /// It was not sent for another reason.
+    /// The will was not sent for another reason.
     Unsent(String),
 }
 
-/// How a runner ended, and what became of what it left.
+/// The end of a runner, and the outcomes of its wills.
 pub(super) struct WillReport {
-    /// Who ended, and how.
+    /// The process and its end, as a clause.
     pub subject: String,
-    /// The end of all its work was seen.
+    /// True if all processes of its work have exited.
     pub is_work_over: bool,
-    /// What it left, each with the term where it is the release of a lease.
+    /// The wills, each with the term if it releases a lease.
     pub terms: BTreeMap<WillSubject, Option<u64>>,
-    /// Those that were sent in time.
+    /// The outcomes of those that were sent in time.
     pub outcomes: BTreeMap<WillSubject, WillOutcome>,
 }
 
 impl WillReport {
-    /// All lines, each with whose it is. The runner was there for shares of these elections.
+    /// Returns all lines, each with its context. `split` contains the elections that the runner had
+    /// shares of.
     pub(super) fn lines<'a>(
         &self,
         candidates: &'a BTreeMap<usize, LogContext>,
@@ -73,7 +73,7 @@ impl WillReport {
         lines.into_iter().map(to_line).collect()
     }
 
-    /// Of a candidate that is on its own.
+    /// Describes the will of a single candidate.
     fn describe_election(&self, number: usize) -> String {
         let key = WillSubject::Lease(number);
         let Some(Some(term)) = self.terms.get(&key) else {
@@ -82,7 +82,7 @@ impl WillReport {
         let lease = format!("its lease (term {term})");
         match self.outcomes.get(&key) {
             Some(outcome) => {
-                format!("nothing of its work runs any more, and {}", outcome.describe_lease(&lease, *term))
+                format!("all its processes have exited, and {}", outcome.describe_lease(&lease, *term))
             }
             None if self.is_work_over => format!(
                 "{lease} was not released before this process had to end; the others wait until it expires"
@@ -93,14 +93,14 @@ impl WillReport {
         }
     }
 
-    /// Of a member for the shares of that election, whose coordinating candidate is `own`.
+    /// Describes the wills of a member, whose coordinating candidate is `coordinator`.
     fn describe_member(&self, coordinating: &str, coordinator: usize, shares: &[(Share, usize)]) -> String {
         let sign = WillSubject::Sign(coordinating.to_owned());
         let mut clauses = Vec::new();
         if !self.is_work_over {
             clauses.push("some of its work could not be stopped".to_owned());
         } else if !self.outcomes.is_empty() {
-            clauses.push("nothing of its work runs any more".to_owned());
+            clauses.push("all its processes have exited".to_owned());
         }
         let share_leases = shares.iter().map(|(share, number)| (Some(share.index), *number));
         let mut leases: Vec<(Option<&WillOutcome>, Vec<Option<u32>>)> = Vec::new();
@@ -124,7 +124,7 @@ impl WillReport {
         clauses.join("; ")
     }
 
-    /// Of the leases of these shares, and of the coordinating election, which is none of them.
+    /// Describes the leases of these shares. None stands for the coordinating election.
     fn describe_leases(&self, outcome: Option<&WillOutcome>, group: &[Option<u32>]) -> String {
         let shares = group.iter().copied().flatten().collect::<Vec<_>>();
         let lease_owner = match shares.as_slice() {
@@ -167,14 +167,14 @@ impl WillReport {
         )
     }
 
-    /// Why nothing was sent.
+    /// Explains why no will was sent.
     fn unsent_reason(&self) -> &'static str {
         if self.is_work_over { " before this process had to end" } else { "" }
     }
 }
 
 impl WillOutcome {
-    /// Of the lease of that term.
+    /// Describes the outcome for the lease of this term.
     fn describe_lease(&self, lease: &str, term: u64) -> String {
         match self {
             Self::Done => format!("{lease} was released, so another candidate can lead"),
@@ -195,7 +195,7 @@ impl WillOutcome {
         }
     }
 
-    /// Why a lease was not released, or a sign not deleted.
+    /// Explains why a lease was not released, or a member's blob not deleted.
     fn failure_reason(&self) -> String {
         match self {
             Self::Done | Self::Superseded => String::new(),
@@ -215,8 +215,8 @@ mod tests {
 
     const ALL: &str = "jobs/orders";
 
-    /// A runner that had a coordinating candidate, candidates for shares 0 to 3 and 9 of ten, and one for another
-    /// election.
+    /// A runner with a coordinating candidate, candidates for shares 0 to 3 and 9 of ten, and one
+    /// for another election.
     struct Scene {
         candidates: BTreeMap<usize, LogContext>,
         report: WillReport,
@@ -257,9 +257,9 @@ mod tests {
         let done = |key| (key, WillOutcome::Done);
         let scene =
             scene(&[sign(), LEASE(1), LEASE(2), LEASE(3), LEASE(5), LEASE(6)].map(done), &[]);
-        let expected = "nothing of its work runs any more; the leases of shares 0–2, 9 were released; its sign of \
+        let expected = "all its processes have exited; the leases of shares 0–2, 9 were released; its sign of \
                         life was deleted, so the others take over its shares at once";
-        let other = "nothing of its work runs any more, and its lease (term 7) was released, so another candidate \
+        let other = "all its processes have exited, and its lease (term 7) was released, so another candidate \
                      can lead";
         assert_eq!(scene.lines(), [(ALL, expected.into()), ("jobs/else", other.into())]);
     }
@@ -274,7 +274,7 @@ mod tests {
             (sign(), WillOutcome::Superseded),
         ];
         let scene = scene(&outcomes, &[]);
-        let expected = "nothing of its work runs any more; the leases of shares 0–1 were not released: the service \
+        let expected = "all its processes have exited; the leases of shares 0–1 were not released: the service \
                         refused with status 403; the leases of share 3 and the coordinating election were released; its sign of \
                         life was not deleted: its last write was never answered, or another process has the same \
                         name; the others take over its shares once it has been silent for too long";

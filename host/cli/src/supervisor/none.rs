@@ -1,5 +1,5 @@
-//! On this system nobody supervises `tenure run`: there is no signal to hand on, and no sure way to see the
-//! end of all that a process has started.
+//! Replacement on systems without a supervisor: they have no signals to forward, and no reliable
+//! way to detect the end of all processes.
 
 use super::log::{Style, Whose};
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ impl Part {
     }
 }
 
-/// Nobody.
+/// Never exists.
 pub(crate) struct Supervised(Infallible);
 
 impl Supervised {

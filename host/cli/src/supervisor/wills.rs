@@ -1,4 +1,4 @@
-//! The last wills that a runner left with its supervisor, and what becomes of them when it is dead.
+//! Sends the last wills of a dead runner.
 
 use super::last_words::{WillOutcome, WillReport};
 use crate::log::{Log, Style, LogContext};
@@ -17,18 +17,18 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::Level;
 
-/// The longest that one try may take.
+/// Time limit for one try.
 const TRY: Duration = Duration::from_secs(3);
 
-/// Between two tries, doubling to the longest.
+/// Pause between two tries. It doubles up to the maximum.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// So many requests of wills are under way at a time.
+/// Maximum number of wills that are sent at the same time.
 const MAX_CONCURRENT: usize = 32;
 
-/// Sends the wills of a runner that ended so, until `hurry` completes, and tells of it. Nothing is sent unless the end of all
-/// its work was seen.
+/// Sends the wills of a dead runner until `hurry` completes, and logs the outcomes. Sends nothing
+/// unless all processes of its work have exited.
 pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = ()>) {
     let RunnerEnd { ended, is_work_over, begin_message: begun, candidates, split_elections: split, wills, .. } = end;
     let ending = match ended {
@@ -37,7 +37,7 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
     };
     let killed = matches!(ended, ProcessEnd::Signal(_));
     if wills.is_empty() && !killed {
-        // It has said itself why it ended.
+        // The runner has already reported why it ended.
         return;
     }
     let subject = format!("the process that ran the election {ending}");
@@ -56,7 +56,7 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
     let Ok((log, written)) = Log::start(style) else { return };
     let report = WillReport { subject, is_work_over, terms, outcomes };
     let lines = report.lines(&candidates, &split);
-    // All of them first: one line is as wide as another.
+    // Creates all logs first, so that the lines have the same width.
     let logs: Vec<_> = lines.into_iter().map(|(context, text)| (log.for_candidate(context), text)).collect();
     for (log, detail) in logs {
         log.event(&Event::Problem { class: ProblemKind::Process, detail });
@@ -65,14 +65,15 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
     written.wait();
 }
 
-/// What became of each will when all were answered, or `hurry` completed.
+/// Returns the outcomes when all wills were answered, or `hurry` completed.
 async fn send_all(
     wills: BTreeMap<WillSubject, LastWill>,
     hurry: impl Future<Output = ()>,
 ) -> BTreeMap<WillSubject, WillOutcome> {
     let (mut outcomes, mut sending) = (BTreeMap::new(), JoinSet::new());
     let places = Arc::new(Semaphore::new(MAX_CONCURRENT));
-    // They may be thousands, and whom the platform trusts is read from files.
+    // Shares clients, because there may be thousands of wills, and each client reads certificates
+    // from files.
     let mut clients: BTreeMap<_, Result<_, String>> = BTreeMap::new();
     for (key, will) in wills {
         let known = clients.entry(will.ca_file.clone());
@@ -100,13 +101,13 @@ async fn send_all(
     outcomes
 }
 
-/// Sends a will, again and again until it is answered or of no use any more. A try takes one of the `places`, and a pause
-/// none: an account that does not answer leaves them to the others.
+/// Sends a will repeatedly until it is answered or has expired. Only a try occupies one of the
+/// `places`, not a pause, so an unreachable account does not block the others.
 async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) -> WillOutcome {
     let LastWill { term, request, .. } = will;
     let operation = if term.is_some() { "release lease" } else { "delete blob" };
     let Ok(request) = to_http(request) else {
-        return WillOutcome::Unsent("it is no request".to_owned());
+        return WillOutcome::Unsent("its request is invalid".to_owned());
     };
     let origin = match (request.uri().scheme(), request.uri().authority()) {
         (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
@@ -114,7 +115,7 @@ async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) 
     };
     let (mut pause, mut unanswered) = (PAUSE, None);
     loop {
-        // Never closed.
+        // The semaphore is never closed.
         let place = places.acquire().await;
         let remaining = will.remaining();
         if remaining.is_zero() {
@@ -124,7 +125,8 @@ async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) 
             Ok(answer) => match answer.status().as_u16() {
                 200 | 202 => return WillOutcome::Done,
                 404 if term.is_none() => return WillOutcome::Done,
-                // It was released before, or has run out and is another's; or the sign is a newer one.
+                // The lease was released before, or it expired and another candidate holds it. Or
+                // the member's blob is a newer one.
                 404 | 409 | 412 => return WillOutcome::Superseded,
                 status @ (400..=407 | 410..=428 | 430..=499) => return WillOutcome::Refused(status),
                 status => Some(format!("the service answered with status {status}")),
@@ -137,7 +139,7 @@ async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) 
     }
 }
 
-/// Whom to trust beside those whom the platform trusts.
+/// Reads the authorities to trust in addition to the platform's.
 fn authorities(ca_file: Option<&OsString>) -> Result<RootCertificates, String> {
     let Some(file) = ca_file else { return Ok(RootCertificates::default()) };
     let read = fs::read(file).map_err(|error| error.to_string());

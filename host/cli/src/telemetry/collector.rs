@@ -1,4 +1,4 @@
-//! The collector: what the variables say of it, and the requests to it.
+//! The OpenTelemetry collector: its variables, and requests to it.
 
 use crate::log::Log;
 use async_trait::async_trait;
@@ -15,23 +15,20 @@ use tenure::{RootCertificates, ProblemKind, Event};
 use tenure_core::error_chain;
 use tokio::runtime::Handle;
 
-/// The longest that a request may take, unless a variable says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest answer that is read, in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// The one protocol that is spoken here.
+/// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// What can be sent.
 #[derive(Clone, Copy)]
 pub(super) enum Signal {
     Traces,
     Metrics,
 }
 
-/// A variable, unless it is empty: that means the same as none.
+/// Returns a variable. An empty one counts as missing.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
@@ -44,11 +41,12 @@ impl Signal {
         }
     }
 
-    /// Whether it is to be sent, by the variables of OpenTelemetry: its own, or else those for all signals.
+    /// Returns true if the variables of OpenTelemetry enable this signal. Its own variables take
+    /// precedence over those for all signals.
     ///
     /// # Errors
     ///
-    /// It is to be sent in a way that is not known here.
+    /// The variables require something that is not supported.
     pub(super) fn is_wanted(self) -> Result<bool, String> {
         self.is_wanted_by(variable)
     }
@@ -88,7 +86,8 @@ impl Signal {
         }
     }
 
-    /// What is told where its exporter cannot be made. Not why: the error shows the endpoint, which may hold a secret.
+    /// Returns the message for an exporter that could not be created. It omits the error, which
+    /// contains the endpoint and perhaps a secret.
     pub(super) fn exporter_error(self) -> String {
         format!(
             "{} are not sent: the endpoint is no URL, or another variable of the exporter is wrong. Write \
@@ -99,7 +98,7 @@ impl Signal {
     }
 }
 
-/// Where signals are sent to. When it is dropped, failures are told no more.
+/// The destination of signals. When it is dropped, failures are no longer reported.
 pub(super) struct Collector {
     clients: Clients,
     timeout: Duration,
@@ -107,15 +106,17 @@ pub(super) struct Collector {
     log: Log,
 }
 
-/// Sends the requests of one signal on the runtime of the program, whichever thread asks for it.
+/// HTTP client for one signal. It sends requests on the program's runtime, from any thread.
 pub(super) struct Client {
     signal: Signal,
     collector: Weak<Collector>,
-    /// The last request came to nothing.
+    /// True if the last request failed.
     is_failing: Arc<AtomicBool>,
 }
 
 impl Collector {
+    /// Creates the collector.
+    ///
     /// # Errors
     ///
     /// The certificates cannot be read.
@@ -149,7 +150,7 @@ impl Collector {
         *request.headers_mut() = head.headers;
         *request.body_mut() = Some(body.into());
         *request.timeout_mut() = Some(self.timeout);
-        // The URL may hold a secret.
+        // The URL may contain a secret.
         let describe = |error: reqwest::Error| error_chain(&error.without_url());
         let mut answer = client.execute(request).await.map_err(describe)?;
         let mut response = Response::new(Bytes::new());
@@ -166,7 +167,7 @@ impl Collector {
         Ok(response)
     }
 
-    /// Tells when requests of a signal begin to come to nothing, and when they are taken again.
+    /// Logs when requests of a signal begin to fail, and when they succeed again.
     fn log_transition(&self, signal: Signal, is_failing: &AtomicBool, answer: &Result<Response<Bytes>, String>) {
         let why = match answer {
             Ok(response) if response.status().is_success() => None,

@@ -1,7 +1,8 @@
-//! Traces and metrics for a collector, over OTLP/HTTP, as the variables of OpenTelemetry ask for it.
+//! Traces and metrics for a collector, over OTLP/HTTP, configured by the variables of
+//! OpenTelemetry.
 //!
-//! Nothing here is ever waited for while a candidate contends: spans and figures are handed over to threads of
-//! the SDK, which drop what finds no room. Only the end of the program waits for them, for as long as it likes.
+//! Telemetry never blocks a candidate: threads of the SDK send it, and drop data when their queue
+//! is full. Only the exit of the program waits for them, up to a time limit.
 
 mod collector;
 
@@ -28,21 +29,20 @@ use tenure_server::metrics::{Kind, Metric, Sample, Value, renewal, renewal_bound
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// What is sent for this process.
+/// Telemetry of this process.
 #[derive(Default)]
 pub(super) struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
-    /// The log of failures goes with it.
+    /// Dropped together with this, which ends the reports of failures.
     collector: Option<Arc<Collector>>,
 }
 
-/// What sees one candidate, for the collector.
 #[derive(Clone)]
 pub(super) struct CandidateTelemetry {
     tracer: Option<SdkTracer>,
     times: Option<Arc<Times>>,
-    /// The turn that runs; its span, where there are traces.
+    /// The current turn, with its span if there are traces.
     running: Arc<Mutex<Option<Option<Span>>>>,
     labels: [KeyValue; 2],
 }
@@ -53,16 +53,16 @@ struct Times {
 }
 
 impl Telemetry {
-    /// Begins to send what the variables ask for. `log` is told what cannot be sent and why, now and later: one signal may be
-    /// sent where the other cannot be.
+    /// Starts to send the signals that the variables enable. Logs problems with either signal to
+    /// `log`, now and later. One signal may work without the other.
     ///
-    /// There may be so many elections at a time as `places` says.
+    /// `places` is the maximum number of elections.
     pub(super) fn start(roster: &Roster, places: usize, clock: &BootClock, log: &Log) -> Self {
         let mut this = Self::default();
         let log_problem =
             |why: String| log.event(&Event::Problem { class: ProblemKind::Telemetry, detail: why });
         let wanted = [Signal::Traces, Signal::Metrics].map(|signal| {
-            // What is asked for in a way that is not known here is left out.
+            // A signal with unsupported variables is left out.
             signal.is_wanted().map_err(log_problem).unwrap_or_default()
         });
         if wanted == [false, false] {
@@ -105,7 +105,6 @@ impl Telemetry {
         this
     }
 
-    /// What sees this candidate.
     pub(super) fn for_candidate(&self, LogContext { election, candidate }: &LogContext) -> CandidateTelemetry {
         let times = self.metrics.as_ref().map(|provider| {
             let meter = meter(provider);
@@ -128,10 +127,11 @@ impl Telemetry {
         }
     }
 
-    /// Sends what is left, if the collector takes it within `patience`.
+    /// Sends the remaining data, for `patience` at most.
     pub(super) async fn shut_down(&self, patience: Duration) {
         let (traces, metrics) = (self.traces.clone(), self.metrics.clone());
-        // At a time: where one is not taken, the other may be. Whatever comes of it: nothing can be done about it any more.
+        // Both run at the same time, since either may fail. Errors are ignored: nothing can be done
+        // about them at the exit.
         let traces = spawn_blocking(move || {
             drop(traces.map(|traces| traces.shutdown_with_timeout(patience)));
         });
@@ -142,22 +142,22 @@ impl Telemetry {
     }
 }
 
-/// Without [`end`](Telemetry::end) something went wrong. What the SDK does for its own end would hold up that of
-/// the process, and with it the release of the lease.
+/// Skips the SDK's destructors, in case [`shut_down`](Telemetry::shut_down) was not called because
+/// of an error. They could block the exit of the process, and with it the release of the lease.
 impl Drop for Telemetry {
     fn drop(&mut self) {
         std::mem::forget((self.traces.take(), self.metrics.take()));
     }
 }
 
-/// Room that the SDK allocates at once.
+/// Maximum capacity to allocate in advance.
 const MOST_EXPECTED: usize = 10_000;
 
-/// The SDK keeps 2,000 series of an instrument, and puts all others into one. Here is room for so many elections, and as
-/// many to come. None: the SDK's own limit does.
+/// Raises the SDK's limit of 2,000 series for each instrument, beyond which it merges series. The
+/// limit is twice the number of series for these elections. Returns none if the default is enough.
 fn cardinality_view(instrument: &Instrument, elections: usize) -> Option<Stream> {
     let series_per_election = match instrument.name() {
-        // By verb and result, by class, by outcome.
+        // Labels: verb and result, class, outcome.
         "tenure_requests" => 16,
         "tenure_problems" => 12,
         "tenure_turns" => 5,
@@ -172,8 +172,8 @@ fn meter(provider: &SdkMeterProvider) -> Meter {
     provider.meter("tenure")
 }
 
-/// Shows the figures of `/metrics` by `meter`: the same names, labels and values. Times are not among them: they are
-/// measured where they are known.
+/// Exports the metrics of `/metrics` through `meter`, with the same names, labels and values.
+/// Histograms are recorded where the durations are measured.
 fn observe(meter: &Meter, roster: &Roster, clock: &BootClock) {
     for metric in Metric::all() {
         let (roster, clock) = (roster.clone(), clock.clone());
@@ -209,19 +209,21 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Who sends it, of all that send the same. What the variables say of it goes first.
+/// Identifies this process among others with the same telemetry. Attributes in variables take
+/// precedence.
 fn resource() -> Resource {
     let attributes_text = collector::variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let attributes = default_attributes(&attributes_text, collector::variable("OTEL_SERVICE_NAME").is_some());
     Resource::builder().with_attributes(attributes).build()
 }
 
-/// What the variables leave open: `given` are the attributes that they name.
+/// Returns the attributes that the variables do not set. `attributes_text` contains those that they
+/// set.
 fn default_attributes(attributes_text: &str, is_named: bool) -> Vec<KeyValue> {
     let names =
         attributes_text.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());
     let given_names: Vec<_> = names.chain(is_named.then_some("service.name")).collect();
-    // Replicas have the same variables, and figures of their own.
+    // Replicas share their variables, but each has its own metrics.
     let instance = RandomIdGenerator::default().new_trace_id().to_string();
     let all = [
         ("service.name", "tenure".to_owned()),
@@ -233,7 +235,6 @@ fn default_attributes(attributes_text: &str, is_named: bool) -> Vec<KeyValue> {
 }
 
 impl CandidateTelemetry {
-    /// Takes note of a step.
     pub(super) fn on_report(&self, report: &Report) {
         let Some(times) = &self.times else { return };
         for elapsed in report.exchanges.iter().filter_map(renewal) {
@@ -241,7 +242,6 @@ impl CandidateTelemetry {
         }
     }
 
-    /// Takes note of an event.
     pub(super) fn on_event(&self, event: &Event) {
         match event {
             Event::TurnStarted { turn } => *self.running() = Some(self.start_span(turn)),
@@ -250,7 +250,7 @@ impl CandidateTelemetry {
                 if let Some(times) = self.times.as_ref().filter(|_| running_span.is_some()) {
                     times.turns.record(elapsed.as_secs_f64(), &self.labels);
                 }
-                // One that was claimed and did not begin has a span too.
+                // A turn that was claimed but did not start has a span too.
                 if let Some(span) = running_span.unwrap_or_else(|| self.start_span(turn)) {
                     end_span(span, end);
                 }
@@ -259,7 +259,7 @@ impl CandidateTelemetry {
         }
     }
 
-    /// `handler`, whose turns run in the spans that were begun for them.
+    /// Wraps a handler, so that its turns run in their spans.
     pub(super) fn wrap(&self, handler: Box<dyn Handler>) -> Box<dyn Handler> {
         match self.tracer {
             Some(_) => Box::new(Traced { handler, telemetry: self.clone() }),
@@ -284,7 +284,7 @@ impl CandidateTelemetry {
         ];
         attributes.extend(turn.trigger.clone().map(|id| attribute("tenure.trigger", id)));
         let builder = tracer.span_builder("turn").with_kind(SpanKind::Internal);
-        // Each turn is a trace of its own.
+        // Each turn is its own trace.
         Some(builder.with_attributes(attributes).start_with_context(tracer, &Context::new()))
     }
 }
@@ -298,7 +298,6 @@ fn end_span(mut span: Span, end: &TurnEnd) {
     span.end();
 }
 
-/// A handler whose turns are traced.
 struct Traced {
     handler: Box<dyn Handler>,
     telemetry: CandidateTelemetry,
@@ -315,7 +314,7 @@ impl Handler for Traced {
             }
         });
         match parent {
-            // What the handler does before its first wait belongs to it too.
+            // The scope includes the handler's code before its first await.
             Some(parent) => {
                 Box::pin(parent.scope(async move { self.handler.on_tick(turn, lease).await }))
             }

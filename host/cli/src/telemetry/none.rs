@@ -1,4 +1,5 @@
-//! A build without OpenTelemetry sends nothing, and says so when it is asked to.
+//! Replacement for a build without OpenTelemetry: it sends nothing, and reports that if variables
+//! enable it.
 
 use super::log::{Log, Whose};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tenure_clock::BootClock;
 use tenure_core::Report;
 use tenure_server::Roster;
 
-// With braces, so that it is made by `default` like the other one.
+// The braces make `default` work for both variants of the type.
 #[derive(Default)]
 pub(super) struct Telemetry {}
 

@@ -70,7 +70,7 @@ fn only_the_page_itself_with_its_token_is_admitted() {
     }
 }
 
-/// A POST of the page itself.
+/// Sends a POST as the page does.
 async fn post(app: &mut Router, path: &str, token: &str) -> (u16, String) {
     let request = http::Request::post(path)
         .header("host", ADDRESS)

@@ -15,7 +15,7 @@ fn text(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| plain(line).trim_end().to_owned()).collect()
 }
 
-/// The row of a candidate, in cells of 0.5 s.
+/// Returns the row of a candidate, in cells of 0.5 s.
 fn row(story: &Story, index: usize, now: u64) -> String {
     let lines = text(&render_final(&view_at(story, now), ms(now)));
     lines[index + 1].chars().skip(18).collect()
@@ -87,15 +87,15 @@ fn problems_are_shown_as_far_as_there_is_room() {
         text(&lines[11..])
     };
     let (ben, cleo) = (
-        "  ! ben has ended unasked: exit status: 1.",
-        "  ! cleo has ended unasked: exit status: 1.",
+        "  ! ben has ended unexpectedly: exit status: 1.",
+        "  ! cleo has ended unexpectedly: exit status: 1.",
     );
     assert_eq!(last(24), [cleo, ben]);
     assert_eq!(last(13), [cleo]);
     assert!(last(12).is_empty());
 }
 
-/// The spans of a lane, each with its ages in tenths of a second.
+/// Returns the spans of a lane, each with its ages in tenths of a second.
 fn spans_of(view: &View, index: usize) -> Vec<(Kind, u64, Option<u64>)> {
     let spans = view.lanes[index].spans.iter();
     spans.map(|span| (span.kind, span.from_ms / 100, span.to_ms.map(|to| to / 100))).collect()

@@ -1,4 +1,4 @@
-//! Stories told in a few words. Times are in milliseconds.
+//! Short scripts for stories. Times are in milliseconds.
 
 use crate::act::Action;
 use crate::sink::Sink;
@@ -10,7 +10,8 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Three candidates, all started; anna leads from 0.2 s on with term 1000, the others follow.
+/// Returns a story of three started candidates. anna leads from 0.2 s on with term 1000; the others
+/// follow.
 pub(super) fn started() -> Story {
     let replacement = TakeoverTime {
         promise: Some(ms(2_100)),
@@ -49,7 +50,7 @@ impl Story {
         self.log_event(at, index, Event::TurnStarted { term, slot });
     }
 
-    /// The turn that began at `began`.
+    /// Ends the turn that began at `began`.
     pub(super) fn end_turn(&mut self, at: u64, index: usize, term: u64, began: u64, outcome: &str) {
         let slot = format!("2000-01-01T00:00:{:02}Z", began / 1000);
         let outcome = outcome.to_owned();
@@ -57,7 +58,7 @@ impl Story {
         self.log_event(at, index, event);
     }
 
-    /// A turn of 0.6 s that goes well.
+    /// Runs a successful turn of 0.6 s.
     pub(super) fn run_turn(&mut self, at: u64, index: usize, term: u64) {
         self.start_turn(at, index, term);
         self.end_turn(at + 600, index, term, at, "succeeded");
@@ -76,7 +77,7 @@ impl Story {
         (0..self.terms.len()).filter_map(|term| self.takeover(term)).collect()
     }
 
-    /// The text of the last note.
+    /// Returns the text of the last note.
     pub(super) fn last_note(&self) -> &str {
         self.notes.last().map_or("", |note| &note.text)
     }
@@ -85,7 +86,7 @@ impl Story {
         self.notes.iter().filter(|note| note.is_problem).count()
     }
 
-    /// The candidates that ended unasked.
+    /// Returns the number of candidates that ended unexpectedly.
     pub(super) fn lost(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.state == State::Lost).count()
     }

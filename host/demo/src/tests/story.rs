@@ -57,7 +57,7 @@ fn a_leader_that_was_asked_leaves_in_good_order() {
 fn unrequested_events_are_problems() {
     let mut story = started();
     story.die(1_000, 1);
-    assert_eq!(story.last_note(), "ben has ended unasked: exit status: 1.");
+    assert_eq!(story.last_note(), "ben has ended unexpectedly: exit status: 1.");
     assert_eq!(story.lost(), 1);
     story.problem(ms(1_000), "cleo says: a\u{1b}[2J\r\nb".to_owned());
     assert_eq!(story.last_note(), "cleo says: a [2J  b");
@@ -68,7 +68,7 @@ fn unrequested_events_are_problems() {
     story.end_turn(2_100, 0, 1000, 2_000, "failed");
     assert_eq!(story.last_note(), "anna: the turn of 2000-01-01T00:00:02Z failed");
     story.stand_down(3_000, 0, 1000, "lease-lost");
-    assert_eq!(story.last_note(), "anna no longer leads, though unasked: lease lost.");
+    assert_eq!(story.last_note(), "anna unexpectedly no longer leads: lease lost.");
     assert_eq!((story.leader(), story.problems()), (None, 5));
 }
 
@@ -83,7 +83,7 @@ fn a_frozen_leader_leads_as_long_as_its_time_lasts() {
     story.stand_down(6_010, 0, 1000, "validity-ended");
     assert_eq!(story.last_note(), "anna no longer leads: its validity has ended.");
     assert_eq!(story.problems(), 0);
-    // One that is thawed in time goes on.
+    // A leader that is thawed in time continues.
     let mut story = started();
     story.apply(ms(2_000), 0, Action::Freeze);
     story.apply(ms(3_000), 0, Action::Thaw);

@@ -1,4 +1,4 @@
-//! One connection: what it is used for at the moment, and how long its peer is waited for.
+//! One connection: its present use, and the time limits for its peer.
 
 use axum::Router;
 use axum::body::Body;
@@ -17,10 +17,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a peer may take the rest of an answer, also when there is no room for others.
+/// Time in which a peer must take the rest of a response even when the listener is full.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// What a connection is used for, known to itself and to whoever may close it.
+/// The present use of a connection, shared by the connection and the listener that may close it.
 pub(super) struct Usage {
     state: Mutex<State>,
     closed: Notify,
@@ -28,12 +28,13 @@ pub(super) struct Usage {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// No whole request has arrived since.
+    /// No complete request has arrived since this instant.
     Idle {
         since: Instant,
     },
-    /// A request is being answered. `until`: when the answer must be taken; an answer without end has
-    /// no such time. `made`: since when all of it is made, and not yet all of it handed over.
+    /// A request is being answered. `deadline` is when the response must be taken; an endless
+    /// response has none. `completed_at` is when all of the response was produced, until all of it
+    /// is written.
     Busy {
         deadline: Option<Instant>,
         completed_at: Option<Instant>,
@@ -41,11 +42,11 @@ enum State {
     Closed,
 }
 
-/// Why a connection may be closed for another one, and since when. The smallest one closes first.
+/// Why a connection may be closed for a new one, and since when. The smallest one closes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Evictable {
     Idle(Instant),
-    /// Its peer does not take the rest of an answer.
+    /// Its peer does not take the rest of a response.
     Stalled(Instant),
 }
 
@@ -76,7 +77,7 @@ impl Usage {
         self.state().evictable()
     }
 
-    /// Closes it, unless it is in use by now.
+    /// Closes the connection unless it is in use by now.
     pub(super) fn close_if_evictable(&self) -> bool {
         let mut state = self.state();
         let is_evictable = state.evictable().is_some();
@@ -87,12 +88,12 @@ impl Usage {
         is_evictable
     }
 
-    /// Completes when it is to close.
+    /// Waits until the connection must close.
     pub(super) async fn closed(&self) {
         self.closed.notified().await;
     }
 
-    /// A request has arrived. Whether it may be answered.
+    /// Records that a request has arrived. Returns true if it may be answered.
     fn begin_request(&self, deadline: Instant) -> bool {
         let mut state = self.state();
         let is_open = !matches!(*state, State::Closed);
@@ -102,21 +103,21 @@ impl Usage {
         is_open
     }
 
-    /// Its answer has no end.
+    /// Records that the response has no end.
     fn clear_deadline(&self) {
         if let State::Busy { deadline: until, .. } = &mut *self.state() {
             *until = None;
         }
     }
 
-    /// Its answer is made.
+    /// Records that the whole response has been produced.
     fn mark_completed(&self) {
         if let State::Busy { completed_at: made, .. } = &mut *self.state() {
             *made = Some(Instant::now());
         }
     }
 
-    /// All that was written is handed over.
+    /// Records that everything has been written.
     fn flushed(&self) {
         let mut state = self.state();
         if matches!(*state, State::Busy { completed_at: Some(_), .. }) {
@@ -132,7 +133,7 @@ impl Usage {
     }
 }
 
-/// Answers the requests of one connection.
+/// Returns the service for the requests of one connection.
 pub(super) fn connection_service(
     app: Router,
     timeout: Duration,
@@ -167,7 +168,7 @@ pub(super) fn connection_service(
     })
 }
 
-/// Kept with the body of an answer, whose end tells that the answer is made.
+/// Lives in the body of a response; marks the response as completed when it is dropped.
 struct CompletionGuard(Arc<Usage>);
 
 impl Drop for CompletionGuard {
@@ -176,12 +177,12 @@ impl Drop for CompletionGuard {
     }
 }
 
-/// A connection that fails when who connected takes nothing for too long, or an answer too slowly.
+/// A connection that fails when its peer stalls for too long or takes a response too slowly.
 pub(super) struct Connection {
     stream: TcpStream,
     timeout: Duration,
     usage: Arc<Usage>,
-    /// Until when it may take something, while there is something.
+    /// Runs while data waits to be written; the connection fails when it expires.
     write_timer: Option<Pin<Box<Sleep>>>,
 }
 

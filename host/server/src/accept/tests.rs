@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const LIMITS: Limits =
     Limits { connections: 4, per_peer: 4, request_timeout: Duration::from_millis(500), max_age: HOUR };
 
-/// Nothing ends by itself.
+/// Limits without any time-out.
 const PATIENT: Limits = Limits { request_timeout: HOUR, ..LIMITS };
 
 const SINGLE_REQUEST: &str = "GET / HTTP/1.0\r\n\r\n";
@@ -35,7 +35,7 @@ fn test_app() -> Router {
     Router::new().route("/", get(|| async { "here" }))
 }
 
-/// A connection on which this was sent.
+/// Connects and sends these bytes.
 async fn connect_and_send(address: SocketAddr, bytes: &str) -> TcpStream {
     connect_and_send_from("127.0.0.1", address, bytes).await
 }
@@ -48,7 +48,7 @@ async fn connect_and_send_from(source: &str, address: SocketAddr, bytes: &str) -
     stream
 }
 
-/// Waits for an answer that holds this.
+/// Waits for a response that contains `expected`.
 async fn expect_response(stream: &mut TcpStream, expected: &str) {
     let mut text = String::new();
     while !text.contains(expected) {
@@ -59,11 +59,11 @@ async fn expect_response(stream: &mut TcpStream, expected: &str) {
     }
 }
 
-/// Waits until the other side has closed it.
+/// Waits until the server has closed the connection.
 async fn expect_closed(stream: &mut TcpStream) {
     let mut remaining = Vec::new();
     let ended = timeout(SOON, stream.read_to_end(&mut remaining)).await;
-    // Bytes that were not read make it a reset.
+    // Unread bytes turn the close into a reset.
     drop(ended.expect("it is closed"));
 }
 
@@ -87,7 +87,7 @@ async fn idle_connections_do_not_block_new_clients() {
         expect_response(&mut client, "here").await;
         expect_closed(&mut client).await;
         if round == 0 {
-            // The others have been idle for less long.
+            // The other connections have been idle for a shorter time.
             expect_closed(&mut silent[0]).await;
             assert!(silent[1..].iter().all(is_open));
         }
@@ -131,7 +131,7 @@ async fn a_response_in_progress_is_not_cut_for_another_peer() {
 
 #[tokio::test]
 async fn unread_responses_do_not_block_new_clients() {
-    // More than the buffers of a connection take.
+    // Larger than the buffers of a connection.
     const SIZE: usize = 32 * 1024 * 1024;
     static MUCH: [u8; SIZE] = [0; SIZE];
     let app = test_app().route("/much", get(|| async { Bytes::from_static(&MUCH) }));
@@ -139,7 +139,7 @@ async fn unread_responses_do_not_block_new_clients() {
     let mut waiting = Vec::new();
     for _ in 0..PATIENT.connections {
         let mut stream = connect_and_send(address, "GET /much HTTP/1.1\r\nhost: x\r\n\r\n").await;
-        // The answer is made, and has begun.
+        // The response is complete and has begun to arrive.
         expect_response(&mut stream, "200 OK").await;
         waiting.push(stream);
     }
@@ -147,7 +147,7 @@ async fn unread_responses_do_not_block_new_clients() {
         loop {
             let mut client = connect_and_send(address, SINGLE_REQUEST).await;
             let mut text = String::new();
-            // Turned away before.
+            // Earlier clients were turned away.
             if client.read_to_string(&mut text).await.is_ok() && text.ends_with("here") {
                 return;
             }
@@ -155,7 +155,7 @@ async fn unread_responses_do_not_block_new_clients() {
         }
     };
     timeout(SOON, admitted).await.expect("one makes room");
-    // The others have waited for less long.
+    // The other connections have stalled for a shorter time.
     let mut remaining = vec![0; SIZE - 1024];
     for (number, stream) in waiting.iter_mut().enumerate() {
         let read = timeout(SOON, stream.read_exact(&mut remaining)).await.expect("it ends");
@@ -193,7 +193,7 @@ async fn an_old_connection_ends_with_its_answer() {
     }
 }
 
-/// Notices when an answer without end is given up.
+/// Returns an app with an endless response, and a notifier for its end.
 fn endless(kind: &'static str) -> (Router, Arc<Notify>) {
     struct Guard(Arc<Notify>);
     impl Drop for Guard {
@@ -230,7 +230,7 @@ async fn a_peer_that_reads_slowly_is_disconnected() {
     let (address, _serving) = start_server(app, LIMITS).await;
     let mut stream = connect_and_send(address, KEEP_ALIVE_REQUEST).await;
     let reading = async {
-        // Something is taken all the time.
+        // The peer reads slowly but steadily.
         while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
     };
     timeout(SOON, async { tokio::join!(reading, ended.notified()) }).await.expect("it is given up");
@@ -248,7 +248,7 @@ fn a_network_of_version_6_is_one_peer() {
 #[test]
 fn a_connection_that_ends_before_accept_delays_no_other() {
     assert!(is_connection_error(&ErrorKind::ConnectionAborted.into()));
-    // No descriptor is free.
+    // EMFILE: no descriptor is free.
     #[cfg(unix)]
     assert!(!is_connection_error(&io::Error::from_raw_os_error(24)));
 }

@@ -8,7 +8,7 @@ use tenure::Event;
 use tenure_core::ExchangeResult::Done;
 use tenure_core::Report;
 
-/// A clock that is set by hand, and wakes whoever sleeps.
+/// A manual clock. Sleeping tasks check it when they are polled.
 #[derive(Clone)]
 struct ManualClock(Arc<Mutex<Duration>>);
 
@@ -18,7 +18,7 @@ impl Clock for ManualClock {
     }
 
     async fn sleep_until(&self, at: Duration) {
-        // Polled by hand too.
+        // The tests poll by hand too.
         std::future::poll_fn(|_| match self.now() < at {
             true => Poll::Pending,
             false => Poll::Ready(()),
@@ -34,7 +34,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A leader for 12 seconds.
+    /// Returns a leader for 12 seconds.
     fn leading() -> Self {
         let clock = ManualClock(Arc::new(Mutex::new(NOW)));
         let board = Arc::new(a_board());
@@ -47,7 +47,7 @@ impl Scene {
         *self.clock.0.lock().unwrap() = NOW + elapsed;
     }
 
-    /// Whether the application that asks now may act.
+    /// Returns true if the application may act now.
     fn may_act(&self) -> bool {
         matches!(self.board.allowed_role(self.clock.now()), Role::Leading { .. })
     }
@@ -79,7 +79,7 @@ fn it_may_act_while_its_turn_is_under_way_and_no_longer_than_the_leadership() {
     assert!(!scene.may_act(), "it was stopped");
 }
 
-/// The runner is told to leave.
+/// Reports that the runner leaves.
 fn leave(board: &Board) {
     board.on_event(&Event::Leaving { grace: Duration::ZERO }, NOW);
 }
@@ -96,7 +96,7 @@ fn a_leadership_is_given_up_when_every_allowance_has_expired() {
             false => scene.set_winding_down(true),
         }
         assert!(!scene.may_act(), "it is told at once");
-        // The lease is renewed meanwhile, which is not told.
+        // The lease is renewed meanwhile; the application is not notified.
         scene.set_elapsed(seconds(11));
         scene.set_winding_down(!leaves);
         assert!(!scene.may_act());

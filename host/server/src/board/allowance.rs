@@ -1,19 +1,19 @@
-//! What an application that acts by itself was told of the leadership.
+//! The permissions that an application received from this candidate.
 
 use super::super::role::Role;
 use super::{Board, State};
 use std::time::Duration;
 
-/// The permission that an application has from what it was told.
+/// The present permission of an application.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
-    /// The term in which it may act: the one whose turn is under way.
+    /// The term in which it may act: the one whose turn is running.
     pub term: Option<u64>,
-    /// The leadership is about to be given up.
+    /// True if the leadership is about to be given up.
     pub winding_down: bool,
-    /// The process is about to end.
+    /// True if the process is shutting down.
     pub leaving: bool,
-    /// The latest instant up to which it was told that it may act.
+    /// The end of the latest permission to act.
     pub expires_at: Duration,
 }
 
@@ -24,12 +24,12 @@ impl Allowance {
 }
 
 impl Board {
-    /// Keeps in mind from now on what the application is told.
+    /// Starts to record the permissions of an application.
     pub(crate) fn begin_application(&self) {
         self.state().application = Some(Allowance::default());
     }
 
-    /// Takes the term in which the application may act.
+    /// Sets the term in which the application may act.
     pub(crate) fn set_term(&self, term: Option<u64>) {
         if let Some(allowance) = &mut self.state().application {
             allowance.term = term;
@@ -37,7 +37,8 @@ impl Board {
         self.notify_changed();
     }
 
-    /// The role as whoever acts by it is told: see [`Board::role`]. What an application is told is kept.
+    /// Returns [`Board::role`] as far as the application may act on it, and records the permission
+    /// given.
     pub(crate) fn allowed_role(&self, now: Duration) -> Role {
         let mut state = self.state();
         let State { role, application, .. } = &mut *state;

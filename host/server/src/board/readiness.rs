@@ -1,4 +1,4 @@
-//! Whether a candidate runs, and whether it could lead.
+//! Liveness of a candidate's loop, and its readiness to lead.
 
 use super::super::role::Role;
 use super::Board;
@@ -8,10 +8,11 @@ use tenure_core as contract;
 use tenure_core::ProblemClass;
 use tokio::sync::watch;
 
-/// A loop that was not heard of for so long stands still: longer than the longest step.
+/// Silence after which the loop counts as stalled: longer than the longest step.
 const STALL_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// So many requests in a row that came to nothing: the first may have met a connection that had died.
+/// Failed requests in a row after which the candidate is not ready. The first one may have met a
+/// dead connection.
 pub(super) const MAX_FAILURES: u32 = 2;
 
 /// A problem of a candidate.
@@ -29,7 +30,7 @@ impl Problem {
     }
 }
 
-/// Whether a candidate with such a problem cannot win while it lasts.
+/// Returns true if a candidate with such a problem cannot win while it lasts.
 pub(super) fn prevents_leading(class: ProblemClass) -> bool {
     match class {
         ProblemClass::Configuration
@@ -47,7 +48,7 @@ pub(super) fn prevents_leading(class: ProblemClass) -> bool {
     }
 }
 
-/// Whether a candidate is ready, and why not.
+/// Readiness of a candidate, with the reason if it is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready,
@@ -55,30 +56,31 @@ pub(crate) enum Readiness {
 }
 
 impl Board {
-    /// Whether the loop runs, has come to its end, or is not to begin yet.
+    /// Returns true if the loop runs, has ended, or has not started yet.
     pub(crate) fn is_running(&self, now: Duration) -> bool {
         let state = self.state();
         state.start_delayed || state.role == Role::Left || now.saturating_sub(state.last_active) < STALL_TIMEOUT
     }
 
-    /// Makes probes wait for [`begins`](Self::begins): components may have to be compiled first.
+    /// Makes probes wait for [`start`](Self::start), because components may have to be compiled
+    /// first.
     pub fn delay_start(&self) {
         self.state().start_delayed = true;
     }
 
-    /// Tells that the loop of the candidate begins now.
+    /// Records that the loop of the candidate starts now.
     pub fn start(&self, now: Duration) {
         let mut state = self.state();
         (state.start_delayed, state.last_active) = (false, now);
     }
 
-    /// Whether it has just begun: nothing was asked yet, or nothing came of it.
+    /// Returns true if the candidate has just started: no request has succeeded or failed yet.
     pub(crate) fn is_new(&self) -> bool {
         let state = self.state();
         !state.answered && state.failures == 0 && state.role != Role::Left
     }
 
-    /// Whether it could lead: the storage account answers, and lets it.
+    /// Returns ready if the candidate could lead: the storage account answers and permits it.
     pub(crate) fn readiness(&self, now: Duration) -> Readiness {
         if !self.is_running(now) {
             return Readiness::NotReady("the loop is stalled".to_owned());
@@ -99,12 +101,13 @@ impl Board {
         Readiness::NotReady(reason)
     }
 
-    /// Shows the process as not ready until `ready` is true: see [`Runner::when_ready`](tenure::engine::Runner::when_ready).
+    /// Shows the process as not ready until `ready` is true. See
+    /// [`Runner::when_ready`](tenure::engine::Runner::when_ready).
     pub fn when_ready(&self, ready: watch::Receiver<bool>) {
         self.state().ready = Some(ready);
     }
 
-    /// Returns whether it could lead and its process can work, and why not.
+    /// Returns ready if the candidate could lead and its process can work.
     pub(crate) fn participation(&self, now: Duration) -> Readiness {
         if self.state().ready.as_ref().is_some_and(|ready| !*ready.borrow()) {
             return Readiness::NotReady("the process is not ready yet (--ready-cmd)".to_owned());

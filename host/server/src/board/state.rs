@@ -1,4 +1,4 @@
-//! What a board keeps in mind, and how reports and events change it.
+//! The state of a board, and its updates by reports and events.
 
 use super::super::page::view::{LastTurn, short};
 use super::super::recent::{RUNNING, RecentTurns};
@@ -20,72 +20,72 @@ use tenure_core::{
 };
 use tokio::sync::watch;
 
-/// As many changes are kept in mind.
+/// Changes of leadership that are remembered.
 const HISTORY: usize = 200;
 
-/// As many problems, for the page.
+/// Problems that are remembered for the page.
 const PROBLEMS: usize = 20;
 
-/// So many candidates are known by name at most.
+/// Most candidates that are known by name.
 const KNOWN: usize = 50;
 
-/// What a lease is given up by.
+/// Requests that give up a lease.
 const RELEASE_REQUESTS: [RequestKind; 2] = [RequestKind::ReleaseLease, RequestKind::ChangeLease];
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Since when it sees anything.
+    /// The start of observation.
     pub(crate) started_at: Duration,
-    /// The loop is not to begin yet.
+    /// True while the loop must not start yet.
     pub(crate) start_delayed: bool,
-    /// When the loop was last heard of.
+    /// The last sign of life of the loop.
     pub(crate) last_active: Duration,
-    /// Requests in a row that the service did not answer as it does when all is well.
+    /// Consecutive requests that failed or were refused.
     pub(crate) failures: u32,
-    /// The service has answered at least once.
+    /// True once the service has answered.
     pub(crate) answered: bool,
     pub(crate) role: Role,
-    /// How long a leader may act right after a renewal.
+    /// Time that a leader may act right after a renewal.
     pub(crate) full_validity: Duration,
-    /// What the leader promises, by the record.
+    /// The leader's promise, by the record.
     pub(crate) promise: Option<Duration>,
-    /// To whom it hands over.
+    /// The successor of a transfer.
     pub(crate) successor: Option<String>,
-    /// Its newest leadership, when that is over.
+    /// Its newest leadership, once that is over.
     pub(crate) ended: Option<EndedLeadership>,
     pub(crate) problem: Option<Problem>,
-    /// The service's time of day, as far as it is known.
+    /// The service's time of day, if known.
     pub(crate) service_time: ServiceTime,
-    /// What keeps it from leading and from following.
+    /// The problem that prevents leading and following.
     pub(crate) blocked: Option<Problem>,
-    /// True once its process can work, if a command decides that.
+    /// True once its process can work; present if a command decides that.
     pub(crate) ready: Option<watch::Receiver<bool>>,
-    /// The loop has made a step, whatever came of it.
+    /// True once the loop has made a step, successful or not.
     pub(crate) has_stepped: bool,
-    /// The turn that runs, or else the last one.
+    /// The running turn, or else the last one.
     pub(crate) turn: Option<LastTurn>,
-    /// How the turns of the election go, by its record.
+    /// The turns of the election, by its record.
     pub(crate) turns: Option<Turns>,
-    /// The newest of them, as far as they are known here.
+    /// The newest turns that this candidate knows.
     pub(crate) recent: RecentTurns,
-    /// The candidates that were seen lately, by their list.
+    /// The candidates seen recently, by their list.
     listed: Vec<Listed>,
-    /// When that was read.
+    /// The time of that list.
     listed_at: Duration,
-    /// Where the work is an application's that asks: what that was told.
+    /// The permission of the application; present if an application does the work.
     pub(crate) application: Option<Allowance>,
     pub(crate) history: VecDeque<Change>,
-    /// When and what, also what is over.
+    /// Times and texts of problems, past ones included.
     pub(crate) problems: VecDeque<(Duration, String)>,
     pub(crate) timeline: Timeline,
 }
 
-/// A change of leadership, as this candidate saw it.
+/// A change of leadership that this candidate saw.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Change {
-    /// By this machine's clock.
+    /// Time by this machine's wall clock.
     pub at: String,
-    /// The same by the clock of the candidate.
+    /// Time by the candidate's clock.
     #[serde(skip)]
     pub observed_at: Duration,
     /// `elected`, `stood-down` or `following`.
@@ -99,12 +99,11 @@ pub(crate) struct Change {
 }
 
 impl State {
-    /// That of a candidate that begins now.
     pub(super) fn new(now: Duration) -> Self {
         Self { started_at: now, last_active: now, ..Self::default() }
     }
 
-    /// Takes the report of a step of `candidate` that began at `taken_at`.
+    /// Applies the report of a step of `candidate` that began at `started_at`.
     pub(super) fn on_step(
         &mut self,
         candidate: &str,
@@ -121,7 +120,7 @@ impl State {
                     (self.failures, self.answered) = (0, true);
                     self.problem = None;
                 }
-                // Whoever may not reach what lies beside the election leads as well as others.
+                // A candidate can lead without access to side blobs.
                 ExchangeResult::Refused if exchange.what.is_side_blob_request() => {}
                 _ => self.failures += 1,
             }
@@ -166,8 +165,8 @@ impl State {
             contract::Role::Undecided => Role::Undecided,
             contract::Role::Left => Role::Left,
         };
-        // A look may succeed, and what comes after it never: then nobody is known to lead. The same
-        // problem is told once a minute only, so it is kept in mind until that ends.
+        // A lookup may succeed while every later request fails; then no leader is known. A lasting
+        // problem is reported once a minute only, so it is kept until then.
         match self.role {
             Role::Undecided => {
                 let blocked = report.problems.iter().rfind(|problem| prevents_leading(problem.class));
@@ -175,7 +174,7 @@ impl State {
             }
             _ => self.blocked = None,
         }
-        // What a follower saw last says nothing of now, where the account answers no more.
+        // A follower's last observation is out of date when the account is unavailable.
         let known = match &self.role {
             Role::Following(_) if self.failures >= MAX_FAILURES => &Role::Undecided,
             role => role,
@@ -183,15 +182,15 @@ impl State {
         self.timeline.on_role(now, candidate, known);
     }
 
-    /// Takes an event of the runner of `candidate` that happened at `now`.
+    /// Applies an event of the runner of `candidate` that happened at `now`.
     pub(super) fn on_event(&mut self, candidate: &str, event: &Event, now: Duration) {
         if let Event::Problem { class: ProblemKind::Overload, .. } = event {
-            // Its step waits, and the loop does not stand still.
+            // Its step waits, but the loop is alive.
             self.last_active = now;
         }
         match event {
             Event::Stopped => self.role = Role::Left,
-            // An application is told that it may not act any more.
+            // The application must stop acting.
             Event::Leaving { .. } => {
                 if let Some(allowance) = &mut self.application {
                     allowance.leaving = true;
@@ -225,14 +224,15 @@ impl State {
         }
     }
 
-    /// How the turns of the election go at this moment, by its record.
+    /// Returns the schedule and progress of the turns now, by the election's record.
     pub(crate) fn outlook(&self) -> TurnSummary {
         let turns = self.turns.as_ref();
         turns.map(|turns| TurnSummary::new(self.service_time.now(), turns)).unwrap_or_default()
     }
 
-    /// The candidates but `own` that are known by name: the leader and those on the list of candidates, then those that
-    /// were seen to lead before, each by the alphabet. This is the one place that such names come from.
+    /// Returns the names of the known candidates except `own_name`, each group in alphabetical
+    /// order. The leader and the listed candidates come first, then former leaders. Every list of
+    /// candidate names comes from here.
     pub(crate) fn known_candidates(&self, own_name: &str, now: Duration) -> Vec<String> {
         let led = self.history.iter().filter_map(|change| change.leader.as_deref());
         let current_leader = match &self.role {
@@ -246,22 +246,22 @@ impl State {
         present.into_iter().chain(past).map(str::to_owned).take(KNOWN).collect()
     }
 
-    /// The list of candidates without those that became too old since it was read. Its times are the service's, which
-    /// this machine's wall clock may be far from.
+    /// Returns the listed candidates without entries that have expired since the list was read. Its
+    /// times are the service's; this machine's wall clock may differ.
     pub(crate) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
         let newest = self.listed.iter().map(|entry| entry.seen).max().unwrap_or_default();
         let now = newest.plus(now.saturating_sub(self.listed_at));
         self.listed.iter().filter(move |entry| is_recently_listed(entry, now))
     }
 
-    /// A leadership is over. It may be told twice.
+    /// Records the end of a leadership. It may be reported twice.
     fn on_ended(&mut self, term: u64, reason: &str) {
         if self.ended.as_ref().is_none_or(|ended| ended.term != term) {
             self.ended = Some(EndedLeadership { term, reason: reason.to_owned(), released: false });
         }
     }
 
-    /// Takes note of turns and problems.
+    /// Records turns and problems.
     fn remember(&mut self, candidate: &str, event: &Event, now: Duration) {
         let own_turn = |turn: &Turn, outcome: String, took_ms| {
             let (slot, candidate) = (turn.slot.to_rfc3339(), Some(short(candidate)));
@@ -307,10 +307,9 @@ fn wall_clock() -> String {
     DateTime::<Utc>::from(std::time::SystemTime::now()).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// A list is read every ten minutes.
+/// Age at which a listed candidate counts as gone. The list is read every ten minutes.
 const LISTING_MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
-/// Whether it was seen in the last half hour.
 fn is_recently_listed(candidate: &Listed, now: Timestamp) -> bool {
     now.since(candidate.seen) <= LISTING_MAX_AGE
 }

@@ -50,7 +50,7 @@ fn a_time_is_in_its_bucket_and_in_all_above() {
     assert_eq!(samples_of("count").collect::<Vec<_>>(), ["} 3"]);
 }
 
-/// The same count under another name, or one instant for another, would be seen here.
+/// Detects a value that is reported under another metric's name.
 #[test]
 fn each_metric_has_the_value_of_its_name() {
     let board = board().with_expiry(|| DateTime::from_timestamp(4, 500_000_000));
@@ -109,7 +109,7 @@ fn an_observer_omits_leadership_metrics() {
     assert!(contains_metric(&observer, "elections_won_total"), "{observer}");
 }
 
-/// The table that people read has each metric, and no other.
+/// The documented table lists exactly the existing metrics.
 #[test]
 fn the_documentation_lists_every_metric() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");

@@ -1,12 +1,12 @@
 "use strict";
 
-// What both pages need: elements, words for times, and the connection.
+// Shared by both pages: elements, words for times, and the connection.
 const SILENCE = 12_000; // Three times the longest pause between two events.
 const RETRY = 5_000;
 const [SECOND, MINUTE, HOUR, DAY, WEEK] = [1000, 60_000, 3_600_000, 86_400_000, 604_800_000];
 
 const byId = (id) => document.getElementById(id);
-let told = { at: 0, on: 0 }; // When the newest event came, by both clocks.
+let told = { at: 0, on: 0 }; // Arrival of the newest event, by both clocks.
 
 // ---- Elements
 
@@ -30,14 +30,14 @@ function draw(tag, className, attributes) {
 
 // ---- Words for times
 
-// How long ago, roughly.
+// Formats an age, roughly.
 function span(ms) {
   if (ms < 2 * MINUTE) return `${Math.floor(ms / SECOND)} s`;
   if (ms < 2 * HOUR) return `${Math.floor(ms / MINUTE)} min`;
   return ms < 2 * DAY ? `${Math.floor(ms / HOUR)} h` : `${Math.floor(ms / DAY)} days`;
 }
 
-// How long until then, in two units.
+// Formats the time left, in two units.
 function countdown(ms) {
   const s = Math.ceil(ms / SECOND);
   const [min, h, days] = [Math.floor(s / 60), Math.floor(s / 3600), Math.floor(s / 86_400)];
@@ -47,7 +47,7 @@ function countdown(ms) {
   return `${days} ${days === 1 ? "day" : "days"} ${h % 24} h`;
 }
 
-// A time that was measured.
+// Formats a measured duration.
 function brief(ms) {
   if (ms < SECOND) return `${ms} ms`;
   if (ms < 2 * MINUTE) return `${(ms / SECOND).toFixed(1)} s`;
@@ -55,7 +55,8 @@ function brief(ms) {
   return s < 7200 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
 }
 
-// The parts of an instant in its zone: 2000-01-01T10:00:00+01:00[Europe/Berlin] is Sat 1 Jan, 10:00 and Europe/Berlin.
+// Splits an instant in its zone: 2000-01-01T10:00:00+01:00[Europe/Berlin] is Sat 1 Jan, 10:00 and
+// Europe/Berlin.
 function calendar(instant) {
   const found = /^(\d{4})-(\d\d)-(\d\d)T(\d\d:\d\d)(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:\d\d\[(.+)\])$/.exec(instant);
   if (!found) return { day: "", time: instant, zone: "" };
@@ -72,7 +73,7 @@ function localTime(instant) {
 
 // ---- The connection
 
-// One clock may stand still while this machine sleeps, and the other may be set back.
+// One clock may stop while this machine sleeps; the other may be set back.
 const elapsed = () => Math.max(performance.now() - told.at, Date.now() - told.on);
 const isLost = () => document.body.classList.contains("lost");
 
@@ -99,7 +100,7 @@ function connect(path, take) {
     };
     own.onerror = () => {
       lose("Disconnected. This view is out of date; reconnecting …");
-      // Refused: the browser gives up by itself.
+      // The browser does not retry a refused connection.
       if (own.readyState === EventSource.CLOSED) setTimeout(() => own === news && reconnect(), RETRY);
     };
   };
@@ -113,14 +114,14 @@ function lose(why) {
   write(byId("connection"), why);
 }
 
-// Silence is not peace: a connection whose other end has vanished says nothing.
+// Detects a connection whose other end has vanished: it stays silent.
 function heed() {
   if (!news || !told.at || elapsed() < SILENCE) return;
   if (!isLost()) lose("No updates for a while. This view may be old; reconnecting …");
   if (performance.now() - asked > SILENCE) reconnect();
 }
 
-// A browser has few connections to a server, for all of its tabs.
+// A browser has few connections to a server for all of its tabs.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) return reconnect();
   news?.close();

@@ -1,5 +1,5 @@
 
-// ---- The commands that an operator may copy
+// ---- Commands that an operator may copy
 
 function showCommands() {
   const { commands } = view;
@@ -20,7 +20,7 @@ function showCommands() {
   write(byId("trigger"), ["tenure", "trigger", view.election].map(quoted).join(" "));
 }
 
-// A word of a command line, for any shell of Unix.
+// Quotes an argument for any Unix shell.
 function quoted(word) {
   return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

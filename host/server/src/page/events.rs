@@ -1,8 +1,8 @@
-//! The page's news, as server-sent events: a whole view at once, and again whenever something changed.
+//! The page's updates as server-sent events: a whole view at once, and another after each change.
 //!
-//! Nothing is queued for a slow reader: a view is made when it can be sent. An unchanged view is sent
-//! now and then too: a comment would keep the connection alive as well, but the page could not see it,
-//! and would take silence for peace.
+//! Nothing is queued for a slow reader: a view is made when it can be sent. An unchanged view is
+//! sent periodically too. A comment would keep the connection alive, but the page cannot see
+//! comments and could not detect a lost connection.
 
 use super::Source;
 use axum::response::sse::{Event, Sse};
@@ -13,20 +13,20 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-/// Between two views at least.
+/// Minimum time between two views.
 const MIN_SPACING: Duration = Duration::from_millis(250);
 
-/// Between two views at most. The page takes three times this for a lost connection.
+/// Maximum time between two views. The page treats three times this as a lost connection.
 pub(super) const MAX_SPACING: Duration = Duration::from_secs(4);
 
-/// After so long a viewer gives its place back, and the browser asks for it anew: one that reads
-/// nothing is not told from others before the system's buffers are full.
+/// Time after which a viewer gives its permit back and the browser reconnects. A viewer that reads
+/// nothing looks like any other until the system's buffers are full.
 pub(super) const STREAM_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// After so long the browser connects again.
+/// Delay after which the browser reconnects.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-/// Views for one viewer, who gives its place back when it goes.
+/// Returns the views for one viewer. The permit is released when the viewer disconnects.
 pub(super) fn stream(source: Source, permit: OwnedSemaphorePermit) -> Response {
     let viewer = Viewer { source, started_at: Instant::now(), last_sent: None, _permit: permit };
     let events = unfold(viewer, |mut viewer| async {
@@ -39,7 +39,7 @@ pub(super) fn stream(source: Source, permit: OwnedSemaphorePermit) -> Response {
 struct Viewer {
     source: Source,
     started_at: Instant,
-    /// When it was last shown something.
+    /// The time of the last view sent.
     last_sent: Option<Instant>,
     _permit: OwnedSemaphorePermit,
 }
@@ -73,7 +73,7 @@ mod tests {
     use std::sync::Arc;
     use tokio::sync::{Semaphore, watch};
 
-    /// The election that is told in the next event, which begins in this way.
+    /// Returns the election in the next event, which must start with `start`.
     async fn next_election(response: &mut Response, start: &str) -> String {
         let frame = response.body_mut().frame().await.unwrap().unwrap();
         let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
@@ -99,20 +99,20 @@ mod tests {
         let started_at = Instant::now();
         assert_eq!(next_election(&mut response, "retry: 1000\ndata: ").await, "a");
         assert_eq!(started_at.elapsed(), Duration::ZERO);
-        // A slow reader is told the newest only.
+        // A slow reader gets only the newest view.
         for name in ["b", "c"] {
             election.send_replace(name.to_owned());
             change.send_replace(());
         }
         assert_eq!(next_election(&mut response, "data: ").await, "c");
         assert!((MIN_SPACING..2 * MIN_SPACING).contains(&started_at.elapsed()), "{:?}", started_at.elapsed());
-        // Nothing changes.
+        // Without a change, the view is repeated.
         let silent = Instant::now();
         assert_eq!(next_election(&mut response, "data: ").await, "c");
         assert!((MAX_SPACING..MAX_SPACING + MIN_SPACING).contains(&silent.elapsed()), "{:?}", silent.elapsed());
 
         assert_eq!(permits.available_permits(), 0);
-        // Nobody has the place for good.
+        // The stream ends and releases its permit.
         while response.body_mut().frame().await.is_some() {}
         assert!((STREAM_LIFETIME..STREAM_LIFETIME + MAX_SPACING).contains(&started_at.elapsed()), "{:?}", started_at.elapsed());
         assert_eq!(permits.available_permits(), 1);

@@ -1,7 +1,8 @@
 
 // ---- Signs
 
-// Turns by outcome, around 0,0: a shape each, so that colour is not needed to tell them apart.
+// Turns by outcome, around 0,0. Each has its own shape, so colour is not needed to distinguish
+// them.
 const SHAPES = {
   succeeded: "M-3.5,0a3.5,3.5 0 1 0 7,0a3.5,3.5 0 1 0 -7,0",
   running: "M-3.5,0a3.5,3.5 0 1 0 7,0a3.5,3.5 0 1 0 -7,0",
@@ -17,19 +18,19 @@ const SHAPES = {
 };
 const LANE_SHAPES = ["succeeded", "running", "failed", "trapped", "timed-out", "cut-off"];
 const ACTIONS = [["kill-machine", "start"], ["kill-process"], ["resign"], ["freeze", "thaw"], ["partition", "heal"]];
-const BUTTONS = { partition: "Cut off", heal: "Reconnect" }; // Others are called as their action is.
+const BUTTONS = { partition: "Cut off", heal: "Reconnect" }; // Other buttons are named after their action.
 const HEIGHT = 48;
 let rows = [];
 
 // ---- The lanes
 
-// How far back they show, in the view.
+// The time span of the lanes.
 const sight = () => view.window_ms;
 
-// Whether a part of that was before this process began.
+// True if this process started within that span.
 const isNew = () => view.began_ms !== null && view.began_ms < sight();
 
-// A quarter of what the lanes show, or all of it, by the largest unit that fits.
+// Formats a quarter of the span, or all of it, in the largest unit that fits.
 function mark(ms) {
   for (const [unit, word] of [[WEEK, "weeks"], [DAY, "days"], [HOUR, "h"], [MINUTE, "min"]]) {
     if (ms % unit === 0 && (unit !== WEEK || sight() >= 4 * WEEK)) return ms === unit && unit >= DAY ? `1 ${word.slice(0, -1)}` : `${ms / unit} ${word}`;
@@ -51,7 +52,7 @@ function showRows() {
   const steered = view.lanes.some((lane) => lane.actions.length);
   document.body.classList.toggle("steered", steered);
   byId("invitation").hidden = !steered;
-  // Rows stay as long as the names do, so that a button keeps the focus.
+  // Rows are reused while the names stay the same, so a button keeps the focus.
   if (rows.length !== view.lanes.length || rows.some((row, i) => row.name !== view.lanes[i].name)) {
     rows = view.lanes.map((lane) => makeRow(lane.name, steered));
     byId("lanes").replaceChildren(...rows.map((row) => row.element));
@@ -132,14 +133,14 @@ function drawSpan(row, part, x1, x2) {
   }
 }
 
-// How soon it took over stands before its block, above the line of the follower that it was.
+// Draws the takeover time before its block, above the line of the former follower.
 function drawAfter(part, x1) {
   const after = draw("text", "after", { x: x1 - 5, y: 17, "text-anchor": "end" });
   write(after, brief(part.after_ms));
   return after;
 }
 
-// A term is written where its block is in sight: whole, by its last digits, or not at all.
+// Places a term where its block is visible: whole, by its last digits, or not at all.
 function placeLabel(label, shift, width) {
   const from = Math.max(label.x1 - shift, 0) + 6;
   const room = Math.min(label.x2 - shift, width) - from - 4;
@@ -183,7 +184,7 @@ function showLegend() {
 }
 
 
-// ---- What can be done to a candidate of the demo
+// ---- Actions on a candidate of the demo
 
 function makeButton(name, pair) {
   const element = make("button");
@@ -207,10 +208,10 @@ function showButton(button, name, possible) {
 async function act(name, action) {
   const answer = byId("answer");
   write(answer, "");
-  // Behind the `#` it is never sent with the address.
+  // Browsers never send the part behind the `#`.
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) {
-    write(answer, "This page was opened without its token, so it can only look: open the address that tenure demo --page printed.");
+    write(answer, "This page was opened without its token, so it is read-only. Open the address that tenure demo --page printed.");
     return;
   }
   try {

@@ -1,8 +1,8 @@
-//! The page at `/`: one file that shows an election as it goes on, and nothing from anywhere else. Where there are
-//! several, `/` is an overview of them, and `/?election=container/blob` is the page of one.
+//! The page at `/`: one self-contained file that shows an election live. With several elections,
+//! `/` is an overview, and `/?election=container/blob` is the page of one.
 //!
-//! Its script and its style are the only ones that its browser runs: the policy names them by their
-//! hash, so that a name with markup in it could do nothing even if it were put in as markup.
+//! The content security policy names the page's script and style by their hashes. The browser runs
+//! no others, so markup in a name could do nothing even if it were inserted as markup.
 
 mod events;
 mod overview;
@@ -29,7 +29,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::{Semaphore, watch};
 use view::View;
 
-/// So many may watch at a time.
+/// Maximum number of viewers at a time.
 const VIEWERS: usize = 32;
 
 const STYLE: &str = concat!(include_str!("base.css"), include_str!("page.css"));
@@ -43,24 +43,25 @@ const SCRIPT: &str = concat!(
 const OVERVIEW_STYLE: &str = concat!(include_str!("base.css"), include_str!("overview.css"));
 const OVERVIEW_SCRIPT: &str = concat!(include_str!("base.js"), include_str!("overview.js"));
 
-/// What is different from one election to another: the query of links, and the way back to the overview.
+/// Placeholders for parts that differ between elections: the query of links, and the link back to
+/// the overview.
 const QUERY: &str = "<!-- QUERY -->";
 const BACK_LINK: &str = "<!-- BACK -->";
 
-/// What stands for itself in the value of a query.
+/// Characters that need no escape in the value of a query.
 const QUERY_SAFE: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The page of an election, but for what is different.
+/// The page of an election with its placeholders.
 static PAGE: LazyLock<Page> = LazyLock::new(|| Page::new(include_str!("page.html"), STYLE, SCRIPT));
 static OVERVIEW: LazyLock<Page> =
     LazyLock::new(|| Page::new(include_str!("overview.html"), OVERVIEW_STYLE, OVERVIEW_SCRIPT));
 
-/// A page in one piece.
+/// A page as one document.
 struct Page {
     text: String,
-    /// What its browser may do: run this script and this style, draw the icon that is in the page, and
-    /// ask whoever it has the page from.
+    /// The content security policy: allows this script, this style, the embedded icon, and requests
+    /// to the page's own server.
     policy: String,
 }
 
@@ -98,7 +99,7 @@ impl Source {
         Self { election, view, row: Arc::new(Row::default), changed }
     }
 
-    /// Takes its line in the overview of several of `row`.
+    /// Sets the source of its row in the overview.
     pub(super) fn with_row(self, row: impl Fn() -> Row + Send + Sync + 'static) -> Self {
         Self { row: Arc::new(row), ..self }
     }
@@ -108,7 +109,7 @@ impl Source {
     }
 }
 
-/// What there is to be seen of each election at this moment.
+/// Returns the current source of each election.
 type Sources = Arc<dyn Fn() -> Vec<Source> + Send + Sync>;
 
 #[derive(Clone)]
@@ -120,7 +121,8 @@ struct PageState {
 
 /// Serves `/` and `/events` for the elections that `sources` returns.
 ///
-/// `?election=` selects one of several. Without it, `/` is an overview of them, which reads `/events?overview`.
+/// `?election=` selects one of several. Without it, `/` is an overview of them, which reads
+/// `/events?overview`.
 pub fn router(sources: impl Fn() -> Vec<Source> + Send + Sync + 'static) -> Router {
     let (sources, permits): (Sources, _) = (Arc::new(sources), Arc::new(Semaphore::new(VIEWERS)));
     let overview = Arc::new(Overview::new(sources.clone()));
@@ -131,24 +133,24 @@ pub fn router(sources: impl Fn() -> Vec<Source> + Send + Sync + 'static) -> Rout
     })
 }
 
-/// The election that the query names, or else the first.
+/// Returns the election that the query names, or else the first.
 fn selected<'s>(sources: &'s [Source], uri: &Uri) -> Option<&'s Source> {
     let named = query_value(uri, "election");
     sources.iter().find(|source| named.as_ref().is_none_or(|named| **named == *source.election))
 }
 
-/// The page of one election, and how it says what is different in it.
+/// Returns the status, text and policy of the page for this request.
 fn render_page(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static str) {
     let several = sources.len() > 1;
     match selected(sources, uri) {
         Some(Source { election, .. }) if !several || has_query_key(uri, "election") => {
-            // The only one goes without saying, to the other paths too.
+            // A single election needs no query in its links.
             let query = if several { query(election) } else { String::new() };
             let back = if several { back_link(sources.len()) } else { String::new() };
             let text = PAGE.text.replace(QUERY, &query).replace(BACK_LINK, &back);
             (StatusCode::OK, text, &PAGE.policy)
         }
-        // It shows those that are here.
+        // The overview lists the elections of this process.
         None if has_query_key(uri, "election") => {
             (StatusCode::NOT_FOUND, OVERVIEW.text.clone(), &OVERVIEW.policy)
         }
@@ -156,12 +158,12 @@ fn render_page(sources: &[Source], uri: &Uri) -> (StatusCode, String, &'static s
     }
 }
 
-/// What chooses an election, behind a path.
+/// Returns the query that selects an election.
 fn query(election: &str) -> String {
     format!("?election={}", utf8_percent_encode(election, QUERY_SAFE))
 }
 
-/// The way to the overview.
+/// Returns the link to the overview.
 fn back_link(elections: usize) -> String {
     format!("<nav aria-label=\"Elections\"><a href=\"/\">All {elections} elections</a></nav>")
 }
@@ -184,7 +186,7 @@ async fn events(State(state): State<PageState>, uri: Uri) -> Response<Body> {
     let sources = (state.sources)();
     let source = match selected(&sources, &uri) {
         Some(source) => Some(source.clone()),
-        // There may be some later.
+        // Elections may be added later.
         None if sources.is_empty() && has_query_key(&uri, "overview") => None,
         None => {
             return unknown_election(&sources.iter().map(|source| &*source.election).collect::<Vec<_>>());

@@ -1,21 +1,21 @@
 
 // ---- All elections of the process, a line each
 
-const MOST = 500; // More lines at a time are slow to draw and to read: a search finds the others.
+const MOST = 500; // More lines are slow to draw and to read; the search finds the others.
 const FARES = ["not-seen", "nobody-leads", "last-turn-failed", "well"];
 const WORDS = { "not-seen": "not ready", "nobody-leads": "nobody leads", "last-turn-failed": "last turn failed", well: "healthy" };
 
-const known = new Map(); // By election.
-const lines = new Map(); // The line of each that was shown once.
+const known = new Map(); // Rows by election.
+const lines = new Map(); // Lines that were shown before.
 const byName = new Intl.Collator("en", { numeric: true });
-let now = 0; // The process's time when it was told.
+let now = 0; // The process's time at the newest event.
 let total = 0;
 
 function take(event) {
   now = event.now;
   total = event.elections;
   const gone = event.gone ?? [];
-  if (event.rows.length === total) known.clear(); // These are all, also after another connection was lost.
+  if (event.rows.length === total) known.clear(); // These are all elections, also after a reconnect.
   for (const row of event.rows) known.set(row.election, row);
   for (const election of gone) {
     known.delete(election);
@@ -54,7 +54,7 @@ function summarize() {
   document.title = failing ? `${failing} of ${total} need attention – Tenure` : `${total} elections – Tenure`;
 }
 
-// Only lines that are not where they belong are moved, and the one with the focus keeps it.
+// Moves only misplaced lines, so the focused line keeps the focus.
 function place(wanted) {
   const body = byId("lines");
   const focused = document.activeElement;
@@ -98,14 +98,14 @@ function showLine(row) {
   if (fares.children.length > 1) write(fares.lastChild, row.problem ?? "");
   write(role, row.role);
   write(leader, row.leader ? `${row.leader}, term ${row.term}` : row.unseen ? "not known" : "nobody");
-  // Of an election without a timer, as that of work that is split, none is awaited.
+  // Without a timer, as for shares, no turn is expected.
   write(last.firstChild, row.outcome ?? (row.unseen || (row.term && !row.schedule) ? "–" : "none yet"));
   last.title = row.took_ms === null ? "" : `after ${brief(row.took_ms)}`;
   next.title = [row.next_local && localTime(row.next_local), row.schedule].filter(Boolean).join("; ");
   return line;
 }
 
-// Ages and waits of the lines that are shown.
+// Updates the ages and waits of the visible lines.
 function tick() {
   heed();
   if (isLost()) return;
@@ -118,7 +118,7 @@ function tick() {
   }
 }
 
-// What is looked for is kept behind the `#`, for whoever comes back from an election.
+// The search is kept behind the `#` for the way back from an election.
 byId("search").value = new URLSearchParams(location.hash.slice(1)).get("find") ?? "";
 byId("search").addEventListener("input", () => {
   history.replaceState(null, "", `#find=${encodeURIComponent(byId("search").value)}`);

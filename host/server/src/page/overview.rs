@@ -1,7 +1,8 @@
-//! All elections of a process as lines, by one stream of server-sent events: the first event has all lines, and
-//! each later one those that changed. Lines tell instants in place of ages, so that one in which nothing
-//! happens stays the same; each event tells the time of the process beside them, and which elections are there
-//! no longer.
+//! All elections of a process as rows, in one stream of server-sent events.
+//!
+//! The first event has all rows, and each later one those that changed. Rows carry instants instead
+//! of ages, so a row without changes stays equal. Each event adds the time of the process and the
+//! elections that were removed.
 
 use super::Sources;
 use axum::response::sse::{Event, Sse};
@@ -18,55 +19,55 @@ use tenure_core::Timestamp;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-/// Lines are looked at so often, however many viewers there are.
+/// Age at which rows are made anew, for all viewers together.
 const ROW_MAX_AGE: Duration = Duration::from_secs(1);
 
-/// One election.
+/// A row of the overview: one election.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
     /// `container/blob`.
     pub election: String,
-    /// By which lines are sorted.
+    /// Health of the election; rows are sorted by it.
     pub fares: ElectionHealth,
-    /// What this candidate is, in one word.
+    /// The role of this candidate, in one word.
     pub role: &'static str,
-    /// It does not know who leads.
+    /// True if this candidate does not know the leader.
     pub unseen: bool,
-    /// Who leads, where that is known.
+    /// The leader, if known.
     pub leader: Option<String>,
-    /// Its term.
+    /// The leader's term.
     pub term: Option<u64>,
-    /// How the last turn ended, or `running`.
+    /// The outcome of the last turn, or `running`.
     pub outcome: Option<String>,
-    /// When a turn ended last, in milliseconds since 1970.
+    /// End of the last turn, in milliseconds since 1970.
     pub ended_at: Option<u64>,
-    /// How long the last turn ran, where that is known.
+    /// Duration of the last turn, if known.
     pub took_ms: Option<u64>,
-    /// When the next turn is due, in milliseconds since 1970.
+    /// Time of the next turn, in milliseconds since 1970.
     pub next_at: Option<u64>,
     /// The same in the schedule's time zone (RFC 9557).
     pub next_local: Option<String>,
     /// The schedule, in words.
     pub schedule: Option<String>,
-    /// What keeps this candidate from leading and from following.
+    /// The problem that prevents this candidate from leading and following.
     pub problem: Option<String>,
 }
 
-/// What is sent.
+/// One event of the overview.
 #[derive(Serialize)]
 struct RowsUpdate<'r> {
     /// The time of this process, in milliseconds since 1970.
     now: u64,
-    /// How many elections there are.
+    /// Number of elections.
     elections: usize,
     rows: Vec<&'r Row>,
-    /// Those that are there no longer.
+    /// Elections that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gone: Vec<&'r str>,
 }
 
 impl<'r> RowsUpdate<'r> {
-    /// The lines that are new or have changed since `before`.
+    /// Creates an event with the rows that are new or changed since `previous`.
     fn new(rows: &'r [Row], previous: &'r [Row]) -> Self {
         let by_name = |rows: &'r [Row]| rows.iter().map(|row| (&*row.election, row)).collect();
         let (old, new): (HashMap<_, _>, HashMap<_, _>) = (by_name(previous), by_name(rows));
@@ -90,7 +91,7 @@ impl<'r> RowsUpdate<'r> {
     }
 }
 
-/// The lines of all elections, made anew for the first of the viewers who asks after a while.
+/// The rows of all elections, shared by all viewers and made anew at most once a second.
 pub(super) struct Overview {
     sources: Sources,
     newest: Mutex<Option<(Instant, Arc<Vec<Row>>)>>,
@@ -115,7 +116,7 @@ impl Overview {
     }
 }
 
-/// Lines for one viewer, who gives its place back when it goes.
+/// Returns the updates for one viewer. The permit is released when the viewer disconnects.
 pub(super) fn stream(overview: Arc<Overview>, permit: OwnedSemaphorePermit) -> Response {
     let viewer = Viewer { overview, started_at: Instant::now(), last_sent: None, _permit: permit };
     let events = unfold(viewer, |mut viewer| async {
@@ -128,7 +129,7 @@ pub(super) fn stream(overview: Arc<Overview>, permit: OwnedSemaphorePermit) -> R
 struct Viewer {
     overview: Arc<Overview>,
     started_at: Instant,
-    /// When it was last shown something, and the lines as they are there.
+    /// The time of the last event, and the rows that the viewer has.
     last_sent: Option<(Instant, Arc<Vec<Row>>)>,
     _permit: OwnedSemaphorePermit,
 }
@@ -151,7 +152,7 @@ impl Viewer {
             sleep_until(checked_at).await;
             let rows = self.overview.rows();
             let update = RowsUpdate::new(&rows, &before);
-            // Also where nothing changed, so that the page knows of its connection.
+            // Sent without changes too, so the page can detect a lost connection.
             if update.has_changes() || sent_at.elapsed() >= super::events::MAX_SPACING {
                 let event = update.to_event(Event::default())?;
                 self.last_sent = Some((Instant::now(), rows));
@@ -227,13 +228,13 @@ mod tests {
             assert_eq!((&next["elections"], next.get("gone")), (&300.into(), None));
             assert_eq!(next["rows"][0]["election"], "jobs/9");
         }
-        // Nothing changes.
+        // Without a change, an empty event is sent.
         let silent = Instant::now();
         let beat = next_event(&mut first_viewer).await;
         assert_eq!(beat["rows"], Value::Array(Vec::new()));
         let beat = super::super::events::MAX_SPACING;
         assert!((beat..beat + ROW_MAX_AGE).contains(&silent.elapsed()), "{:?}", silent.elapsed());
-        // Nobody has the place for good.
+        // The stream ends and releases its permit.
         drop(second_viewer);
         while first_viewer.body_mut().frame().await.is_some() {}
         assert_eq!(permits.available_permits(), 2);

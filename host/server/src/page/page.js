@@ -1,10 +1,10 @@
 
-// The server tells ages, not times: what was old by so much when it was told, by this page's own clock.
+// The server sends ages instead of times. The page adds its own elapsed time to them.
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let view = null;
 let announced;
 
-// ---- What is told, as words
+// ---- The view in words
 
 function show() {
   const { leader, unseen } = view;
@@ -34,7 +34,7 @@ function announce(leader) {
   announced = sentence;
 }
 
-// What runs down: how long the leader may act or, when it is gone, how long its lease keeps the others out.
+// Returns the running countdown: the leader's validity or, without a leader, the rest of its lease.
 function running() {
   const { leader, vacancy } = view;
   if (leader) return { title: "May act without another renewal", time: leader.validity, none: "known to the leader only" };
@@ -69,7 +69,7 @@ function showFacts() {
   byId("overlapping").classList.toggle("bad", overlapping > 0);
 }
 
-// What has not changed stays as it is, for those who are reading or marking it.
+// Unchanged notes stay in place, so readers keep their selection.
 function showNotes(list, notes, none) {
   const texts = notes.map((note) => note.text).join("\n");
   if (list.texts !== texts) {
@@ -112,7 +112,7 @@ function makeLine(body) {
   return line;
 }
 
-// ---- What moves between two views
+// ---- Animation between two views
 
 function frame() {
   if (!view || isLost()) return;
@@ -145,7 +145,7 @@ function animate() {
   requestAnimationFrame(animate);
 }
 
-// ---- Begin
+// ---- Start
 
 showLegend();
 connect("/events" + location.search, (newest) => {

@@ -43,7 +43,7 @@ mod tests {
         rate.add(s(20), 3);
         rate.add(s(30), 1);
         assert_eq!((rate.per_minute(s(79)), rate.per_minute(s(80))), (4, 1));
-        // What is older takes no room.
+        // Older entries are dropped.
         rate.add(s(85), 1);
         assert_eq!(rate.0, [s(30), s(85)]);
         for _ in 0..3 {

@@ -5,7 +5,7 @@ use tower_service::Service as _;
 fn source(election: &'static str) -> Source {
     let (sender, changed) = watch::channel(());
     let view = move || {
-        // Somebody could tell of a change as long as this lives.
+        // Keeps the sender alive, so the channel stays open.
         let _ = &sender;
         View { election: "a/b".to_owned(), ..View::default() }
     };
@@ -42,7 +42,7 @@ async fn the_page_is_one_file_that_may_run_its_own_script_and_nothing_else() {
     assert!(!policy.contains("unsafe"), "{policy}");
 
     let page = text(response).await;
-    // What the policy allows is what stands between the tags, to the byte.
+    // The policy allows exactly the bytes between the tags.
     for (tag, directive) in [("script", "script-src"), ("style", "style-src")] {
         let (_, rest) = page.split_once(&format!("<{tag}>")).unwrap();
         let (inside, rest) = rest.split_once(&format!("</{tag}>")).unwrap();

@@ -1,10 +1,10 @@
 
 // ---- The turns of a schedule
 
-// Whose instant the slot of a turn is.
+// Returns the label of a turn's instant.
 const whose = (turn) => (turn.triggered ? "triggered at" : "slot");
 
-// A demo tells its turns in its lanes alone.
+// The demo shows its turns in its lanes only.
 const hasTurns = () => view.turns.length > 0 || Boolean(view.schedule);
 
 function showTurns() {
@@ -30,7 +30,7 @@ function showLast(turn) {
   write(more, known ? `${whose(known)} ${localTime(known.local)}` : "");
 }
 
-// The newest turn that ended so: when that was runs on, and the rest is told beside it.
+// Shows the newest turn with this outcome; its age keeps counting.
 function showEnd(row, turn) {
   const [ago, more] = [byId(row).querySelector("[data-ago]"), byId(row).querySelector("small")];
   byId(row).classList.toggle("never", !turn);
@@ -53,7 +53,7 @@ function showStrip(turns) {
   const oneDay = new Set(times.map(({ day }) => day)).size === 1;
   const longest = Math.max(1, ...turns.map((turn) => turn.took_ms ?? 0));
   const items = turns.map((turn, i) => makeTurn(turn, times[i], oneDay, longest));
-  // The newest is read first; on a wide screen it stands at the right.
+  // The newest turn comes first for screen readers; on a wide screen it stands at the right.
   strip.replaceChildren(...items.reverse());
   byId("unknown-turns").hidden = !turns.some((turn) => turn.outcome === "unknown");
 }
@@ -75,7 +75,7 @@ function makeTurn(turn, { day, time }, oneDay, longest) {
   return item;
 }
 
-// What runs down between two views.
+// Updates countdowns between two views.
 function frameTurns(passed) {
   const next = view.outlook.next_turn;
   const wait = next ? next.in_ms - passed : 0;

@@ -1,7 +1,7 @@
-//! The content of the page at an instant: one small value, which is sent whole each time.
+//! The content of the page at an instant: one small value that is always sent whole.
 //!
-//! All times are ages and spans in milliseconds, counted from the instant of the view. So the viewer's clock does not
-//! matter.
+//! All times are ages and durations in milliseconds, counted from the instant of the view. So the
+//! viewer's clock does not matter.
 
 use serde::Serialize;
 use std::time::Duration;
@@ -26,22 +26,22 @@ const TEXT: usize = 300;
 pub struct View {
     /// `container/blob`.
     pub election: String,
-    /// The candidate that reports this. None: the view covers all candidates.
+    /// The candidate that reports this. `None` if the view covers all candidates.
     pub told_by: Option<String>,
     /// The leader, if it is known.
     pub leader: Option<Leader>,
-    /// True if the leader is unknown: the storage account does not answer, no request was sent yet, or the record does
-    /// not name the leader yet.
+    /// True if the leader is unknown. The storage account does not answer, no request was sent yet,
+    /// or the record does not name the leader yet.
     pub unseen: bool,
     /// The time until a dead leader is replaced, as a sentence.
     pub replacement: Option<String>,
     /// The takeover by the present leader, if it was observed.
     pub take_over: Option<TakeOver>,
-    /// The rest of the lease of a leader that is gone, if it is known.
+    /// The rest of the lease of a dead leader, if it is known.
     pub vacancy: Option<Validity>,
     /// The time that the lanes show.
     pub window_ms: u64,
-    /// The age of the oldest observation that is still kept. None: nothing was forgotten.
+    /// The age of the oldest observation that is still kept. `None` if nothing was forgotten.
     pub began_ms: Option<u64>,
     /// The candidates, in the order in which they are shown.
     pub lanes: Vec<Lane>,
@@ -59,20 +59,20 @@ pub struct View {
     pub problems: Vec<Note>,
     /// The number of turns that overlapped, if they are counted.
     pub overlapping: Option<usize>,
-    /// The commands that an operator may copy. None: the page shows none.
+    /// The commands that an operator may copy. `None` if the page shows none.
     pub commands: Option<Commands>,
 }
 
 /// The commands that an operator may copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Commands {
-    /// The candidates that a transfer may name: first those that were seen lately.
+    /// The candidates that a transfer may name. Those seen recently come first.
     pub successors: Vec<String>,
     /// True if the work has turns that a trigger can start.
     pub triggers: bool,
 }
 
-/// A slot that is over, or a turn that runs.
+/// A past slot or a running turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PastTurn {
     /// RFC 3339 in UTC.
@@ -81,8 +81,12 @@ pub struct PastTurn {
     pub local: String,
     /// True if it ran for a trigger; its slot is then the time of the trigger.
     pub triggered: bool,
-    /// The outcome as the log names it; `running`; `claimed`: it runs, or its outcome is not on record; `missed`: it
-    /// never gets a turn; or `unknown`.
+    /// The outcome as the log names it, or one of these:
+    ///
+    /// - `running`
+    /// - `claimed`: it runs, or its outcome is not on record
+    /// - `missed`: it never gets a turn
+    /// - `unknown`
     pub outcome: String,
     /// Its duration, if it is known.
     pub took_ms: Option<u64>,
@@ -99,7 +103,7 @@ pub struct Leader {
     pub term: u64,
     /// The time of its election by the record.
     pub since: Option<String>,
-    /// The time for which it was observed to lead.
+    /// The time for which it has been observed to lead.
     pub seen_ms: u64,
     /// The time for which it may act, if it is known.
     pub validity: Option<Validity>,
@@ -151,7 +155,7 @@ pub struct Span {
     pub term: Option<u64>,
     /// The age of its beginning.
     pub from_ms: u64,
-    /// The age of its end. None: it goes on.
+    /// The age of its end. `None` while it continues.
     pub to_ms: Option<u64>,
     /// The time that the takeover took, if it was observed.
     pub after_ms: Option<u64>,
@@ -161,15 +165,15 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// It leads.
+    /// The candidate leads.
     Leads,
-    /// It follows another leader.
+    /// The candidate follows another leader.
     Follows,
-    /// The leader is gone, and its lease keeps the others out.
+    /// The leader is dead, and its lease excludes the other candidates.
     LeaseRuns,
-    /// Its process stands still.
+    /// Its process is stopped.
     Frozen,
-    /// It does not reach the store.
+    /// The candidate cannot reach the store.
     CutOff,
     /// There is no process.
     Gone,
@@ -191,7 +195,7 @@ pub struct LastTurn {
     pub slot: String,
     /// `running`, or the outcome as the log names it.
     pub outcome: String,
-    /// The candidate that ran it. None: only the record has it.
+    /// The candidate that ran it. `None` if only the record has it.
     pub candidate: Option<String>,
     /// Its duration, if it is known.
     pub took_ms: Option<u64>,
@@ -207,7 +211,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// Creates a note, and cuts a text that is too long.
+    /// Creates a note and truncates a long text.
     pub fn new(age: Duration, text: &str) -> Self {
         Self { age_ms: milliseconds(age), text: short(text) }
     }
@@ -233,7 +237,8 @@ impl Span {
     }
 }
 
-/// Returns the window that shows events of age `oldest`: a time with round quarters, and at least [`WINDOW`].
+/// Returns the window that shows events of age `oldest`. It is at least [`WINDOW`] and has round
+/// quarters.
 pub(crate) fn window(oldest: Duration) -> Duration {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
@@ -259,7 +264,7 @@ pub fn sentence(replacement: &TakeoverTime) -> String {
     first.into_iter().chain(letters).chain(['.']).collect()
 }
 
-/// Cuts a text after 300 characters.
+/// Truncates a text after 300 characters.
 pub fn short(text: &str) -> String {
     match text.char_indices().nth(TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -283,7 +288,7 @@ mod tests {
         };
         assert_eq!(visible(990, None), Some((10_000, None)));
         assert_eq!(visible(990, Some(998)), Some((10_000, Some(2_000))));
-        // An end that lies ahead has not come yet.
+        // An end in the future has not come yet.
         assert_eq!(visible(990, Some(1_001)), Some((10_000, None)));
         assert_eq!(visible(1, Some(900)), Some((130_000, Some(100_000))));
         assert_eq!(visible(1, Some(879)), None);

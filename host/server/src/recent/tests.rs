@@ -3,7 +3,7 @@ use tenure_core::{End, Ended, Finished, LastSlot, NextTurn};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
-/// 2026-11-20T01:00:00Z, which is two o'clock in Berlin.
+/// 2026-11-20T01:00:00Z, two o'clock in Berlin.
 const SLOT: Timestamp = Timestamp(1_795_136_400_000_000_000);
 
 fn nightly() -> Turns {
@@ -29,7 +29,7 @@ fn turn(slot: Timestamp, missed: u32) -> Turn {
     Turn { slot, missed, ..super::super::tests::turn() }
 }
 
-/// Day of the month and outcome.
+/// Returns the day of the month and the outcome of each turn.
 fn days_and_outcomes(recent: &RecentTurns, now: Timestamp, turns: &Turns) -> Vec<(String, String)> {
     let day = |turn: PastTurn| (turn.local[8..10].to_owned(), turn.outcome);
     recent.last_turns(now, Some(turns)).into_iter().map(day).collect()
@@ -94,7 +94,7 @@ fn slots_that_the_leader_missed_are_shown_as_missed() {
 fn a_slot_that_waits_for_its_turn_is_no_past_one_and_a_claimed_one_is() {
     let (mut recent, mut turns) = (RecentTurns::default(), nightly());
     recent.on_record(&turns);
-    // Nobody could run it yet, or it is late by its jitter.
+    // No candidate could run it yet, or it is delayed by its jitter.
     let now = SLOT.plus(DAY + SECOND);
     assert!(outcomes(&recent, now, &turns).ends_with("succeeded unknown failed "));
     turns.next = Some(NextTurn { slot: SLOT.plus(2 * DAY), at: SLOT.plus(2 * DAY) });

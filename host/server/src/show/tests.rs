@@ -39,11 +39,11 @@ fn a_leader_with_a_turn_that_failed() {
     assert_eq!(page_view.changes, [Note::new(seconds(3), "ada leads, with term 7.")]);
     let problem = "The turn of 2000-01-01T00:00:00Z failed: no paper";
     assert_eq!(page_view.problems, [Note::new(seconds(1), problem)]);
-    // A renewal makes the bar whole again, by the same measure.
+    // A renewal restores the full validity.
     board.on_step(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
     let validity = view(&board, NOW + seconds(4)).leader.unwrap().validity.unwrap();
     assert_eq!((validity.left_ms, validity.whole_ms), (12_000, 12_000));
-    // Without one, nobody leads.
+    // Without a renewal, the leadership expires.
     let page_view = view(&board, NOW + seconds(16));
     assert_eq!((page_view.leader, page_view.unseen), (None, false));
     // Another candidate ran its slot again.
@@ -58,7 +58,7 @@ fn a_leader_with_a_turn_that_failed() {
     board.on_step(&again, NOW + seconds(16), NOW + seconds(16));
     let last = view(&board, NOW + seconds(16)).last_turn.unwrap();
     assert_eq!((last.slot, last.outcome), (slot.to_rfc3339(), "succeeded".to_owned()));
-    // Another candidate ran a newer turn, and the record tells of it.
+    // Another candidate ran a newer turn that is on record.
     let newer = Report { turns: Some(nightly()), ..report(following(None), &[Done]) };
     board.on_step(&newer, NOW + seconds(16), NOW + seconds(16));
     let last = view(&board, NOW + seconds(17)).last_turn.unwrap();
@@ -137,7 +137,7 @@ fn the_replacement_time_comes_from_the_record_or_the_settings() {
     promises(leading());
     let at_once = "A machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once.";
     assert_eq!(replacement(seconds(1)), at_once);
-    // It gave no address.
+    // The leader published no address.
     promises(following(None));
     assert!(
         replacement(seconds(1)).ends_with("its supervisor lives, within 500ms."),
@@ -146,12 +146,12 @@ fn the_replacement_time_comes_from_the_record_or_the_settings() {
     );
     promises(following(Some("http://10.0.0.4")));
     assert_eq!(replacement(seconds(1)), at_once);
-    // A leader that promises nothing, whatever is set here.
+    // The leader makes no promise, whatever this candidate's settings are.
     board.on_step(&report(leading(), &[Done]), NOW, NOW);
     assert!(replacement(seconds(1)).contains("within about 21s"), "{}", replacement(seconds(1)));
 }
 
-/// The record of an election whose slots come every day; the last turn failed.
+/// Returns the record of an election with daily slots, whose last turn failed.
 fn nightly() -> Turns {
     const DAY: Duration = Duration::from_secs(86_400);
     let midnight =
@@ -182,7 +182,7 @@ fn lanes_show_the_last_ten_turns_and_the_recorded_leader() {
     assert_eq!((page_view.window_ms, page_view.began_ms), (120_000, Some(5_000)));
     assert_eq!((page_view.schedule, page_view.turns.len()), (None, 0));
 
-    // A schedule, and no turn yet.
+    // A schedule without any turn yet.
     let new = Turns {
         last_slot: None,
         finished: None,
@@ -209,10 +209,10 @@ fn lanes_show_the_last_ten_turns_and_the_recorded_leader() {
     assert_eq!(outcomes, ["succeeded", "failed"]);
     let ben = &page_view.lanes[1];
     assert_eq!((ben.name.as_str(), ben.spans[0].from_ms / 3_600_000), ("ben", 30));
-    // What went wrong last night is still told in the morning.
+    // A problem of last night is still shown in the morning.
     board.on_event(&Event::Problem { class: ProblemKind::Log, detail: "slow".to_owned() }, NOW);
     assert_eq!(view(&board, NOW + seconds(20 * 3_600)).problems.len(), 2, "and it stands still");
-    // Of the one before only as much as was seen.
+    // The former leader is shown only from when it was observed.
     assert_eq!((page_view.lanes[2].state, page_view.lanes[2].spans[0].from_ms), ("led", 5_000));
 }
 
@@ -228,7 +228,7 @@ fn commands_name_the_known_candidates_but_the_leader() {
     assert_eq!(successors(1), ["ben", "cleo"]);
     board.on_step(&report(following(None), &[Done]), NOW, NOW);
     assert_eq!(successors(1), ["ada", "ben", "cleo"]);
-    // Those that never led are known by the list.
+    // Candidates that never led are known from the list.
     let listed = |name: &str| Listed {
         name: name.to_owned(),
         address: None,
@@ -244,9 +244,9 @@ fn commands_name_the_known_candidates_but_the_leader() {
     let list = Report { candidates: Some(list), ..report(following(None), &[Done]) };
     board.on_step(&list, NOW, NOW);
     assert_eq!(successors(1), ["ada", "ben", "dora", "cleo"]);
-    // Half an hour later the list is too old.
+    // Half an hour later the list has expired.
     assert_eq!(successors(31 * 60), ["ada", "ben", "cleo"]);
-    // A step without news of the list changes nothing.
+    // A step without a new list changes nothing.
     board.on_step(&report(following(None), &[Done]), NOW, NOW);
     assert_eq!(successors(1).len(), 4);
 }
@@ -280,10 +280,10 @@ fn an_overview_row_shows_the_health_of_an_election() {
     );
     let slot = nightly().next.unwrap().slot.0 / 1_000_000;
     assert_eq!((failed.next_at, failed.ended_at), (Some(slot), Some(slot - 86_400_000 + 7)));
-    // A renewal, and time that goes by, are no news.
+    // A renewal or the passing of time does not change the row.
     board.on_step(&report(leading(), &[Done]), NOW + seconds(4), NOW + seconds(4));
     assert_eq!(line(5), failed);
-    // Its time is over.
+    // The validity has expired.
     assert_eq!(line(17).fares, ElectionHealth::NobodyLeads);
     assert_eq!(line(17).role, "undecided");
     assert_eq!(line(900).fares, ElectionHealth::NotSeen, "the loop stands still");

@@ -1,4 +1,4 @@
-//! Who may read, and by which names and addresses.
+//! Access control: host names, addresses and methods.
 
 use super::*;
 
@@ -13,7 +13,7 @@ async fn a_page_that_has_its_name_resolved_to_the_listener_reads_nothing() {
     let roster = Roster::new(&clock);
     roster.add(board);
     let server = Server::serve_all(listener, roster, hosts.clone()).unwrap();
-    // One that comes later.
+    // A name that is added later.
     hosts.add("tenure.example.com");
     for path in ["/", "/events", "/leader", "/leader?redirect", "/history", "/metrics", "/none"] {
         let path = &format!("GET {path}");

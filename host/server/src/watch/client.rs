@@ -1,9 +1,9 @@
-//! How a follower watches the leader: at the address that the leader put on record it reads the news, and
-//! polls soon when they say that something has changed, or break off.
+//! Watches the leader for a follower. It reads the leader's status updates at the address on
+//! record, and polls soon after an update that shows a change, or after the stream breaks.
 //!
-//! Whoever may write the record chooses that address, and whoever answers there says what they like. So
-//! nothing is sent but the question, no answer is shown, and news are no more than hints (protocol.md §4.5).
-//! A candidate that cannot watch is told of once, and polls as before.
+//! Any writer of the record chooses that address, and the server there may send anything. So the
+//! client sends only the request, displays no response, and treats updates as hints (protocol.md
+//! §4.5). An address that cannot be watched is reported once, and the candidate polls as before.
 
 use super::super::board::Board;
 use super::super::role::FollowedLeader;
@@ -22,55 +22,56 @@ use tokio::select;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// So many leaders are watched at a time, where a process has many elections, and so many at one address, whose places are
-/// for others too. The others are polled.
+/// Leaders watched at a time by a process with many elections, and watched at one address, whose
+/// permits are shared with other clients. Further leaders are polled.
 const MAX_WATCHED: usize = 32;
 const MAX_WATCHED_PER_ADDRESS: usize = 12;
 
-/// The longest until a stream begins.
+/// Maximum time until a stream begins.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A candidate that was silent for so long is gone.
+/// Silence after which the other candidate counts as gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(3 * KEEP_ALIVE_INTERVAL.as_secs());
 
-/// Before it is asked again; doubling each time, up to the other.
+/// First delay before a reconnect. It doubles each time up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// A stream that lasted for so long was well.
+/// Duration after which a stream counts as healthy.
 const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 
-/// So many bytes may come at once, and so many in each second after that. A candidate sends some hundred at
-/// each renewal, or beat: up to six in a second.
+/// Bytes accepted at once, and in each second after that. A candidate sends some hundred bytes at
+/// each renewal or beat, up to six times a second.
 const BURST_BYTES: u64 = 64 * 1024;
 const BYTES_PER_SECOND: u64 = 16 * 1024;
 
-/// No candidate's line is longer.
+/// Maximum length of a line; candidates send shorter ones.
 const MAX_LINE: usize = 16 * 1024;
 
-/// Of no candidate's stream are so many changes told.
+/// Maximum number of changes in one stream; candidates send fewer.
 const MAX_CHANGES: u32 = 16;
 
-/// So many addresses are remembered that could not be watched.
+/// Maximum number of remembered addresses that could not be watched.
 const MAX_REPORTED: usize = 64;
 
-/// Watches the leaders of a process's candidates, so that followers notice a change before their next poll.
+/// Watches the leaders of a process's candidates, so that followers notice a change before their
+/// next poll.
 pub struct Watcher {
     clients: Clients,
     permits: Semaphore,
-    /// Those of each address.
+    /// Permits for each address.
     by_address: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 enum StreamEnd {
-    /// There was none, or none of a candidate's; why.
+    /// The server refused it, or is no candidate; with the reason.
     Refused(String),
-    /// Too many others watch there.
+    /// The server has too many watchers.
     Full,
-    /// It broke off.
+    /// The connection broke.
     Lost,
-    /// The other side ended it in good order.
+    /// The server ended it cleanly.
     Ended,
 }
 
@@ -82,17 +83,17 @@ impl Watcher {
         Self { clients, permits: Semaphore::new(MAX_WATCHED), by_address: Mutex::default() }
     }
 
-    /// The places of an address.
+    /// Returns the permits of an address.
     fn permits_for(&self, address: &str) -> Arc<Semaphore> {
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody has, or waits for, one of these.
+        // Drops the permits of addresses that are not in use.
         by_address.retain(|_, permits| Arc::strong_count(permits) > 1);
         let entry = by_address.entry(address.to_owned());
         entry.or_insert_with(|| Arc::new(Semaphore::new(MAX_WATCHED_PER_ADDRESS))).clone()
     }
 
-    /// Watches the leader that the candidate of `board` follows, and notifies `hints` of changes. Calls `tell` once for
-    /// each address that cannot be watched. Runs until it is dropped.
+    /// Watches the leader that the candidate of `board` follows, and notifies `hints` of changes.
+    /// Calls `warn` once for each address that cannot be watched. Runs until it is dropped.
     pub async fn run(&self, board: Arc<Board>, hints: Arc<Notify>, warn: impl Fn(String)) {
         let mut changed = board.changes();
         let mut warned = BTreeSet::new();
@@ -123,7 +124,7 @@ impl Watcher {
         }
     }
 
-    /// Watches one leader, again and again.
+    /// Watches one leader; reconnects after each stream.
     async fn watch(
         &self,
         leader: &FollowedLeader,
@@ -132,14 +133,14 @@ impl Watcher {
         mut warn: impl FnMut(String),
     ) {
         let Some(base_url) = parse_listener(&leader.address) else {
-            // It is for people, who can read it.
+            // The address is not a URL; it is meant for humans.
             return std::future::pending().await;
         };
         let url = endpoint(&base_url, "watch", Some(&board.election));
         let (mut pause, mut watched) = (FIRST_PAUSE, false);
         let address_permits = self.permits_for(&leader.address);
         loop {
-            // Never closed.
+            // The semaphores are never closed.
             let Ok(address_permit) = address_permits.acquire().await else { return };
             let Ok(permit) = self.permits.acquire().await else { return };
             let started_at = Instant::now();
@@ -175,7 +176,7 @@ impl Watcher {
         let mut response = result.map_err(|error| error_chain(&error.without_url()))?;
         let kind = response.headers().get(CONTENT_TYPE);
         let has_type = |known: &[u8]| kind.is_some_and(|kind| kind.as_bytes().starts_with(known));
-        // A proxy without anybody behind it answers with the same status.
+        // A proxy without a backend responds with the same status.
         if response.status() == StatusCode::SERVICE_UNAVAILABLE && has_type(b"application/json") {
             return Ok(StreamEnd::Full);
         }
@@ -202,7 +203,7 @@ impl Watcher {
     }
 }
 
-/// Completes when the candidate does not follow that leader any more.
+/// Waits until the candidate no longer follows that leader.
 async fn replaced(leader: &FollowedLeader, board: &Board, changed: &mut watch::Receiver<()>) {
     while board.followed_leader().as_ref() == Some(leader) {
         if changed.changed().await.is_err() {
@@ -211,21 +212,21 @@ async fn replaced(leader: &FollowedLeader, board: &Board, changed: &mut watch::R
     }
 }
 
-/// What matters to a follower in the news of its leader.
+/// The part of an update that matters to a follower.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Signal {
-    /// It leads under the term that is known.
+    /// True if the candidate leads under the known term.
     leads: bool,
-    /// It hands over to this follower.
+    /// True if it transfers the leadership to this follower.
     hands_over: bool,
-    /// The lease of that term is free, or another's.
+    /// True if the lease of that term is free or another candidate's.
     released: bool,
 }
 
-/// Nothing has changed.
+/// The signal of an unchanged leader.
 const UNCHANGED: Signal = Signal { leads: true, hands_over: false, released: false };
 
-/// Reads one stream, whoever wrote it.
+/// Reads one stream, which may come from any server.
 struct Reader<'a> {
     leader: &'a FollowedLeader,
     election: &'a str,
@@ -251,8 +252,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes bytes, so long after the stream began. True: there is reason to poll. An error: no candidate
-    /// writes that.
+    /// Takes bytes that arrived `elapsed` after the stream began. Returns true if there is reason
+    /// to poll, and an error if no candidate would send this.
     fn read(&mut self, bytes: &[u8], elapsed: Duration) -> Result<bool, &'static str> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         if self.bytes > BURST_BYTES + BYTES_PER_SECOND * elapsed.as_secs() {
@@ -274,7 +275,7 @@ impl<'a> Reader<'a> {
         Ok(should_poll)
     }
 
-    /// Takes a line: comments, empty lines and all fields but `data` tell nothing.
+    /// Takes a line. Only `data` fields matter.
     fn read_line(&mut self, line: &[u8]) -> Result<bool, &'static str> {
         let Some(data) = line.strip_prefix(b"data:") else { return Ok(false) };
         let update: StatusUpdate = serde_json::from_slice(data)
@@ -318,7 +319,7 @@ pub fn accepts_stream(bytes: &[u8]) -> bool {
     reader.read(bytes, Duration::ZERO).is_ok()
 }
 
-/// Parses the address of a listener. None: it is not an HTTP URL without credentials.
+/// Parses the address of a listener. Returns `None` unless it is an HTTP URL without credentials.
 #[must_use]
 pub fn parse_listener(text: &str) -> Option<Url> {
     let mut url = Url::parse(text.trim()).ok().filter(|url| {

@@ -1,27 +1,33 @@
-//! Watching a candidate: what it tells at `GET /watch` as it goes on, and how a follower makes use of that.
+//! Status updates at `GET /watch`, and their use by followers.
 //!
-//! The answer is a stream of server-sent events without end. Each is one JSON object that says all that is
-//! true now, so that none has to be remembered; the first comes at once. A reader that is slow gets the
+//! The response is an endless stream of server-sent events. Each is one JSON object with the whole
+//! status, so a reader need not remember any; the first comes at once. A slow reader gets the
 //! newest and misses those between.
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `version` | 1. Fields may be added; one that changes its meaning raises the number |
-//! | `election`, `candidate` | whose news it is |
-//! | `leading` | whether this candidate leads, so that its work may run |
-//! | `leader` | `name`, `term` and, where it gave one, `address` of who leads as far as this candidate knows; else null |
-//! | `valid_for_ms` | how long this leader may act without another renewal, from when this was sent; null for a follower. Each renewal is told |
+//! | `version` | 1. Fields may be added; a field that changes its meaning raises the number |
+//! | `election`, `candidate` | the reporting candidate and its election |
+//! | `leading` | true if this candidate leads, so its work may run |
+//! | `leader` | `name`, `term` and, if published, `address` of the known leader; else null |
+//! | `valid_for_ms` | time that this leader may act without a renewal; null for a follower |
 //! | `valid_until` | the same as an instant by this machine's clock, RFC 3339 |
-//! | `handing_over_to` | the successor that this leader was told to hand over to; else null |
-//! | `ended` | `term` and `reason` of this candidate's newest leadership, when that is over, and in `released` whether its lease was given back or handed on; else null |
-//! | `last_turn`, `last_success`, `last_failure` | of the election's newest turn that is over, of the newest that succeeded, and of the newest that ended in another way: `slot`, `local` (in the schedule's time zone), `outcome`, `ended`, `ago_ms`, `took_ms`. Missing where there is none on record |
-//! | `next_turn` | `slot`, `local` and `in_ms`, from when this was sent, of the next turn of the schedule. Missing where no schedule is on record |
+//! | `handing_over_to` | the successor in a transfer by this leader; else null |
+//! | `ended` | `term`, `reason`, `released` of this candidate's last leadership; else null |
+//! | `last_turn`, `last_success`, `last_failure` | the newest turn, success, other outcome |
+//! | `next_turn` | `slot`, `local` and `in_ms` of the schedule's next turn |
 //!
-//! `GET /leader` answers with the same fields but `ended`, and with those that only commands need.
+//! `valid_for_ms` and `in_ms` count from the time of sending. Each renewal sends an event. `ended`
+//! is present once the leadership is over; `released` is true if its lease was released or handed
+//! on. A finished turn has `slot`, `local` (in the schedule's time zone), `outcome`, `ended`,
+//! `ago_ms` and `took_ms`. Fields of turns are missing if the record has none, and `next_turn` is
+//! missing without a schedule on record.
 //!
-//! A comment comes when there was nothing else for ten seconds. The stream ends after an hour, for the
-//! reader to ask again; one that breaks off in the middle tells that the process is gone, or cannot be
-//! reached.
+//! `GET /leader` returns the same fields except `ended`, and adds fields that only commands need.
+//!
+//! After ten seconds without an event, a comment is sent. The stream ends after an hour, and the
+//! reader reconnects. A stream that breaks in the middle means that the process has died or cannot
+//! be reached.
 
 pub(super) mod client;
 mod stream;
@@ -38,10 +44,10 @@ use tenure::status::TurnSummary;
 use tenure_clock::ClockHandle;
 use tenure_core::milliseconds;
 
-/// The version of [`News`].
+/// The version of [`StatusUpdate`].
 const VERSION: u32 = 1;
 
-/// All that is told in one event.
+/// The content of one event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StatusUpdate {
     version: u32,
@@ -50,16 +56,16 @@ pub(super) struct StatusUpdate {
     leading: bool,
     leader: Option<Leader>,
     valid_for_ms: Option<u64>,
-    /// An earlier version does not tell it.
+    /// Missing in an earlier version.
     valid_until: Option<String>,
     handing_over_to: Option<String>,
     ended: Option<EndedLeadership>,
-    /// For whoever else watches: no follower acts by it, and an earlier version does not tell it.
+    /// For other watchers only: followers ignore it, and an earlier version does not send it.
     #[serde(skip)]
     outlook: TurnSummary,
 }
 
-/// News as they are sent.
+/// A status update in the form in which it is sent.
 #[derive(Serialize)]
 pub(super) struct StatusUpdateWithOutlook<'n> {
     #[serde(flatten)]
@@ -68,7 +74,7 @@ pub(super) struct StatusUpdateWithOutlook<'n> {
     outlook: &'n TurnSummary,
 }
 
-/// An instant, for whoever is told how long a leader may act.
+/// An instant by both clocks, for the end of a leader's validity.
 #[derive(Clone, Copy)]
 struct ClockReading {
     wall_time: SystemTime,
@@ -76,13 +82,14 @@ struct ClockReading {
 }
 
 impl ClockReading {
-    /// The time of day is read first: a process that is held up in between tells an end that is too early.
+    /// Reads the wall clock first: a process that is delayed in between reports an end that is too
+    /// early.
     fn read(clock: &ClockHandle) -> Self {
         let wall_time = SystemTime::now();
         Self { wall_time, now: clock.now() }
     }
 
-    /// How long it is until then, in milliseconds, and when that is by the time of day.
+    /// Returns the time left in milliseconds, and the end by the wall clock.
     fn remaining(self, deadline: Duration) -> (u64, String) {
         let remaining = deadline.saturating_sub(self.now);
         let end = DateTime::<Utc>::from(self.wall_time + remaining);
@@ -91,12 +98,12 @@ impl ClockReading {
 }
 
 impl StatusUpdate {
-    /// Returns the news with the outlook, to be sent.
+    /// Returns the update with the outlook, to be sent.
     pub(super) fn with_outlook(&self) -> StatusUpdateWithOutlook<'_> {
         StatusUpdateWithOutlook { news: self, outlook: &self.outlook }
     }
 
-    /// What is true now, and up to when a leader may act.
+    /// Returns the current status, and the instant until which a leader may act.
     pub(super) fn snapshot(board: &Board, clock: &ClockHandle) -> (Self, Option<Duration>) {
         let reading = ClockReading::read(clock);
         let role = board.allowed_role(reading.now);

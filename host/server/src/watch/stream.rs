@@ -1,4 +1,4 @@
-//! The news of a candidate, for whoever reads them.
+//! The stream of a candidate's status updates.
 
 use super::super::answers::unavailable;
 use super::super::board::Board;
@@ -19,15 +19,15 @@ use tenure_clock::ClockHandle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// So many may watch the candidates of a process at a time: beside the viewers of the page, and all from one
-/// address, they leave room for other questions from there.
+/// Maximum number of watchers of a process. Together with the viewers of the page, and all from one
+/// address, they leave room for other requests from there.
 const MAX_WATCHERS: usize = 24;
 
-/// A comment comes when there was nothing else for so long.
+/// Time without an event after which a comment is sent.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// After so long a reader gives its place back, and asks again: one that reads nothing is not told from others
-/// before the system's buffers are full.
+/// Time after which a reader gives its permit back and reconnects. A reader that reads nothing
+/// looks like any other until the system's buffers are full.
 const STREAM_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Clone)]
@@ -36,7 +36,7 @@ struct WatchState {
     permits: Arc<Semaphore>,
 }
 
-/// `/watch`, of the election that `?election=` names, or the only one.
+/// Routes `/watch` to the election in `?election=`, or to the only one.
 pub(crate) fn router(roster: Roster) -> Router {
     let permits = Arc::new(Semaphore::new(MAX_WATCHERS));
     Router::new().route("/watch", get(serve_updates)).with_state(WatchState { roster, permits })
@@ -53,7 +53,7 @@ async fn serve_updates(State(WatchState { roster, permits: places }): State<Watc
     }
 }
 
-/// News for one reader, who gives its place back when it goes.
+/// Returns the updates for one reader. The permit is released when the reader disconnects.
 fn stream(board: Arc<Board>, clock: ClockHandle, permit: OwnedSemaphorePermit) -> Response<Body> {
     let changed = board.changes();
     let end = Instant::now() + STREAM_LIFETIME;
@@ -75,13 +75,13 @@ struct Reader {
 }
 
 impl Reader {
-    /// What is true, as soon as it differs from what was told last.
+    /// Waits until the status differs from the last one sent.
     async fn next(&mut self) -> Option<Event> {
         loop {
             self.changed.mark_unchanged();
             let (mut update, until) = StatusUpdate::snapshot(&self.board, &self.clock);
             let is_same = self.last_sent.as_ref().is_some_and(|(sent_news, sent_until)| {
-                // The time that is left is another at each moment; only a renewal is news.
+                // The time left always differs; only a renewal is a change.
                 let (valid_for_ms, valid_until) = (sent_news.valid_for_ms, sent_news.valid_until.clone());
                 let outlook = update.outlook.without_relative_times();
                 let timeless = StatusUpdate { valid_for_ms, valid_until, outlook, ..update.clone() };
@@ -103,7 +103,7 @@ impl Reader {
     }
 }
 
-/// Completes when a validity ends that nobody renewed.
+/// Waits until a validity ends without a renewal.
 async fn expires(clock: &ClockHandle, until: Option<Duration>) {
     match until {
         Some(until) => {
@@ -124,7 +124,7 @@ mod tests {
     use tenure_core::ExchangeResult::Done;
     use tenure_core::{Ending, EndingReason, Exchange, Report, RequestKind, Role};
 
-    /// The next event.
+    /// Returns the next event.
     async fn next_event(response: &mut Response<Body>) -> Value {
         let frame = response.body_mut().frame().await.unwrap().unwrap();
         let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!((&leads["leading"], &leads["leader"]["term"]), (&json!(true), &json!(7)));
         let left = leads["valid_for_ms"].as_u64().unwrap();
         assert!((1..=12_000).contains(&left), "{left}");
-        // A renewal; then an order.
+        // A renewal, then an order.
         step(&report(leading(), &[Done]));
         assert_eq!(next_event(&mut response).await["handing_over_to"], Value::Null);
         step(&Report { successor: Some("ben".to_owned()), ..report(leading(), &[Done]) });

@@ -1,30 +1,30 @@
-//! What an admitted request may do: everything, or what its shared access signature permits.
+//! The rights of an authenticated request: full access, or the grant of a shared access signature.
 
 use super::super::code::{Code, Failure};
 use super::super::verb::Verb;
 
-/// The right to an operation, judged once it is known which one it is.
+/// The rights of a request, checked once its operation is known.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
-    /// By the account's key.
+    /// Signed with the account's key.
     Full,
-    /// By a shared access signature.
+    /// Signed with a shared access signature.
     Sas(SasGrant),
 }
 
-/// What a shared access signature permits; its signature, time and protocol are judged.
+/// The grant of a shared access signature, after checks of its signature, time and protocol.
 #[derive(Clone, Debug)]
 pub(crate) struct SasGrant {
     /// `sp`.
     pub permissions: String,
-    /// `ss` and `srt` of an account SAS. A service SAS has neither, and is for blobs alone.
+    /// `ss` and `srt` of an account SAS. A service SAS has neither and covers blobs only.
     pub account: Option<(String, String)>,
-    /// `sv`: also the version of a request that names none.
+    /// `sv`, also the version of a request that names none.
     pub version: String,
 }
 
 impl Access {
-    /// The version by which a request is answered that names none.
+    /// Returns the version for a request that names none.
     pub(crate) fn version(&self) -> Option<&str> {
         match self {
             Access::Full => None,
@@ -32,7 +32,8 @@ impl Access {
         }
     }
 
-    /// Whether an operation is permitted that has that right in its row (REST reference: *Shared access signature error codes*).
+    /// Authorizes an operation with this right in its row (REST reference: *Shared access signature
+    /// error codes*).
     pub(crate) fn authorize(
         &self,
         verb: Verb,
@@ -43,13 +44,14 @@ impl Access {
             Some((services, _)) if !services.contains('b') => {
                 return Err(Code::AuthorizationServiceMismatch.into());
             }
-            // What kind of account it is, every signature may ask that is good there.
+            // Every signature valid for the account may read the kind of account.
             _ if verb == Verb::GetAccount => return Ok(()),
             Some((_, types)) if !types.contains(resource) => {
                 return Err(Code::AuthorizationResourceTypeMismatch.into());
             }
-            // Seen of the service in Azurite #637 and azure-sdk-for-net #17142: no service SAS is for a container
-            // itself, whatever its letters. Its blobs may be listed (REST reference: *Create a service SAS*).
+            // Observed in the service (Azurite #637, azure-sdk-for-net #17142): no service SAS
+            // covers a container itself, whatever its permissions. Its blobs may be listed (REST
+            // reference: *Create a service SAS*).
             None if resource != 'o' && verb != Verb::ListBlobs => {
                 return Err(Code::AuthorizationFailure.into());
             }
@@ -62,7 +64,7 @@ impl Access {
         }
     }
 
-    /// Whether what exists may be put anew: to create (`c`) is not to overwrite.
+    /// Authorizes overwriting an existing blob. The permission to create (`c`) does not include it.
     pub(crate) fn authorize_overwrite(&self) -> Result<(), Failure> {
         match self {
             Access::Sas(permit) if !permit.permissions.contains('w') => {

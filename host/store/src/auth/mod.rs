@@ -1,8 +1,13 @@
-//! Who may ask, and for what: an account key opens everything of its account, a shared access signature what it says.
+//! Authorization. An account key gives full access to its account; a shared access signature gives
+//! the access that it grants.
 //!
-//! Not supported, and refused: Entra tokens and Shared Key Lite; of shared access signatures those by a stored access
-//! policy (`si`) and those by a user delegation key (`skoid`), for snapshots, versions and directories, with an address
-//! range (`sip`) or an encryption scope (`ses`), and versions before 2020-12-06.
+//! Not supported, and refused:
+//!
+//! - Entra tokens and Shared Key Lite
+//! - SAS by a stored access policy (`si`) or a user delegation key (`skoid`)
+//! - SAS for snapshots, versions or directories
+//! - SAS with an address range (`sip`) or an encryption scope (`ses`)
+//! - SAS versions before 2020-12-06
 
 mod access;
 mod sas;
@@ -17,25 +22,25 @@ use super::address::Address;
 use super::code::{Code, Failure};
 use super::wire::{Now, Request};
 
-/// What the request may do, or why it may do nothing.
+/// Returns the rights of the request, or the reason why it is refused.
 pub(super) fn check(
     now: Now,
     request: &Request,
     address: &Address,
     accounts: &[Account],
 ) -> Result<Access, Failure> {
-    // What is signed of a repeated header is not defined: 400.
+    // The signed text of a repeated header is undefined: 400.
     if let Some((name, value)) = first_repeated(&request.headers) {
-        // Clients log what is refused.
+        // Clients log refused headers.
         let is_secret = name.eq_ignore_ascii_case("authorization");
         return Err(Failure::header(name, if is_secret { "" } else { value }));
     }
     match request.header("authorization") {
-        // With both, the header alone decides. The reference does not say; Azurite looks at the header first, too, but
-        // then lets a token make up for a wrong one.
+        // With both, only the header counts. The reference does not say. Azurite looks at the
+        // header first, too, but then lets a token make up for a wrong one.
         Some(header) => shared_key::check(now, request, header, address, accounts),
         None if address.parameter("sig").is_some() => sas::check(now, address, accounts),
-        // An anonymous request to a private container. Versions before 2019-12-12 hid it behind 404.
+        // An anonymous request to a private container. Versions before 2019-12-12 returned 404.
         None => Err(Code::NoAuthenticationInformation.into()),
     }
 }
@@ -44,7 +49,7 @@ fn authentication_failed(reason: &str) -> Failure {
     Failure::from(Code::AuthenticationFailed).with_detail("AuthenticationErrorDetail", reason)
 }
 
-/// The first header that must come once and came twice.
+/// Returns the first repeated header that must be unique.
 fn first_repeated(headers: &[(String, String)]) -> Option<(&str, &str)> {
     let is_single = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -59,12 +64,12 @@ fn first_repeated(headers: &[(String, String)]) -> Option<(&str, &str)> {
     })
 }
 
-/// Whether a key of the account made this signature of `text`.
+/// Returns true if a key of the account made this signature of `text`.
 fn is_signed(account: &Account, text: &str, signature: &str) -> bool {
     account.keys().any(|key| constant_time_eq(key.sign(text).as_bytes(), signature.as_bytes()))
 }
 
-/// Whether two signatures are equal, in a time that does not tell where they differ.
+/// Compares two signatures in constant time.
 fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     let difference = one
         .iter()

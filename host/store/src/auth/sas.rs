@@ -1,5 +1,5 @@
-//! Shared access signatures: what a query claims, and whether the account signed it (REST reference: *Create an account
-//! SAS*, *Create a service SAS*, *Shared access signature error codes*).
+//! Shared access signatures: the claims of a query and the check of its signature (REST reference:
+//! *Create an account SAS*, *Create a service SAS*, *Shared access signature error codes*).
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use tenure_azure::http_date;
@@ -12,13 +12,14 @@ use super::super::wire::Now;
 use super::access::{Access, SasGrant};
 use super::{is_signed, authentication_failed};
 
-/// Since this version every one is signed in the same way. If a later one is not, its signatures do not match here.
+/// Since this version all signatures are made in the same way. The signatures of a later version
+/// with another way would not match here.
 const OLDEST_VERSION: &str = "2020-12-06";
 
-/// Every parameter of a token; two of one name cannot both be what was signed.
+/// All parameters of a token. A repeated one is refused, because only one of them can be signed.
 const PARAMETERS: [&str; 9] = ["sv", "ss", "srt", "sr", "sp", "st", "se", "spr", "sig"];
 
-/// Parameters of tokens that are not played, and what they stand for.
+/// Parameters of unsupported tokens, with their meanings.
 const UNSUPPORTED: [(&str, &str); 11] = [
     ("si", "a stored access policy"),
     ("sip", "a range of addresses"),
@@ -35,12 +36,12 @@ const UNSUPPORTED: [(&str, &str); 11] = [
 
 const DELEGATION: &str = "a user delegation key";
 
-/// The order in which the letters of a service SAS must be (REST reference: *Create a service SAS*, *Specify
-/// permissions*). Those of an account SAS may be in any.
+/// The required order of permissions in a service SAS (REST reference: *Create a service SAS*,
+/// *Specify permissions*). Those of an account SAS may have any order.
 const PERMISSION_ORDER: &str = "racwdxyltfmeopi";
 
 pub(super) fn check(now: Now, address: &Address, accounts: &[Account]) -> Result<Access, Failure> {
-    // 1. The fields, each by itself.
+    // 1. Each field by itself.
     for (name, meaning) in UNSUPPORTED {
         if address.parameter(name).is_some() {
             let reason = format!("{name} is not supported here: the signature is by or for {meaning}.");
@@ -65,7 +66,7 @@ pub(super) fn check(now: Now, address: &Address, accounts: &[Account]) -> Result
         let reason = format!("Signature did not match. String to sign used was {text}");
         return Err(authentication_failed(&reason));
     }
-    // 4. The way it came: there is no TLS here.
+    // 4. The protocol: this store has no TLS.
     if protocol == Some("https") {
         return Err(Code::AuthorizationProtocolMismatch.into());
     }
@@ -85,7 +86,7 @@ fn required_parameter<'a>(address: &'a Address, name: &str) -> Result<&'a str, F
     value.ok_or_else(|| authentication_failed(&format!("{name} is mandatory. Cannot be empty")))
 }
 
-/// What it claims to permit.
+/// Parses the claimed grant.
 fn parse_grant(address: &Address) -> Result<SasGrant, Failure> {
     let version = required_parameter(address, "sv")?;
     let is_date = version.len() == 10 && NaiveDate::parse_from_str(version, "%Y-%m-%d").is_ok();
@@ -114,7 +115,7 @@ fn parse_grant(address: &Address) -> Result<SasGrant, Failure> {
     Ok(SasGrant { permissions: permissions.to_owned(), account, version: version.to_owned() })
 }
 
-/// What must have been signed for this address.
+/// Returns the text that must be signed for this address.
 fn string_to_sign(address: &Address, permit: &SasGrant) -> Result<String, Failure> {
     let name = address.account.as_str();
     let value = |name: &str| address.parameter(name).unwrap_or_default();
@@ -131,7 +132,8 @@ fn string_to_sign(address: &Address, permit: &SasGrant) -> Result<String, Failur
     })
 }
 
-/// Valid from `st` on, and until just before `se`; without `st` from now on, which is how the service puts it, too.
+/// Checks that the token is valid: from `st`, or without it from now as the service documents,
+/// until just before `se`.
 fn check_validity(now: Now, address: &Address) -> Result<(), Failure> {
     let starts = address.parameter("st").filter(|text| !text.is_empty());
     let starts = starts.map(|text| parse_time(text).ok_or_else(malformed)).transpose()?;
@@ -152,7 +154,8 @@ fn check_validity(now: Now, address: &Address) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `2026-01-02`, `2026-01-02T03:04Z` or `2026-01-02T03:04:05Z`, the last also with a fraction.
+/// Parses `2026-01-02`, `2026-01-02T03:04Z` or `2026-01-02T03:04:05Z`, the last one also with a
+/// fraction.
 fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     if let Ok(day) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         return Some(day.and_time(NaiveTime::MIN).and_utc());

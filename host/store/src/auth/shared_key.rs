@@ -11,7 +11,7 @@ use super::super::wire::{Now, Request};
 use super::access::Access;
 use super::{is_signed, authentication_failed};
 
-/// A request older than this is refused; the reference says nothing of dates in the future, and they pass.
+/// Maximum age of a request. The reference sets no limit for dates in the future, so they pass.
 const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
 
 pub(super) fn check(
@@ -24,7 +24,8 @@ pub(super) fn check(
     let (scheme, rest) = authorization.split_once(' ').ok_or(Code::InvalidAuthenticationInfo)?;
     match scheme {
         "SharedKey" => {}
-        // Real, but not here: the service takes tokens over TLS only, and this store has no TLS; Lite signs otherwise.
+        // The service accepts tokens over TLS only, and this store has no TLS. Lite uses another
+        // signature.
         "Bearer" | "SharedKeyLite" => {
             return Err(authentication_failed("The authentication scheme is not supported here."));
         }
@@ -35,7 +36,8 @@ pub(super) fn check(
         return Err(Code::InvalidAuthenticationInfo.into());
     }
     check_age(now, request)?;
-    // The account of the address must be the one that signs. A real account that does not exist has no address at all.
+    // The account in the address must be the signing one. On the service, an account that does not
+    // exist has no address.
     let known = accounts.iter().find(|account| account.name() == name && name == address.account);
     let account = known.ok_or_else(|| authentication_failed("The account is not known."))?;
     let text =
@@ -43,7 +45,8 @@ pub(super) fn check(
     if is_signed(account, &text, signature) {
         return Ok(Access::Full);
     }
-    // The text holds the query; a shared access signature in it is a secret, and this answer may end in a log.
+    // The text contains the query. A shared access signature in it is a secret, and this response
+    // may be logged.
     let shown = if address.parameter("sig").is_some() {
         "not shown, because it contains a SAS"
     } else {
@@ -57,7 +60,7 @@ pub(super) fn check(
 
 fn check_age(now: Now, request: &Request) -> Result<(), Failure> {
     let text = request.header("x-ms-date").or_else(|| request.header("date"));
-    // No date and a date that is none are refused alike: the age cannot be told.
+    // A missing and an invalid date are refused alike, because the age is unknown.
     let Some(date) = text.and_then(http_date::parse) else {
         return Err(authentication_failed("The Date header in the request is incorrect."));
     };
@@ -78,7 +81,7 @@ mod tests {
     use std::time::Duration;
     use tenure_azure::shared_key::{Key, authorization, decoded_query};
 
-    /// Signed by Microsoft's SDK for Python, not by us.
+    /// Signed independently, by Microsoft's SDK for Python.
     const SIGNED: (&str, &str) = (
         "/devstoreaccount1/leases?restype=container",
         "SharedKey devstoreaccount1:X2LxMl7QysI5O4usdGATlDcF1TzDBD1IVzY7HNxuUjs=",

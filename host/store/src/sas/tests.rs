@@ -3,7 +3,7 @@ use tenure_azure::{Account as Client, http_date};
 
 use super::super::account::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 
-/// Tokens made by Microsoft's SDK for Python (azure-storage-blob 12.31.1), not by us.
+/// Tokens made independently, by Microsoft's SDK for Python (azure-storage-blob 12.31.1).
 const ACCOUNT: &str = "examplestore";
 const KEY: &str =
     "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";

@@ -1,4 +1,5 @@
-//! What clients ask beside leases: ranges, listings, checksums, and what the store refuses because it does not have it.
+//! Client requests besides leases: ranges, listings, checksums, and refusals of unsupported
+//! features.
 
 use tenure_azure::http_date;
 use tenure_store::sas::{Scope, SasParameters};
@@ -9,7 +10,7 @@ use super::send::{Direct, Transport};
 
 const BOX: &str = "/devstoreaccount1/box";
 
-/// A store with one container and in it `blob`, the ten digits.
+/// Returns a store with one container that has `blob`, the ten digits.
 fn store() -> Direct {
     let mut store = Direct::new();
     assert_eq!(send_signed(&mut store, "PUT", &format!("{BOX}?restype=container"), &[], "").status, 201);
@@ -66,7 +67,7 @@ fn status_and_code(answer: &Response) -> (u16, Option<&str>) {
     (answer.status, answer.code())
 }
 
-/// What stands in elements of that name, in their order.
+/// Returns the contents of the elements of that name, in order.
 fn elements<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     xml.split(open.as_str())
@@ -100,7 +101,7 @@ fn a_range_is_a_part() {
         assert_eq!((answer.status, text(&answer)), (206, part), "{value}");
         assert_eq!(answer.header("content-range"), Some(range));
         assert_eq!(answer.header("content-length"), Some(part.len().to_string().as_str()));
-        // The checksum of the whole is not one of the part.
+        // The checksum of the whole blob is not one of the range.
         assert_eq!(answer.header("content-md5"), None);
         assert_eq!(answer.header("x-ms-blob-content-md5"), Some("eB5eJF1ptWaXm4bijSPyxw=="));
     }
@@ -119,7 +120,7 @@ fn unsupported_features_are_refused_by_name() {
     let at = |query: &str| format!("{blob}?{query}");
     let in_container = |query: &str| format!("{container}&{query}");
     let account = |query: &str| format!("/devstoreaccount1/?{query}");
-    // Method, address, headers, and what the message must name.
+    // Method, address, headers, and the name in the message.
     type Row = (&'static str, String, Vec<(&'static str, &'static str)>, &'static str);
     let rows: Vec<Row> = vec![
         ("PUT", blob.clone(), vec![("x-ms-copy-source", "http://x/y")], "x-ms-copy-source"),
@@ -198,7 +199,7 @@ fn conditions_belong_to_operations_that_have_them() {
         status_and_code(&get(&mut store, &[("If-None-Match", "*")])),
         (400, Some("UnsatisfiableCondition"))
     );
-    // One header of two lets a read through: the blob changed since then.
+    // The blob has changed since then, so one of two headers permits the read.
     let old = ("If-Modified-Since", "Thu, 01 Jan 2026 00:00:00 GMT");
     assert_eq!(get(&mut store, &[("If-None-Match", &etag), old]).status, 200);
     let both = [("If-Match", etag.as_str()), ("If-None-Match", "\"0x8D0\"")];
@@ -363,7 +364,7 @@ fn a_signature_that_overrides_headers_of_answers_is_refused_by_name() {
     let expires = store.now().wall + chrono::TimeDelta::hours(1);
     let key = tenure_azure::shared_key::Key::from_base64(EMULATOR_KEY).unwrap();
     let se = expires.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
-    // As the reference has it: the overrides are the last five lines.
+    // The overrides are the last five lines (REST reference).
     let signed = format!(
         "r\n\n{se}\n/blob/devstoreaccount1/box/blob\n\n\n\n2021-12-02\nb\n\n\nno-store\n\n\n\n"
     );

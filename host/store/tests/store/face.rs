@@ -1,4 +1,4 @@
-//! The face of the embedded store: bytes on a TCP connection.
+//! The server of the embedded store: bytes on a TCP connection.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Barrier};
@@ -26,7 +26,7 @@ fn sign(request: Request) -> Request {
     signed(request, EMULATOR_KEY, EMULATOR_ACCOUNT, "SharedKey")
 }
 
-/// A store by the machine's clock, with `leases/blob` in it.
+/// Returns a store on the machine's clock, with `leases/blob` in it.
 async fn store_with_blob() -> Store {
     let store = run(LOCALHOST, Vec::new()).await.unwrap();
     let mut connection = Connection::open(store.address());
@@ -81,7 +81,7 @@ async fn of_sixteen_at_once_one_wins() {
 async fn heads_that_fail_have_no_body_and_the_connection_stays() {
     let store = store_with_blob().await;
     let mut connection = Connection::open(store.address());
-    // Three requests in one write: a body where none belongs would be taken for the next answer.
+    // Three requests in one write: an unexpected body would be taken for the next response.
     let one = b"HEAD /devstoreaccount1/leases/blob HTTP/1.1\r\nHost: localhost\r\n\r\n";
     connection.write(&[&one[..], one, one].concat());
     for _ in 0..3 {
@@ -138,7 +138,7 @@ async fn a_chunked_lease_request_is_accepted_and_a_large_body_is_not() {
     let mut large =
         request("PUT", "/devstoreaccount1/leases/blob").with("x-ms-blob-type", "BlockBlob");
     large.headers.retain(|(name, _)| name != "Content-Length");
-    // Announced, never sent: the answer must come without it.
+    // Announced but never sent: the response must not wait for it.
     let answer = connection.send(&sign(large.with("Content-Length", "67108865")));
     assert_eq!((answer.status, answer.code()), (413, Some("RequestBodyTooLarge")));
 }
@@ -228,7 +228,8 @@ async fn names_of_headers_keep_their_case() {
     assert!(head.headers.contains(&metadata), "{:?}", head.headers);
 }
 
-/// Clients write the whole body before they read: the answer must not be lost with the connection.
+/// Clients write the whole body before they read. The response must not be lost with the
+/// connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_oversized_request_is_answered_and_the_connection_closed() {
     let store = store_with_blob().await;
@@ -270,7 +271,7 @@ async fn a_client_may_ask_before_it_sends() {
     assert_eq!(connection.read(false).status, 201);
 }
 
-/// In virtual time, which goes on while everybody waits.
+/// In virtual time, which advances while all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn a_head_that_does_not_end_is_given_up() {
     let store = run(LOCALHOST, Vec::new()).await.unwrap();

@@ -1,5 +1,5 @@
-//! What the tests of the embedded store share (a small language for requests, two ways to send them), and those tests
-//! that are no table.
+//! The shared parts of the embedded store's tests, and its tests outside the table. Shared are a
+//! small script language and two transports.
 
 mod clients;
 mod face;

@@ -1,11 +1,13 @@
-//! A small language, so that a case is a line: steps separated by `;`, a step is an operation and `key=value` options.
+//! A small script language, so that a case is one line. Steps are separated by `;`. A step is an
+//! operation with `key=value` options.
 //!
 //! ```text
 //! put; acquire id=A for=15; wait 16; renew id=B
 //! ```
 //!
-//! Every step but the last must succeed; `!` before one lifts that. `A`, `B`, `C` are lease ids, `A^` is `A` in upper case.
-//! `sas=TOKEN` sends a shared access signature instead of signing. What stands behind `@` is a beginning that many cases share.
+//! Every step except the last must succeed, unless it begins with `!`. `A`, `B`, `C` are lease ids,
+//! and `A^` is `A` in upper case. `sas=TOKEN` sends a shared access signature instead of signing.
+//! `@NAME` is a shared prelude.
 
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ const PRELUDES: [(&str, &str); 6] = [
     ("@expired", "put; acquire id=A for=15; wait 15"),
 ];
 
-/// A blob in a container of its own, and what is remembered between two steps.
+/// A blob in its own container, and the state between two steps.
 pub struct Scene<'a> {
     wire: &'a mut dyn Transport,
     container: String,
@@ -35,7 +37,6 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// In a new container.
     pub fn new<'a>(wire: &'a mut dyn Transport, container: &str) -> Scene<'a> {
         let mut scene = Scene {
             wire,
@@ -47,7 +48,8 @@ impl Scene<'_> {
         scene
     }
 
-    /// Runs a script; returns the answer to its last step, having checked what holds of every answer.
+    /// Runs a script and returns the response to its last step. Checks the common properties of
+    /// every response.
     pub fn run(&mut self, script: &str) -> Response {
         let script = PRELUDES
             .iter()
@@ -73,7 +75,7 @@ impl Scene<'_> {
         last
     }
 
-    /// ETag and Last-Modified as of the last answer but the newest that had them.
+    /// Returns true if ETag and Last-Modified equal those of the previous response that had them.
     pub fn is_unchanged(&self, answer: &Response) -> bool {
         stamp(answer) == self.stamp
     }
@@ -203,7 +205,7 @@ impl Scene<'_> {
         }
     }
 
-    /// So many minutes from now.
+    /// Returns the date this many minutes from now.
     fn date(&self, minutes: &str) -> String {
         let minutes: i64 = match minutes {
             "past" => -60,
@@ -213,7 +215,7 @@ impl Scene<'_> {
         http_date::format(self.wire.now().wall + TimeDelta::minutes(minutes))
     }
 
-    /// What holds of every answer.
+    /// Checks the common properties of every response.
     fn check(&self, request: &Request, answer: &Response) {
         let header = |name: &str| answer.header(name).unwrap_or_default();
         assert_eq!(header("server"), "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0");
@@ -252,7 +254,7 @@ fn stamp(answer: &Response) -> (String, String) {
     (header("etag"), header("last-modified"))
 }
 
-/// The id that a letter stands for.
+/// Returns the lease id of a letter.
 pub fn id(name: &str) -> String {
     match name {
         "A" => "aaaaaaaa-0000-4000-8000-00000000000a".to_owned(),

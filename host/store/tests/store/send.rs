@@ -1,4 +1,5 @@
-//! Two ways to a store, both in virtual time: straight into the state machine, or over one TCP connection.
+//! Two transports to a store in virtual time: direct calls of the state machine, and one TCP
+//! connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tenure_store::{Account, Now, Request, Response, Service, Store};
 
-/// Where requests go, and the time there.
+/// Sends requests to a store and controls its time.
 pub trait Transport {
     fn send(&mut self, request: &Request) -> Response;
     fn now(&self) -> Now;
@@ -21,7 +22,7 @@ pub fn start_instant() -> Now {
     Now { elapsed: Duration::from_secs(1000), wall }
 }
 
-/// The state machine itself.
+/// Direct calls of the state machine.
 pub struct Direct {
     pub service: Service,
     now: Now,
@@ -48,7 +49,7 @@ impl Transport for Direct {
     }
 }
 
-/// One connection to a store that runs by a clock of ours.
+/// One connection to a store with a manual clock.
 pub struct Wire {
     pub store: Store,
     pub runtime: tokio::runtime::Runtime,
@@ -90,7 +91,7 @@ impl Transport for Wire {
     }
 }
 
-/// HTTP/1.1 by hand: what is not framed exactly right breaks the next answer.
+/// HTTP/1.1 by hand: inexact framing breaks the next response.
 pub struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -140,12 +141,12 @@ impl Connection {
         response
     }
 
-    /// Whether the other side has closed it, with nothing more to say.
+    /// Returns true if the server has closed the connection without further data.
     pub fn is_closed(&mut self) -> bool {
         self.0.read(&mut [0]).unwrap() == 0
     }
 
-    /// The next line, which is no answer yet.
+    /// Reads the next line, which is not the start of a final response.
     pub fn status_line(&mut self) -> String {
         self.line()
     }

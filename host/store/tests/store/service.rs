@@ -1,11 +1,11 @@
-//! What the embedded store does beside leases.
+//! The embedded store's behaviour besides leases.
 
 use tenure_store::{LeaseState, Request, Response, Verb};
 
 use super::script::{Scene, id};
 use super::send::{Direct, Transport};
 
-/// Runs scripts one after the other on one blob; status and code of the last answer.
+/// Runs a script on one blob; returns status and code of the last response.
 fn outcome(script: &str) -> (u16, Option<String>) {
     let answer = answer(script);
     (answer.status, answer.code().map(str::to_owned))

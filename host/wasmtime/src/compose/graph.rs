@@ -1,12 +1,12 @@
-//! Plugging components together.
+//! Plugs components together.
 
 use tenure::engine::LEADER_HANDLER;
 use tenure_core::error_chain;
 use wac_graph::types::{ItemKind, Package, are_semver_compatible};
 use wac_graph::{CompositionGraph, EncodeOptions, NodeId, PackageId};
 
-/// What platforms call, in the order in which a component for them has it: some hosts take the
-/// first that they know.
+/// The entry points for platforms, in the order of a component's exports: some hosts take the first
+/// that they know.
 const EXPORTS: [&str; 4] = [
     "wasi:cli/run@0.2.0",
     "wasi:http/incoming-handler@0.2.0",
@@ -14,24 +14,24 @@ const EXPORTS: [&str; 4] = [
     "tenure:election/election@0.1.0",
 ];
 
-/// The variables that a component is given, in the version that the filter has.
+/// The environment interface, in the filter's version.
 const ENVIRONMENT: &str = "wasi:cli/environment@0.2.0";
 
-/// Whether an import has them, in whatever version.
+/// Returns true if an import is the environment, in any version.
 pub fn is_environment(import: &str) -> bool {
     import.starts_with("wasi:cli/environment@")
 }
 
 /// Plugs `handler` into `socket`, and `filter` between the handler and its environment.
 ///
-/// # Errors
-/// Why they do not go together.
+/// # Errors Returns the reason if they do not fit.
 pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, String> {
     let mut graph = CompositionGraph::new();
     let socket = register(&mut graph, "tenure:socket", socket)?;
     let handler = register(&mut graph, "tenure:handler", handler)?;
     let handler_instance = graph.instantiate(handler);
-    // An import that is left without an argument is the platform's, with the secrets of the election.
+    // An import without an argument would get the platform's environment, with the election's
+    // secrets.
     let environments: Vec<_> =
         imports(&graph, handler).filter(|name| is_environment(name)).cloned().collect();
     if let Some(other) = environments.iter().find(|name| !is_compatible(name, ENVIRONMENT)) {
@@ -55,7 +55,7 @@ pub fn plug(socket: &[u8], handler: &[u8], filter: &[u8]) -> Result<Vec<u8>, Str
     export_all(graph, elector)
 }
 
-/// The import of a component that has this name, in whatever version.
+/// Returns the import of a component with this name, in any version.
 fn import(graph: &CompositionGraph, package: PackageId, name: &str) -> Option<String> {
     imports(graph, package).find(|known| is_compatible(known, name)).cloned()
 }
@@ -78,12 +78,12 @@ fn set_argument(
     graph.set_instantiation_argument(instance, name, argument).map_err(|error| error_chain(&error))
 }
 
-/// Whether two names are those of one interface, in versions that go together.
+/// Returns true if two names are compatible versions of one interface.
 pub fn is_compatible(name: &str, other: &str) -> bool {
     name == other || are_semver_compatible(name, other)
 }
 
-/// The component that exports what `instance` does.
+/// Returns a component with the exports of `instance`.
 fn export_all(mut graph: CompositionGraph, instance: NodeId) -> Result<Vec<u8>, String> {
     for name in EXPORTS {
         let item = alias(&mut graph, instance, name)?;
@@ -92,14 +92,14 @@ fn export_all(mut graph: CompositionGraph, instance: NodeId) -> Result<Vec<u8>, 
     graph.encode(EncodeOptions::default()).map_err(|error| error_chain(&error))
 }
 
-/// Takes a component into the graph.
+/// Registers a component in the graph.
 fn register(graph: &mut CompositionGraph, name: &str, bytes: &[u8]) -> Result<PackageId, String> {
     let package = Package::from_bytes(name, None, bytes.to_vec(), graph.types_mut());
     let package = package.map_err(|error| format!("{error:#}"))?;
     graph.register_package(package).map_err(|error| error_chain(&error))
 }
 
-/// The export of an instance that has this name, in whatever version.
+/// Returns the export of an instance with this name, in any version.
 fn export(graph: &CompositionGraph, instance: NodeId, name: &str) -> Result<String, String> {
     let exports = match graph[instance].item_kind() {
         ItemKind::Instance(id) => &graph.types()[id].exports,

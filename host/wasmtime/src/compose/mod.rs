@@ -1,13 +1,13 @@
-//! An election and a handler in one component, for platforms that are not this program.
+//! Composes an election and a handler into one component, for other platforms than this program.
 //!
-//! The handler is plugged into the socket, which is the election component with the entries that
-//! platforms call, and a filter keeps the election's secrets out of its environment. Its other imports are
-//! kept, so the platform decides what it reaches.
+//! The handler is plugged into the socket: the election component with the entry points that
+//! platforms call. A filter keeps the election's secrets out of the handler's environment. The
+//! handler's other imports remain, so the platform controls its access.
 //!
-//! What only this program can do is missing there: nothing renews the lease during a turn, and nothing ends
-//! a turn that outlasts it; such a turn is told to have overrun. A handler that traps takes
-//! the instance with it, so that its slot stays claimed and the lease is not
-//! released but runs out, within 60 s unless `TENURE_LEASE` says otherwise.
+//! Features that need this program are missing. The lease is not renewed during a turn, and a turn
+//! that outlasts it is not stopped but reported as overrun. A handler that traps ends the instance
+//! with it. Its slot then stays claimed, and the lease expires instead of being released: within 60
+//! s unless `TENURE_LEASE` differs.
 
 mod graph;
 #[cfg(test)]
@@ -18,11 +18,11 @@ use wac_graph::types::{Package, Types};
 use crate::ELECTION_COMPONENT;
 pub use tenure::engine::LEADER_HANDLER;
 
-/// The election component that posts each turn to `TENURE_HANDLER_URL`: the WIT world `platform`. It runs anywhere as
-/// it is.
+/// The election component that posts each turn to `TENURE_HANDLER_URL`: the WIT world `platform`.
+/// It runs on any platform unchanged.
 pub const UNIVERSAL_COMPONENT: &[u8] = include_bytes!(env!("TENURE_UNIVERSAL"));
 
-/// Stands between a handler and its environment.
+/// The filter between a handler and its environment.
 const FILTER: &[u8] = include_bytes!(env!("TENURE_FILTER"));
 
 /// A composed component.
@@ -30,42 +30,41 @@ const FILTER: &[u8] = include_bytes!(env!("TENURE_FILTER"));
 pub struct Composed {
     /// The component.
     pub bytes: Vec<u8>,
-    /// What it exports, in this order.
+    /// The names of its exports, in order.
     pub exports: Vec<String>,
-    /// What the handler imports.
+    /// The names of the handler's imports.
     pub handler_imports: Vec<String>,
-    /// The handler has an environment, which is filtered.
+    /// True if the handler has an environment, which is filtered.
     pub filtered: bool,
 }
 
-/// Why nothing was composed.
+/// The reason why a handler cannot be composed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ComposeError {
-    /// It is not WebAssembly at all.
+    /// The file is not WebAssembly.
     #[error("it is not WebAssembly")]
     NotWasm,
-    /// It is a module, of which components are made.
+    /// The file is a core module.
     #[error(
         "it is a core module, not a component; build it for wasm32-wasip2, or make a component of \
          it with wasm-tools component new"
     )]
     CoreModule,
-    /// It cannot be read.
+    /// The component is invalid.
     #[error("it is not a valid component: {0}")]
     Invalid(String),
-    /// It is no handler.
+    /// The component exports no handler.
     #[error("it exports {}; a handler exports {LEADER_HANDLER}", list(.0))]
     NoHandler(Vec<String>),
-    /// Its types are not those of the socket, or it cannot be plugged for another reason.
+    /// The handler does not fit the socket, for example because of its types.
     #[error("it does not fit: {0}")]
     Misfit(String),
 }
 
 /// Plugs a handler into the socket.
 ///
-/// # Errors
-/// What is wrong with the handler.
+/// # Errors Returns the problem of the handler.
 pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
     if handler.starts_with(b"\0asm\x01\0\0\0") {
         return Err(ComposeError::CoreModule);
@@ -83,7 +82,7 @@ pub fn compose(handler: &[u8]) -> Result<Composed, ComposeError> {
     Ok(Composed { bytes, exports, handler_imports, filtered })
 }
 
-/// Imports and exports of a component, by name.
+/// Returns the names of a component's imports and exports.
 fn world(component: &[u8]) -> Result<(Vec<String>, Vec<String>), String> {
     let mut types = Types::default();
     let package = Package::from_bytes("it", None, component.to_vec(), &mut types)

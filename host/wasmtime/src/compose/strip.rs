@@ -1,11 +1,12 @@
-//! Names of a component's inner parts, which only a debugger shows. Shared with the build script.
+//! Strips debug names from a component. Shared with the build script.
 
 /// The preamble of a component: magic, version 0x0d, layer 1.
 const PREAMBLE: &[u8] = b"\0asm\x0d\0\x01\0";
 const CUSTOM: u8 = 0;
 const COMPONENT: u8 = 4;
 
-/// The component without the names of its parts, and of the components in it. None when it is not one.
+/// Returns the component without debug names, also in nested components. Returns `None` if it is
+/// not a component.
 pub fn without_names(component: &[u8]) -> Option<Vec<u8>> {
     let mut remaining = component.strip_prefix(PREAMBLE)?;
     let mut stripped = PREAMBLE.to_vec();
@@ -29,7 +30,7 @@ pub fn without_names(component: &[u8]) -> Option<Vec<u8>> {
     Some(stripped)
 }
 
-/// LEB128.
+/// Reads a LEB128 number.
 fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut length = 0;
     for (place, byte) in bytes.iter().enumerate().take(5) {

@@ -8,7 +8,7 @@ const ORDER: [&str; 4] = [
     "tenure:election/election@0.1.0",
 ];
 
-/// What a platform may be asked for: nothing but WASI, and interfaces of types alone.
+/// Returns true for an import that every platform has: WASI, or an interface of types only.
 fn is_standard(import: &str) -> bool {
     import.starts_with("wasi:")
         || [
@@ -77,7 +77,7 @@ fn names_of_parts_are_left_out() {
     assert_eq!(strip::without_names(&outer), Some(expected));
     assert_eq!(strip::without_names(&outer[..outer.len() - 1]), None);
     assert_eq!(strip::without_names(b"\0asm\x01\0\0\0"), None);
-    // The build did it already.
+    // The build has stripped it already.
     assert_eq!(strip::without_names(EXAMPLE_HANDLER).unwrap(), EXAMPLE_HANDLER);
 }
 

@@ -1,4 +1,4 @@
-//! Handlers that are components, with the example as the handler.
+//! Tests of component handlers, with the example as the handler.
 
 use crate::{ComponentHandler, ELECTION_COMPONENT, EXAMPLE_HANDLER, Engine, Options};
 use http::HeaderMap;
@@ -98,7 +98,8 @@ async fn the_connections_of_a_turn_end_with_it() {
         let mut request = [0; 4096];
         assert!(peer.read(&mut request).await.unwrap() > 0);
         peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        // The server keeps the connection. The rest of the request may still come, then the end.
+        // The server keeps the connection open. The rest of the request may still arrive, then the
+        // end.
         while peer.read(&mut request).await.unwrap() > 0 {}
     };
     let served = tokio::time::timeout(Duration::from_secs(90), serve);
@@ -129,7 +130,7 @@ async fn nothing_reaches_an_allowed_host_after_the_deadline() {
     let url = format!("http://{host}/");
     let (handler, _) = load(EXAMPLE_HANDLER, &[("REPORT_URL", &url)], &host).unwrap();
     let expired = Lease::new(1, BootClock::new().handle(), Duration::ZERO);
-    // Denied, or cut off by the next tick before it came to that.
+    // Denied, or cut off earlier by the next tick.
     let end = handler.on_tick(turn(), expired).await;
     assert!(matches!(end, TurnEnd::Failed(_) | TurnEnd::CutOff), "{end:?}");
     let error = listener.accept().unwrap_err();

@@ -1,4 +1,4 @@
-//! Instances that are used again.
+//! Tests of reused instances.
 
 use super::{Wireless, settings, store, surroundings};
 use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, MAX_IDLE_INSTANCES};
@@ -16,7 +16,7 @@ fn component(settings: Variables) -> ElectionComponent {
     ElectionComponent::new(&Engine::new().unwrap(), settings, &BootClock::new()).unwrap()
 }
 
-/// Settings that lead nowhere; the network of the surroundings answers.
+/// Returns settings without a real account; the network of the surroundings answers.
 fn settings_for(name: &str) -> Variables {
     Variables::new()
         .with(variable::CONNECTION_STRING, "UseDevelopmentStorage=true")
@@ -33,7 +33,7 @@ async fn an_instance_is_reused_by_all_candidates() {
     for _ in 0..3 {
         first.check().await.unwrap();
         assert_eq!(first.idle_instances(), 1);
-        // What it was granted for one candidate is not there for the next one.
+        // A grant for one candidate is not available to the next.
         let Err(CheckError::Settings(complaints)) = wrong.check().await else {
             panic!("it has no settings")
         };
@@ -54,16 +54,16 @@ async fn an_instance_that_trapped_grew_or_was_cancelled_is_dropped() {
     };
     step(None).await.unwrap();
     assert_eq!(first.idle_instances(), 1);
-    // More than it may have.
+    // Above the memory limit.
     step(Some(vec![0; 100 * 1024 * 1024])).await.unwrap_err();
     assert_eq!(first.idle_instances(), 0);
     step(Some(vec![0; 1024])).await.unwrap();
     assert_eq!(first.idle_instances(), 1);
-    // More than is kept: no state that it knows, so that it begins anew.
+    // Above the limit of idle instances. The state is unknown to it, so it starts anew.
     step(Some(vec![0; 8 * 1024 * 1024])).await.unwrap();
     assert_eq!(first.idle_instances(), 0);
     step(None).await.unwrap();
-    // Nobody waits for its answer any more.
+    // A cancelled call.
     let left = first.for_candidate(settings_for("left"), &clock);
     let left = left.in_surroundings(surroundings(Silent, 7));
     assert!(left.step(None, clock.now(), None).now_or_never().is_none());

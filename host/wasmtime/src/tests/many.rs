@@ -1,4 +1,4 @@
-//! Many elections in one process.
+//! Tests of many elections in one process.
 
 use super::{Wireless, settings, store, surroundings};
 use crate::places::Urgency;
@@ -17,7 +17,7 @@ use tenure_store::{Account, Service};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// More than there are places.
+/// More elections than permits.
 const MANY: usize = 100;
 
 /// A network that delivers nothing until it is opened.
@@ -50,7 +50,7 @@ fn settings_for(name: &str) -> Variables {
         .with(variable::EVERY, "1h")
 }
 
-/// Begins a step in each of a hundred elections. None of them ends before `open` has places.
+/// Starts a step in each of a hundred elections. A step ends only with a permit of `open`.
 async fn start_many(
     component: &ElectionComponent,
     open: &Arc<Semaphore>,
@@ -69,7 +69,7 @@ async fn start_many(
     steps
 }
 
-/// Each task comes as far as it can.
+/// Lets each task run until it waits.
 async fn settle() {
     for _ in 0..10 * MANY {
         tokio::task::yield_now().await;
@@ -89,7 +89,7 @@ async fn calls_beyond_the_last_place_wait_for_one() {
     }
 }
 
-/// A clock that is set by hand.
+/// A manual clock.
 #[derive(Clone, Default)]
 struct HandClock(Arc<Mutex<Duration>>);
 
@@ -109,7 +109,7 @@ impl Clock for HandClock {
     }
 }
 
-/// A leader, and the report of the step after which it has nothing to do but to renew.
+/// Returns a leader, and the report of the step after which only renewals are due.
 async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Report) {
     let settings = settings_for("led").with(variable::LEASE, "20s").with(variable::MARGIN, "5s");
     let settings = settings.with(variable::ORDERS, "never");
@@ -117,7 +117,7 @@ async fn leader(engine: &Engine, clock: &HandClock) -> (ElectionComponent, Repor
     let leader = leader.in_surroundings(surroundings(wireless(), 7));
     let mut report = leader.step(None, clock.now(), None).await.unwrap();
     let mut is_listed = false;
-    // As soon as it leads it leaves its name in the list.
+    // A new leader soon adds its name to the list.
     while !(is_listed && report.renewed && report.again_in > Duration::from_secs(1)) {
         clock.advance(Duration::from_nanos(1).max(report.again_in));
         report = leader.step(Some(&report.state), clock.now(), None).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     let engine = Engine::new().unwrap();
     let (leader, report) = leader(&engine, &clock).await;
     let mut steps = start_many(&leader, &open).await;
-    // Other leaders have the places that are left.
+    // Other leaders take the remaining permits.
     let mut leaders = Vec::new();
     let later = Urgency::Leader(Instant::now() + Duration::from_secs(3600));
     while let Some(place) = engine.call_permit(later).now_or_never() {
@@ -184,7 +184,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
         settle().await;
         assert_eq!(leader.queue_time(), None);
         clock.advance(Duration::from_secs(3));
-        // Of the places that become free the leader has the first, before all that wait longer.
+        // The leader gets the first free permit, before all steps that have waited longer.
         open.add_permits(1);
         steps.join_next().await
     };
@@ -194,7 +194,7 @@ async fn a_leader_comes_first_and_its_renewal_counts_from_when_it_was_sent() {
     assert_eq!(leader.queue_time(), Some(Duration::from_secs(3)));
     let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
-    // The lease less the margin from when it was sent, told from when it was asked for.
+    // The lease less the margin from the time of sending, counted from the time of the request.
     assert_eq!(leadership.valid_for, Duration::from_secs(15 + 3));
     open.add_permits(MANY);
     steps.join_all().await;
@@ -211,7 +211,7 @@ async fn time_before_the_first_poll_counts() {
     let renewal = renewal.await.unwrap();
     let Role::Leading(leadership) = renewal.role else { panic!("{renewal:?}") };
     assert!(renewal.renewed, "{renewal:?}");
-    // It was sent after the freeze, and the report counts from before.
+    // Sent after the freeze; the report counts from before it.
     assert_eq!(leadership.valid_for, Duration::from_secs(15) + frozen);
 }
 
@@ -230,15 +230,15 @@ async fn a_late_leader_holds_others_back_and_is_reported_once() {
     clock.advance(report.again_in);
     leader.step(Some(&report.state), clock.now(), None).await.unwrap();
     assert_eq!(leader.lateness(), None);
-    // When leaders have been in time for a while.
+    // After leaders have been in time for a while.
     drop(engine.call_permit(Urgency::Other).await);
 }
 
-/// What became of one election.
+/// The progress of one election.
 #[derive(Debug, Default)]
 struct Progress {
     renewals: u32,
-    /// What should not have happened.
+    /// Unexpected events.
     unexpected: Vec<Event>,
 }
 
@@ -251,7 +251,8 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
     let leave = watch::Sender::new(false);
     let mut candidates = JoinSet::new();
     for number in 0..MANY {
-        // Renewed often, and with much time for each: on a busy machine steps and answers come late.
+        // Frequent renewals with much time for each: on a busy machine steps and responses are
+        // late.
         let settings = settings(&store)
             .with(variable::ELECTION, format!("tests/{number}"))
             .with(variable::LEASE, "60s")
@@ -285,7 +286,7 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
     drop(receiver.wait_for(done).await.unwrap());
     leave.send_replace(true);
     candidates.join_all().await;
-    // The wait may have ended because of one of them, before the others had come so far.
+    // The wait may have ended early because of an unexpected event.
     let courses = progress.borrow();
     let wrong = courses.iter().filter(|(_, course)| !course.unexpected.is_empty());
     assert!(wrong.clone().next().is_none(), "{:?}", wrong.collect::<Vec<_>>());

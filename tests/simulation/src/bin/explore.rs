@@ -1,12 +1,11 @@
-//! Looks at every state that two or three candidates and the store can get into within some
-//! bounds, and judges each.
+//! Checks every state that two or three candidates and the store can reach within given bounds.
 //!
 //! ```text
 //! cargo run -p tenure-simulation --release --bin explore -- --candidates 2 --seconds 24 --record
 //! cargo run -p tenure-simulation --release --bin explore -- --failover 9800 --tick 1 --seconds 16 --record
 //! ```
 //!
-//! Ends with 1 when an invariant was broken; the shortest way there is printed.
+//! Exits with 1 if an invariant is violated, and prints the shortest path to the violation.
 
 use std::process::ExitCode;
 
@@ -18,31 +17,32 @@ use tenure_simulation::hunt;
 #[derive(Parser)]
 #[command(about = "Explores all states of a small election")]
 struct Arguments {
-    /// Candidates, which start together
+    /// Number of candidates, which start together
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=3))]
     candidates: u8,
-    /// Actions on a path: as many as the other bounds leave, unless this is fewer
+    /// Maximum number of actions on a path; other bounds may be lower
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1000))]
     depth: u16,
-    /// Disturbances on a path: crashes, freezes, leaves, and whatever the network does
+    /// Maximum number of disturbances on a path: crashes, freezes, leaves, and network faults
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=4))]
     disturbances: u8,
-    /// Orders to hand over on a path
+    /// Maximum number of handover orders on a path
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
     orders: u8,
-    /// Seconds of virtual time
+    /// Virtual time of a path, in seconds
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=120))]
     seconds: u32,
-    /// Seconds between two instants
+    /// Time between two instants, in seconds
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     tick: u32,
-    /// Leaders beat, and are replaced within so many milliseconds. Twice or three times: each candidate has its own
+    /// Makes leaders beat, with this failover window in milliseconds; repeat it to give each
+    /// candidate its own
     #[arg(long, value_parser = clap::value_parser!(u32).range(1_000..=10_000))]
     failover: Vec<u32>,
-    /// With this bug seeded into the core, by its name in the code
+    /// Seeds this bug, by its name in the code, into the core
     #[arg(long, value_parser = hunt::parse_mutant)]
     mutant: Option<Mutant>,
-    /// Begin with the record of a former leader, not with an empty account
+    /// Starts with the record of a former leader instead of an empty account
     #[arg(long)]
     record: bool,
 }

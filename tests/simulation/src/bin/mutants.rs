@@ -1,4 +1,4 @@
-//! Looks for every seeded bug with the simulation, and tells how many seeds each one took.
+//! Searches for every seeded bug with the simulation, and prints the seeds that each needed.
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -8,20 +8,20 @@ use std::time::Instant;
 use clap::Parser;
 use tenure_simulation::hunt;
 
-/// Seeded bugs, each of which breaks one rule of the protocol, and the schedules that show them.
+/// Seeded bugs, each of which breaks one rule of the protocol, and the schedules that detect them.
 ///
 /// The schedules are those of `simulate`, from seed 0 on.
 #[derive(Parser)]
 struct Arguments {
-    /// The most schedules for each
+    /// Maximum number of schedules for each bug
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     seeds: u64,
 
-    /// Only bugs with this in their names
+    /// Only bugs whose names contain this text
     #[arg(long, default_value = "")]
     only: String,
 
-    /// Threads; as many as there are processors, unless said otherwise
+    /// Number of threads (default: the number of processors)
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
     let unbroken = if arguments.only.is_empty() { hunt::unbroken_invariants(&results) } else { Vec::new() };
     if !unbroken.is_empty() {
-        println!("broken by none: {}", unbroken.join(" "));
+        println!("no bug breaks: {}", unbroken.join(" "));
     }
     println!("in {:.1} s", started_at.elapsed().as_secs_f64());
     let all_found = unbroken.is_empty() && results.iter().all(|result| result.seed.is_some());

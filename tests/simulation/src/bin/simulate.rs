@@ -1,4 +1,4 @@
-//! Runs candidates in virtual time, with faults chosen by seeds, and judges what they did.
+//! Runs candidates in virtual time, with faults chosen by seeds, and checks the results.
 
 #![allow(clippy::expect_used, reason = "a program of the tests")]
 
@@ -18,44 +18,44 @@ use tenure_simulation::plan::Rules;
 use tenure_simulation::{Topic, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
-/// Candidates in virtual time, with faults chosen by seeds.
+/// Runs candidates in virtual time, with faults chosen by seeds
 #[derive(Parser)]
 struct Arguments {
-    /// How many schedules
+    /// Number of schedules
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     seeds: u64,
 
-    /// The seed of the first one
+    /// Seed of the first schedule
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000_000))]
     from: u64,
 
-    /// Just this one, with its trace
+    /// Runs only this seed, and prints its trace
     #[arg(long, conflicts_with_all = ["seeds", "from", "threads"])]
     seed: Option<u64>,
 
-    /// The component that ships, in wasmtime, instead of the pure core
+    /// Uses the shipped component, in wasmtime, instead of the pure core
     #[arg(long)]
     component: bool,
 
-    /// Compares what the pure core and the component do, and does not judge it
+    /// Compares the behaviour of the pure core and the component, without other checks
     #[arg(long, conflicts_with_all = ["component", "seed", "timetable", "invocations", "mutant", "json"])]
     compare: bool,
 
-    /// A thousand slots, one each second, over five candidates that are killed again and again:
-    /// each at most once, or each at least once
+    /// Runs a thousand slots, one per second, on five candidates that are repeatedly killed: each
+    /// slot at most once, or at least once
     #[arg(long, value_name = "DELIVERY", value_parser = parse_rules)]
     timetable: Option<Rules>,
 
-    /// The same of ten replicas that a platform calls every ten seconds, all at once, each call one
-    /// whole turn
+    /// Runs the same slots on ten replicas that a platform calls every ten seconds, all at once,
+    /// each call one whole turn
     #[arg(long, value_name = "DELIVERY", value_parser = parse_rules, conflicts_with_all = ["timetable", "component"])]
     invocations: Option<Rules>,
 
-    /// With this bug seeded into the core, by its name in the code
+    /// Seeds this bug, by its name in the code, into the core
     #[arg(long, conflicts_with = "component", value_parser = hunt::parse_mutant)]
     mutant: Option<Mutant>,
 
-    /// Threads; as many as there are processors, unless said otherwise
+    /// Number of threads (default: the number of processors)
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
@@ -115,7 +115,7 @@ fn parse_rules(name: &str) -> Result<Rules, String> {
     match name {
         "at-most-once" => Ok(Rules::default()),
         "at-least-once" => Ok(Rules::at_least_once()),
-        _ => Err("known ones are at-most-once and at-least-once".into()),
+        _ => Err("expected at-most-once or at-least-once".into()),
     }
 }
 
@@ -181,7 +181,7 @@ fn print_totals(totals: &Totals, component: bool, topic: Topic) {
         return;
     }
     println!("\n{}", totals.coverage);
-    println!("* against A3: somebody shortens the lease, or loses the record");
+    println!("* against A3: an outsider shortens the lease, or loses the record");
     for (fault, step) in totals.coverage.missing_pairs() {
         println!("never seen: {}, at {}", fault.name(), step.name());
     }

@@ -1,48 +1,49 @@
-//! What can happen next.
+//! Actions that can follow a state.
 
 use super::process::Process;
 use super::state::{RequestInFlight, State};
 use super::time::{Instant, moment};
 
-/// One thing that can happen. Numbers are places in the list of requests, or candidates.
+/// An action. Numbers are indices into the list of requests, or candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A request arrives at the store, and its answer at once at the process, if that still waits.
+    /// A request arrives at the store, and its response immediately at the process, if that still
+    /// waits.
     Exchange(usize),
-    /// A request arrives, but its answer is late. A disturbance.
+    /// A request arrives, but its response is late. A disturbance.
     DelayAnswer(usize),
-    /// A request will be late: arrive after some time, or never. A disturbance.
+    /// A request becomes late: it arrives after some time, or never. A disturbance.
     DelayRequest(usize),
     /// A request arrives, and again later. A disturbance.
     Duplicate(usize),
-    /// A late answer arrives.
+    /// A late response arrives.
     Deliver(usize),
-    /// A process that woke up takes the answer that came although the request has timed out.
+    /// A resumed process takes the response that came although the request has timed out.
     TakeLateReply(usize),
-    /// A process that woke up takes the time-out although an answer came.
+    /// A resumed process takes the timeout although a response came.
     TimeOut(usize),
-    /// A process ends without a word. A disturbance.
+    /// A process crashes. A disturbance.
     Crash(usize),
-    /// A process that ended starts again, as a new candidate.
+    /// A process that ended restarts as a new candidate.
     Restart(usize),
-    /// A process does nothing for some time. A disturbance.
+    /// A process is suspended for some time. A disturbance.
     Freeze(usize),
-    /// It goes on.
+    /// A suspended process resumes.
     Thaw(usize),
-    /// A process is asked to leave. A disturbance.
+    /// A process receives a request to leave. A disturbance.
     Leave(usize),
-    /// Nothing that a process sends arrives from now on. A disturbance, where leaders beat.
+    /// No request of a process arrives from now on. A disturbance, if leaders beat.
     CutOff(usize),
-    /// It arrives again.
+    /// Requests of a process arrive again.
     Reconnect(usize),
-    /// A leader is told to hand over.
+    /// A leader is ordered to hand over.
     HandOver(usize),
-    /// Time passes until the next instant at which something is due.
+    /// Time passes until the next instant with a due event.
     Wait,
 }
 
 impl Action {
-    /// Its kind, in a word or two.
+    /// Returns a short name of its kind.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Exchange(_) => "exchange",
@@ -59,12 +60,12 @@ impl Action {
             Self::Leave(_) => "leave",
             Self::CutOff(_) => "cut off",
             Self::Reconnect(_) => "connected again",
-            Self::HandOver(_) => "told to hand over",
+            Self::HandOver(_) => "ordered to hand over",
             Self::Wait => "time passes",
         }
     }
 
-    /// Whether it counts as a disturbance.
+    /// Returns true if it counts as a disturbance.
     pub fn is_disturbance(self) -> bool {
         matches!(
             self,
@@ -80,10 +81,10 @@ impl Action {
 }
 
 impl State {
-    /// All that can happen next.
+    /// Returns all actions that can follow.
     ///
-    /// What touches one process alone can as well happen before anything that others do at the same
-    /// instant. So it happens only there, or directly after that process did something.
+    /// An action that affects only one process could also come before the other actions of the same
+    /// instant. So it is only offered there, or directly after an action of that process.
     pub fn actions(&self) -> Vec<Action> {
         if let Some(ambiguous) = self.processes().find(|process| process.has_timeout_race(self.now)) {
             return vec![Action::TakeLateReply(ambiguous.candidate), Action::TimeOut(ambiguous.candidate)];
@@ -142,19 +143,19 @@ impl State {
         actions
     }
 
-    /// When time may pass, the instant until which it does.
+    /// Returns the next instant if time may pass until then.
     pub(super) fn next_instant(&self) -> Option<Instant> {
         if self.requests.iter().any(|request| !request.is_late) {
             return None;
         }
         let lease = self.oracle.lease_ends().map(|at| self.scope.instant(moment(at)));
-        // An answer that is late may arrive before anything is due.
+        // A late response may arrive before any due event.
         let next_tick = self.awaits_late_reply().then_some(self.now + self.scope.bounds.tick);
         let due = self.processes().flat_map(Process::due_instants).chain(lease).chain(next_tick);
         due.filter(|at| (self.now + 1..=self.scope.bounds.seconds).contains(at)).min()
     }
 
-    /// Whether a process waits for what is late, and has not waited long enough.
+    /// Returns true if a process waits for a late request or response, and has not timed out.
     fn awaits_late_reply(&self) -> bool {
         let has_late_request = |process: &Process| {
             let request = |sent: &RequestInFlight| sent.is_awaited && sent.candidate == process.candidate;

@@ -1,4 +1,4 @@
-//! Numbers in place of random ones.
+//! Deterministic numbers in place of random ones.
 
 use tenure_azure::LeaseId;
 use tenure_core::Chance;
@@ -9,13 +9,14 @@ const DRAWS_PER_INSTANT: u64 = 1 << 5;
 const MAX_LIVES: u64 = 1 << 3;
 const MAX_CANDIDATES: u64 = 1 << 2;
 
-/// Numbers below 2^20 that differ and tell who drew them: in nanoseconds they hardly move a pause,
-/// and a lease id tells whose it is.
+/// Distinct numbers below 2^20 that identify the process that drew them.
+///
+/// In nanoseconds they hardly change a pause, and in a lease id they identify its owner.
 pub struct Draws<'a> {
     pub candidate: usize,
     pub life: u8,
     pub now: Instant,
-    /// How many were drawn at this instant.
+    /// Number of draws at this instant.
     pub draw_count: &'a mut u8,
 }
 
@@ -29,7 +30,7 @@ impl Chance for Draws<'_> {
     }
 }
 
-/// Whether this life of this candidate made up the lease id.
+/// Returns true if this life of this candidate generated the lease id.
 pub fn created_lease(candidate: usize, life: u8, lease: LeaseId) -> bool {
     let lease = lease.to_string();
     let bits = u64::from_str_radix(&lease[lease.len() - 8..], 16);

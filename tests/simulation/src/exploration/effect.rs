@@ -1,4 +1,4 @@
-//! What follows from an action.
+//! Effects of actions.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::state::{Note, RequestInFlight, State};
 use super::step::Arrival;
 
 impl State {
-    /// The state after an action; one of [`State::actions`].
+    /// Returns the state after an action from [`State::actions`].
     #[must_use]
     pub fn after(&self, action: Action) -> Self {
         let mut state = self.clone();
@@ -18,7 +18,7 @@ impl State {
         state
     }
 
-    /// The invariant that was broken last.
+    /// Returns the invariant violation of the last action.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
@@ -77,7 +77,7 @@ impl State {
             }
             Action::Thaw(candidate) => {
                 self.apply_push(candidate, action, Push::Thaw);
-                // Whatever the host does not stop before anything else works now.
+                // From here on, any handler that the host did not stop first is working.
                 self.check_work(self.now);
                 self.push(candidate, Push::Continue);
             }
@@ -121,7 +121,7 @@ impl State {
 }
 
 impl fmt::Display for State {
-    /// What happened last, and whose handler runs now.
+    /// Formats the last event and the working handlers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Note { candidate, action, detail, status, .. } = self.note;
         write!(f, "{:>3} s  {}: {action}", self.now, self.scope.name(candidate))?;

@@ -1,4 +1,4 @@
-//! The store handles requests, and the oracle hears of all that it should.
+//! Exchanges with the store, and their reports to the oracle.
 
 use tenure_azure::{LeaseId, Operation};
 use tenure_store::Service;
@@ -11,7 +11,7 @@ use super::step::Reply;
 use super::time::{Instant, service_time};
 
 impl State {
-    /// The store handles a request.
+    /// Passes a request to the store, and returns its reply.
     pub(super) fn handle(&mut self, request: &RequestInFlight) -> Reply {
         let key = digest(&(&self.service, self.write_count, &request.request, self.now));
         let (service, reply) = self.scope.answers.get(key, || {
@@ -67,7 +67,7 @@ impl State {
         }
     }
 
-    /// A request goes out.
+    /// Checks an outgoing request.
     pub(super) fn check_sent(&mut self, request: &RequestInFlight, life: u8) {
         if let Some(lease) = lease_of(&request.operation) {
             self.check(Oracle::check_lease_owner(request.candidate, life, lease));
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// What a process did by itself.
+    /// Checks a process after its own actions.
     pub(super) fn check_process(&mut self, candidate: usize, before: Option<Turn>) {
         let Some(process) = self.candidates[candidate].process.clone() else { return };
         if let Some(Turn { slot, .. }) = process.turn.filter(|turn| {
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// The handlers that work now.
+    /// Returns the handlers that work now.
     fn working_handlers(&self) -> Vec<Work> {
         let working = self.processes().filter(|process| process.is_working());
         let work = |process: &Process| {
@@ -110,7 +110,7 @@ impl State {
         working.filter_map(work).collect()
     }
 
-    /// Handlers have not stopped up to `now`, and work then.
+    /// Checks the handlers that have not stopped before `now` and work then.
     pub(super) fn check_work(&mut self, now: Instant) {
         let working = self.working_handlers();
         let scope = self.scope.clone();
@@ -123,7 +123,7 @@ impl State {
     }
 }
 
-/// The lease id that a request acts on.
+/// Returns the lease id that a request uses.
 fn lease_of(operation: &Operation) -> Option<LeaseId> {
     match operation {
         Operation::Read { lease } => *lease,

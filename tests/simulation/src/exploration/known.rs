@@ -1,4 +1,4 @@
-//! Values that are compared and hashed by a fingerprint, which is computed once.
+//! Values with a fingerprint, computed once, that replaces comparison and hashing.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,21 +7,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// A number that hardly any two different values share; the same in every run.
+/// Returns a fingerprint that is the same in every run, and very likely unique.
 pub fn digest(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A value that does not change any more, and its fingerprint. Cheap to copy.
+/// Immutable value with its fingerprint. Cheap to clone.
 pub struct Hashed<T> {
     value: Rc<T>,
     digest: u64,
 }
 
 impl<T> Hashed<T> {
-    /// With a fingerprint that tells all that matters about the value.
+    /// Creates a value with a fingerprint that covers all relevant parts.
     pub fn with_digest(value: T, digest: u64) -> Self {
         Self { value: Rc::new(value), digest }
     }
@@ -54,8 +54,9 @@ impl<T> Hash for Hashed<T> {
     }
 }
 
-/// What a pure function gave, by the fingerprint of what it was given. Most states of the whole differ
-/// in one part only, so that most of what parts do was done before.
+/// Results of a pure function, by the fingerprint of its input.
+///
+/// Most states differ in only one part, so most results of parts are already known.
 pub struct Memo<T>(RefCell<HashMap<u64, T>>);
 
 impl<T: Clone> Memo<T> {

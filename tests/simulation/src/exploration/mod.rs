@@ -1,28 +1,31 @@
-//! Small scopes, explored whole: two or three candidates against the store, in every order in
-//! which their requests can arrive, with every disturbance at every step.
+//! Exhaustive exploration of small scopes.
 //!
-//! The pure core (`tenure_core::Step`) and the pure store (`tenure_store::Service`) are
-//! the real ones. The host is a small imitation of the runner (`process`), and time is coarse:
+//! Two or three candidates run against the store, in every order of their requests and with every
+//! disturbance at every step.
 //!
-//! - It passes from one instant at which something is due to the next: a step, a time-out, a
-//!   deadline, the end of the lease. Instants are whole or even seconds; within one, everything may
-//!   happen in any order.
-//! - What a process does by itself is done at once, for it touches nobody else; processes meet only in
-//!   the store. So an action is a whole exchange: the request arrives, the answer is taken, the next
-//!   request goes out.
-//! - A request or answer that nothing disturbs arrives within its instant. A late one arrives at
-//!   any later instant or, on other paths, never.
-//! - A candidate that beats may be cut off: nothing that it sends arrives, until it is connected again.
-//! - An operator may have a leader hand over to the next candidate; the one who is told stops its work
-//!   at once when it is to come to its end.
+//! The pure core (`tenure_core::Step`) and the pure store (`tenure_store::Service`) are the real
+//! ones. The host is a small imitation of the runner (`process`), and time is coarse:
+//!
+//! - Time passes from one instant with a due event to the next: a step, a timeout, a deadline, the
+//!   end of the lease. Instants are whole or even seconds. Within an instant, events happen in any
+//!   order.
+//! - Actions inside a process happen immediately, since they affect no other process. Processes
+//!   meet only in the store. So an action is a whole exchange: the request arrives, the response is
+//!   processed, and the next request is sent.
+//! - An undisturbed request or response arrives within its instant. A late one arrives at any later
+//!   instant or, on other paths, never.
+//! - A candidate that beats may be cut off: its requests do not arrive until it is connected again.
+//! - An operator may order a leader to hand over to the next candidate. The leader's work stops
+//!   immediately when it must end.
 //! - The service ends leases of 15 s two seconds early, as A1 (protocol.md §2) allows.
-//! - Leaders beat (protocol.md §13) where the scope says so, and their followers break the lease of one that does
-//!   not any more. All clocks agree; how late a leader stops and how early a follower comes follows from the
-//!   instants: an instant later than their periods say, and the first one that their periods allow.
-//! - Candidates start together and differ in nothing but their names; of two states that differ only in
-//!   who is who, one is looked at.
-//! - A handler works until it is stopped, and is stopped at once. Random numbers tell candidate,
-//!   life and instant, and hardly move any pause.
+//! - If the scope says so, leaders beat (protocol.md §13), and followers break the lease of a
+//!   leader that stopped beating. All clocks agree. Instants determine how late a leader stops, and
+//!   how early a follower takes over. The leader stops an instant later than its periods say. The
+//!   follower takes the first instant that its periods allow.
+//! - Candidates start together and differ only in their names. Of two states that only differ in
+//!   these names, one is explored.
+//! - A handler works until it is stopped, and it stops immediately. Random numbers identify the
+//!   candidate, life and instant, and hardly change any pause.
 
 mod action;
 mod chance;

@@ -1,5 +1,7 @@
-//! The judge. It sees what the store took, what handlers do and what goes out; never what a
-//! candidate believes.
+//! Oracle of an exploration.
+//!
+//! It sees accepted writes, the work of handlers and outgoing requests, but never what a candidate
+//! believes.
 
 use std::fmt;
 
@@ -8,34 +10,35 @@ use tenure_azure::LeaseId;
 use super::chance::created_lease;
 use super::time::Instant;
 
-/// The longest of poll and renewal, a request's time-out, and an instant.
+/// The longest of poll and renewal, plus a request's timeout and an instant.
 const MAX_IDLE: Instant = 4 + 3 + 2;
 
-/// What must hold in every state; protocol.md §12.
+/// Invariants that must hold in every state (protocol.md §12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
     /// Handlers of two terms never work at the same time.
     I1,
     /// Terms rise with every win.
     I2,
-    /// No handler works when its lease may have run out.
+    /// No handler works when its lease may have expired.
     I3,
-    /// A lease is given back, or to a successor, only after the handler was seen stopped.
+    /// A lease is released, or given to a successor, only after the handler has stopped.
     I4,
     /// No slot has two turns.
     I5,
-    /// Nothing makes a candidate stop contending.
+    /// No event makes a candidate stop contending.
     I7,
-    /// Nobody acts on a lease id that is not its own.
+    /// A candidate only uses lease ids that it generated.
     I8,
-    /// Nobody works under a lease before a write under it is on record, and no lease is broken whose holder works.
+    /// A candidate works only after a write under its lease is recorded, and no lease is broken
+    /// while its holder works.
     I9,
 }
 
-/// An invariant that does not hold, and why.
+/// Violation of an invariant, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant.
+    /// Violated invariant.
     pub invariant: Invariant,
     reason: String,
 }
@@ -49,9 +52,9 @@ impl fmt::Display for Violation {
 /// A handler that works at this instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Whose it is.
+    /// Candidate of the handler.
     pub candidate: usize,
-    /// The term that it works under.
+    /// Term of the work.
     pub term: u64,
 }
 
@@ -61,14 +64,14 @@ impl fmt::Display for Work {
     }
 }
 
-/// What the judge has to remember.
+/// State of the oracle.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Oracle {
-    /// The newest win.
+    /// Newest win.
     last_win: Option<Win>,
-    /// Of the lease that was granted last, and of those under whose term a handler runs.
+    /// Grants of the newest lease, and of the leases under whose terms a handler runs.
     grants: Vec<Grant>,
-    /// The newest slot that had a turn.
+    /// Newest slot that had a turn.
     last_slot: Option<u64>,
 }
 
@@ -78,26 +81,26 @@ struct Win {
     nonce: u64,
 }
 
-/// How long a leader may act after it sent a request that the store accepted.
+/// Time that a leader may act after it sent a request that the store accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Validity {
-    /// After an acquire or a renewal.
+    /// Time after an acquire or a renewal.
     pub lease: Instant,
-    /// After a write of the record, where it beats.
+    /// Time after a record write, if the leader beats.
     pub beat: Option<Instant>,
 }
 
 #[derive(Clone, Debug, Hash)]
 struct Grant {
     lease: LeaseId,
-    /// When the newest acquire or renew that the store accepted was sent; none since it was given to
-    /// a successor.
+    /// Send time of the newest accepted acquire or renewal; `None` since the lease was given to a
+    /// successor.
     sent: Option<Instant>,
-    /// When the newest write of the record under it was sent that the store accepted, where its holder beats.
+    /// Send time of the newest accepted record write under the lease, if its holder beats.
     beat: Option<Instant>,
-    /// When it is over at the store, which has not accepted another one's since.
+    /// End of the lease at the store, unless the store has accepted another lease since.
     lease_end: Option<Instant>,
-    /// The term that was raised under it.
+    /// Term that was raised under the lease.
     term: Option<u64>,
 }
 
@@ -110,7 +113,8 @@ impl Grant {
 }
 
 impl Oracle {
-    /// The store accepted an acquire or a renew that was sent at `sent`, and holds the lease until `ends`.
+    /// Handles an accepted acquire or renewal that was sent at `sent`. The store holds the lease
+    /// until `lease_end`.
     pub fn on_lease_granted(&mut self, lease: LeaseId, sent: Instant, lease_end: Instant) {
         self.on_lease_released();
         let index = self.grants.iter().position(|grant| grant.lease == lease);
@@ -123,12 +127,13 @@ impl Oracle {
         grant.lease_end = Some(lease_end);
     }
 
-    /// The store accepted a release.
+    /// Handles an accepted release.
     pub fn on_lease_released(&mut self) {
         self.grants.iter_mut().for_each(|grant| grant.lease_end = None);
     }
 
-    /// The store gave the lease to another id. Nobody may act on that before it was renewed.
+    /// Handles a change of the lease to another id. No candidate may act on that id before it is
+    /// renewed.
     pub fn on_lease_changed(&mut self, to: LeaseId) {
         let is_current = |grant: &Grant| grant.lease == to && grant.lease_end.is_some();
         if self.grants.iter().any(is_current) {
@@ -139,10 +144,10 @@ impl Oracle {
         self.grants.push(Grant { lease: to, sent: None, beat: None, lease_end, term: None });
     }
 
-    /// The store broke the lease for a candidate, while these handlers work.
+    /// Handles a break of the lease for a candidate, while these handlers work.
     ///
     /// # Errors
-    /// I9: that of its holder is among them.
+    /// I9: the holder's handler works.
     pub fn on_lease_broken(&mut self, breaker: usize, at_work: &[Work]) -> Result<(), Violation> {
         let current = self.grants.iter().find(|grant| grant.lease_end.is_some());
         let term = current.and_then(|grant| grant.term);
@@ -154,14 +159,15 @@ impl Oracle {
         })
     }
 
-    /// The store accepted a write under a lease whose holder beats, which was sent at `sent`.
+    /// Handles an accepted write under a lease whose holder beats, sent at `sent`.
     pub fn on_beat(&mut self, lease: LeaseId, sent: Instant) {
         if let Some(grant) = self.grants.iter_mut().find(|grant| grant.lease == lease) {
             grant.beat = grant.beat.max(Some(sent));
         }
     }
 
-    /// The store accepted a record of this term. Returns whether it was won by that, after another.
+    /// Handles an accepted record of this term. Returns true if it won the term after an earlier
+    /// one.
     ///
     /// # Errors
     /// I2: the term was won although it does not rise.
@@ -182,8 +188,10 @@ impl Oracle {
         }
     }
 
-    /// Handlers that work at `now`. Broken is I1 by two of them, I3 by one whose validity has ended, and I9
-    /// by one under whose lease nothing is on record.
+    /// Checks the handlers that work at `now`.
+    ///
+    /// Two handlers violate I1. A handler whose validity has ended violates I3. A handler under a
+    /// lease without a recorded write violates I9.
     pub fn check_work(
         &self,
         at_work: &[Work],
@@ -210,7 +218,7 @@ impl Oracle {
         violations
     }
 
-    /// A process runs a turn.
+    /// Handles the turn of a process.
     ///
     /// # Errors
     /// I5: its slot had a turn before.
@@ -224,16 +232,16 @@ impl Oracle {
         }
     }
 
-    /// A lease is given away while a turn runs.
+    /// Returns the violation of a lease that is given away during a turn.
     pub fn release_during_turn(candidate: usize, term: u64) -> Violation {
         let reason = format!("candidate {candidate} gives its lease away in a turn of term {term}");
         violation(Invariant::I4, reason)
     }
 
-    /// A process does nothing until `next`.
+    /// Checks that a process acts again by `next`.
     ///
     /// # Errors
-    /// I7: that is longer than any poll, and a request.
+    /// I7: that is longer than any poll plus a request.
     pub fn check_idle(candidate: usize, now: Instant, next: Instant) -> Result<(), Violation> {
         match next > now + MAX_IDLE {
             true => {
@@ -244,10 +252,10 @@ impl Oracle {
         }
     }
 
-    /// A request goes out that names a lease id.
+    /// Checks the lease id of an outgoing request.
     ///
     /// # Errors
-    /// I8: the id is another's.
+    /// I8: the id belongs to another candidate.
     pub fn check_lease_owner(candidate: usize, life: u8, lease: LeaseId) -> Result<(), Violation> {
         match created_lease(candidate, life, lease) {
             true => Ok(()),
@@ -258,12 +266,12 @@ impl Oracle {
         }
     }
 
-    /// When the lease ends at the store, if it is held.
+    /// Returns the end of the lease at the store, if it is held.
     pub fn lease_ends(&self) -> Option<Instant> {
         self.grants.iter().find_map(|grant| grant.lease_end)
     }
 
-    /// Forgets what cannot matter any more, given the terms of all handlers that run.
+    /// Drops state that no longer matters, given the terms of all running handlers.
     pub fn forget(&mut self, terms: &[u64]) {
         self.grants.retain(|grant| {
             grant.lease_end.is_some() || grant.term.is_some_and(|term| terms.contains(&term))

@@ -1,7 +1,8 @@
-//! A candidate's process: as much of the host as it takes to run the core.
+//! Process of a candidate: the part of the host that the core needs.
 //!
-//! As the runner does it: the deadline comes before anything else; steps never overlap; a turn is
-//! stopped when its leadership ends, and seen stopped at once; whoever leaves gives up after 10 s.
+//! It follows the runner: the deadline comes before all other work, and steps never overlap. A turn
+//! is stopped when its leadership ends, and stops immediately. A leaving candidate gives up after
+//! 10 s.
 
 use tenure_azure::Operation;
 
@@ -10,37 +11,37 @@ use super::scope::{Flaw, Scope};
 use super::step::{Arrival, Flight, StepInput};
 use super::time::Instant;
 
-/// How long the host tries to leave in good order.
+/// Time that the host allows for a graceful leave.
 const LEAVE_LIMIT: Instant = 10;
 
-/// No process makes as many moves at one instant without an answer from outside.
+/// Limit of the moves of a process at one instant without external input.
 const MAX_MOVES: u32 = 32;
 
-/// A process that runs, or would if it were not frozen.
+/// A process that runs, or is frozen.
 #[derive(Clone, Hash)]
 pub struct Process {
     pub candidate: usize,
     pub life: u8,
     pub frozen: bool,
-    /// Since when.
+    /// Time of the request to leave.
     pub leaving: Option<Instant>,
     pub(super) leave_sent: bool,
     pub state: Option<Hashed<Vec<u8>>>,
-    /// When the next step is due.
+    /// Instant of the next step.
     pub(super) next_step_at: Instant,
     pub(super) pending_input: Option<StepInput>,
-    /// What an operator ordered, to be told after that.
+    /// Order of an operator, passed to the core after the pending input.
     pub(super) pending_order: Option<StepInput>,
-    /// By its newest report.
+    /// True if it leads by its newest report.
     pub is_leading: bool,
-    /// It has an order to hand over, by its newest report.
+    /// True if its newest report has an order to hand over.
     pub is_handing_over: bool,
     pub turn: Option<Turn>,
     pub in_flight: Option<Flight>,
     pub(super) draw_count: u8,
 }
 
-/// A turn that runs.
+/// A running turn.
 #[derive(Clone, Copy, Hash)]
 pub struct Turn {
     pub term: u64,
@@ -48,36 +49,36 @@ pub struct Turn {
     pub deadline: Instant,
 }
 
-/// What happens to a process.
+/// Event that a process receives.
 #[derive(Clone, Hash)]
 pub enum Push {
-    /// It starts, or goes on with what is due.
+    /// The process starts, or continues with due work.
     Continue,
-    /// Another instant has come.
+    /// A new instant has begun.
     Instant,
     Answer(Arrival),
-    /// The answer that was late is here.
+    /// The late response arrived.
     LateReplyArrived,
-    /// Of a request that has timed out, the answer is seen first, or the time-out.
+    /// A request timed out and a response came: the process sees one of the two first.
     TimeoutRace {
         reply_first: bool,
     },
     Leave,
-    /// An operator has it hand over to the other one.
+    /// An operator orders it to hand over to the other candidate.
     HandOver,
     Freeze,
-    /// It wakes up and stops what must be stopped.
+    /// The process resumes and enforces its deadlines.
     Thaw,
 }
 
-/// What follows.
+/// Result of an event.
 #[derive(Clone)]
 pub enum Progress {
-    /// It waits, for time or for somebody else.
+    /// The process waits for time to pass or for another candidate.
     Waiting,
-    /// It asks the store for something, and waits for the answer.
+    /// The process sends a request to the store, and waits for the response.
     SendRequest(Operation),
-    /// It has ended.
+    /// The process has ended.
     Ended,
 }
 
@@ -101,12 +102,12 @@ impl Process {
         }
     }
 
-    /// Whether its handler does anything.
+    /// Returns true if its handler is working.
     pub fn is_working(&self) -> bool {
         !self.frozen && self.turn.is_some()
     }
 
-    /// Whether an answer is on its way.
+    /// Returns true if a late response is in transit.
     pub fn has_late_reply(&self) -> bool {
         self.answer().is_some_and(|answer| answer.is_late)
     }
@@ -115,21 +116,21 @@ impl Process {
         self.in_flight.as_ref()?.answer.as_ref()
     }
 
-    /// An answer came, but only after the request had timed out: which of the two the
-    /// process sees first is open.
+    /// Returns true if a response came after the request had timed out. The process may see either
+    /// of the two first.
     pub fn has_timeout_race(&self, now: Instant) -> bool {
         let timed_out = self.in_flight.as_ref().is_some_and(|flight| flight.times_out_at <= now);
         !self.frozen && timed_out && self.answer().is_some_and(|answer| !answer.is_late)
     }
 
-    /// When something is due, frozen or not.
+    /// Returns the instants at which it has due work, frozen or not.
     pub fn due_instants(&self) -> impl Iterator<Item = Instant> {
         let step = self.in_flight.as_ref().map_or(self.next_step_at, |flight| flight.times_out_at);
         let leave = self.leaving.map(|since| since + LEAVE_LIMIT);
         [Some(step), leave, self.turn.map(|turn| turn.deadline)].into_iter().flatten()
     }
 
-    /// Lets something happen to it; then it does all that is due and touches nobody else.
+    /// Handles an event, and then all due work that affects no other process.
     pub fn on_push(&mut self, scope: &Scope, now: Instant, push: Push) -> Progress {
         match push {
             Push::Continue => {}
@@ -165,7 +166,7 @@ impl Process {
         self.run_until_idle(scope, now)
     }
 
-    /// Stops a turn whose time is over: the host does it before anything else.
+    /// Stops a turn whose deadline has passed. The host does this before all other work.
     pub(super) fn enforce_deadline(&mut self, scope: &Scope, now: Instant) {
         if scope.flaw != Some(Flaw::NoDeadline)
             && self.turn.is_some_and(|turn| turn.deadline <= now)

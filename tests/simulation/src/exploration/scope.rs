@@ -1,4 +1,4 @@
-//! What is explored, and how far.
+//! Scope and bounds of an exploration.
 
 use std::time::Duration;
 
@@ -14,61 +14,61 @@ use super::state::RequestInFlight;
 use super::step::Reply;
 use super::time::{Instant, service_time, lease_duration, instant, wall_time};
 
-/// How far an exploration goes.
+/// Bounds of an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How many candidates there are, 1 to 3. They start together.
+    /// Number of candidates, 1 to 3. They start together.
     pub candidates: usize,
-    /// How many disturbances there are on one path at most.
+    /// Maximum number of disturbances on a path.
     pub disturbances: u8,
-    /// How often an operator has a leader hand over on one path at most.
+    /// Maximum number of handover orders on a path.
     pub orders: u8,
-    /// How many seconds of virtual time a path takes at most.
+    /// Maximum virtual time of a path, in seconds.
     pub seconds: Instant,
-    /// How many seconds lie between two instants, 1 or 2: what is due between them waits for the later one.
+    /// Seconds between two instants, 1 or 2. Work that is due between them waits for the later one.
     pub tick: Instant,
-    /// How many actions a path has at most.
+    /// Maximum number of actions on a path.
     pub depth: usize,
 }
 
-/// What candidates find.
+/// Initial state of the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Not even a container.
+    /// An empty account, without a container.
     Nothing,
     /// A blob with the record of a leader that has left.
     Record,
 }
 
-/// What is wrong on purpose, so that the oracle can be seen to notice.
+/// Deliberate flaw, to prove that the oracle detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// The host does not stop a handler at its deadline.
     NoDeadline,
-    /// Acquire and record writes carry no condition that could fail.
+    /// Acquire and record writes have no effective condition.
     NoCondition,
-    /// A process that starts again gets the state of its predecessor.
+    /// A process that restarts gets the state of its predecessor.
     OldState,
 }
 
-/// All that does not change on a path.
+/// Constants of an exploration.
 #[derive(Debug)]
 pub struct Scope {
     pub(super) bounds: Bounds,
     pub(super) start: Start,
     pub(super) flaw: Option<Flaw>,
-    /// The only invariant that is judged; none: all are.
+    /// Invariant to check; `None` for all.
     pub(super) only_invariant: Option<Invariant>,
-    /// Of each candidate. Steps borrow them, and are copied all the time.
+    /// Settings of each candidate. Leaked, because steps borrow them and are copied often.
     pub(super) settings: &'static [Settings],
-    /// They differ in nothing but their names.
+    /// True if the candidates only differ in their names.
     pub(super) interchangeable: bool,
     pub(super) moves: Memo<(Hashed<Process>, Option<RequestInFlight>, bool)>,
     pub(super) answers: Memo<(Hashed<Service>, Reply)>,
 }
 
 impl Scope {
-    /// With nothing wrong and every invariant judged.
+    /// Creates a scope without a flaw that checks every invariant.
     pub fn new(bounds: Bounds, start: Start) -> Self {
         Self {
             bounds,
@@ -82,21 +82,23 @@ impl Scope {
         }
     }
 
-    /// With something wrong, and one invariant judged.
+    /// Adds a flaw, and restricts checks to one invariant.
     #[must_use]
     pub fn with_flaw(self, flaw: Flaw, only_invariant: Invariant) -> Self {
         Self { flaw: Some(flaw), ..self.checking_only(only_invariant) }
     }
 
-    /// With one invariant judged.
+    /// Restricts checks to one invariant.
     #[must_use]
     pub fn checking_only(mut self, only_invariant: Invariant) -> Self {
         self.only_invariant = Some(only_invariant);
         self
     }
 
-    /// With candidates that beat when they lead, and replace a leader that does not any more: each within so
-    /// many milliseconds. protocol.md §13.
+    /// Makes candidates beat when they lead, and replace a leader that stopped beating (protocol.md
+    /// §13).
+    ///
+    /// Takes one failover window per candidate, in milliseconds.
     #[must_use]
     pub fn with_failover(mut self, failover_ms: &[u32]) -> Self {
         assert_eq!(failover_ms.len(), self.bounds.candidates);
@@ -106,17 +108,17 @@ impl Scope {
         self
     }
 
-    /// Whether leaders beat.
+    /// Returns true if leaders beat.
     pub(super) fn beats(&self) -> bool {
         self.settings.iter().all(|settings| settings.timings.failover.is_some())
     }
 
-    /// How long the service holds a lease of this candidate.
+    /// Returns the time that the service holds a lease of this candidate.
     pub(super) fn lease_duration(&self, candidate: usize) -> Instant {
         lease_duration(self.settings[candidate].timings.lease)
     }
 
-    /// How long this candidate may act, up to the instant at which its host stops it.
+    /// Returns the time that this candidate may act, up to the instant at which its host stops it.
     pub(super) fn validity(&self, candidate: usize) -> Validity {
         let timings = &self.settings[candidate].timings;
         Validity {
@@ -125,7 +127,7 @@ impl Scope {
         }
     }
 
-    /// The first instant that is not before `moment`.
+    /// Returns the first instant that is not before `moment`.
     pub(super) fn instant(&self, moment: Duration) -> Instant {
         instant(moment, self.bounds.tick)
     }
@@ -134,12 +136,12 @@ impl Scope {
         NAMES[candidate]
     }
 
-    /// The name in an order to hand over. An only candidate is ordered to hand over to one that is not there.
+    /// Returns the name for a handover order. A single candidate gets the name of a missing one.
     pub(super) fn other_name(&self, candidate: usize) -> &'static str {
         self.name((candidate + 1) % self.bounds.candidates.max(2))
     }
 
-    /// The request as it goes out.
+    /// Returns the request as sent.
     pub(super) fn request(
         &self,
         candidate: usize,
@@ -167,7 +169,7 @@ impl Scope {
         Hashed::with_digest(request, digest)
     }
 
-    /// The store as candidates find it.
+    /// Returns the initial state of the store.
     pub(super) fn service(&self) -> Service {
         let mut service = Service::new(vec![Account::emulator()], 0);
         if self.start == Start::Record {
@@ -187,12 +189,12 @@ impl Scope {
     }
 }
 
-/// A condition that every blob meets.
+/// Returns a condition that every blob meets.
 fn any_etag() -> ETag {
     ETag("*".into())
 }
 
-/// The record of a leader that left a minute ago.
+/// Returns the record of a leader that left a minute ago.
 fn former_record() -> Record {
     let left_at = Timestamp::from_date(wall_time(0) - TimeDelta::minutes(1));
     Record {
@@ -208,14 +210,17 @@ fn former_record() -> Record {
 
 const NAMES: [&str; 3] = ["ada", "ben", "cyd"];
 
-/// Of candidates that beat or do not: how soon each replaces a leader that does not any more, in milliseconds.
+/// Returns the settings for these failover windows, in milliseconds; `None` for a candidate that
+/// does not beat.
 fn settings(failovers: &[Option<u32>]) -> &'static [Settings] {
     let settings = NAMES.iter().zip(failovers).map(|(name, failover)| setting(name, *failover));
     Vec::leak(settings.collect())
 }
 
-/// The default timings. A timer so short that a leader has work as soon as it can. Leases of leaders that beat
-/// last for a minute: they are renewed more often than by default, so that renewals come between beats.
+/// Returns the default timings with a timer so short that a leader quickly has work.
+///
+/// Leases of leaders that beat last for a minute. They are renewed more often than by default, so
+/// that renewals come between beats.
 fn setting(name: &str, failover: Option<u32>) -> Settings {
     let mut variables = vec![
         ("TENURE_ELECTION", "leases/leader".to_string()),

@@ -1,4 +1,4 @@
-//! Breadth first, so that the first violation found is one of the shortest.
+//! Breadth-first search, which finds a shortest path to the first violation.
 
 use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 use std::fmt;
@@ -10,37 +10,37 @@ use super::known::digest;
 use super::scope::{Bounds, Scope};
 use super::state::State;
 
-/// What an exploration found.
+/// Result of an exploration.
 #[derive(Debug)]
 pub struct Explored {
-    /// How far it was to go.
+    /// Bounds of the exploration.
     pub bounds: Bounds,
-    /// Different states.
+    /// Number of distinct states.
     pub state_count: usize,
-    /// Actions that led from one to another, by kind.
+    /// Number of actions between states, by kind.
     pub transitions: BTreeMap<&'static str, u64>,
-    /// Of these, the ones by which a term was won after an earlier one.
+    /// Number of actions by which a term was won after an earlier one.
     pub takeovers: u64,
-    /// Of these, the ones by which a lease was given to a successor.
+    /// Number of actions by which a lease was given to a successor.
     pub handed_over: u64,
-    /// And the ones by which a leader went on, since no successor came.
+    /// Number of actions by which a leader kept leading because no successor came.
     pub failed_handovers: u64,
-    /// And the ones by which a lease was broken for a follower.
+    /// Number of actions by which a lease was broken for a follower.
     pub broken_leases: u64,
-    /// The length of the longest path.
+    /// Length of the longest path.
     pub depth: usize,
-    /// No state was left out for its depth.
+    /// True if no state exceeded the depth limit.
     pub is_complete: bool,
-    /// How long it took.
+    /// Duration of the exploration.
     pub elapsed: Duration,
-    /// The first violation and the shortest path there, for people.
+    /// First violation and a shortest path to it, as text.
     pub violation: Option<String>,
 }
 
-/// Where each state was come from first, by fingerprint: the state before, and the action.
+/// First predecessor of each state, by fingerprint: the state before, and the action.
 type Predecessors = HashMap<u64, Option<(u64, Action)>>;
 
-/// Looks at every state within the bounds, or as far as the first violation.
+/// Explores every state within the bounds, or up to the first violation.
 pub fn explore(scope: Scope) -> Explored {
     let scope = Rc::new(scope);
     let started_at = Instant::now();
@@ -107,7 +107,7 @@ impl Explored {
     }
 }
 
-/// The way to a state and one action further, line by line.
+/// Formats the path to a state plus one more action, line by line.
 fn path(predecessors: &Predecessors, first: State, last_id: u64, last: Action) -> String {
     let mut actions = vec![last];
     let mut id = last_id;

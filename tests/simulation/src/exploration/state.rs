@@ -1,4 +1,4 @@
-//! All processes, all that is on its way between them and the store, and the store.
+//! State of an exploration: all processes, requests and responses in transit, and the store.
 
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -12,73 +12,73 @@ use super::process::{Progress, Process, Push};
 use super::scope::{Flaw, Scope};
 use super::time::Instant;
 
-/// Everything at one instant. A copy is cheap: what is large is shared.
+/// State at one instant. Cloning is cheap: large parts are shared.
 #[derive(Clone)]
 pub struct State {
     pub(super) scope: Rc<Scope>,
     pub(super) now: Instant,
-    /// How many disturbances may follow.
+    /// Number of disturbances that may follow.
     pub(super) disturbances_left: u8,
-    /// How many orders may follow.
+    /// Number of orders that may follow.
     pub(super) orders_left: u8,
-    /// Whose request arrived last at this instant.
+    /// Sender of the last request that arrived at this instant.
     pub(super) last_candidate: Option<usize>,
     pub(super) service: Hashed<Service>,
-    /// Writes that the store accepted: each has an ETag of its own.
+    /// Number of writes that the store accepted: each has its own ETag.
     pub(super) write_count: u64,
     pub(super) candidates: Vec<Candidate>,
-    /// Requests on their way, sorted.
+    /// Requests in transit, sorted.
     pub(super) requests: Vec<RequestInFlight>,
     pub(super) oracle: Oracle,
-    /// To whom the store granted the first lease.
+    /// Candidate that the store granted the first lease.
     pub(super) first_leader: Option<usize>,
     pub(super) note: Note,
     pub(super) violation: Option<Violation>,
 }
 
-/// What happened last, for people.
+/// Last event, for the readable path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Note {
     pub(super) candidate: usize,
     pub(super) action: &'static str,
     pub(super) detail: &'static str,
     pub(super) status: Option<u16>,
-    /// A term was won by it, and not the first one.
+    /// True if the event won a term that was not the first.
     pub(super) is_takeover: bool,
-    /// The lease was given to a successor by it.
+    /// True if the event gave the lease to a successor.
     pub(super) is_handover: bool,
-    /// A leader goes on, since nobody came to take over.
+    /// True if a leader kept leading because no successor came.
     pub(super) is_failed_handover: bool,
-    /// A lease was broken for a follower by it.
+    /// True if the event broke a lease for a follower.
     pub(super) is_break: bool,
 }
 
-/// A candidate, whether it runs or not.
+/// A candidate, running or not.
 #[derive(Clone, Hash)]
 pub(super) struct Candidate {
     life: u8,
     pub(super) process: Option<Hashed<Process>>,
-    /// Of the process that ended, where it is kept.
+    /// State of the process that ended, if it is kept.
     old_state: Option<Hashed<Vec<u8>>>,
-    /// Nothing that it sends arrives.
+    /// True if its requests do not arrive.
     pub(super) is_cut_off: bool,
 }
 
-/// A request on its way to the store.
+/// A request in transit to the store.
 #[derive(Clone)]
 pub(super) struct RequestInFlight {
     pub(super) candidate: usize,
     pub(super) sent_at: Instant,
-    /// The process waits for the answer.
+    /// True if the process waits for the response.
     pub(super) is_awaited: bool,
-    /// It takes its time.
+    /// True if the request is late.
     pub(super) is_late: bool,
     pub(super) operation: Rc<Operation>,
     pub(super) request: Hashed<Request>,
 }
 
 impl RequestInFlight {
-    /// Whether it changes nothing at the store.
+    /// Returns true if it changes nothing in the store.
     pub(super) fn is_read(&self) -> bool {
         matches!(*self.operation, Operation::Read { .. } | Operation::ReadSideBlob(_))
     }
@@ -94,7 +94,7 @@ impl Hash for State {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.now, self.disturbances_left, self.orders_left, &self.service, self.write_count).hash(state);
         (&self.candidates, &self.requests, &self.oracle, self.first_leader).hash(state);
-        // Who was last matters only for what can follow.
+        // The last sender only matters if it affects the actions that follow.
         let latest = match self.last_candidate {
             Some(latest) if self.disturbances_left > 0 || self.orders_left > 0 => Some(latest),
             Some(_) if self.candidates.iter().any(Candidate::waits_for_next_instant) => Some(9),
@@ -105,7 +105,7 @@ impl Hash for State {
 }
 
 impl Candidate {
-    /// Something can happen to it, but only before anything else at some instant.
+    /// Returns true if an event can affect it, but only before any other event of an instant.
     fn waits_for_next_instant(&self) -> bool {
         self.is_cut_off
             || self
@@ -116,7 +116,7 @@ impl Candidate {
 }
 
 impl State {
-    /// All candidates have just started.
+    /// Returns the initial state, in which all candidates have just started.
     pub(super) fn initial(scope: &Rc<Scope>) -> Self {
         let service = scope.service();
         let digest = service.fingerprint();
@@ -142,8 +142,10 @@ impl State {
         state
     }
 
-    /// There is another state with the candidates' parts exchanged, where they differ in nothing but
-    /// their names: the first lease goes to the first of them.
+    /// Returns true if another state has the candidates' parts exchanged.
+    ///
+    /// This requires that they only differ in their names: then the first lease goes to the first
+    /// candidate.
     pub(super) fn is_symmetric_duplicate(&self) -> bool {
         self.scope.interchangeable && self.first_leader.is_some_and(|first| first > 0)
     }
@@ -159,7 +161,7 @@ impl State {
         self.push(candidate, Push::Continue);
     }
 
-    /// Starts a process that ended, as a new life.
+    /// Restarts a process that ended, as a new life.
     pub(super) fn restart(&mut self, candidate: usize) {
         let slot = &mut self.candidates[candidate];
         slot.life += 1;
@@ -167,7 +169,7 @@ impl State {
         self.start(candidate, state);
     }
 
-    /// The process is no more. What it sent may still arrive, at any time.
+    /// Ends the process. Its requests may still arrive, at any time.
     pub(super) fn end_process(&mut self, candidate: usize) {
         let old_process = self.candidates[candidate].process.take();
         if self.scope.flaw == Some(Flaw::OldState) {
@@ -177,7 +179,7 @@ impl State {
         self.delay_requests(candidate);
     }
 
-    /// Lets something happen to a process, if it runs.
+    /// Passes an event to a process, if it runs.
     pub(super) fn push(&mut self, candidate: usize, push: Push) {
         let (scope, now) = (self.scope.clone(), self.now);
         let Some(process) = self.candidates[candidate].process.clone() else { return };
@@ -218,8 +220,7 @@ impl State {
         self.sort_requests();
     }
 
-    /// The process waits for none of the answers to its requests. A look without a reader
-    /// is nothing.
+    /// Marks the requests of a process as not awaited. A read that no process awaits has no effect.
     fn abandon_requests(&mut self, candidate: usize) {
         for request in &mut self.requests {
             request.is_awaited &= request.candidate != candidate;
@@ -227,7 +228,7 @@ impl State {
         self.requests.retain(|request| request.is_awaited || !request.is_read());
     }
 
-    /// What the process has sent is late now.
+    /// Marks the requests of a process as late.
     pub(super) fn delay_requests(&mut self, candidate: usize) {
         for request in &mut self.requests {
             request.is_late |= request.candidate == candidate;

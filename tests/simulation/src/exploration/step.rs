@@ -1,4 +1,4 @@
-//! Steps of the core: begun, told what came, reported.
+//! Steps of the core: start, input, report.
 
 use std::hash::{Hash, Hasher};
 
@@ -12,7 +12,7 @@ use super::process::{Progress, Process, Turn};
 use super::scope::Scope;
 use super::time::{Instant, moment, wall_time};
 
-/// What the core is to be told.
+/// Input for the core.
 #[derive(Clone, Copy, Hash)]
 pub enum StepInput {
     CutOff,
@@ -34,28 +34,28 @@ fn is_candidate_list_request(background_request: &BackgroundRequest) -> bool {
     }
 }
 
-/// A step that waits for an answer.
+/// A step that waits for a response.
 #[derive(Clone)]
 pub struct Flight {
     step: Step<'static>,
     started_at: Instant,
     operation: Operation,
     sent_at: Instant,
-    /// When it waits no longer.
+    /// Time of the timeout.
     pub times_out_at: Instant,
     pub answer: Option<Arrival>,
-    /// Of all that the step was told: the same history makes the same step.
+    /// Digest of all inputs of the step: equal inputs produce equal steps.
     input_digest: u64,
 }
 
-/// An answer: its status and headers.
+/// Response with its status and headers.
 pub type Reply = Hashed<(u16, Vec<(String, String)>)>;
 
-/// An answer that has not been taken.
+/// Response that was not processed yet.
 #[derive(Clone, Hash)]
 pub struct Arrival {
     pub reply: Reply,
-    /// It is still on its way.
+    /// True while it is in transit.
     pub is_late: bool,
 }
 
@@ -70,7 +70,7 @@ impl Process {
         Draws { candidate: self.candidate, life: self.life, now, draw_count: &mut self.draw_count }
     }
 
-    /// The step that is due, if one is.
+    /// Starts the step that is due, if there is one.
     pub(super) fn begin_step(&mut self, scope: &Scope, now: Instant) -> Option<(Step<'static>, u64)> {
         let due = self.next_step_at <= now;
         let input = match self.leaving {
@@ -114,7 +114,8 @@ impl Process {
                 Progress::SendRequest(request)
             }
             StepAction::Done(report) => {
-                // Nobody asks for turns here, and what is asked about the list of candidates is never answered.
+                // Outsiders request no turns here, and requests about the list of candidates get no
+                // response.
                 let unexpected = step
                     .take_background()
                     .filter(|background_request| !is_trigger_poll(background_request) && !is_candidate_list_request(background_request));
@@ -124,7 +125,7 @@ impl Process {
         }
     }
 
-    /// The step hears the answer that came, or that none did.
+    /// Passes the response to the step, or its absence.
     pub(super) fn on_reply(&mut self, scope: &Scope, now: Instant, reply_came: bool) -> Progress {
         let Some(mut flight) = self.in_flight.take() else { return Progress::Waiting };
         let answer = flight.answer.filter(|_| reply_came);

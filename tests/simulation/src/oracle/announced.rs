@@ -1,29 +1,30 @@
-//! A successor that leaves takes its announcement back.
+//! Checks that a leaving successor withdraws its announcement.
 
 use super::super::fault::Step;
 use super::super::history::{Answer, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
-/// The answer to a successor that asks for its lease when nobody holds one.
+/// Error code for a successor that uses its lease id while the blob has no lease.
 const LEASE_NOT_PRESENT: &str = "LeaseNotPresentWithBlobOperation";
 
-/// How long after it announced itself a successor may be given the lease.
+/// Time after an announcement in which the successor may be given the lease.
 const ANNOUNCEMENT_LIFETIME: Millis = 60_000;
 
-/// What a successor announced, as long as that may bring it a lease.
+/// Announcement of a successor, while it may still bring it a lease.
 #[derive(Clone, Copy, Default)]
 struct Announcement {
     announced_at: Option<Millis>,
     is_leaving: bool,
-    /// The step that was under way when the answer came has not come to its end: the answer waits for the next one.
+    /// True if the response came during a step, which has not ended. The next step processes the
+    /// response.
     is_unprocessed: bool,
-    /// The newest request of a step, until it is answered.
+    /// Newest request of a step, until it is answered.
     open_request: Option<usize>,
 }
 
 impl Announcement {
-    /// A request was answered, or given up.
+    /// Handles the end of a request: answered, or given up.
     fn on_answer(&mut self, number: usize) {
         if self.open_request == Some(number) {
             (self.open_request, self.is_unprocessed) = (None, false);
@@ -31,17 +32,18 @@ impl Announcement {
     }
 }
 
-/// Judges each successor that leaves.
+/// Checks each successor that leaves.
 pub fn check_announcements(history: &History) -> Vec<Violation> {
     let mut announcements = vec![Announcement::default(); history.lives.len()];
     let mut term = None;
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
         match *event {
-            // Of a write with another answer it does not know the tag, without which none is taken back.
+            // After any other response it does not know the tag, which withdrawal requires.
             HistoryEvent::Answered(number, Answer { status: 201, .. }) => {
                 let request = &history.requests[number];
-                // One of an earlier term is nothing to the leader: it was late to hear of that one's end.
+                // The leader ignores an announcement of an earlier term, whose end the successor
+                // learned of late.
                 let is_current = request.announced_term.is_some() && request.announced_term == term;
                 let announcement = &mut announcements[request.candidate];
                 if is_current && !announcement.is_leaving {
@@ -56,7 +58,7 @@ pub fn check_announcements(history: &History) -> Vec<Violation> {
                 let is_blob_missing =
                     answer.status == 404 && matches!(request.step, Step::Poll | Step::ReadBack);
                 if is_blob_missing || (answer.status, answer.code) == (412, LEASE_NOT_PRESENT) {
-                    // Nobody leads any more who could give it the lease.
+                    // No leader is left that could give it the lease.
                     announcement.announced_at = None;
                 }
                 announcement.on_answer(number);
@@ -74,30 +76,31 @@ pub fn check_announcements(history: &History) -> Vec<Violation> {
                     violations.push(violation("hand over", *at, message));
                 }
                 match request.step {
-                    // Of what became of this one it may not have heard.
+                    // The successor may not have learned the outcome of this request.
                     Step::SideBlob if request.is_announcement => announcements[request.candidate].announced_at = None,
-                    // It knows that nobody leads any more who could give it the lease.
+                    // The successor knows that no leader is left that could give it the lease.
                     Step::Acquire | Step::Raise => announcements[request.candidate].announced_at = None,
                     _ => {}
                 }
             }
-            // An announcement counts for one term, and until the lease of its leader was given up or broken.
+            // An announcement counts for one term, until its leader's lease is released or broken.
             HistoryEvent::Handled(..) => {
                 let Some(request) = history.accepted_request(*event) else { continue };
                 let written = request.write.as_ref().map(|written| written.term);
                 let raised_term = written.filter(|new_term| Some(*new_term) != term);
                 term = raised_term.or(term);
-                // Whoever was given the lease is no leader, and the one that gave it is none any more.
+                // The candidate that received the lease is no leader, and the one that gave it no
+                // longer is.
                 let is_change = request.step == Step::HandOver;
                 let is_released = matches!(request.step, Step::Release | Step::Will | Step::Break);
                 for (candidate, announcement) in announcements.iter_mut().enumerate() {
-                    // What a successor gives back itself is no excuse for it.
+                    // A release by the successor itself does not excuse it.
                     if raised_term.is_some() || is_change || (is_released && candidate != request.candidate) {
                         announcement.announced_at = None;
                     }
                 }
             }
-            // To leave goes before all that it has not heard of.
+            // Leaving takes precedence over responses that it has not processed.
             HistoryEvent::LeaveRequested(candidate) => {
                 let announcement = &mut announcements[candidate];
                 announcement.is_leaving = true;
@@ -106,7 +109,7 @@ pub fn check_announcements(history: &History) -> Vec<Violation> {
             HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => {
                 announcements[candidate].announced_at = None;
             }
-            // By its own clock the time for that is over.
+            // On its own clock the announcement has expired.
             HistoryEvent::ClockSetForward(machine) => {
                 for (announcement, life) in announcements.iter_mut().zip(&history.lives) {
                     announcement.announced_at = announcement.announced_at.filter(|_| life.machine != machine);

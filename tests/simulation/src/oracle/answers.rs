@@ -1,11 +1,12 @@
-//! An invocation that answers that its turn succeeded was done with it before its lease ran out. By its
-//! own clocks only: nothing stops it.
+//! Checks that an invocation that reports success finished its turn before its lease expired.
+//!
+//! Only the invocation's own clock counts: no supervisor stops its turn.
 
 use super::super::fault::Step;
 use super::super::history::{History, RequestIndex, HistoryEvent};
 use super::{Violation, violation};
 
-/// Judges each answer of an invocation.
+/// Checks each result that an invocation reports.
 pub fn check_invocations(history: &History) -> Vec<Violation> {
     let mut sent_at = vec![0; history.requests.len()];
     let mut acquired_at = vec![None; history.lives.len()];

@@ -1,10 +1,16 @@
-//! I9 (protocol.md §12): nobody leads under a lease before a write under it is on record, and no lease is broken
-//! whose holder still works, nor ended by a last will.
+//! I9 (protocol.md §12): a candidate leads only after a write under its lease is recorded.
 //!
-//! Beats end a leadership before its lease does. So it is judged where that can go wrong: when the store breaks a
-//! lease for a follower, and when a step tells its host that it leads. And who lost a race waits for a whole promise before it
-//! breaks another lease, and so does everybody after the answer that showed a beat first: the winner has to have the time for its first write. No two tries of a leader that beats
-//! have the same number: a late one would be taken for another one.
+//! A lease is neither broken nor ended by a last will while its holder still works.
+//!
+//! Beats end a leadership before its lease does. So the check runs where that can fail: when the
+//! store breaks a lease for a follower, and when a step reports that its candidate leads.
+//!
+//! A candidate that lost a race waits for a whole promise before it breaks another lease. So does
+//! every candidate after the response that first showed a beat. The winner needs that time for its
+//! first write.
+//!
+//! Two attempts of a beating leader never have the same number: a late one would be mistaken for
+//! another.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +19,8 @@ use super::super::history::{Answer, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
-/// Nobody beats, promises or breaks a lease on an account that keeps every version of a blob (protocol.md §13).
+/// Checks that no candidate beats, promises or breaks a lease on an account that keeps every
+/// version of a blob (protocol.md §13).
 pub fn check_versions(history: &History) -> Vec<Violation> {
     if !history.versioned {
         return Vec::new();
@@ -32,28 +39,29 @@ pub fn check_versions(history: &History) -> Vec<Violation> {
         .collect()
 }
 
-/// Judges the beginnings of work, and the breaks.
+/// Checks the starts of work, and the broken leases.
 pub fn check_i9(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();
-    // The newest lease of each candidate, and whether the store took a write under it.
+    // The newest lease of each candidate, and whether the store accepted a write under it.
     let mut lease: Vec<Option<u128>> = vec![None; lives];
     let mut has_written = vec![false; lives];
-    // The lease by which the newest term was raised, and who works.
+    // The lease under which the newest term was raised, and the candidates that work.
     let mut holder = None;
     let mut working_terms: Vec<Option<u64>> = vec![None; lives];
-    // The newest promise on record; when each candidate lost a race, and the shortest promise since then.
+    // The newest recorded promise. For each candidate: when it lost a race, and the shortest
+    // promise since then.
     let mut promise = 0;
     let mut lost_race: Vec<Option<(Millis, Millis)>> = vec![None; lives];
     let mut beat_numbers = BTreeSet::new();
-    // The writes that the store took; for each look, how many there were and the promise; and of each candidate, how many the
-    // newest answer showed, since when, and that promise.
+    // The number of writes that the store accepted. For each poll: that number and the promise. For
+    // each candidate: the number in its newest response, since when, and the promise.
     let (mut write_count, mut polls) = (0, vec![None; history.requests.len()]);
     let mut last_poll: Vec<(u64, Millis, Millis)> = vec![(0, 0, 0); lives];
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
         match *event {
             HistoryEvent::Handled(number, _) => {
-                // The answer is that to the first copy of it.
+                // The response belongs to the first copy of the request.
                 polls[number].get_or_insert((write_count, promise));
                 let Some(request) = history.accepted_request(*event) else { continue };
                 let candidate = request.candidate;
@@ -65,7 +73,7 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
                 match (request.step, &request.write) {
                     (Step::Acquire, _) if lease[candidate] != request.lease => {
                         (lease[candidate], has_written[candidate]) = (request.lease, false);
-                        // The lease of whoever wrote before has ended: that is judged where it ended.
+                        // The previous writer's lease has ended, which is checked where it ended.
                         holder = None;
                     }
                     (_, Some(_)) if request.lease == lease[candidate] => {
@@ -86,7 +94,7 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
             {
                 let request = &history.requests[number];
                 let last_poll = &mut last_poll[request.candidate];
-                // Some answers are not the store's: they tell no time of the service.
+                // Responses without the service's time are not from the store.
                 if let Some((write_count, promise)) = polls[number]
                     && request.reported_time.is_some()
                     && last_poll.0 != write_count
@@ -99,7 +107,7 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
             {
                 lost_race[history.requests[number].candidate] = Some((*at, promise));
             }
-            // It was certainly not applied, and is sent again as it was, with another token.
+            // The write was certainly not applied. It is sent again unchanged with another token.
             HistoryEvent::Answered(number, Answer { status: 401, .. }) => {
                 let request = &history.requests[number];
                 let promised_write = request.write.as_ref().filter(|write| write.promise > 0);
@@ -136,7 +144,8 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
                 violations.push(violation("I9", *at, message));
             }
             HistoryEvent::FaultInjected(fault, ..) if fault.loses_record() => {
-                // What the record promises now nobody wrote: it binds nobody until somebody writes again.
+                // No candidate wrote the promise that the record shows now. It binds no candidate
+                // until the next write.
                 promise = 0;
                 write_count += 1;
                 lost_race.iter_mut().flatten().for_each(|lost_race| lost_race.1 = 0);

@@ -1,23 +1,24 @@
-//! When nothing keeps a leader from doing what is due.
+//! Periods without faults, in which a leader must do what is due.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
 
-/// Effects of earlier faults are over by then.
+/// Time after a fault in which its effects may last.
 pub const AFTERMATH: Millis = 10_000;
 
-/// What befell whom: from when, until when; none: the service, or the network of all.
+/// Fault periods: start, end, and the affected candidate; `None` for the service or the whole
+/// network.
 pub struct FaultPeriods(Vec<(Millis, Millis, Option<CandidateId>)>);
 
 impl FaultPeriods {
-    /// The faults of a whole history.
+    /// Returns the fault periods of a whole history.
     pub fn from_history(history: &History) -> Self {
-        // No fault, though it is drawn like one.
+        // A handover is drawn like a fault but is none.
         Self::excluding(history, &[Fault::HandOver])
     }
 
-    /// The faults of a whole history, but for some.
+    /// Returns the fault periods of a whole history, without the given faults.
     pub fn excluding(history: &History, faults: &[Fault]) -> Self {
         let injected = history.entries.iter().filter_map(|Entry { at, event }| match *event {
             HistoryEvent::FaultInjected(fault, ..) if faults.contains(&fault) => None,
@@ -27,8 +28,8 @@ impl FaultPeriods {
         Self(injected.collect())
     }
 
-    /// Whether no fault touched one of these candidates, or the service, from a while before `from`
-    /// until `to`.
+    /// Returns true if no fault affected one of these candidates, or the service, from
+    /// [`AFTERMATH`] before `from` until `to`.
     pub fn is_calm(&self, candidates: &[CandidateId], from: Millis, to: Millis) -> bool {
         let from = from.saturating_sub(AFTERMATH);
         !self.0.iter().any(|(at, until, candidate)| {
@@ -37,7 +38,7 @@ impl FaultPeriods {
     }
 }
 
-/// A leadership, from when its leader knew of it until something came in between.
+/// A leadership, from when its leader learned of it until it was disturbed.
 pub struct Leadership {
     pub candidate: CandidateId,
     pub term: u64,
@@ -47,7 +48,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// All of them whose beginning was answered.
+    /// Returns all leaderships whose first write was answered.
     pub fn from_history(history: &History) -> Vec<Self> {
         let wins = history.wins();
         let ends = wins.iter().skip(1).map(|win| win.entry).chain([history.entries.len()]);
@@ -72,7 +73,7 @@ impl Leadership {
     }
 }
 
-/// Whether a leader leads no more, or is about to leave.
+/// Returns true if the event ends a leadership, or makes its leader leave.
 pub fn ends_leadership(history: &History, candidate: CandidateId, event: HistoryEvent) -> bool {
     match event {
         HistoryEvent::Killed(ended) | HistoryEvent::LeaveRequested(ended) | HistoryEvent::Left(ended) | HistoryEvent::StepFailed(ended) => {
@@ -90,19 +91,19 @@ pub fn ends_leadership(history: &History, candidate: CandidateId, event: History
     }
 }
 
-/// What happened from `from` to `to`, both included.
+/// Returns the entries from `from` to `to`, both included.
 pub fn between(history: &History, from: Millis, to: Millis) -> &[Entry] {
     let first = history.entries.partition_point(|entry| entry.at < from);
     let end = history.entries.partition_point(|entry| entry.at <= to);
     &history.entries[first..end.max(first)]
 }
 
-/// Four round trips.
+/// Returns the time of four round trips.
 pub fn four_round_trips(history: &History) -> Millis {
     8 * history.latency
 }
 
-/// A period on a clock that is 1 % slow.
+/// Returns the length of a period on a clock that is 1 % slow.
 pub fn on_slow_clock(period: Millis) -> Millis {
     period + period / 50
 }

@@ -1,7 +1,8 @@
-//! What the dates of answers tell a candidate of the service's time. protocol.md §8.
+//! A candidate's estimate of the service's time, from the dates of responses (protocol.md §8).
 //!
-//! The judge keeps books of its own, from the dates that reached the candidate and from the candidate's
-//! clock. Wrong dates, dates that stand still and a service's clock that was set are nothing special here.
+//! The oracle computes the estimate itself, from the dates that reached the candidate and the
+//! candidate's clock. Wrong dates, frozen dates and steps of the service's clock need no special
+//! case.
 
 use super::super::fault::Step;
 use super::super::history::{SentRequest, History, HistoryEvent, CandidateId};
@@ -10,10 +11,11 @@ use super::calm::between;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Dates that differ by no more agree.
+/// Largest difference between two dates that agree.
 const MAX_DATE_DIFFERENCE: u64 = 10 * SECOND;
 
-/// A date, or the sharper time that dates before it came to, and what the candidate's clock showed then.
+/// A date, or the sharper estimate from earlier dates, with the reading of the candidate's clock
+/// then.
 #[derive(Clone, Copy)]
 struct Reading {
     time: u64,
@@ -21,14 +23,15 @@ struct Reading {
 }
 
 impl Reading {
-    /// The time later, when the clock shows `shown`: 99 % of what it counted are trusted.
+    /// Returns the estimate at a later reading. It trusts 99 % of the elapsed time.
     fn time_at(self, clock_reading: u64) -> u64 {
         let elapsed = clock_reading - self.clock_reading;
         self.time + (elapsed - elapsed / 100)
     }
 
-    /// A date that agrees with this reading. It has whole seconds: within its second the time that was
-    /// known before is the sharper one.
+    /// Returns a new reading if the date agrees with this one.
+    ///
+    /// Dates have whole seconds, so the estimate is sharper than the date within the date's second.
     fn reconcile(self, date: u64, clock_reading: u64) -> Option<Self> {
         let estimate = self.time_at(clock_reading);
         let time = estimate.clamp(date, date + SECOND);
@@ -36,15 +39,17 @@ impl Reading {
     }
 }
 
-/// The service's time at `at`, as the dates tell it that reached the candidate. None before two of them
-/// agreed.
+/// Returns the service's time at `at`, estimated from the dates that reached the candidate.
+///
+/// Returns `None` before two dates agreed.
 pub fn estimated_time(history: &History, candidate: CandidateId, at: Millis) -> Option<u64> {
     let clock = history.lives[candidate].rate;
-    // The one that counts, and the newest that agreed with none before.
+    // The reading in use, and the newest that no earlier date matched.
     let (mut estimate, mut unmatched) = (None::<Reading>, None::<Reading>);
     for entry in between(history, 0, at) {
         match entry.event {
-            // What it forgets at that instant, it knew when it sent something then.
+            // A candidate that loses its state in this instant still knew it when it sent a
+            // request.
             HistoryEvent::StepFailed(failed) if failed == candidate && entry.at < at => (estimate, unmatched) = (None, None),
             HistoryEvent::Answered(number, _) => {
                 let Some(date) = date(candidate, &history.requests[number]) else { continue };
@@ -61,8 +66,9 @@ pub fn estimated_time(history: &History, candidate: CandidateId, at: Millis) -> 
     Some(estimate?.time_at(clock.reading_at(at)))
 }
 
-/// The date of an answer to this candidate, unless it is of a blob beside the election's: nothing is
-/// learnt from those.
+/// Returns the date of a response to this candidate.
+///
+/// Candidates ignore the dates of blobs other than the election's.
 fn date(candidate: CandidateId, request: &SentRequest) -> Option<u64> {
     request.reported_time.filter(|_| request.candidate == candidate && !matches!(request.step, Step::SideBlob | Step::List))
 }

@@ -1,10 +1,10 @@
-//! Record rules: fields of other versions are kept.
+//! Checks that records keep the fields of other versions.
 
 use super::super::fault::Kind;
 use super::super::history::{History, HistoryEvent};
 use super::{Violation, violation};
 
-/// Judges each record by the one that it replaced.
+/// Checks each record against the one that it replaced.
 pub fn check_foreign_fields(history: &History) -> Vec<Violation> {
     let mut had_field = false;
     let mut violations = Vec::new();

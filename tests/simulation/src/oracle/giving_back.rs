@@ -1,12 +1,16 @@
-//! protocol.md §4.2 and §7.1: a lease that a candidate may have acquired, unseen, is released by its id
-//! before the candidate turns to anything else, and before it leaves.
+//! Releases of leases with an unknown outcome (protocol.md §4.2 and §7.1).
 //!
-//! Not where it stood still or its clock was set forward meanwhile, or takes longer to leave than its runner lets it; nor where it
-//! forgot all that it knew; nor when the lease has run out, which a candidate waits for that has no
-//! token to release it with.
+//! A candidate that may have acquired a lease without a response releases it by its id. It does so
+//! before any other work, and before it leaves.
 //!
-//! A candidate repeats a release whose answer is lost or refused, until the lease has run out or its time to leave is
-//! over.
+//! The check excuses a candidate in these cases:
+//! - It was suspended, or its clock was set forward, meanwhile.
+//! - It takes longer to leave than its runner allows.
+//! - It lost its state.
+//! - The lease expired. A candidate without a token waits for that.
+//!
+//! A candidate repeats a release whose response is lost or an error, until the lease has expired or
+//! its time to leave is over.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
@@ -14,26 +18,26 @@ use super::super::world::Millis;
 use super::{Violation, violation};
 use std::collections::BTreeMap;
 
-/// How long the runner tries to leave, and how long a follower tries to give back what it was perhaps given.
+/// Time that the runner allows for leaving, and that a follower allows for an uncertain release.
 const LEAVE_TIMEOUT: Millis = 10_000;
 const UNCERTAIN_RELEASE_TIMEOUT: Millis = 3_000;
 
-/// The last write of the record before a release.
+/// Time for the last write of the record before a release.
 const LAST_WRITE: Millis = 1_000;
 
-/// What a candidate knows of the lease that it asked for last.
+/// A candidate's knowledge of the lease that it requested last.
 #[derive(Clone, Copy, Default)]
 struct Attempt {
     lease: Option<u128>,
-    /// A request of it was not answered so far.
+    /// True if a request for the lease has no response yet.
     is_pending: bool,
-    /// One was, in a way that leaves open what became of it; or the lease was granted.
+    /// True if a response left the outcome open, or the lease was granted.
     must_release: bool,
-    /// When it was asked for last.
+    /// Time of the last request.
     sent_at: Millis,
 }
 
-/// Judges each attempt to win, and each release.
+/// Checks each attempt to win, and each release.
 pub fn check_releases(history: &History) -> Vec<Violation> {
     let mut violations = check_attempts(history);
     violations.extend(check_sent_releases(history));
@@ -43,7 +47,7 @@ pub fn check_releases(history: &History) -> Vec<Violation> {
 fn check_attempts(history: &History) -> Vec<Violation> {
     let mut attempts = vec![Attempt::default(); history.lives.len()];
     let mut leave_requested_at = vec![None; history.lives.len()];
-    // Where the wall clock was set last, and when.
+    // The machine whose wall clock was set last, and when.
     let mut clock_set = None;
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
@@ -64,12 +68,12 @@ fn check_attempts(history: &History) -> Vec<Violation> {
                     | Step::Acquire => {
                         violations.extend(check_kept_lease(history, request.candidate, *attempt, *at, "goes on with"));
                         let lease = request.lease;
-                        // A clock that is set while a request goes out was set after its step began.
+                        // A clock that is set while a request is sent was set after its step began.
                         let set_during_step = clock_set == Some((history.lives[request.candidate].machine, *at));
                         let pending = request.step == Step::Acquire && !set_during_step;
                         *attempt = Attempt { lease, is_pending: pending, must_release: false, sent_at: *at };
                     }
-                    // It leads by that lease; or gives it back.
+                    // The candidate leads under that lease, or releases it.
                     Step::Renew
                     | Step::Claim
                     | Step::Outcome
@@ -86,7 +90,7 @@ fn check_attempts(history: &History) -> Vec<Violation> {
                 let attempt = &mut attempts[request.candidate];
                 match request.step {
                     Step::Acquire if request.lease == attempt.lease => attempt.on_answer(answer),
-                    // It leads; or somebody ended the lease, and there is nothing to give back.
+                    // The candidate leads, or the lease was ended and needs no release.
                     Step::Raise if matches!(answer.status, 200..=299) => {
                         *attempt = Attempt::default();
                     }
@@ -102,7 +106,7 @@ fn check_attempts(history: &History) -> Vec<Violation> {
             {
                 violations.extend(check_kept_lease(history, candidate, attempts[candidate], *at, "has left with"));
             }
-            // By a clock that is set forward the lease has run out.
+            // The lease has expired on a clock that was set forward.
             HistoryEvent::ClockSetForward(machine) => {
                 clock_set = Some((machine, *at));
                 let paired = history.lives.iter().zip(&mut attempts);
@@ -119,12 +123,13 @@ fn check_attempts(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// A release that was sent, and whose answer does not say yet that the lease is free.
+/// A release that was sent, and whose response does not confirm yet that the lease is free.
 #[derive(Clone, Copy)]
 struct Release {
     lease: Option<u128>,
-    /// When it was sent first, or the change to a successor before it; none: its sender stood still,
-    /// or its clock was set forward.
+    /// When the release, or the change to a successor before it, was first sent.
+    ///
+    /// `None` if its sender was suspended, or its clock was set forward.
     sent_at: Option<Millis>,
 }
 
@@ -132,11 +137,11 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();
     let mut open_releases: Vec<Option<Release>> = vec![None; lives];
     let mut leave_requested_at = vec![None; lives];
-    // When the store granted each lease last to the one that asked for it.
+    // When the store last granted each lease to the candidate that requested it.
     let mut granted_at: BTreeMap<u128, Millis> = BTreeMap::new();
-    // When each stood still last, or its clock was set forward.
+    // When each candidate was last suspended, or its clock set forward.
     let mut disturbed_at: Vec<Option<Millis>> = vec![None; lives];
-    // The lease that each acquired last, or asked for.
+    // The lease that each candidate last acquired or requested.
     let mut own_leases = vec![None; lives];
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
@@ -145,7 +150,7 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
         {
             granted_at.insert(lease, *at);
         }
-        // Nothing is held any more by a lease that has run out.
+        // An expired lease holds nothing.
         let has_lease = |candidate: CandidateId, release: Release| {
             let granted_at = release.lease.and_then(|lease| granted_at.get(&lease));
             let is_running =
@@ -158,7 +163,8 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
                 let candidate = request.candidate;
                 if matches!(request.step, Step::Release | Step::HandOver) {
                     let same_release = open_releases[candidate].filter(|release| release.lease == request.lease);
-                    // The candidate may have decided to release before that, and counts the lease from then.
+                    // The candidate may have decided to release before that, and counts the lease
+                    // from then.
                     let lease = history.lives[candidate].periods.lease;
                     let was_recently_disturbed = disturbed_at[candidate].is_some_and(|since| *at < since + lease);
                     let sent = (!was_recently_disturbed).then_some(*at);
@@ -204,26 +210,28 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// The candidate may believe from now on that the lease has run out.
+/// The candidate may believe from now on that the lease has expired.
 fn clear_sent_time(release: &mut Option<Release>) {
     if let Some(release) = release {
         release.sent_at = None;
     }
 }
 
-/// Returns true if the lease of a release may not have run out, as its sender knows by a clock that is 1 % fast.
+/// Returns true if the lease of a release may still be held, on its sender's clock, which may be 1
+/// % fast.
 fn may_hold_lease(history: &History, candidate: CandidateId, release: Release, at: Millis) -> bool {
     let lease = history.lives[candidate].periods.lease;
     release.sent_at.is_some_and(|sent| at + lease / 100 + LAST_WRITE < sent + lease)
 }
 
-/// Returns true if a candidate sends nothing, for its settings cannot be used.
+/// Returns true if a candidate sends nothing because its settings are invalid.
 fn has_broken_settings(history: &History, candidate: CandidateId, at: Millis) -> bool {
     let settings_faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
     settings_faults.into_iter().any(|fault| history.has_fault(fault, candidate, at))
 }
 
-/// Returns true if a candidate that leaves has tried for that long; by a clock that is 1 % fast it gives up earlier.
+/// Returns true if a leaving candidate has tried for the timeout; a clock that is 1 % fast ends it
+/// earlier.
 fn timed_out(leave_requested_at: Option<Millis>, at: Millis, timeout: Millis) -> bool {
     leave_requested_at.is_some_and(|leave_requested_at| at + timeout / 100 >= leave_requested_at + timeout)
 }
@@ -240,7 +248,8 @@ impl Attempt {
     }
 }
 
-/// Whether an answer says that the lease is another one's, or nobody's, or that its blob is gone.
+/// Returns true if a response says that another candidate or none has the lease, or that the blob
+/// is missing.
 fn is_lease_gone(answer: Answer) -> bool {
     answer.status == 404 || answer.status == 412 && answer.code.starts_with("Lease")
 }
@@ -253,7 +262,7 @@ fn check_kept_lease(
     action: &str,
 ) -> Option<Violation> {
     let lease = history.lives[candidate].periods.lease;
-    // By a clock that is 1 % fast it has run out earlier.
+    // The lease expires earlier on a clock that is 1 % fast.
     let may_be_running = at + lease / 100 < attempt.sent_at + lease;
     let message = format!("c{candidate} {action} a lease that it may have, and does not release it");
     let is_kept = may_be_running && (attempt.is_pending || attempt.must_release);

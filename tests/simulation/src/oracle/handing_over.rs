@@ -1,5 +1,7 @@
-//! Handing over: an order comes about, or its leader tells that it does not. The lease goes to a
-//! successor that announced itself just before; one that could not be given in time is released to anybody.
+//! Handovers: an order succeeds, or its leader reports that it failed.
+//!
+//! The lease goes to a successor that announced itself just before. A leader that cannot give the
+//! lease in time releases it to any candidate.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +13,58 @@ use super::pace::TOKEN_FETCH_TIMEOUT;
 use super::progress::{MAX_TOKEN_LIFETIME, has_time_for_writes};
 use super::{Violation, violation};
 
-/// A successor comes within two polls, so long, and the time of so many requests. Its leader does not know how often
-/// it polls, and waits for the longest poll at least.
+/// A successor comes within two polls plus this time and [`COME_REQUESTS`].
+///
+/// Its leader does not know its poll interval, and waits at least for the longest poll.
 const COME_TIMEOUT: Millis = 10_000;
 const LONGEST_POLL: Millis = 60_000;
 const COME_REQUESTS: Millis = 6;
 
-/// Until it is named: the leader's renewal, a write of the record that was decided before, a look that
-/// tells what became of it, and the write that names it.
+/// Requests until the successor is named: a renewal, a record write that was decided before, a read
+/// that shows its outcome, and the write that names the successor.
 const NAMING_REQUESTS: Millis = 4;
 
-/// Until the lease is given, where no work takes longer: a renewal, a look, the last write of the record,
-/// and the change.
+/// Requests until the lease is given, unless the work takes longer: a renewal, a read, the last
+/// write of the record, and the change.
 const GIVING_REQUESTS: Millis = 4;
 
-/// When its time is over, the leader may wait for an answer. Then it renews or takes the name off the
-/// record, and sends two background requests, before it tells. None of these takes longer than a request may, or
-/// than [`LONGEST_BACKGROUND`].
+/// Requests after the timeout: the leader may wait for a response. Then it renews or removes the
+/// name from the record, and sends two background requests, before it reports.
+///
+/// Each takes at most a request's timeout, or [`LONGEST_BACKGROUND`].
 const REPORT_REQUESTS: Millis = 4;
 const LONGEST_BACKGROUND: Millis = 3_000;
 
-/// The work may take so long to end once the successor came, or a lease, and twice as long if the successor comes
-/// again; and so long the lease is then offered, beside the time of [`TO_COME_REQUESTS`].
+/// Time for the work to end once the successor, or a lease, came, and twice that if the successor
+/// returns.
+///
+/// [`LEASE_OFFER_TIMEOUT`] is the time that the lease is then offered, plus the time of
+/// [`COME_REQUESTS`].
 const WORK_END_TIMEOUT: Millis = 40_000;
 const LEASE_OFFER_TIMEOUT: Millis = 5_000;
 
-/// How old an announcement may be when the lease is offered to it first: nine seconds by
-/// dates without fractions, two since it was looked at, and one for the last write of the record.
+/// Maximum age of an announcement when the lease is first offered to it: nine seconds by dates
+/// without fractions, two since it was read, and one for the last write of the record.
 const MAX_ANNOUNCEMENT_AGE: Millis = 13_000;
 
-/// Of that, for requests; longer where six of them take longer, each like the read that showed the
-/// announcement; but not longer than so long altogether.
+/// Share of that for requests; longer if six requests, each like the read that showed the
+/// announcement, take longer.
+///
+/// [`LONGEST_ANNOUNCEMENT_AGE`] limits the total.
 const REQUEST_ALLOWANCE: Millis = 3_000;
 const LONGEST_ANNOUNCEMENT_AGE: Millis = MAX_ANNOUNCEMENT_AGE + 21_000;
 
-/// Of that, since the announcement was read; longer where three requests like the read take longer.
+/// Share of that since the announcement was read; longer if three requests like the read take
+/// longer.
 const READ_ALLOWANCE: Millis = 2_000;
 const LONGEST_READ_ALLOWANCE: Millis = 8_000;
 
-/// How long the lease is offered to a successor; longer where that is no time for the last write of the
-/// record and one request.
+/// Time that the lease is offered to a successor; longer if that is too short for the last write of
+/// the record and one request.
 const OFFER_DURATION: Millis = 4_000;
 const LAST_WRITE: Millis = 1_000;
 
-/// Judges each order, and each change of the lease.
+/// Checks each order, and each change of the lease.
 pub fn check_handovers(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     violations.extend(check_orders(history));
@@ -70,7 +80,8 @@ fn check_orders(history: &History) -> Vec<Violation> {
         let HistoryEvent::HandoverOrdered(candidate, name, successor) = *event else { continue };
         let order = Order { history, candidate, successor_name: name, at: *at, index };
         let deadline = order.deadline();
-        // Whether it was on record as the leader at any time until then, known to it or not.
+        // Returns true if it was the recorded leader at any time until then, whether it knew or
+        // not.
         let was_leader = |until: Millis| {
             let next_wins = wins.iter().skip(1).map(|win| win.at).chain([Millis::MAX]);
             wins.iter()
@@ -80,20 +91,20 @@ fn check_orders(history: &History) -> Vec<Violation> {
         };
         let answers = order.is_received() && !order.has_broken_settings(deadline) && !order.is_superseded(deadline);
         if deadline <= over && answers && order.may_hold_lease(deadline) && !order.is_answered(deadline, was_leader(deadline)) {
-            let message = format!("c{candidate} was told at {at} ms to hand over, and does not answer");
+            let message = format!("c{candidate} was ordered at {at} ms to hand over, without a report");
             violations.push(violation("hand over", deadline, message));
         }
-        // With a successor that is there, and nothing in the way, it comes about.
+        // With a present successor and no disturbance, the order succeeds.
         let requests = NAMING_REQUESTS + COME_REQUESTS + GIVING_REQUESTS;
         let end =
             order.known_by() + order.longest_arrival() + on_slow_clock(history.grace.min(order.work_end_timeout()));
         let end = end + requests * 2 * history.latency;
-        // One that was told to resign or to pause gives up already, after its turn, and says so.
+        // A leader that must resign or pause already gives up after its turn, and reports that.
         let leads = leaderships
             .iter()
             .find(|t| t.candidate == candidate && t.from <= *at && t.to >= *at)
             .is_some_and(|t| !was_ordered_to_resign(history, candidate, t.from, *at));
-        // Candidates leave what strangers wrote where announcements are left.
+        // Candidates do not change what foreign writers left in the announcements.
         let saw_hostile_data = between(history, 0, end)
             .iter()
             .any(|entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::HostileSideBlobs, ..)));
@@ -107,7 +118,7 @@ fn check_orders(history: &History) -> Vec<Violation> {
             && !order.succeeds(end, &wins)
         {
             let message =
-                format!("c{candidate} was told at {at} ms to hand over to c{successor}, and does not");
+                format!("c{candidate} did not obey the order at {at} ms to hand over to c{successor}");
             violations.push(violation("hand over", end, message));
         }
     }
@@ -118,7 +129,7 @@ fn check_orders(history: &History) -> Vec<Violation> {
 struct Order<'h> {
     history: &'h History,
     candidate: CandidateId,
-    /// The number in the name of the successor.
+    /// Number in the name of the successor.
     successor_name: usize,
     at: Millis,
     index: usize,
@@ -129,23 +140,24 @@ impl Order<'_> {
         &self.history.lives[self.candidate].periods
     }
 
-    /// Whether the account answers only after the next beat is due, so that a promise may end at any time
-    /// (protocol.md §13).
+    /// Returns true if the account answers only after the next beat is due, so that a promise may
+    /// end at any time (protocol.md §13).
     fn is_latency_too_high(&self) -> bool {
         self.periods().failover.is_some_and(|failover| 2 * self.history.latency > failover / 6)
     }
 
-    /// When its candidate knows of it: a request may have been under way.
+    /// Returns when its candidate knows of it: a request may have been in progress.
     fn known_by(&self) -> Millis {
         self.at + self.periods().timeout
     }
 
-    /// How long the leader waits for the successor, where requests take no time.
+    /// Returns the leader's timeout for the successor to come, without the time of requests.
     fn come_timeout(&self) -> Millis {
         on_slow_clock(LONGEST_POLL.max(2 * self.periods().poll) + COME_TIMEOUT)
     }
 
-    /// Returns the longest time that a successor takes to come, where requests take no time. Any candidate may be one.
+    /// Returns the longest time that any candidate takes to come as successor, without the time of
+    /// requests.
     fn longest_arrival(&self) -> Millis {
         let polls = self.history.lives.iter().map(|life| life.periods.poll);
         on_slow_clock(2 * polls.max().unwrap_or_default() + COME_TIMEOUT)
@@ -156,15 +168,16 @@ impl Order<'_> {
         WORK_END_TIMEOUT.max(self.periods().lease)
     }
 
-    /// Returns the longest time of a handover once the successor came, without its requests.
+    /// Returns the longest duration of a handover once the successor came, without the time of
+    /// requests.
     fn longest_wait(&self) -> Millis {
         2 * self.work_end_timeout() + LEASE_OFFER_TIMEOUT
     }
 
-    /// When it has come about, or its leader has told that it does not.
+    /// Returns the time by which it succeeds, or its leader has reported the failure.
     fn deadline(&self) -> Millis {
         let if_never_named = self.known_by() + self.come_timeout();
-        // The time to come begins anew when the leader knows that the successor can hear of it.
+        // The timeout restarts when the leader knows that the successor can learn of it.
         let named_at = self
             .named_at(if_never_named)
             .map(|(at, took)| at.max(self.at) + self.come_timeout() + on_slow_clock(COME_REQUESTS * took));
@@ -175,8 +188,10 @@ impl Order<'_> {
             + report_time
     }
 
-    /// When the leader learnt, by then, that the successor is named on record, and how long that request took.
-    /// It was named before, perhaps, by an order to the same one.
+    /// Returns when the leader learned, before `until`, that the successor is named in the record,
+    /// and the duration of that request.
+    ///
+    /// An earlier order for the same successor may have named it.
     fn named_at(&self, until: Millis) -> Option<(Millis, Millis)> {
         let (history, names) = (self.history, Some(self.successor_name));
         let (mut is_named, mut named_at, mut sent) = (false, None, BTreeMap::new());
@@ -214,8 +229,8 @@ impl Order<'_> {
         named_at
     }
 
-    /// Whether its candidate is told to hand over once more before this is due: that order takes its place,
-    /// and is judged.
+    /// Returns true if its candidate receives another order before this one is due. That order
+    /// replaces it and is checked instead.
     fn is_superseded(&self, until: Millis) -> bool {
         let later = self.history.entries[self.index + 1..].iter();
         later
@@ -223,9 +238,11 @@ impl Order<'_> {
             .any(|entry| matches!(entry.event, HistoryEvent::HandoverOrdered(who, ..) if who == self.candidate))
     }
 
-    /// Whether the leadership came to its end by itself just before its leader knew of the order, and
-    /// goes to anybody: what was to last as long as it did was over, or it had lasted long enough, and at
-    /// most the last write of the record came in between.
+    /// Returns true if the leadership ended by itself just before its leader knew of the order, and
+    /// goes to any candidate.
+    ///
+    /// Its lasting work had ended, or it had led long enough, and at most the last write of the
+    /// record came in between.
     fn leadership_ends_anyway(&self) -> bool {
         let (history, candidate) = (self.history, self.candidate);
         let ends_by_itself = history.has_rotation || history.lives[candidate].every == 0;
@@ -240,7 +257,7 @@ impl Order<'_> {
         ends_by_itself && between(history, self.at, until).iter().any(released)
     }
 
-    /// Whether its candidate takes it in: it neither stands still nor leaves.
+    /// Returns true if its candidate receives it: it is neither suspended nor leaving.
     fn is_received(&self) -> bool {
         let before = self.history.entries[..self.index].iter().rev();
         let newest = before.filter_map(|entry| match entry.event {
@@ -251,8 +268,8 @@ impl Order<'_> {
         newest.take(1).all(|is_running| is_running)
     }
 
-    /// Whether its candidate had won, and had not learnt yet that another one won since: the order ends with
-    /// a leadership that it believed to have.
+    /// Returns true if its candidate had won and had not learned yet that another candidate won
+    /// since. The order ends with the leadership that it believed to have.
     fn is_unaware_of_new_leader(&self, wins: &[Win]) -> bool {
         let (history, candidate) = (self.history, self.candidate);
         let won = wins.iter().rfind(|win| win.candidate == candidate && win.entry < self.index);
@@ -262,8 +279,9 @@ impl Order<'_> {
         })
     }
 
-    /// Whether its candidate may hold the lease. One that cannot renew, for want of a token, leads no more
-    /// and has nothing to tell.
+    /// Returns true if its candidate may hold the lease.
+    ///
+    /// A leader that cannot renew for lack of a token leads no more and has nothing to report.
     fn may_hold_lease(&self, until: Millis) -> bool {
         let lease = on_slow_clock(self.history.lives[self.candidate].periods.lease);
         between(self.history, until.saturating_sub(lease), until).iter().any(|entry| {
@@ -273,7 +291,7 @@ impl Order<'_> {
         })
     }
 
-    /// Whether its candidate tells that it does not hand over; or, where it led, leads no more.
+    /// Returns true if its candidate reports a failed handover or, if it led, leads no more.
     fn is_answered(&self, until: Millis, was_leader: bool) -> bool {
         let (history, candidate) = (self.history, self.candidate);
         let later = history.entries[self.index..].iter().take_while(|entry| entry.at <= until);
@@ -285,7 +303,7 @@ impl Order<'_> {
         later.into_iter().any(answers)
     }
 
-    /// Whether the leader's settings cannot be used: it hears of nothing until they can.
+    /// Returns true if the leader's settings are invalid: it receives nothing until they are valid.
     fn has_broken_settings(&self, delay: Millis) -> bool {
         let has_settings_fault = |at| {
             let faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
@@ -294,7 +312,7 @@ impl Order<'_> {
         has_settings_fault(self.at) || has_settings_fault(self.at + delay)
     }
 
-    /// The candidate that lives on a machine all the time.
+    /// Returns the candidate that stays alive on a machine all the time.
     fn live_successor_on(&self, machine: usize, end: Millis) -> Option<CandidateId> {
         let history = self.history;
         let is_alive = |candidate: &CandidateId| {
@@ -312,7 +330,7 @@ impl Order<'_> {
         (0..history.lives.len()).find(|candidate| is_on_machine(candidate) && is_alive(candidate) && *candidate != self.candidate)
     }
 
-    /// Whether no other order, and no work that went wrong, is in the way.
+    /// Returns true if no other order and no failed work interferes.
     fn is_undisturbed(&self, end: Millis) -> bool {
         let window_start = self.at.saturating_sub(self.longest_wait() + COME_TIMEOUT + OFFER_DURATION);
         let (index, entries) = (self.index, &self.history.entries);
@@ -324,7 +342,7 @@ impl Order<'_> {
         })
     }
 
-    /// The lease was changed, and nobody else won before the one to which it was given.
+    /// Returns true if the lease was changed and its receiver was the next to win.
     fn succeeds(&self, end: Millis, wins: &[Win]) -> bool {
         let (history, candidate) = (self.history, self.candidate);
         let entries = (self.index..).zip(&history.entries[self.index..]);
@@ -349,7 +367,7 @@ fn was_ordered_to_resign(history: &History, candidate: CandidateId, from: Millis
     })
 }
 
-/// Whether strangers wrote beside the blob at a time from which that counted at `at`.
+/// Returns true if foreign writers wrote announcements within their lifetime before `at`.
 fn had_hostile_announcements(history: &History, at: Millis, lifetime: Millis) -> bool {
     let is_hostile_write = |entry: &Entry| match entry.event {
         HistoryEvent::FaultInjected(Fault::HostileSideBlobs, _, until) => until + lifetime >= at,
@@ -358,18 +376,18 @@ fn had_hostile_announcements(history: &History, at: Millis, lifetime: Millis) ->
     history.entries.iter().take_while(|entry| entry.at <= at).any(is_hostile_write)
 }
 
-/// Changes that were sent under one lease, and what came after them.
+/// Changes that were sent under one lease, and their outcome.
 #[derive(Clone, Copy)]
 struct Offer {
     candidate: CandidateId,
     since: Millis,
-    /// The lease id of its successor.
+    /// Lease id of the successor.
     successor_lease: Option<u128>,
-    /// Neither answered nor taken nor followed by a release.
+    /// True until the change is answered, taken, or followed by a release.
     is_open: bool,
 }
 
-/// Whether its leader was cut off from the store at some time since the offer.
+/// Returns true if its leader was cut off from the store at some time since the offer.
 fn was_cut_off(history: &History, offer: &Offer, at: Millis) -> bool {
     let is_partition = |entry: &Entry| match entry.event {
         HistoryEvent::FaultInjected(Fault::PartitionOne | Fault::PartitionAll, candidate, until) => {
@@ -384,11 +402,13 @@ fn offer_duration(history: &History, candidate: CandidateId) -> Millis {
     OFFER_DURATION.max(LAST_WRITE + history.lives[candidate].periods.timeout)
 }
 
-/// Returns true if a candidate has known for a while that it is not ready, so that it may not hand over. It may
-/// have stood still, or have had settings that cannot be used: then it does not know.
+/// Returns true if a candidate has known for a while that it is not ready, so that it must not hand
+/// over.
+///
+/// It does not know after a suspension or with invalid settings.
 fn is_not_ready(history: &History, candidate: CandidateId, at: Millis) -> bool {
     let notice_delay = 4 * history.lives[candidate].periods.timeout;
-    // Two of these may overlap: it is ready as soon as the first one ends.
+    // Two of these may overlap: the candidate is ready as soon as the first one ends.
     let spans: Vec<_> = history
         .entries
         .iter()
@@ -415,23 +435,24 @@ fn is_not_ready(history: &History, candidate: CandidateId, at: Millis) -> bool {
     knows_not_ready && was_reachable
 }
 
-/// A process is not ready for two leases at most.
+/// Longest time that a process is not ready: two leases.
 const LONGEST_SUSPENSION: Millis = 120_000;
 
 fn check_changes(history: &History) -> Vec<Violation> {
     let mut announced_at: BTreeMap<u128, Millis> = BTreeMap::new();
     let mut offers: BTreeMap<u128, Offer> = BTreeMap::new();
-    // When a candidate went on that had stood still, or had its clock set forward.
+    // When a candidate resumed after a suspension, or had its clock set forward.
     let mut resumed_at = vec![None; history.lives.len()];
     let mut token_requested_at = vec![None; history.lives.len()];
-    // Until when the token is good that a candidate sent last.
+    // Expiry of the token that each candidate sent last.
     let mut tokens = vec![None; history.lives.len()];
-    // For how long who asked for a token where that fails, and has sent nothing since, may do without one.
+    // Time until which a candidate whose token request fails, and that has sent nothing since, may
+    // lack a token.
     let mut without_token = vec![None; history.lives.len()];
     let token_margin = 2 * history.latency + MAX_TOKEN_LIFETIME / 100;
-    // The newest look for successors of each candidate: its number, when it was sent, how long it took.
+    // Newest read of announcements of each candidate: its number, when it was sent, its duration.
     let mut announcement_reads = vec![(usize::MAX, 0, 0); history.lives.len()];
-    // In which term each lease id was announced, and won.
+    // Term in which each lease id was announced, and won.
     let mut announced_terms: BTreeMap<u128, u64> = history.foreign_announcements.iter().copied().collect();
     let terms: BTreeMap<u128, u64> =
         history.wins().into_iter().filter_map(|win| Some((win.lease?, win.term))).collect();
@@ -447,7 +468,8 @@ fn check_changes(history: &History) -> Vec<Violation> {
                 violations.push(violation("hand over", *at, message));
             }
         }
-        // Its leader sees that, and has nothing to release. Nor has it where another one broke its lease while it was cut off.
+        // The leader sees that, and has nothing to release. The same holds if another candidate
+        // broke its lease while it was cut off.
         if let Some(acquire) = history.accepted_request(*event).filter(|request| request.step == Step::Acquire)
         {
             let replaced = offers
@@ -464,12 +486,12 @@ fn check_changes(history: &History) -> Vec<Violation> {
                 }
                 let (candidate, Some(lease)) = (request.candidate, request.lease) else { continue };
                 match (request.step, offers.get_mut(&lease)) {
-                    // It was decided before that one stood still, or its clock was set.
+                    // The change was decided before the suspension or the clock step.
                     (Step::HandOver, None) if resumed_at[candidate] == Some(*at) => {
                         offers.insert(lease, Offer { candidate, since: *at, successor_lease: request.successor_lease, is_open: false });
                     }
                     (Step::HandOver, None) => {
-                        // Nothing more is sent while the settings cannot be used.
+                        // The candidate sends nothing more while its settings are invalid.
                         let settings_faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
                         let open = !settings_faults.into_iter().any(|fault| history.has_fault(fault, candidate, *at));
                         offers.insert(lease, Offer { candidate, since: *at, successor_lease: request.successor_lease, is_open: open });
@@ -489,7 +511,8 @@ fn check_changes(history: &History) -> Vec<Violation> {
                         let max_age = on_slow_clock(max_age.min(LONGEST_ANNOUNCEMENT_AGE) + read_allowance);
                         let most = max_age + four_round_trips(history).max(2 * took);
                         let is_too_old = |age| age > most;
-                        // Who may write there may take the lease: what strangers write is not told here.
+                        // A foreign writer may take the lease too: this check cannot see what it
+                        // writes.
                         let has_hostile_data = had_hostile_announcements(history, *at, most);
                         if age.is_none_or(is_too_old) && !has_hostile_data {
                             let announced = age.map_or("never".into(), |age| format!("{age} ms before"));
@@ -521,11 +544,11 @@ fn check_changes(history: &History) -> Vec<Violation> {
                     offer.is_open = false;
                 }
             }
-            // Whatever is sent after that comes later than it was meant to.
+            // Later requests come later than intended.
             HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) | HistoryEvent::Left(candidate) => {
                 offers.retain(|_, offer| offer.candidate != candidate || !offer.is_open);
             }
-            // By a clock that is set forward the time for that is over.
+            // On a clock that was set forward the time for that is over.
             HistoryEvent::ClockSetForward(machine) => {
                 let is_there = |candidate: CandidateId| history.lives[candidate].machine == machine;
                 offers.retain(|_, offer| !is_there(offer.candidate) || !offer.is_open);
@@ -544,7 +567,7 @@ fn check_changes(history: &History) -> Vec<Violation> {
                 let lacks_token = tokens[candidate].is_none_or(|until: Millis| until <= *at + token_margin);
                 without_token[candidate] = lacks_token.then_some(until + TOKEN_FETCH_TIMEOUT).or(without_token[candidate]);
             }
-            // It sends nothing until they can be used again.
+            // The candidate sends nothing until its settings are valid again.
             HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt, candidate, _) => {
                 offers.retain(|_, offer| candidate.is_some_and(|candidate| offer.candidate != candidate) || !offer.is_open);
             }
@@ -555,7 +578,7 @@ fn check_changes(history: &History) -> Vec<Violation> {
             let periods = &history.lives[offer.candidate].periods;
             let most = on_slow_clock(offer_duration(history, offer.candidate) + periods.poll) + 2 * periods.timeout;
             let is_late = offer.is_open && *at > offer.since + most;
-            // Without a token it sends nothing, and when the lease is over, there is nothing left to release.
+            // Without a token it sends nothing, and an expired lease needs no release.
             let is_excused = without_token[offer.candidate].is_some_and(|until| *at <= until);
             if is_late && !is_excused {
                 let message =

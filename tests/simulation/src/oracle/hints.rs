@@ -1,8 +1,10 @@
-//! Hints (protocol.md §4.5) bring few polls forward: ten in a minute. That they excuse nothing else is judged
-//! by all other rules, which do not know them; that they are of use, by `liveness`.
+//! Limit of polls that hints (protocol.md §4.5) bring forward: ten in a minute.
 //!
-//! Judged of each candidate for as long as it does nothing but poll, each poll is answered, and nothing
-//! befalls anybody.
+//! All other rules ignore hints, so hints excuse nothing there. `liveness` checks that they are
+//! useful.
+//!
+//! A candidate is checked while it only polls, each poll is answered, and no fault affects any
+//! candidate.
 
 use std::collections::VecDeque;
 
@@ -14,15 +16,16 @@ use super::{Violation, violation};
 /// A minute on a clock that is 1 % fast.
 const MINUTE: Millis = 59_000;
 
-/// So many polls hints may bring forward in that time.
+/// Maximum number of polls that hints may bring forward in that time.
 const MAX_EXTRA_POLLS: u64 = 10;
 
-/// A successor polls often for so long after its announcement; an effect of a fault may last for so long.
+/// Time after an announcement in which a successor polls often, or in which effects of a fault may
+/// last.
 const SETTLE_TIME: Millis = 61_000;
 
 #[derive(Clone, Default)]
 struct Polls {
-    /// Nothing is judged before.
+    /// Start of the period that counts.
     counts_from: Millis,
     recent: VecDeque<Millis>,
 }
@@ -34,7 +37,7 @@ impl Polls {
     }
 }
 
-/// Judges the number of polls.
+/// Checks the number of polls.
 pub fn check_hints(history: &History) -> Vec<Violation> {
     let mut polls_by_candidate = vec![Polls::default(); history.lives.len()];
     let mut violations = Vec::new();
@@ -71,7 +74,7 @@ fn on_poll(polls: &mut Polls, candidate: CandidateId, at: Millis, history: &Hist
     while polls.recent.front().is_some_and(|first| first + MINUTE <= at) {
         polls.recent.pop_front();
     }
-    // Each waits for half of the poll interval at least, or looks as often as leaders beat.
+    // Each candidate waits at least half of the poll interval, or polls as often as leaders beat.
     let periods = history.lives[candidate].periods;
     let poll_interval = periods.failover.map_or(periods.poll / 2, |failover| failover / 6);
     let shortest = poll_interval.min(periods.poll / 2).max(1) * 98 / 100;

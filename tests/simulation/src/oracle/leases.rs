@@ -1,4 +1,5 @@
-//! I8 (protocol.md §12): nobody acts on a lease id that is not its own, and nobody has an id that another had.
+//! I8 (protocol.md §12): a candidate only uses lease ids that it generated, and each id belongs to
+//! one candidate.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use super::super::fault::Step;
 use super::super::history::{Entry, History, HistoryEvent};
 use super::{Violation, violation};
 
-/// Judges each request that names a lease.
+/// Checks each request that names a lease.
 pub fn check_i8(history: &History) -> Vec<Violation> {
     let mut owners = BTreeMap::new();
     let mut violations = Vec::new();
@@ -15,8 +16,8 @@ pub fn check_i8(history: &History) -> Vec<Violation> {
         let request = &history.requests[number];
         let Some(lease) = request.lease else { continue };
         let owner = match request.step {
-            // A successor tells the id by which it will lead. It polls by it from when it is named, which may be
-            // before it could tell.
+            // A successor announces the id under which it will lead. It polls with that id once it
+            // is named, perhaps before the announcement.
             Step::Acquire | Step::SideBlob | Step::ReadBack => {
                 Some(*owners.entry(lease).or_insert(request.candidate))
             }

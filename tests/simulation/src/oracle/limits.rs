@@ -1,5 +1,8 @@
-//! Limits of turns and of leaderships: a turn ends at its time limit and not before, a leader whose writes do not get
-//! through steps down, and a candidate whose work failed leaves the lease to the others for a while (protocol.md §5, §7.1).
+//! Limits of turns and leaderships (protocol.md §5, §7.1).
+//!
+//! - A turn ends at its time limit and not before.
+//! - A leader whose writes fail steps down.
+//! - A candidate whose work failed does not contend for a while.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, HistoryEvent, CandidateId, Written};
@@ -8,13 +11,12 @@ use super::super::world::Millis;
 use super::calm::{ends_leadership, on_slow_clock};
 use super::{Violation, violation};
 
-/// The host stops a turn within the millisecond, by its own clock.
+/// Time that the host takes to stop a turn: a millisecond by its own clock, with a reserve.
 const STOP_LATENCY: Millis = 20;
 
-/// The milliseconds of a second.
 const SECOND: Millis = 1_000;
 
-/// A back-off between two tries.
+/// Longest back-off between two attempts.
 const BACK_OFF: Millis = 500;
 
 pub fn check_limits(history: &History) -> Vec<Violation> {
@@ -34,7 +36,8 @@ fn check_turns(history: &History) -> Vec<Violation> {
     for Entry { at, event } in &history.entries {
         match *event {
             HistoryEvent::TurnBegan { candidate, .. } => started_at[candidate] = Some(*at).filter(|_| !is_frozen[candidate]),
-            // A frozen turn is stopped when its process goes on; the supervisor stops one that outlives its process.
+            // A frozen turn is stopped when its process resumes; the supervisor stops a turn that
+            // outlives its process.
             HistoryEvent::Paused(candidate) => (started_at[candidate], is_frozen[candidate]) = (None, true),
             HistoryEvent::Resumed(candidate) => (started_at[candidate], is_frozen[candidate]) = (None, false),
             HistoryEvent::Killed(candidate) => started_at[candidate] = None,
@@ -55,9 +58,9 @@ fn check_turns(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// A leader that renews, and whose claims and outcomes do not get through.
+/// Checks leaders that renew while their claims and outcomes fail.
 fn check_stalled(history: &History) -> Vec<Violation> {
-    // When each leader sent the first claim or outcome that was not taken, and no write of it was taken since.
+    // When each leader sent its first claim or outcome since the store last accepted a write of it.
     let mut since: Vec<Option<Millis>> = vec![None; history.lives.len()];
     let mut recorded: Option<&Written> = None;
     let mut violations = Vec::new();
@@ -75,7 +78,8 @@ fn check_stalled(history: &History) -> Vec<Violation> {
                 let most = on_slow_clock(2 * periods.lease) + 2 * periods.timeout + BACK_OFF;
                 let is_overdue = since[candidate].is_some_and(|since| *at > since + most);
                 match request.step {
-                    // A write of a successor or of a refusal alone looks like a claim or an outcome, and is none.
+                    // A write that only changes the successor or a refusal looks like a claim or an
+                    // outcome, and is neither.
                     Step::Claim | Step::Outcome
                         if request.write.as_ref().map(turn_fields) != recorded.map(turn_fields) =>
                     {
@@ -90,9 +94,9 @@ fn check_stalled(history: &History) -> Vec<Violation> {
                     _ => {}
                 }
             }
-            // Its claim is on record: an earlier try of it was carried out after all.
+            // The claim is recorded: an earlier attempt was carried out after all.
             HistoryEvent::TurnBegan { candidate, .. } => since[candidate] = None,
-            // The candidate may have forgotten the write, or may not want it any more.
+            // The candidate may have forgotten the write, or may no longer need it.
             HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) | HistoryEvent::Left(candidate) => {
                 since[candidate] = None;
             }
@@ -105,15 +109,15 @@ fn check_stalled(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// What a record tells of turns.
+/// Returns the fields of a record that describe turns.
 fn turn_fields(write: &Written) -> impl PartialEq + use<> {
     let Written { slot, attempt, trigger, finished, is_done: done, failed, .. } = *write;
     (slot, attempt, trigger, finished, done, failed)
 }
 
-/// A turn goes on as long as its leader leads on: a handover that failed takes nothing from it.
+/// Checks that a turn runs as long as its leader leads: a failed handover does not end it.
 fn check_cut_short(history: &History) -> Vec<Violation> {
-    // By a clock that is set forward its time is over.
+    // The time of a turn is over on a clock that was set forward.
     let mut clock_set_at: Vec<Option<Millis>> = vec![None; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
@@ -132,10 +136,11 @@ fn check_cut_short(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// The work has so long to end once its leader has seen a successor, or a lease, whatever its grace (protocol.md §7.2).
+/// Time for the work to end once its leader has seen a successor, or a lease, whatever its grace
+/// (protocol.md §7.2).
 const WORK_END_TIMEOUT: Millis = 40_000;
 
-/// A turn does not go on for longer than a handover leaves it.
+/// Checks that a turn runs no longer than a handover allows.
 fn check_wind_down(history: &History) -> Vec<Violation> {
     let mut since: Vec<Option<Millis>> = vec![None; history.lives.len()];
     let mut violations = Vec::new();
@@ -160,14 +165,15 @@ fn check_wind_down(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// A turn that trapped ends the leadership, and whoever gave up because its work failed does not contend at once.
+/// Checks that a trapped turn ends the leadership, and that a candidate does not contend
+/// immediately after failed work.
 fn check_cool_downs(history: &History) -> Vec<Violation> {
     let lives = history.lives.len();
-    // The term of the newest turn of each candidate, and of the newest one that trapped.
+    // The term of each candidate's newest turn, and of its newest turn that trapped.
     let (mut term, mut trapped_term) = (vec![0; lives], vec![None; lives]);
-    // How often in a row the work of each failed, and until when it stays out for that.
+    // The number of consecutive failures of each candidate, and the end of its cool-down.
     let (mut failure_count, mut cool_down_until) = (vec![0; lives], vec![0; lives]);
-    // When the clock of each was set forward last.
+    // When the clock of each candidate was last set forward.
     let mut clock_set_at = vec![0; lives];
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
@@ -182,7 +188,8 @@ fn check_cool_downs(history: &History) -> Vec<Violation> {
             HistoryEvent::BecameLeader(candidate) => trapped_term[candidate] = None,
             HistoryEvent::TurnTrapped(candidate) => trapped_term[candidate] = Some(term[candidate]),
             HistoryEvent::WorkFailed(candidate, failed_step_at) => {
-                // It is drawn between half of it and all, and twice as long each time; its clock may be 1 % fast.
+                // The cool-down is drawn between half and all of a period that doubles each time.
+                // The clock may be 1 % fast.
                 let least = ((COOL_DOWN * SECOND) << failure_count[candidate]).min(LONGEST_COOL_DOWN) / 2;
                 cool_down_until[candidate] = if clock_set_at[candidate] < failed_step_at { failed_step_at + least - least / 50 } else { 0 };
                 failure_count[candidate] = (failure_count[candidate] + 1).min(8);

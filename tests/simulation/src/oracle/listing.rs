@@ -1,16 +1,17 @@
-//! The list of candidates (protocol.md §7.4): whoever writes it keeps the others on it.
+//! The list of candidates (protocol.md §7.4): each writer keeps the other candidates on it.
 
 use super::super::fault::Fault;
 use super::super::history::{History, HistoryEvent};
 use super::{Violation, violation};
 
-/// Judges each list by the one that it replaced. None lasts long enough for a name to be left out for its age.
+/// Checks each list against the one that it replaced. No schedule is long enough for a name to
+/// expire.
 pub fn check_candidate_lists(history: &History) -> Vec<Violation> {
     let (mut listed, mut hostile_until) = (0, None);
     let mut violations = Vec::new();
     for entry in &history.entries {
         if let HistoryEvent::FaultInjected(Fault::HostileSideBlobs, _, until) = entry.event {
-            // Who writes there keeps nobody on it.
+            // Foreign writers keep no candidate on it.
             (listed, hostile_until) = (0, hostile_until.max(Some(until)));
         }
         let Some(request) = history.accepted_request(entry.event) else { continue };

@@ -1,20 +1,21 @@
-//! I6 (protocol.md §12): a leader soon after the last one is gone.
+//! I6 (protocol.md §12): a new leader soon after a loss.
 //!
-//! Judged wherever no fault disturbs the others: from ten seconds before the loss until a leader
-//! must be there, and somebody else lives all that time.
+//! Checked if no fault disturbs the other candidates from ten seconds before the loss until a
+//! leader is due, and another candidate lives all that time.
 //!
-//! - Crash: `L + 2 s + Z + poll + 4 round trips`, where Z is how late a request was carried out
-//!   that the leader had sent before.
-//! - Crash of a leader that beats, where somebody lives who takes over before a lease ends: the promise on
-//!   record and a sixteenth of it, two looks, Z as above, and six round trips.
-//! - Release, also by a last will (§7.3): `poll + 4 round trips` from when the store took it. No Z: a request
-//!   that comes late finds the record changed.
-//! - Change to a successor: the same. The successor stands there, and asks for its lease twice a
-//!   second. Where round trips are long: seven of them and two such pauses. It may have asked just
-//!   before, announces itself again (three requests), asks again, acquires and raises the term.
-//! - Release, or change to a successor that lives, and somebody who may take over hears of it by a hint
+//! - Crash: `L + 2 s + Z + poll + 4 round trips`. Z is the delay of a late request that the leader
+//!   had sent before.
+//! - Crash of a leader that beats, if another candidate can take over before a lease ends: the
+//!   recorded promise and a sixteenth of it, two polls, Z as above, and six round trips.
+//! - Release, also by a last will (§7.3): `poll + 4 round trips` from when the store accepted it. Z
+//!   is 0, because a late request finds the record changed.
+//! - Change to a successor: the same. The successor is present, and asks for its lease twice a
+//!   second. With long round trips: seven of them and two such pauses. The successor may have asked
+//!   just before. It announces itself again (three requests), asks again, acquires and raises the
+//!   term.
+//! - Release, or change to a successor that lives, if a candidate that may take over gets a hint
 //!   (§4.5): a second and eight round trips from then. It may be in the middle of a step.
-//! - After the calm somebody leads, and everybody who lives then has its turn in the finale.
+//! - After the calm a candidate leads, and in the finale each living candidate gets its turn.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{SentRequest, Entry, History, HistoryEvent, CandidateId, Win, Written};
@@ -24,23 +25,23 @@ use super::calm::on_slow_clock;
 use super::terms::record_lost_between;
 use super::{Violation, violation};
 
-/// Effects of earlier faults are over by then: pauses between tries are no longer than a poll, and
-/// no request that was lost is waited for longer than its time-out.
+/// Time after a fault in which its effects may last. Pauses between attempts last at most a poll,
+/// and lost requests at most their timeout.
 const AFTERMATH: Millis = 10_000;
 
-/// The time-out that this assumes.
+/// Timeout that this assumes.
 const ASSUMED_TIMEOUT: Millis = 3_000;
 
-/// How soon a hint leads to a leader, beside the time on the way.
+/// Time from a hint to a leader, without the latency.
 const HINT_DELAY: Millis = 1_000;
 
-/// In which hints bring few polls forward, on a clock that is 1 % slow.
+/// Period that limits polls brought forward by hints, on a clock that is 1 % slow.
 const MINUTE: Millis = 61_000;
 
-/// A1: how late the service may end a lease.
+/// Maximum delay of the service in ending a lease (A1).
 const MAX_LATE_EXPIRY: Millis = 2_000;
 
-/// Judges each loss of a leader, and the calm.
+/// Checks each loss of a leader, and the calm.
 pub fn check_i6(history: &History) -> Vec<Violation> {
     let wins = history.wins();
     let mut violations = Vec::new();
@@ -59,7 +60,7 @@ pub fn check_i6(history: &History) -> Vec<Violation> {
             let has_winner = wins.iter().any(|win| win.entry > index && win.at <= end);
             if !has_winner && end_of_schedule(history) >= end && is_undisturbed(history, &loss, end) {
                 let Loss { at, candidate, allowed, cause, .. } = loss;
-                let message = format!("nobody leads {allowed} ms after c{candidate} {cause} at {at} ms");
+                let message = format!("no leader {allowed} ms after c{candidate} {cause} at {at} ms");
                 violations.push(violation("I6", end, message));
             } else if !matches!(entry.event, HistoryEvent::Killed(_)) {
                 violations.extend(check_hint(history, &wins, index, &loss));
@@ -75,11 +76,11 @@ struct Loss {
     candidate: CandidateId,
     allowed: Millis,
     cause: &'static str,
-    /// Only one can be so quick that takes over before a lease ends.
+    /// True if only a candidate that takes over before a lease ends can be fast enough.
     is_failover: bool,
 }
 
-/// Who raised the newest term before an entry.
+/// Returns the candidate that raised the newest term before an entry.
 fn leader_at(wins: &[Win], index: usize) -> Option<&Win> {
     wins.iter().take_while(|win| win.entry < index).last()
 }
@@ -108,14 +109,14 @@ fn crash_loss(history: &History, wins: &[Win], index: usize, candidate: Candidat
     Some(Loss { at, candidate, allowed, cause: "was killed", is_failover: false })
 }
 
-/// How soon somebody leads after a leader that beats was killed, by its promise on record.
+/// Returns the failover bound after a beating leader was killed, from its recorded promise.
 fn failover_loss(history: &History, wins: &[Win], index: usize, crash: &Loss) -> Option<Loss> {
     let candidate = crash.candidate;
     let writes: Vec<_> = history.writes().take_while(|(entry, ..)| *entry < index).collect();
     let poll_interval = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
     let failover_bound = |promise| on_slow_clock(promise * 17 / 16 + 2 * poll_interval) + 12 * history.latency;
-    // Where nobody beat before, or for so long that its lease was lost otherwise, the others look rarely until they have
-    // seen one that does.
+    // Without earlier beats, or after a gap in which a lease would have been lost, candidates poll
+    // rarely until they have seen a beat.
     let is_silent_gap = |pair: &&[(usize, Entry, &SentRequest, &Written)]| {
         matches!(pair, [(_, before, _, written), (_, then, ..)]
             if written.promise == 0 || before.at + failover_bound(written.promise) < then.at)
@@ -126,7 +127,7 @@ fn failover_loss(history: &History, wins: &[Win], index: usize, crash: &Loss) ->
     let late = crash.allowed - history.lives[candidate].periods.lease - MAX_LATE_EXPIRY - takeover_bound(history);
     let written = writes.last()?;
     let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.candidate == candidate)?;
-    // One that lost its lease before beats no more, and a lease that somebody breaks runs out.
+    // A leader that lost its lease before beats no more, and a broken lease runs out.
     let is_broken_lease = |entry: &Entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::BreakRest, ..));
     let win = leader_at(wins, index)?;
     let is_acquire = |entry: &Entry| {
@@ -141,7 +142,7 @@ fn failover_loss(history: &History, wins: &[Win], index: usize, crash: &Loss) ->
     Some(Loss { allowed, cause: "was killed that beat", is_failover: true, ..*crash })
 }
 
-/// How soon somebody leads after a lease was released or changed.
+/// Returns the time until the next leader after a lease was released or changed.
 fn takeover_bound_after(history: &History, request: &SentRequest, at: Millis) -> Millis {
     let by_successor = on_slow_clock(1_000) + 14 * history.latency;
     match request.step {
@@ -153,7 +154,8 @@ fn takeover_bound_after(history: &History, request: &SentRequest, at: Millis) ->
     }
 }
 
-/// A lease was given up, somebody who may take over heard of it, and there is no leader soon.
+/// Returns a violation if a lease was given up, a candidate that may take over got a hint, and no
+/// leader follows soon.
 fn check_hint(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Option<Violation> {
     let HistoryEvent::Handled(number, _) = history.entries[index].event else { return None };
     let request = &history.requests[number];
@@ -172,7 +174,7 @@ fn check_hint(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Opt
     })?;
     let end = at + allowed;
     let earlier_hints = hint_times(history, candidate, hint_index).filter(|hint_time| hint_time + MINUTE >= at).count();
-    // Each hint may have brought five polls forward, and ten in a minute are all.
+    // Each hint may have brought five polls forward; the limit is ten in a minute.
     let is_within_limit = earlier_hints <= 1;
     let is_able = is_alive(history, candidate, loss.at.saturating_sub(AFTERMATH), end)
         && !is_backing_off(history, candidate, loss.at, end);
@@ -180,13 +182,15 @@ fn check_hint(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Opt
     let was_ignored = is_within_limit && is_able && !has_winner && end_of_schedule(history) >= end;
     (was_ignored && is_undisturbed(history, loss, end)).then(|| {
         let message =
-            format!("nobody leads {allowed} ms after c{candidate} heard that c{} {}", loss.candidate, loss.cause);
+            format!("no leader {allowed} ms after c{candidate} heard that c{} {}", loss.candidate, loss.cause);
         violation("hint", end, message)
     })
 }
 
-/// When each hint that a candidate was given before an entry could be heeded: one that stands still hears of it
-/// once it goes on, and polls again and again until one is answered.
+/// Returns when a candidate could act on each hint before an entry.
+///
+/// A suspended candidate receives it once it resumes, and polls repeatedly until a poll is
+/// answered.
 fn hint_times(history: &History, candidate: CandidateId, before: usize) -> impl Iterator<Item = Millis> {
     let entries = &history.entries[..before];
     (0..before).filter(move |index| entries[*index].event == HistoryEvent::Hinted(candidate)).map(move |index| {
@@ -206,13 +210,15 @@ fn hint_times(history: &History, candidate: CandidateId, before: usize) -> impl 
     })
 }
 
-/// The announcement of a successor with this lease id.
+/// Returns the announcement of a successor with this lease id.
 fn announcement_of(history: &History, until: Option<u128>) -> Option<usize> {
     history.requests.iter().position(|request| request.is_announcement && request.lease == until)
 }
 
-/// Whether the successor that announced itself with this id lives and remembers it: one that was killed just
-/// before, or lost its state, leaves the lease that it is given to run out.
+/// Returns true if the successor that announced this id lives and remembers it.
+///
+/// A successor that was killed just before, or lost its state, lets the lease that it receives
+/// expire.
 fn remembers_announcement(history: &History, until: Option<u128>, at: Millis) -> bool {
     let Some(number) = announcement_of(history, until) else { return false };
     let successor = history.requests[number].candidate;
@@ -223,7 +229,7 @@ fn remembers_announcement(history: &History, until: Option<u128>, at: Millis) ->
     })
 }
 
-/// Whether the lease of a win was released or changed before an entry.
+/// Returns true if the lease of a win was released or changed before an entry.
 fn was_released(history: &History, win: &Win, index: usize) -> bool {
     history.entries[win.entry..index].iter().any(|entry| {
         let request = history.accepted_request(entry.event);
@@ -242,7 +248,7 @@ fn release_loss(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
         _ => return None,
     };
     let win = leader_at(wins, index).filter(|win| win.lease == request.lease)?;
-    // One that was duplicated takes nothing from anybody.
+    // A duplicate takes no lease from any candidate.
     if record_lost_between(history, win.entry, index) || was_released(history, win, index) {
         return None;
     }
@@ -250,17 +256,18 @@ fn release_loss(history: &History, wins: &[Win], index: usize) -> Option<Loss> {
     Some(Loss { at: entry.at, candidate: request.candidate, allowed, cause, is_failover: false })
 }
 
-/// A poll, on a clock that is 1 % slow, and four round trips.
+/// Returns the time of a poll on a clock that is 1 % slow, and four round trips.
 fn takeover_bound(history: &History) -> Millis {
     let poll = history.lives.iter().map(|life| life.periods.poll).max().unwrap_or(0);
     poll + poll / 50 + 8 * history.latency
 }
 
-/// Whether nothing else was wrong meanwhile, and somebody was there to take over.
+/// Returns true if no other fault occurred meanwhile, and a candidate was present to take over.
 fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
     let timeout = history.lives.iter().map(|life| life.periods.timeout).max().unwrap_or(0);
     let from = loss.at.saturating_sub(AFTERMATH + timeout.saturating_sub(ASSUMED_TIMEOUT));
-    // The old leader contends again. Where it is the first one, by slow round trips, the others wait for it.
+    // The old leader contends again. If slow round trips make it the first, the other candidates
+    // wait for it.
     let quick_until = end.saturating_sub(4 * history.latency);
     let mut delayed =
         history.entries.iter().filter(|entry| entry.at > loss.at && entry.at <= quick_until);
@@ -269,8 +276,8 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
         (acquired.step == Step::Acquire).then_some(acquired.candidate == loss.candidate)
     });
     let is_disturbed = history.entries.iter().any(|Entry { at, event }| match *event {
-        // What befell the old leader before does not keep the others from taking over, but for these slow round trips; what
-        // befalls it later may.
+        // Earlier faults of the old leader do not prevent a takeover, except these slow round
+        // trips. Its later faults may.
         HistoryEvent::FaultInjected(fault, candidate, until) => {
             let is_slow_network =
                 fault == Fault::SlowTrips && until > loss.at && is_first_again == Some(true);
@@ -288,15 +295,17 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
     !is_disturbed && (0..history.lives.len()).any(|candidate| candidate != loss.candidate && can_take_over(candidate))
 }
 
-/// Whether a candidate gave its own leadership up so shortly before that it leaves this one to others. One whose lease
-/// another one took before it led gives up too.
+/// Returns true if a candidate gave up its own leadership so recently that it leaves this one to
+/// other candidates.
+///
+/// A candidate whose lease was taken before it led also gives up.
 fn is_backing_off(history: &History, candidate: CandidateId, at: Millis, until: Millis) -> bool {
     let backoff = on_slow_clock(2 * history.lives[candidate].periods.poll);
     let wins = history.wins();
     history.entries.iter().take_while(|entry| entry.at <= until).any(|entry| {
         let HistoryEvent::Sent(number) = entry.event else { return false };
         let request = &history.requests[number];
-        // One that could not raise its term rests longer each time.
+        // A candidate that could not raise its term backs off longer each time.
         let has_led = || wins.iter().any(|win| win.lease == request.lease);
         request.candidate == candidate
             && matches!(request.step, Step::Release | Step::HandOver)
@@ -304,7 +313,8 @@ fn is_backing_off(history: &History, candidate: CandidateId, at: Millis, until: 
     })
 }
 
-/// Whether a candidate lives all that time, and its work does not keep it from contending.
+/// Returns true if a candidate lives all that time, and failed work does not keep it from
+/// contending.
 fn is_alive(history: &History, candidate: CandidateId, from: Millis, until: Millis) -> bool {
     let mut is_alive = false;
     for Entry { at, event } in &history.entries {
@@ -332,14 +342,16 @@ fn end_of_schedule(history: &History) -> Millis {
     history.entries.last().map_or(0, |entry| entry.at)
 }
 
-/// When the calm has lasted as long as anything late may take, somebody holds a lease, and did
-/// not give it back.
+/// Returns a violation if no candidate holds a lease once the calm has outlasted all late messages.
+///
+/// A lease that its holder gave back does not count.
 fn check_leader_after_calm(history: &History, wins: &[Win]) -> Option<Violation> {
     let at = history.finale;
     let index = history.entries.iter().position(|entry| entry.at >= at)?;
     let no_leader = |message: &str| Some(violation("I6", at, message));
-    let Some(win) = leader_at(wins, index) else { return no_leader("nobody ever led") };
-    // Until when it leads by its lease, and once it has given that up, until when another one must lead.
+    let Some(win) = leader_at(wins, index) else { return no_leader("no candidate ever led") };
+    // The end of its lease, and once it has given that up, the time by which another candidate must
+    // lead.
     let (mut leads_until, mut replaced_by) = (None, None);
     for entry in &history.entries[..index] {
         match entry.event {
@@ -352,7 +364,7 @@ fn check_leader_after_calm(history: &History, wins: &[Win]) -> Option<Violation>
                 Step::Acquire | Step::Renew => {
                     leads_until = Some(entry.at + history.lives[win.candidate].periods.lease);
                 }
-                // That another one leads in time is judged as after any release.
+                // Other checks cover the next leader in time, as after any release.
                 Step::Release | Step::HandOver | Step::Will => {
                     leads_until = None;
                     replaced_by = Some(entry.at + takeover_bound_after(history, request, at));
@@ -363,6 +375,6 @@ fn check_leader_after_calm(history: &History, wins: &[Win]) -> Option<Violation>
     }
     match leads_until.max(replaced_by) {
         Some(until) if until >= at => None,
-        _ => no_leader("nobody leads after the calm"),
+        _ => no_leader("no leader after the calm"),
     }
 }

@@ -1,8 +1,8 @@
-//! The judge: one small function for each invariant (protocol.md §12), and for what has to come about:
-//! turns, outcomes on record, handovers, and leases that are given back.
+//! The oracle: one small function for each invariant (protocol.md §12), and for required progress:
+//! turns, recorded outcomes, handovers, and releases.
 //!
-//! It looks at the order of what the store took, at what was on the wire, and at when handlers
-//! worked. The clocks of candidates are known to it; what candidates believe is not.
+//! It uses the order of accepted writes, the requests on the wire, and the times at which handlers
+//! worked. It knows the clocks of candidates, but not what candidates believe.
 
 mod announced;
 mod answers;
@@ -32,14 +32,14 @@ use super::history::History;
 use super::plan::Class;
 use super::world::Millis;
 
-/// Something that must not happen, and did.
+/// Violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// `I1` to `I9`, or the name of another rule.
     pub invariant: &'static str,
-    /// When.
+    /// When the violation occurred.
     pub at: Millis,
-    /// What happened.
+    /// Description of the violation.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Judges a schedule by all rules.
+/// Checks a schedule against all rules.
 #[must_use]
 pub fn check(history: &History, class: Class) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -77,7 +77,7 @@ pub fn check(history: &History, class: Class) -> Vec<Violation> {
     violations
 }
 
-/// Judges a schedule by what holds also where nothing stops a handler in time.
+/// Checks a schedule against the rules that hold even if no supervisor stops a handler in time.
 #[must_use]
 pub fn check_slots(history: &History) -> Vec<Violation> {
     let mut violations = terms::check_i2(history);

@@ -1,8 +1,8 @@
 //! I1 (protocol.md §12): handler spans of two terms never overlap in true time.
 //!
-//! Without A3 they may, from the instant at which somebody ended the lease, for a renewal
-//! interval and a request time-out. When the network or a pause keeps the old leader from
-//! learning of it, its validity is the bound: I3 watches over that one.
+//! Without A3 they may overlap for a renewal interval and a request timeout, starting when an
+//! outsider ended the lease. If the network or a pause keeps the old leader from learning that, its
+//! validity is the bound, which I3 checks.
 
 use super::super::fault::{Fault, Kind};
 use super::super::history::{Entry, History, Span, HistoryEvent, CandidateId, Win};
@@ -10,7 +10,7 @@ use super::super::plan::Class;
 use super::super::world::Millis;
 use super::{Violation, violation};
 
-/// Judges the spans of all pairs of terms.
+/// Checks the spans of all pairs of terms.
 pub fn check_i1(history: &History, class: Class) -> Vec<Violation> {
     let mut spans: Vec<_> =
         history.spans().into_iter().filter(|span| span.to > span.from).collect();
@@ -22,7 +22,7 @@ pub fn check_i1(history: &History, class: Class) -> Vec<Violation> {
             if (first.candidate, first.term) == (second.candidate, second.term) {
                 continue;
             }
-            // By when they were won: where the record was lost, a later term may be lower.
+            // Ordered by when they were won: a later term may be lower after a record loss.
             let wins_span = |span: &Span, w: &Win| {
                 (w.candidate, w.term) == (span.candidate, span.term) && w.at <= span.from
             };
@@ -46,10 +46,10 @@ pub fn check_i1(history: &History, class: Class) -> Vec<Violation> {
     violations
 }
 
-/// Whether an outsider's deed explains that the older leader still worked at `to`.
+/// Returns true if an outsider's action explains that the older leader still worked at `to`.
 fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let wins = history.wins();
-    // Where the record was lost, one may have raised the same term before.
+    // After a record loss, another leader may have raised the same term before.
     let wins_span =
         |win: &&Win| (win.candidate, win.term) == (older.candidate, older.term) && win.at <= older.from;
     let last_win = wins.iter().rfind(wins_span);
@@ -59,7 +59,7 @@ fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let Some((attack, ..)) = attack else { return false };
     let life = &history.lives[older.candidate];
     let most = life.periods.renew + life.periods.timeout;
-    // By a clock that is 1 % slow.
+    // On a clock that is 1 % slow.
     let stopped_in_time = to <= attack + most + most / 100 + 1;
     let was_hindered = injected_faults(history).any(|(at, fault, candidate, until)| {
         let window_start = attack.saturating_sub(life.periods.timeout + 2_000);
@@ -67,7 +67,7 @@ fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
         let affects_leader = candidate == Some(older.candidate) || (candidate.is_none() && affects_all);
         affects_leader && until.max(at) >= window_start && at <= to
     });
-    // With settings that cannot be used it renews nothing, and learns of nothing.
+    // A leader with invalid settings neither renews nor learns of a loss.
     let settings_faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
     stopped_in_time || was_hindered || settings_faults.into_iter().any(|fault| history.has_fault(fault, older.candidate, to))
 }

@@ -1,21 +1,23 @@
-//! I7 (protocol.md §12): no answer, error or timing makes a candidate stop contending. And none
-//! makes it run hot.
+//! I7 (protocol.md §12): no response, error or timing makes a candidate stop contending or send
+//! without pause.
 //!
-//! Whoever lives and does not stand still sends something in every poll or renewal interval and
-//! request time-out, until it leaves; and it leaves within the time that the runner gives it. Whose
-//! settings cannot be used sends nothing, and asks again after a minute; whoever has no token waits
-//! for one, and for 10 s between two tries. A successor that announces itself makes two
-//! requests about that, and looks again half a poll after the second one at the latest.
+//! - A running candidate sends a request in every poll or renewal interval plus request timeout,
+//!   until it leaves. It leaves within the time that the runner allows.
+//! - A candidate with invalid settings sends nothing, and tries again after a minute.
+//! - A candidate without a token waits for one, and for 10 s between two attempts.
+//! - A successor that announces itself makes two requests for that, and polls again at most half a
+//!   poll interval after the second one.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
-/// Many requests of one candidate in a second, but not what a loop without a pause would send.
+/// Maximum requests of one candidate in a second: many, but fewer than a loop without a pause would
+/// send.
 const MAX_REQUESTS_PER_SECOND: u32 = 60;
 
-/// How long the runner tries to leave when no turn runs any more, and a little.
+/// Time that the runner allows for leaving when no turn runs any more, with a reserve.
 const LEAVE_TIMEOUT: Millis = 10_300;
 
 /// The longest request for a token, and the longest pause between two.
@@ -23,28 +25,29 @@ pub(super) const TOKEN_FETCH_TIMEOUT: Millis = 20_000;
 
 #[derive(Clone, Copy, Default)]
 struct Activity {
-    /// Since when nothing was sent; none while nothing can be.
+    /// Time of the last request; `None` while the candidate can send nothing.
     silent_since: Option<Millis>,
-    /// A token may be waited for until then.
+    /// Time until which the candidate may wait for a token.
     token_wait_until: Millis,
-    /// It stands still, and waited for a token before.
+    /// True if the candidate is suspended, and waited for a token before.
     was_fetching: bool,
-    /// Requests about successors since it was not silent, and when the look after them is due.
+    /// Number of requests about successors since the last other request, and the deadline of the
+    /// next poll.
     background: (u8, Millis),
     leaving_since: Option<Millis>,
     second: Millis,
     sent_count: u32,
 }
 
-/// Judges the intervals between the requests of each candidate.
+/// Checks the intervals between the requests of each candidate.
 pub fn check_i7(history: &History) -> Vec<Violation> {
     let mut activities = vec![Activity::default(); history.lives.len()];
-    // Until when the settings of each cannot be used.
+    // The time until which the settings of each candidate are invalid.
     let mut broken_settings_until = vec![0; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
         let candidate: CandidateId = match *event {
-            // It is no sign of life.
+            // A last will does not show that its candidate is alive.
             HistoryEvent::Sent(number) if history.requests[number].step == Step::Will => continue,
             HistoryEvent::Sent(number) => history.requests[number].candidate,
             HistoryEvent::Started(candidate)
@@ -78,13 +81,14 @@ pub fn check_i7(history: &History) -> Vec<Violation> {
                 if std::mem::take(&mut activity.was_fetching) {
                     activity.token_wait_until = *at + TOKEN_FETCH_TIMEOUT;
                 }
-                // It may have been asked while it stood still.
+                // The request to leave may have come during the suspension.
                 activity.leaving_since = activity.leaving_since.map(|_| *at);
             }
             HistoryEvent::LeaveRequested(_) => activity.leaving_since = Some(*at),
             HistoryEvent::FaultInjected(_, _, until) => broken_settings_until[candidate] = broken_settings_until[candidate].max(until),
             HistoryEvent::TokenRequested(_) => activity.token_wait_until = *at + TOKEN_FETCH_TIMEOUT,
-            // No sign of life: whatever is due comes beside it, and in time.
+            // These requests do not show activity: due requests are sent in time in addition to
+            // them.
             HistoryEvent::Sent(number)
                 if matches!(history.requests[number].step, Step::SideBlob | Step::List) =>
             {
@@ -94,7 +98,7 @@ pub fn check_i7(history: &History) -> Vec<Violation> {
                     activity.background = (activity.background.0 + 1, due);
                 }
             }
-            // It begins anew, unless it stands still.
+            // The candidate starts again, unless it is suspended.
             HistoryEvent::StepFailed(_) => {
                 activity.silent_since = activity.silent_since.map(|_| *at);
                 activity.background = (0, 0);

@@ -1,13 +1,16 @@
-//! A leader works. Judged wherever it holds undisturbed: no fault befalls it or the service, nobody
-//! ordered it to give its leadership up, and its settings leave a write of the record enough time.
+//! Progress of an undisturbed leader.
 //!
-//! - A slot that becomes due is claimed within a renewal period and four round trips, unless a turn
-//!   runs. Work that went wrong lately may be left alone for a while.
-//! - How a turn ended is on record within the same time; where a slot has one turn at most, within five
-//!   seconds and four round trips, or with the next claim if slots come less than ten seconds apart.
-//! - It is on record before the lease is given back.
-//! - It costs one request at most, and none where slots have one turn at most and come less than ten seconds
-//!   apart.
+//! The check requires three conditions: no fault affects the leader or the service, no order ends
+//! its leadership, and its settings leave enough time for a record write.
+//!
+//! - A due slot is claimed within a renewal period and four round trips, unless a turn runs or
+//!   recent work failed.
+//! - The outcome of a turn is recorded within the same time. If a slot has at most one turn, the
+//!   limit is five seconds and four round trips. If slots are less than ten seconds apart, it is
+//!   the next claim.
+//! - The outcome is recorded before the lease is released.
+//! - An outcome costs at most one request. It costs none if slots have at most one turn and are
+//!   less than ten seconds apart.
 
 use tenure_core::Missed;
 
@@ -18,28 +21,28 @@ use super::super::world::Millis;
 use super::calm::{FaultPeriods, Leadership, between, four_round_trips, on_slow_clock};
 use super::{Violation, dates, violation};
 
-/// So long an outcome may wait for the next claim.
+/// Longest time that an outcome may wait for the next claim.
 const OUTCOME_DELAY: Millis = 5_000;
 
-/// It waits for it at any rate where slots are closer than this.
+/// Slot interval below which an outcome always waits for the next claim.
 const CLOSE_SLOTS: Millis = 10_000;
 
-/// The longest rest between two turns of work that goes wrong.
+/// Longest pause between two turns of failing work.
 const MAX_COOL_DOWN: Millis = 60_000;
 
-/// An order to hand over keeps a leader from claiming for no longer.
+/// Longest time that an order to hand over keeps a leader from claiming.
 const ORDER_DURATION: Millis = 80_000;
 
-/// The last write of the record is given so long before a release.
+/// Time for the last write of the record before a release.
 const LAST_WRITE: Millis = 1_000;
 
-/// A write of the record is given so long at least.
+/// Minimum time for a write of the record.
 const MIN_WRITE_TIME: Millis = 1_000;
 
-/// The longest that a token is good.
+/// Longest lifetime of a token.
 pub(super) const MAX_TOKEN_LIFETIME: Millis = 1_000 * LIFETIME_RANGE.1;
 
-/// A turn: from when to when, and what for.
+/// A turn, with its time and its slot or trigger.
 struct TurnRun {
     candidate: CandidateId,
     term: u64,
@@ -57,7 +60,7 @@ struct ProgressCheck<'h> {
     violations: Vec<Violation>,
 }
 
-/// Judges each leadership.
+/// Checks each leadership.
 pub fn check_progress(history: &History) -> Vec<Violation> {
     let (calm, turns) = (FaultPeriods::from_history(history), turn_runs(history));
     let mut check = ProgressCheck { history, calm, turns, violations: Vec::new() };
@@ -70,8 +73,10 @@ pub fn check_progress(history: &History) -> Vec<Violation> {
     check.violations
 }
 
-/// Whether a write of the record has the time for a round trip, beside two tries of a renewal, until the
-/// next renewal or at least. Where its settings leave none, a leader makes way.
+/// Returns true if a record write has time for a round trip, besides two attempts of a renewal,
+/// before the next renewal or the minimum.
+///
+/// A leader whose settings leave less time makes way.
 pub(super) fn has_time_for_writes(history: &History, candidate: CandidateId) -> bool {
     let Periods { lease, margin, renew, timeout, .. } = history.lives[candidate].periods;
     let round_trip = on_slow_clock(2 * history.latency);
@@ -99,7 +104,7 @@ fn turn_runs(history: &History) -> Vec<TurnRun> {
 }
 
 impl ProgressCheck<'_> {
-    /// A renewal period, since a renewal goes first, and four round trips.
+    /// Returns a renewal period, since a renewal has priority, and four round trips.
     fn prompt_bound(&self, candidate: CandidateId) -> Millis {
         on_slow_clock(self.history.lives[candidate].periods.renew) + four_round_trips(self.history)
     }
@@ -122,7 +127,7 @@ impl ProgressCheck<'_> {
                 }
                 _ => false,
             };
-            // A clock that went back shows slots that have had their turn.
+            // A clock that went back shows slots that already had their turn.
             let earlier = between(history, 0, due).iter().rev();
             let mut writes = earlier.filter_map(|e| history.accepted_request(e.event)?.write.as_ref());
             if writes.next().is_some_and(|write| write.slot >= slot) {
@@ -131,7 +136,7 @@ impl ProgressCheck<'_> {
             if history.rules.missed == Missed::Skip && self.is_slot_missed(candidate, slot + delay, end) {
                 continue;
             }
-            // A date that differs by much counts when the next one agrees.
+            // A date with a large difference counts when the next one agrees.
             if dates::estimated_time(history, candidate, end).is_none_or(|time| time < slot + delay) {
                 continue;
             }
@@ -144,14 +149,16 @@ impl ProgressCheck<'_> {
         }
     }
 
-    /// Whether a slot that was due then counts as missed: the service's clock was set forward over it.
+    /// Returns true if a slot that was due then counts as missed: the service's clock was set
+    /// forward over it.
     fn is_slot_missed(&self, candidate: CandidateId, due: u64, by: Millis) -> bool {
         let missed_after = (2 * self.history.lives[candidate].periods.lease).max(60_000);
         self.history.service_time(by) > due + missed_after * 1_000_000
     }
 
-    /// Who has no token sends nothing but requests for one, and each may take as long as validity lasts:
-    /// what is due is due from their end on.
+    /// Returns when due work is due for a candidate that waits for tokens.
+    ///
+    /// Without a token it sends only requests for one, and each may take as long as validity lasts.
     fn due_with_token(&self, candidate: CandidateId, due: Millis) -> Millis {
         let token_event = |Entry { at, event }: &Entry| match *event {
             HistoryEvent::TokenRequested(lacks_token) if lacks_token == candidate => Some((*at, self.lacks_token(candidate, *at))),
@@ -171,8 +178,8 @@ impl ProgressCheck<'_> {
         if lacks_token { Millis::MAX / 2 } else { from }
     }
 
-    /// Whether the token that it sent last is good no longer. It counts from when it asked for that one,
-    /// and by its own clock.
+    /// Returns true if the last token that it sent has expired, counted from its request and by its
+    /// own clock.
     fn lacks_token(&self, candidate: CandidateId, at: Millis) -> bool {
         let earlier = 2 * self.history.latency + MAX_TOKEN_LIFETIME / 100;
         let sent = between(self.history, 0, at).iter().rev().find_map(|entry| match entry.event {
@@ -184,7 +191,7 @@ impl ProgressCheck<'_> {
         sent.and_then(|request| request.token).is_none_or(|until| until <= at + earlier)
     }
 
-    /// Whether a leader has nothing else to do, and nothing keeps it from a claim.
+    /// Returns true if a leader has no other work, and no fault or order prevents a claim.
     fn is_undisturbed(&self, candidate: CandidateId, from: Millis, to: Millis) -> bool {
         let is_running = |turn: &TurnRun| turn.candidate == candidate && turn.from <= to && turn.to >= from;
         let is_hindered = |Entry { at, event }: &Entry| match *event {
@@ -202,13 +209,14 @@ impl ProgressCheck<'_> {
         let candidate = leadership.candidate;
         let ended = |turn: &&TurnRun| (turn.candidate, turn.term) == (candidate, leadership.term);
         let mut missing = Vec::new();
-        // Whose lease was broken without its knowledge writes in vain once there is another leader.
+        // A leader that does not know that its lease was broken writes in vain once another
+        // candidate leads.
         let wins = self.history.wins();
         let next =
             wins.iter().find(|win| win.at > leadership.from).map_or(Millis::MAX, |win| win.at);
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to < next) {
             let (delay, allowed) = match self.may_delay_outcome(turn) {
-                // The claim on which it rides is further away.
+                // The claim that carries the outcome is further away.
                 true if self.has_close_slots(candidate) && self.history.is_clock_behind(turn.to) => continue,
                 true if self.has_close_slots(candidate) || self.next_slot_is_close(turn) => {
                     (on_slow_clock(CLOSE_SLOTS), self.prompt_bound(candidate))
@@ -231,13 +239,13 @@ impl ProgressCheck<'_> {
         self.violations.append(&mut missing);
     }
 
-    /// Whether slots come so close to each other that outcomes always ride.
+    /// Returns true if slots are so close that outcomes always wait for the next claim.
     fn has_close_slots(&self, candidate: CandidateId) -> bool {
         let every = self.history.lives[candidate].every / 1_000_000;
         (1..CLOSE_SLOTS).contains(&every)
     }
 
-    /// Whether the next slot of its own schedule is to come, and so soon after the one on record, which is of another
+    /// Returns true if the next slot of its own schedule soon follows the recorded slot of another
     /// schedule.
     fn next_slot_is_close(&self, turn: &TurnRun) -> bool {
         let earlier = between(self.history, 0, turn.to).iter().rev();
@@ -250,7 +258,7 @@ impl ProgressCheck<'_> {
         is_upcoming && next - slot < CLOSE_SLOTS * 1_000_000
     }
 
-    /// How many writes were made for an outcome alone.
+    /// Checks the number of writes for an outcome alone.
     fn check_writes(&mut self, leadership: &Leadership) {
         let (history, candidate) = (self.history, leadership.candidate);
         let turns: Vec<_> = self
@@ -272,16 +280,17 @@ impl ProgressCheck<'_> {
             };
             let sent: Vec<_> = entries.iter().filter_map(outcome_request).collect();
             let writes = sent.len();
-            // One that plays an older version reads its outcome back without recognising it, and writes it again.
+            // A candidate of an older version does not recognise its outcome when it reads it, and
+            // writes it again.
             let is_unanswered = |number: &&RequestIndex| {
                 let answers = |e: &Entry| matches!(e.event, HistoryEvent::Answered(of, _) if of == **number);
                 history.lives[candidate].is_older_version && !entries.iter().any(answers)
             };
             let repeat_count = sent.iter().filter(is_unanswered).count();
-            // A beat comes at any rate; and before the lease is given back there is no other claim.
+            // A beat comes in any case, and no claim follows before the lease is released.
             let has_failover = history.lives[candidate].periods.failover.is_some();
             let waits_for_claim = self.has_close_slots(candidate) && turn.trigger.is_none() && self.may_delay_outcome(turn);
-            // Where the service's clock was set back, its time is not known for a moment.
+            // After the service's clock was set back, its time is briefly unknown.
             let is_ahead = turn.slot > history.service_time(turn.to);
             let waits_for_claim = waits_for_claim && !has_failover && !is_ahead && end < leadership.to;
             let allowed = usize::from(!waits_for_claim || self.has_trigger_outcome(turn))
@@ -297,7 +306,7 @@ impl ProgressCheck<'_> {
         self.violations.append(&mut excess);
     }
 
-    /// Returns true if the record tells of a turn for a trigger, whose rule counts too.
+    /// Returns true if the record has a turn for a trigger, whose rule counts too.
     fn has_trigger_outcome(&self, turn: &TurnRun) -> bool {
         let earlier = between(self.history, 0, turn.to).iter().rev();
         let mut newest =
@@ -305,8 +314,8 @@ impl ProgressCheck<'_> {
         newest.next().is_some_and(|write| write.trigger.number != 0)
     }
 
-    /// Whether a slot is to be abandoned after the turn of a trigger, which comes first: that is the end of
-    /// another turn.
+    /// Returns true if a slot must be abandoned after the turn of a trigger. The trigger has
+    /// priority, and the slot's end is the end of another turn.
     fn is_slot_abandoned(&self, turn: &TurnRun) -> bool {
         let earlier = between(self.history, 0, turn.to).iter().rev();
         let mut newest =
@@ -316,11 +325,11 @@ impl ProgressCheck<'_> {
         turn.trigger.is_some() && newest.next().is_some_and(|write| write.max_attempts > 0 && is_exhausted(write))
     }
 
-    /// Whether nothing befell a leader from its turn on, and nobody ordered it to do something.
+    /// Returns true if neither a fault nor an order affected a leader from its turn on.
     fn is_undisturbed_after(&self, candidate: CandidateId, turn: &TurnRun, end: Millis) -> bool {
         let is_order = |Entry { event, .. }: &Entry| match *event {
             HistoryEvent::HandoverOrdered(target, ..) | HistoryEvent::LeaveRequested(target) => target == candidate,
-            // It hands over by itself, which is a write too, and so is giving that up.
+            // A handover of its own, or its cancellation, is a write too.
             HistoryEvent::Sent(number) => {
                 let request = &self.history.requests[number];
                 let names_successor = request.write.as_ref().is_some_and(|write| write.successor.is_some());
@@ -332,18 +341,19 @@ impl ProgressCheck<'_> {
         self.calm.is_calm(&[candidate], turn.from, end) && !recent.iter().any(is_order)
     }
 
-    /// Whether the slot has one turn at most, by what is on record.
+    /// Returns true if the recorded slot has at most one turn.
     fn may_delay_outcome(&self, turn: &TurnRun) -> bool {
         let earlier = between(self.history, 0, turn.to).iter().rev();
         let newest =
             earlier.filter_map(|entry| self.history.accepted_request(entry.event)?.write.as_ref());
-        // Of others the record does not tell.
+        // The record has the rule of this turn only.
         turn.trigger.is_some() || newest.take(1).all(|write| write.max_attempts == 0)
     }
 
-    /// Whether the record tells how a turn ended. Where its leader could not write for a while, the claim of the next
-    /// attempt may be due by then. That says nothing of the attempt before, but the
-    /// newest failure on record does.
+    /// Returns true if the record has the outcome of a turn.
+    ///
+    /// If its leader could not write for a while, the claim of the next attempt may already be due.
+    /// It omits the attempt before, but includes the newest failure.
     fn is_recorded(&self, turn: &TurnRun, end: Millis) -> bool {
         let earlier = between(self.history, 0, turn.to).iter().rev();
         let earlier =
@@ -367,8 +377,10 @@ impl ProgressCheck<'_> {
         })
     }
 
-    /// When the lease was given back after a turn, where an answer to the last write of the record
-    /// comes before that has to be. Who had no token until then could not write it.
+    /// Returns when the lease was released after a turn, if the last record write can be answered
+    /// before then.
+    ///
+    /// A leader without a token until then could not write it.
     fn release(&self, leadership: &Leadership, turn: &TurnRun) -> Option<Millis> {
         let history = self.history;
         let gives_lease_up = |event: HistoryEvent| match event {

@@ -1,11 +1,15 @@
-//! I5 (protocol.md §12). At-most-once: no slot has two turns. At-least-once: no slot has two turns of one attempt,
-//! none is left neither completed nor abandoned for a later one, and none at the end. Always: no
-//! turn runs that was not claimed, no slot is claimed before its instant (by the dates that its
-//! candidate was told), the record never goes back, no trigger has two turns of one attempt, and where
-//! all missed slots have a turn none is left out. A trigger that waits is not left for ever (`trigger`).
+//! I5 (protocol.md §12): turns of slots and triggers.
 //!
-//! With the record its slots are lost: what was claimed before does not count any more then, also
-//! when its turn begins later.
+//! - At-most-once: no slot has two turns.
+//! - At-least-once: each attempt of a slot has at most one turn. Each slot is completed or
+//!   abandoned before a later one, and at the end.
+//! - Always: only claimed turns run, and a slot is only claimed after its instant, by the dates
+//!   that its candidate received. The record never goes back. Each attempt of a trigger has at most
+//!   one turn. If all missed slots have a turn, none is left out. A waiting trigger is eventually
+//!   claimed (`trigger`).
+//!
+//! The slots are lost with the record: earlier claims no longer count, even if their turn begins
+//! later.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,54 +22,54 @@ use super::super::world::Millis;
 use super::dates;
 use super::{Violation, violation};
 
-/// A slot, its attempt, and the trigger that it is for, if it is none of the timer.
+/// A slot, its attempt, and its trigger, if the slot is not scheduled.
 type Claim = (u64, u32, Option<u32>);
 
-/// A claimed slot that nobody is done with for longer than this is left: some attempts, and the
-/// longest cool-down between them.
+/// Time after which a claimed and unfinished slot counts as left: some attempts, and the longest
+/// cool-down between them.
 const COMPLETION_TIMEOUT: Millis = 45_000;
 
-/// In nanoseconds.
+/// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// What a leader knows of triggers.
+/// A leader's knowledge of triggers.
 #[derive(Clone, Copy)]
 enum TriggerKnowledge {
-    /// It did not look.
+    /// The leader has not polled.
     NotPolled,
-    /// It looked last then, and no answer came in the time that it had.
+    /// The leader last polled at this time, and its response did not come in time.
     Unanswered(Millis),
-    /// It had its first answer then.
+    /// The leader received its first response at this time.
     AnsweredSince(Millis),
 }
 
 struct SlotCheck<'h> {
     history: &'h History,
-    /// Where in the history the record was lost last.
+    /// Index in the history of the last record loss.
     record_lost_at: usize,
     runs: BTreeSet<Claim>,
-    /// Triggers that had a turn, and which attempt at it.
+    /// Triggers that had a turn, with the attempt.
     trigger_runs: BTreeSet<(u32, u32)>,
-    /// Triggers that wait, and since when.
+    /// Waiting triggers, with the time since when.
     waiting: BTreeMap<u32, Millis>,
-    /// Until then strangers may have written over them.
+    /// Time until which foreign writers may have overwritten triggers.
     overwritten_until: Millis,
-    /// Since when the newest claim of a trigger is on record.
+    /// Time at which the newest claim of a trigger was recorded.
     trigger_claimed_at: Millis,
     claimed: BTreeMap<(CandidateId, u64, Claim), usize>,
-    /// The newest slot that each candidate wrote in its last term, and that term.
+    /// Newest slot that each candidate wrote in its last term, and that term.
     last_written: BTreeMap<CandidateId, (u64, u64)>,
-    /// What is on record, and since when the newest claim is.
+    /// The last record, and when its newest claim was recorded.
     last_record: Option<(Millis, Written)>,
-    /// When another candidate led last, and who.
+    /// When the leader last changed, and to whom.
     led_since: Millis,
     leader: Option<CandidateId>,
-    /// What that one knows of triggers.
+    /// That leader's knowledge of triggers.
     trigger_knowledge: TriggerKnowledge,
     violations: Vec<Violation>,
 }
 
-/// Judges claims and turns.
+/// Checks claims and turns.
 pub fn check_i5(history: &History) -> Vec<Violation> {
     let mut check = SlotCheck {
         history,
@@ -134,9 +138,10 @@ impl SlotCheck<'_> {
         if request.step != Step::Claim {
             return;
         }
-        // What it wrote before in its term, it found or claimed: a turn for a trigger leaves that slot, and
-        // another attempt claims no other one. The record may be lost meanwhile, which it cannot know.
-        // Work that lasts waits for no slot: where that one lies ahead, its own is the next millisecond.
+        // The leader found or claimed its earlier writes of this term. A turn for a trigger leaves
+        // that slot, and another attempt claims no other slot. The leader cannot know of a record
+        // loss meanwhile. Lasting work waits for no slot: if the recorded slot lies ahead, its own
+        // slot is the next millisecond.
         let is_lasting = self.history.lives[request.candidate].every == 0;
         if write.slot <= before + if is_lasting { MILLISECOND } else { 0 } {
             return;
@@ -173,7 +178,7 @@ impl SlotCheck<'_> {
                 let claims = match same_trigger {
                     false if before.is_some() => [None, trigger_claim],
                     false => [scheduled, trigger_claim],
-                    // Where both are what they were, one that never began is taken up again.
+                    // If both are unchanged, a turn that never started is resumed.
                     true => [scheduled, trigger_claim.filter(|_| same_slot)],
                 };
                 self.waiting.remove(&number);
@@ -201,13 +206,13 @@ impl SlotCheck<'_> {
 
     fn compare_records(&mut self, at: Millis, before: &Written, write: &Written) {
         let seconds = |slot: u64| slot / 1_000_000_000;
-        // One turn a term has no slot that could come again. Each term begins it anew, at the slot that is on
-        // record where that is later than the time that its leader knows: a second, in which two terms
-        // were won, or dates that stand still. A slot of the future means nothing.
+        // With one turn a term, no slot can repeat. Each term starts a new turn, at the recorded
+        // slot if that is later than the time that its leader knows. Causes are two terms in one
+        // second, or frozen dates. A future slot has no meaning.
         let is_lasting = self.history.lives.iter().all(|life| life.every == 0);
         let is_new_term_turn = is_lasting && write.attempt == 0;
         let dates_stand = self.history.reported_time(at) < self.history.service_time(at);
-        // Its leader may have heard the time just before the clock was set right again.
+        // Its leader may have received the time just before the clock was corrected.
         let last_known = at.saturating_sub(4 * self.history.latency);
         let is_clock_behind = self.history.is_clock_behind(at) || self.history.is_clock_behind(last_known);
         let is_ahead = before.slot > write.slot && (dates_stand || is_clock_behind);
@@ -263,10 +268,12 @@ impl SlotCheck<'_> {
         self.report(at, message);
     }
 
+    /// Records a turn and returns true if it is new.
+    ///
     /// A trigger has one turn of each attempt, whatever its slot.
     ///
-    /// Where each term has one turn, slots say nothing: two terms may begin at the same instant by a service's
-    /// clock that went back.
+    /// With one turn a term, slots do not matter: two terms may begin at the same instant if the
+    /// service's clock went back.
     fn record_run(&mut self, candidate: CandidateId, term: u64, claim: Claim) -> bool {
         match claim {
             (_, attempt, Some(number)) => self.trigger_runs.insert((number, attempt)),
@@ -277,27 +284,28 @@ impl SlotCheck<'_> {
         }
     }
 
-    /// At the end there is one candidate, and no fault.
+    /// Checks the end, with one candidate and no fault.
     fn on_end(&mut self, at: Millis) {
         let is_settled = at.saturating_sub(self.led_since) > COMPLETION_TIMEOUT;
         let Some((since, write)) = self.last_record.clone().filter(|_| is_settled) else { return };
-        // Where a round trip takes longer than a leader has between two renewals, it may look for a minute in vain.
+        // If a round trip takes longer than a leader has between two renewals, its polls may fail
+        // for a minute.
         let is_known = match self.trigger_knowledge {
-            // Where a renewal and a claim take all the time between two renewals, there is none to look at all. Who beats
-            // looks beside its steps.
+            // If a renewal and a claim take all the time between two renewals, the leader cannot
+            // poll. A leader that beats polls in parallel to its steps.
             TriggerKnowledge::NotPolled => self.leader.is_none_or(|leader| {
                 let Periods { renew, failover, .. } = self.history.lives[leader].periods;
                 failover.is_some() || 4 * self.history.latency < renew
             }),
-            // One that does not look any more has no excuse.
+            // A leader that no longer polls has no excuse.
             TriggerKnowledge::Unanswered(sent) => at.saturating_sub(sent) > COMPLETION_TIMEOUT,
             TriggerKnowledge::AnsweredSince(since) => at.saturating_sub(since) > COMPLETION_TIMEOUT,
         };
         let is_trigger_settled = at.saturating_sub(self.trigger_claimed_at) > COMPLETION_TIMEOUT;
         for (number, since) in std::mem::take(&mut self.waiting) {
-            // Triggers have their turns one after the other, and nobody promises how soon the last one has its own: with
-            // round trips of 2.3 s, of which renewals, tokens and outcomes take most, a claim takes 8 s. So what counts is
-            // that they go on.
+            // Triggers have their turns one after the other, with no time limit for the last one.
+            // With round trips of 2.3 s, mostly for renewals, tokens and outcomes, a claim takes 8
+            // s. So the check only requires that they progress.
             if since > self.overwritten_until && at.saturating_sub(since) > COMPLETION_TIMEOUT && is_trigger_settled && is_known {
                 let message = format!("trigger {number} was never claimed");
                 self.violations.push(violation("trigger", at, message));
@@ -308,9 +316,10 @@ impl SlotCheck<'_> {
             self.report(at, format!("trigger {number} is left neither completed nor abandoned"));
         }
         let is_done = write.finished == write.slot && write.is_done;
-        // Triggers come before another attempt at a slot. Where round trips take seconds, eight that wait take longer
-        // than all else: so the slot is left from when no other one of them was claimed.
-        // No attempt is made at a slot that lies ahead of the service's time, where its clock went back.
+        // Triggers come before another attempt at a slot. If round trips take seconds, eight
+        // waiting triggers take longer than all else. So the slot counts as left only from the last
+        // claim of a trigger. A slot that lies ahead of the service's time, after its clock went
+        // back, gets no attempt.
         let last_step = self.history.clock_steps.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
         let slot_ahead_since = last_step.filter(|set| self.history.service_time(*set) < write.slot);
         let since = slot_ahead_since.map_or(since, |set| self.history.instant_of(write.slot, since.max(set)));

@@ -1,5 +1,7 @@
-//! I4 (protocol.md §12): a release, or a change to a successor, is sent only after the handler was
-//! seen stopped, and nothing is done under its lease after it. So is the last will of a process that died.
+//! I4 (protocol.md §12): a release, or a change to a successor, is only sent once the handler has
+//! stopped.
+//!
+//! No request follows under its lease. The same holds for the last will of a dead process.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +9,7 @@ use super::super::fault::Step;
 use super::super::history::{Entry, History, HistoryEvent};
 use super::{Violation, violation};
 
-/// Judges each release, and what follows it.
+/// Checks each release, and the requests after it.
 pub fn check_i4(history: &History) -> Vec<Violation> {
     let mut turn_terms = vec![None; history.lives.len()];
     let mut released = BTreeSet::new();
@@ -29,7 +31,7 @@ pub fn check_i4(history: &History) -> Vec<Violation> {
                 let (candidate, Some(lease)) = (request.candidate, request.lease) else { continue };
                 if let (Step::Raise, Some(write)) = (request.step, &request.write) {
                     last_win[candidate] = (Some(lease), write.term);
-                    // Where the record was lost, a term may come again.
+                    // After a record loss, a term may repeat.
                     released_terms.remove(&(candidate, write.term));
                 }
                 if matches!(request.step, Step::Release | Step::HandOver | Step::Will) {

@@ -1,20 +1,22 @@
 //! I2 (protocol.md §12): terms are won in strictly rising order.
 //!
-//! The protocol's one exception: a record that is lost, and won again before the service's time has passed
-//! the term before; ordinarily one second of its clock. What a candidate found there decides how near that may be.
+//! The protocol has one exception: a lost record that is won again before the service's time has
+//! passed the term before. That is ordinarily one second of its clock. The records that the
+//! candidates found decide the limit.
 //!
 //! - Both found none: never. The first one kept the lease until its second was over.
 //! - The first one found a record, and waited for nothing: its own second.
-//! - The second one found what somebody had put back: the same, and one second more, by which the
-//!   first one was ahead if it had found none.
-//! - The first one's term was ahead of its time by more than that: until the service's time has passed it.
+//! - The second one found a restored record: the same, and one more second. The first one was ahead
+//!   by that second if it had found none.
+//! - The first one's term was ahead of its time by more than that: until the service's time has
+//!   passed it.
 
 use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, HistoryEvent, Win};
 use super::super::world::Millis;
 use super::{Violation, dates, violation};
 
-/// Judges each win by the one before.
+/// Checks each win against the one before.
 pub fn check_i2(history: &History) -> Vec<Violation> {
     let wins = history.wins();
     let pairs = wins.windows(2).filter(|pair| pair[1].term <= pair[0].term);
@@ -31,7 +33,7 @@ fn is_excused(history: &History, before: &Win, win: &Win) -> bool {
     if !record_lost_between(history, before.entry, win.entry) {
         return false;
     }
-    // What the protocol says beside that: the service's clock went back, and shows less than it did.
+    // Another exception of the protocol: the service's clock went back, and shows less than before.
     let granted_at = Acquired::from_win(history, win).granted_at;
     if history.is_clock_behind(granted_at) {
         return true;
@@ -40,19 +42,19 @@ fn is_excused(history: &History, before: &Win, win: &Win) -> bool {
     let second = |at: Millis| history.reported_time(at) / 1_000_000_000;
     let (earlier, win) = (before.term, win);
     let (before, after) = (Acquired::from_win(history, before), Acquired::from_win(history, win));
-    // The one computed its term before it heard that the lease is its own, the other one not before
-    // the store gave it out.
+    // The first candidate computed its term before it learned that it has the lease. The second one
+    // computed its term after the store granted it.
     let (computed_second, granted_second) = (second(before.learned_at), second(after.granted_at));
-    // A date that differs by much counts when the next one agrees.
+    // A date with a large difference counts when the next one agrees.
     let known_second = dates::estimated_time(history, win.candidate, win.at).map_or(granted_second, |time| time / 1_000_000_000);
     let granted_second = granted_second.min(known_second);
-    // It was higher than its time alone made it: each term is higher than the one on record, and the service's
-    // clock went back at some time, or terms were won faster than one a second.
+    // The term exceeded its time: each term exceeds the recorded one, and the service's clock went
+    // back once, or terms were won faster than one a second.
     if earlier > computed_second + 2 && granted_second <= earlier {
         return true;
     }
     match (before.had_record, after.had_record) {
-        // A date that stands still has no end of its second.
+        // A frozen date has no end of its second.
         (false, false) if dates_stand => granted_second <= computed_second + 1,
         (false, false) => false,
         (true, false) => granted_second <= computed_second,
@@ -60,13 +62,13 @@ fn is_excused(history: &History, before: &Win, win: &Win) -> bool {
     }
 }
 
-/// How the lease under which a term was won came to its holder.
+/// Acquisition of the lease under which a term was won.
 struct Acquired {
-    /// When the store gave it out.
+    /// When the store granted the lease.
     granted_at: Millis,
-    /// When its holder heard of it.
+    /// When its holder learned of it.
     learned_at: Millis,
-    /// There was a record.
+    /// True if a record existed.
     had_record: bool,
 }
 
@@ -92,7 +94,7 @@ impl Acquired {
     }
 }
 
-/// Whether there was a record at an entry.
+/// Returns true if a record existed before an entry.
 fn record_exists_before(history: &History, index: usize) -> bool {
     let newest = history.entries[..index].iter().rev().find_map(|entry| match entry.event {
         HistoryEvent::FaultInjected(fault, ..) if fault.loses_record() => {
@@ -103,7 +105,7 @@ fn record_exists_before(history: &History, index: usize) -> bool {
     newest.unwrap_or(history.has_initial_record)
 }
 
-/// Whether the record was lost between two entries.
+/// Returns true if the record was lost between two entries.
 pub fn record_lost_between(history: &History, from: usize, to: usize) -> bool {
     history.entries[from..to]
         .iter()

@@ -1,7 +1,9 @@
-//! Transfers through the account (protocol.md §7.5): a leader obeys each at most once, only in its own term, and while
-//! it is young; it reads it in time; and the record says what came to nothing.
+//! Transfers through the account (protocol.md §7.5).
 //!
-//! That a transfer comes about is judged with the other orders to hand over: the history has one as soon as the leader
+//! A leader reads a transfer in time and obeys it at most once, only in its own term, and before it
+//! expires. The record shows failed transfers.
+//!
+//! `handovers` checks that a transfer succeeds: the history has an order as soon as the leader
 //! reads it.
 
 use std::collections::BTreeMap;
@@ -12,13 +14,14 @@ use super::super::world::Millis;
 use super::calm::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
 use super::{Violation, violation};
 
-/// A transfer is obeyed up to this age.
+/// Age up to which a transfer is obeyed.
 const TRANSFER_LIFETIME: Millis = 60_000;
 
-/// The dates of the service have whole seconds, and its time is known to a second or two.
+/// Uncertainty of the service's time: its dates have whole seconds, and its time is known to a
+/// second or two.
 const CLOCK_UNCERTAINTY: Millis = 3_000;
 
-/// A leader that can read and write does so within this time.
+/// Time within which a leader that can read and write does so.
 const OBEY_TIMEOUT: Millis = 30_000;
 
 pub fn check_transfers(history: &History) -> Vec<Violation> {
@@ -30,13 +33,13 @@ pub fn check_transfers(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Each time that a leader begins to name a successor, it has an order to do so: one of its host, or a transfer that it
-/// has read.
+/// Checks that each leader that names a successor has an order: from its host, or from a transfer
+/// that it has read.
 fn check_orders(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
-    // The orders of each candidate that did not begin yet, by the successor.
+    // Orders of each candidate that have not begun yet, by successor.
     let mut orders: BTreeMap<(CandidateId, usize), usize> = BTreeMap::new();
-    // The term and the successor of the newest write of each candidate.
+    // Term and successor of the newest write of each candidate.
     let mut named_successors: BTreeMap<CandidateId, (u64, Option<usize>)> = BTreeMap::new();
     let mut reads: Vec<(CandidateId, usize, Millis)> = Vec::new();
     for entry in &history.entries {
@@ -58,7 +61,7 @@ fn check_orders(history: &History) -> Vec<Violation> {
             _ => {}
         }
         let Some(request) = history.accepted_request(entry.event) else { continue };
-        // An older version carries on what earlier leaders named.
+        // An older version keeps the successors that earlier leaders named.
         let Some(write) = request.write.as_ref().filter(|_| !history.lives[request.candidate].is_older_version) else {
             continue;
         };
@@ -78,7 +81,7 @@ fn check_orders(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// The age of a transfer is not known to a second.
+/// Returns true if the age of a transfer is uncertain by more than a second.
 fn is_time_uncertain(history: &History, at: Millis) -> bool {
     history.entries.iter().take_while(|entry| entry.at <= at).any(|entry| {
         matches!(
@@ -88,7 +91,7 @@ fn is_time_uncertain(history: &History, at: Millis) -> bool {
     })
 }
 
-/// A leader of a transfer's term that lives, and whose requests get through, reads it in time.
+/// Checks that a living leader of a transfer's term, whose requests succeed, reads it in time.
 fn check_reads(history: &History) -> Vec<Violation> {
     let (calm, leaderships) = (FaultPeriods::from_history(history), Leadership::from_history(history));
     let mut violations = Vec::new();
@@ -102,7 +105,8 @@ fn check_reads(history: &History) -> Vec<Violation> {
             continue;
         }
         let life = &history.lives[leader.candidate];
-        // With slow round trips there is no time for it between renewals, and a newer order may be in its place.
+        // Slow round trips leave no time for it between renewals, and a newer order may have
+        // replaced it.
         let has_time = 4 * four_round_trips(history) < life.periods.renew;
         let is_read = |event| matches!(event, HistoryEvent::ReadTransfer(who, read) if who == leader.candidate && read == number);
         let is_replaced = between(history, at, deadline)
@@ -111,7 +115,7 @@ fn check_reads(history: &History) -> Vec<Violation> {
         let is_hostile = between(history, 0, deadline)
             .iter()
             .any(|entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::HostileSideBlobs, ..)));
-        // After a refusal it reads again in a quarter of an hour.
+        // After a refusal the leader reads again in a quarter of an hour.
         let was_refused = between(history, 0, deadline).iter().rev().find_map(|entry| match entry.event {
             HistoryEvent::Answered(number, answer) => {
                 let request = &history.requests[number];
@@ -135,12 +139,13 @@ fn check_reads(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// protocol.md §3.
+/// Returns true if the status means refusal (protocol.md §3).
 fn is_refusal(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 404 | 408 | 409 | 412 | 429)
 }
 
-/// A leader that read an order to resign gives its leadership up once its turn has had the grace.
+/// Checks that a leader that read an order to resign gives up its leadership after the grace period
+/// of its turn.
 fn check_resignations(history: &History) -> Vec<Violation> {
     let calm = FaultPeriods::excluding(history, &[Fault::HandOver, Fault::Resign]);
     let leaderships = Leadership::from_history(history);
@@ -166,7 +171,7 @@ fn check_resignations(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// When a leader says that a transfer came to nothing, its record says so soon.
+/// Checks that the record soon shows a transfer that its leader reported as failed.
 fn check_refusals(history: &History) -> Vec<Violation> {
     let calm = FaultPeriods::from_history(history);
     let mut violations = Vec::new();
@@ -179,11 +184,11 @@ fn check_refusals(history: &History) -> Vec<Violation> {
                 if age + CLOCK_UNCERTAINTY < TRANSFER_LIFETIME {
                     last_read.insert(candidate, (number, entry.at));
                 } else if age <= TRANSFER_LIFETIME + CLOCK_UNCERTAINTY {
-                    // Nobody knows whether it was obeyed. One that is older was not.
+                    // The leader may have obeyed it. It did not obey an expired one.
                     last_read.remove(&candidate);
                 }
             }
-            // An order of its host took the place of the transfer.
+            // An order of its host replaced the transfer.
             HistoryEvent::HandoverOrdered(candidate, ..) => {
                 let is_read = |event| matches!(event, HistoryEvent::ReadTransfer(reader, _) if reader == candidate);
                 if index == 0 || !is_read(history.entries[index - 1].event) {

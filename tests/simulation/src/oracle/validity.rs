@@ -1,26 +1,29 @@
-//! I3 (protocol.md §12): nothing of a handler after its validity.
+//! I3 (protocol.md §12): a handler does nothing after its validity.
 //!
-//! A leader's validity is computed here from the wire: a lease and its margin, on the leader's
-//! own clock, from when the newest acquire or renewal was sent that the store carried out, that
-//! was answered with the leader's own lease id, and whose answer came while the validity before
-//! still lasted. A leader that beats acts by its promise too, from when the newest write of the record was sent
-//! that the store took. An answer to a renewal that says that the lease is lost ends it. A lease that was
-//! never acquired gives none, however often it was renewed: its length is another candidate's.
+//! A leader's validity is computed from the wire: a lease less its margin, on the leader's own
+//! clock. It counts from the send time of the newest acquire or renewal with these properties:
+//! - The store carried it out.
+//! - The response had the leader's own lease id, and came while the validity before still lasted.
+//!
+//! The promise of a leader that beats counts too, from the send time of the newest record write
+//! that the store accepted. A renewal response that reports a lost lease ends the validity.
+//! Renewals of a lease that was never acquired give none: its length is another candidate's.
 
 use super::super::fault::Step;
 use super::super::history::{Answer, Entry, History, RequestIndex, HistoryEvent, CandidateId, promise_and_validity};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
-/// Timers end at whole milliseconds of true time: that much later, in nanoseconds of any clock.
+/// Resolution of timers: they end at whole milliseconds of true time; this value is in nanoseconds
+/// of any clock.
 const TIMER_RESOLUTION: u64 = 1_020_000;
 
-/// The validity of one candidate, on its clock, and under which lease.
+/// Validity of one candidate, on its clock, and its lease.
 #[derive(Clone, Copy, Default)]
 struct Validity {
     lease: Option<u128>,
     lease_until: u64,
-    /// By the promise, of one that beats.
+    /// End of the promise of a leader that beats.
     promised_until: Option<u64>,
 }
 
@@ -30,7 +33,7 @@ impl Validity {
     }
 }
 
-/// Judges every span, and every request of a handler.
+/// Checks every span, and every request of a handler.
 pub fn check_i3(history: &History) -> Vec<Violation> {
     let mut validities = vec![Validity::default(); history.lives.len()];
     let mut sent_at: Vec<Millis> = vec![0; history.requests.len()];
@@ -111,7 +114,7 @@ fn validity_after(history: &History, validity: Validity, answered: &AnswerEvent,
     }
 }
 
-/// protocol.md §5: what says that a lease is lost.
+/// Returns true if a response means that the lease is lost (protocol.md §5).
 fn is_lease_lost(answer: Answer, own_lease: Option<u128>) -> bool {
     match answer.status {
         200 => answer.lease.is_some() && answer.lease != own_lease,

@@ -1,4 +1,4 @@
-//! Which faults lie in wait, for whom, and when.
+//! Choice of faults, their targets and times.
 
 use super::super::dice::Dice;
 use super::super::fault::{Fault, Kind, Step};
@@ -7,51 +7,51 @@ use super::machines::Machine;
 use super::traits::{Trait, Traits};
 use super::{Class, SECOND};
 
-/// When a fault that waits for a step strikes.
+/// Moment at which an ambush occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The request is decided on, and its instant was read, but it is not sent.
+    /// The request is decided and its instant was read, but it is not sent.
     Before,
-    /// It is on the wire.
+    /// The request is on the wire.
     Sent,
-    /// Its answer is there, and was not looked at.
+    /// The response has arrived, but was not processed.
     Answered,
 }
 
-/// A fault that waits until somebody comes to a step.
+/// Fault that waits until a candidate reaches a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Ambush {
-    /// Which.
+    /// Fault to inject.
     pub fault: Fault,
-    /// Where.
+    /// Step at which it occurs.
     pub step: Step,
-    /// When exactly.
+    /// Moment of the step.
     pub moment: Moment,
-    /// How many pass unharmed before.
+    /// Number of requests to skip before.
     pub skips: u64,
 }
 
-/// Whom a timed fault befalls.
+/// Target of a timed fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Whoever leads.
+    /// The current leader.
     Leader,
     /// The candidate on this machine.
     Machine(usize),
 }
 
-/// A fault at an instant.
+/// Fault at an instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
-    /// When.
+    /// Time of the fault.
     pub at: Millis,
-    /// Which.
+    /// Fault to inject.
     pub fault: Fault,
-    /// Whom.
+    /// Target of the fault.
     pub target: Target,
 }
 
-/// As many seeds in a row have all pairs, in a mixed order.
+/// Returns the main fault and step of a seed. Consecutive seeds cover all pairs, in mixed order.
 pub(super) fn fault_and_step(seed: u64) -> (Fault, Step) {
     const STRIDE: u64 = 97;
     let (faults, steps) = (Fault::AT_STEPS as u64, Step::PROTOCOL.len() as u64);
@@ -60,7 +60,7 @@ pub(super) fn fault_and_step(seed: u64) -> (Fault, Step) {
     (Fault::ALL[to_index(index / steps)], Step::PROTOCOL[to_index(index % steps)])
 }
 
-/// A fault of a class: each kind of fault as likely as its number of ways.
+/// Draws a fault of a class. Each kind of fault is as likely as its number of variants.
 pub(super) fn fault(class: Class, dice: &mut Dice) -> Fault {
     loop {
         let fault = dice.pick(&Fault::ALL[..Fault::AT_STEPS]);
@@ -70,7 +70,7 @@ pub(super) fn fault(class: Class, dice: &mut Dice) -> Fault {
     }
 }
 
-/// A fault at a step.
+/// Returns an ambush with this fault at this step.
 pub(super) fn ambush(fault: Fault, step: Step, dice: &mut Dice) -> Ambush {
     let moment = match (fault.kind(), fault) {
         (Kind::Request | Kind::Network, _) => Moment::Before,
@@ -88,7 +88,7 @@ pub(super) fn ambush(fault: Fault, step: Step, dice: &mut Dice) -> Ambush {
     Ambush { fault, step, moment, skips: dice.between(0, most) }
 }
 
-/// What becomes of last wills. There are few of them: two do not go the straight way.
+/// Returns two faults for last wills, which are few.
 pub(super) fn last_will_ambushes(dice: &mut Dice) -> [Ambush; 2] {
     const FAULTS: [(Fault, u64); 7] = [
         (Fault::AppliedLate, 3),
@@ -105,7 +105,7 @@ pub(super) fn last_will_ambushes(dice: &mut Dice) -> [Ambush; 2] {
     })
 }
 
-/// What outsiders do at an instant, and how often.
+/// Outsiders' faults at an instant, with weights.
 const OUTSIDER_FAULTS: [(Fault, u64); 7] = [
     (Fault::BreakNow, 1),
     (Fault::DeleteBlob, 1),
@@ -116,7 +116,7 @@ const OUTSIDER_FAULTS: [(Fault, u64); 7] = [
     (Fault::HostileRecord, 1),
 ];
 
-/// What changes who leads, mostly, and how often.
+/// Faults that usually change the leader, with weights.
 const SOUND_FAULTS: [(Fault, u64); 11] = [
     (Fault::Resign, 1),
     (Fault::HandOver, 1),
@@ -131,8 +131,9 @@ const SOUND_FAULTS: [(Fault, u64); 11] = [
     (Fault::WallJump, 1),
 ];
 
-/// What lasts for minutes, and how often. Where there are no tokens or no files, settings are spoilt
-/// instead.
+/// Faults that last for minutes, with weights.
+///
+/// Without tokens or files, broken settings replace their faults.
 const CONDITIONS: [(Fault, u64); 11] = [
     (Fault::SlowTrips, 3),
     (Fault::WritesFail, 3),
@@ -147,14 +148,14 @@ const CONDITIONS: [(Fault, u64); 11] = [
     (Fault::SettingsSpoilt, 1),
 ];
 
-/// Another outsider's deed within the seconds in which the first one is recovered from.
+/// Returns another outsider's fault during the recovery from the first one.
 pub(super) fn repeated_attack(timed: Timed, dice: &mut Dice) -> Option<Timed> {
     let is_repeated = timed.fault.kind() == Kind::Outsider && dice.once_in(2);
     let at = timed.at + dice.between(0, 4_000);
     is_repeated.then(|| Timed { at, fault: dice.weighted(&OUTSIDER_FAULTS), ..timed })
 }
 
-/// Something after which another leads, early enough for that to be seen.
+/// Returns a fault that causes a takeover, early enough to observe it.
 pub(super) fn takeover_fault(until: Millis, dice: &mut Dice) -> Timed {
     const LOSSES: [Fault; 6] = [
         Fault::Kill,
@@ -168,14 +169,14 @@ pub(super) fn takeover_fault(until: Millis, dice: &mut Dice) -> Timed {
     Timed { at: dice.between(10 * SECOND, until), fault, target: Target::Leader }
 }
 
-/// Orders to hand over, so many that one comes to its end.
+/// Returns handover orders, so many that one succeeds.
 pub(super) fn orders(calm: Millis, dice: &mut Dice) -> Vec<Timed> {
     let at = |n: u64, dice: &mut Dice| n * calm / 4 + dice.between(0, 8 * SECOND);
     let order = |at| Timed { at, fault: Fault::HandOver, target: Target::Leader };
     (1..4).map(|n| order(at(n, dice))).filter(|timed| timed.at < calm).collect()
 }
 
-/// Jumps of the clocks by which somebody might take over too soon.
+/// Returns clock jumps that might make a candidate take over too early.
 pub(super) fn jumps(machines: &[Machine], calm: Millis, dice: &mut Dice) -> Vec<Timed> {
     let jumping_machines =
         (0..).zip(machines).filter(|(_, machine)| machine.clock_follows_wall && machine.failover.is_some());
@@ -187,7 +188,7 @@ pub(super) fn jumps(machines: &[Machine], calm: Millis, dice: &mut Dice) -> Vec<
     jumping_machines.flat_map(|jumping_machines| [jumping_machines, jumping_machines]).map(jump).collect()
 }
 
-/// Something that changes who leads, mostly.
+/// Returns a fault that usually changes the leader.
 pub(super) fn random_timed_fault(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Timed {
     let fault = match class {
         Class::WithoutA3 if dice.once_in(2) => dice.weighted(&OUTSIDER_FAULTS),
@@ -204,7 +205,7 @@ fn draw_target(machines: usize, dice: &mut Dice) -> Target {
     }
 }
 
-/// Something that lasts for minutes; none in most schedules.
+/// Returns a fault that lasts for minutes; most schedules have none.
 pub(super) fn condition(
     traits: Traits,
     native: bool,
@@ -212,7 +213,7 @@ pub(super) fn condition(
     dice: &mut Dice,
 ) -> Option<Timed> {
     let fault = match dice.weighted(&CONDITIONS) {
-        // The settings of the component are given once and for all.
+        // The settings of the component never change.
         Fault::SettingsSpoilt | Fault::SecretSpoilt | Fault::TokensFail if !native => {
             Fault::WritesFail
         }

@@ -9,46 +9,47 @@ use super::super::world::Millis;
 use super::SECOND;
 use super::traits::{Trait, Traits};
 
-/// One machine, on which one candidate runs at a time.
+/// A machine, on which one candidate runs at a time.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The name of its candidates; not unique.
+    /// Number in the name of its candidates; not unique.
     pub name: usize,
     /// Length of the lease, in seconds.
     pub lease: u64,
-    /// The longest between two looks of a follower.
+    /// Longest interval between two polls of a follower.
     pub poll: Millis,
-    /// Margin, renewal and time-out, when they do not follow from the lease.
+    /// Margin, renewal interval and timeout, if they do not follow from the lease.
     pub timings: Option<[Millis; 3]>,
-    /// How soon it is replaced, or replaces others, in milliseconds, where that is before a lease ends.
+    /// Failover window in milliseconds, if the candidate can be replaced, or replace other leaders,
+    /// before a lease ends.
     pub failover: Option<Millis>,
-    /// Its clock goes forward with the wall clock, and knows by how much.
+    /// True if its clock advances with the wall clock, and knows by how much.
     pub clock_follows_wall: bool,
-    /// Its timer is another one than that of the rest.
+    /// True if its timer differs from that of the other machines.
     pub other_schedule: bool,
-    /// Nanoseconds that its clock counts in a millisecond.
+    /// Nanoseconds that its clock counts in a true millisecond.
     pub nanos_per_ms: u64,
-    /// How far its wall clock is off.
+    /// Offset of its wall clock.
     pub wall_off: i64,
-    /// When its first candidate starts.
+    /// Start time of its first candidate.
     pub starts_at: Millis,
-    /// The program that runs on it.
+    /// Version of its program.
     pub version: Version,
 }
 
-/// A version of the program.
+/// Version of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// This one.
+    /// The current version.
     Current,
-    /// One that writes a field that the others do not know.
+    /// A version that writes a field that other versions do not know.
     Newer,
-    /// One that knows no successors, and carries on fields that it does not know.
+    /// A version without successors, which preserves unknown fields.
     Older,
 }
 
 impl Machine {
-    /// A machine with the settings that follow from its lease.
+    /// Creates a machine with the settings that follow from its lease.
     pub(super) fn new(name: usize, lease: u64, poll: Millis) -> Self {
         Self {
             name,
@@ -65,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// Its periods.
+    /// Returns its periods.
     #[must_use]
     pub fn periods(&self) -> Periods {
         let lease = self.lease * SECOND;
@@ -74,21 +75,22 @@ impl Machine {
         Periods { lease, margin, renew, poll: self.poll, timeout, failover: self.failover }
     }
 
-    /// Beats that take so long on their way at most are in time.
+    /// Adjusts the failover window so that beats with this latency are in time.
     pub(super) fn limit_failover_latency(&mut self, latency: Millis) {
         let minimum = 12 * latency + 300;
         let fallback = [5 * SECOND, 10 * SECOND].into_iter().find(|failover| *failover >= minimum);
         self.failover = self.failover.and_then(|configured| if configured >= minimum { Some(configured) } else { fallback });
     }
 
-    /// A2: the slowest clock that this margin allows for, in nanoseconds of each millisecond. 2 s of the
-    /// margin are the service's, and 20 ms the host's.
+    /// Returns the slowest clock that this margin allows (A2), in nanoseconds of each millisecond.
+    ///
+    /// 2 s of the margin are for the service, and 20 ms for the host.
     fn slowest_clock(&self) -> u64 {
         let Periods { lease, margin, .. } = self.periods();
         (1_000_000 - (margin - 2_020) * 1_000_000 / lease).max(990_000)
     }
 
-    /// Draws margin, renewal and time-out until the component takes them.
+    /// Draws margin, renewal interval and timeout until the component accepts them.
     fn draw_timings(&mut self, dice: &mut Dice) {
         let lease = self.lease * SECOND;
         loop {
@@ -107,9 +109,9 @@ impl Machine {
     }
 }
 
-/// Three of them, or some more.
+/// Draws three machines, or some more.
 pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
-    // Mostly short ones: a schedule lasts ten times the longest.
+    // Mostly short leases: a schedule lasts ten times the longest.
     let leases: &[u64] = match dice.between(0, 99) {
         0..=63 => &[15, 15, 15],
         64..=74 => &[15, 15, 15, 15],
@@ -152,13 +154,13 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
     machines
 }
 
-/// In milliseconds.
+/// A year in milliseconds.
 pub(super) const YEAR_MS: i64 = 31_536_000_000;
 
 impl Machine {
     fn draw_clocks(&mut self, dice: &mut Dice) {
-        // Most clocks are right to the second, some wrong by minutes, some by more than the service
-        // lets pass, and some are a year ahead.
+        // Most clocks are right to the second, and some are wrong by minutes. Some are wrong by
+        // more than the service allows, and some are a year ahead.
         let max_offset = dice.pick(&[500, 500, 2_000, 600_000, 7_200_000]);
         let years = if dice.once_in(10) { YEAR_MS } else { 0 };
         self.nanos_per_ms = dice.between(self.slowest_clock(), 1_010_000);

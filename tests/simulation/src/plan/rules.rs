@@ -1,4 +1,4 @@
-//! The rules of the timer that a schedule is about, and the timetable: a long run of slots.
+//! Rules of the timer in a schedule, and the timetable: a long run of slots.
 
 use tenure_core::{Delivery, Missed};
 
@@ -10,16 +10,16 @@ use super::machines::Machine;
 use super::traits::{Trait, Traits};
 use super::{Beginning, Class, EPOCH, LONGEST_COOL_DOWN, Latency, Plan, SECOND};
 
-/// What is asked of the slots.
+/// Rules for slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How often a slot is run.
+    /// Delivery guarantee of slots.
     pub delivery: Delivery,
-    /// What becomes of missed ones.
+    /// Policy for missed slots.
     pub missed: Missed,
-    /// In how many of a thousand slots every turn fails.
+    /// Slots per thousand in which every turn fails.
     pub poison_permille: u64,
-    /// Every other machine has at-most-once delivery.
+    /// True if every other machine has at-most-once delivery.
     pub mixes_delivery: bool,
 }
 
@@ -35,11 +35,11 @@ const ATTEMPTS: u32 = 3;
 /// More than any schedule has.
 const MAX_MISSED: u32 = 1_000;
 
-/// How many slots a timetable has at least.
+/// Minimum number of slots in a timetable.
 pub const SLOTS: u64 = 1_000;
 
 impl Rules {
-    /// For a schedule with faults: half of them by the defaults.
+    /// Draws rules for a schedule with faults: defaults for half of the schedules.
     pub(super) fn draw(dice: &mut Dice) -> Self {
         let rules = Self::default();
         match dice.once_in(2) {
@@ -53,8 +53,9 @@ impl Rules {
         }
     }
 
-    /// Where the work lasts there is no rule for slots; of two schedules neither has all of its slots
-    /// run.
+    /// Restricts the rules to those that these traits allow.
+    ///
+    /// Lasting work has no rule for slots. With two schedules, neither runs all of its slots.
     pub(super) fn restricted_to(self, traits: Traits) -> Self {
         let rules = Self::default();
         match (traits.has(Trait::Lasting), traits.has(Trait::TwoSchedules)) {
@@ -64,7 +65,7 @@ impl Rules {
         }
     }
 
-    /// Every slot runs, until it succeeded or was tried too often.
+    /// Returns rules by which every slot runs until it succeeded or has no attempts left.
     #[must_use]
     pub fn at_least_once() -> Self {
         let delivery = Delivery::AtLeastOnce { max_attempts: ATTEMPTS };
@@ -73,8 +74,10 @@ impl Rules {
 }
 
 impl Plan {
-    /// A thousand slots, one each second, over five machines whose clocks show anything; their
-    /// leader is killed again and again, at any step between claim and outcome.
+    /// Returns a plan with a thousand slots, one per second, on five machines with arbitrary
+    /// clocks.
+    ///
+    /// Their leader is repeatedly killed, at any step between claim and outcome.
     #[must_use]
     pub fn timetable(seed: u64, rules: Rules) -> Self {
         let dice = &mut Dice::new(seed, 5);
@@ -134,13 +137,15 @@ impl Plan {
 }
 
 impl Plan {
-    /// Ten replicas of a platform that calls each of them every ten seconds, all at once, a
-    /// thousand slots long; invocations are killed and freeze at any step.
+    /// Returns a plan for ten replicas that a platform calls every ten seconds, all at once, for a
+    /// thousand slots.
+    ///
+    /// Invocations are killed and freeze at any step.
     #[must_use]
     pub fn invocations(seed: u64, rules: Rules) -> Self {
         let mut plan = Self::timetable(seed, rules);
         plan.every = 10;
-        // Enough work that a slot is missed now and then, and always less than a lease.
+        // The work is long enough to miss a slot sometimes, and always shorter than a lease.
         plan.longest_turn = 4 * SECOND;
         plan.calm = plan.every * SLOTS * SECOND;
         plan.finale = plan.calm;
@@ -150,7 +155,7 @@ impl Plan {
         for machine in &mut plan.machines {
             machine.lease = dice.pick(&[15, 60, 60, 60]);
         }
-        // Now and then one that may outlive its lease.
+        // Some turns may outlive their lease.
         plan.long_turns_permille = 5;
         for step in [Step::Poll, Step::Acquire, Step::Raise, Step::Claim] {
             for moment in [Moment::Before, Moment::Sent, Moment::Answered] {
@@ -171,9 +176,9 @@ impl Plan {
     }
 }
 
-/// What befalls an invocation, and how often.
+/// Faults of invocations, with weights.
 const INVOCATION_FAULTS: [(Fault, u64); 3] =
     [(Fault::Kill, 2), (Fault::PauseBetween, 1), (Fault::WallJump, 1)];
 
-/// How long the last candidate has for what the others left.
+/// Time that the last candidate has to finish earlier work.
 const FINAL_DURATION: Millis = 120 * SECOND;

@@ -1,4 +1,4 @@
-//! What a schedule may have beside its faults: settings, and versions of the program.
+//! Traits: features of a schedule other than faults, such as settings and versions of the program.
 
 use super::super::dice::Dice;
 
@@ -9,22 +9,23 @@ macro_rules! traits {
         pub enum Trait { $(#[doc = $name] $what,)* }
 
         impl Trait {
-            /// All of them, as the tables show them.
+            /// All traits, in table order.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$what),*];
 
-            /// For tables.
+            /// Returns the name for tables.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$what => $name),* }
             }
 
-            /// In how many of a thousand schedules it is.
+            /// Returns the number of schedules per thousand with the trait.
             fn chance(self) -> u64 {
                 match self { $(Self::$what => $chance),* }
             }
 
-            /// Whether the component has it too. A component has one version, and no files and no
-            /// identity in this simulation.
+            /// Returns the fidelity that the trait requires.
+            ///
+            /// In this simulation a component has one version, no files and no identity.
             fn of(self) -> Fidelity {
                 match self { $(Self::$what => Fidelity::$fidelity),* }
             }
@@ -59,7 +60,7 @@ traits! {
     Versioned, 60, Both, "an account that keeps versions";
 }
 
-/// Of two that exclude each other, the first one stays.
+/// Pairs of exclusive traits, of which the first one stays.
 const EXCLUSIVE: [(Trait, Trait); 8] = [
     (Trait::Lasting, Trait::Cron),
     (Trait::Lasting, Trait::Jitter),
@@ -71,12 +72,12 @@ const EXCLUSIVE: [(Trait, Trait); 8] = [
     (Trait::Older, Trait::Transfers),
 ];
 
-/// Those of one schedule.
+/// Set of traits of one schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits(u32);
 
 impl Traits {
-    /// Each by its own chance.
+    /// Draws each trait with its own chance.
     pub(super) fn draw(native: bool, dice: &mut Dice) -> Self {
         let mut traits = Self::default();
         for feature in Trait::ALL {
@@ -89,18 +90,18 @@ impl Traits {
         traits
     }
 
-    /// These, and another one.
+    /// Adds a trait.
     pub(super) fn with(self, feature: Trait) -> Self {
         Self(self.0 | 1 << feature as u32)
     }
 
-    /// Whether a trait is among them.
+    /// Returns true if the set contains the trait.
     #[must_use]
     pub fn has(self, feature: Trait) -> bool {
         self.0 & (1 << feature as u32) != 0
     }
 
-    /// Their names.
+    /// Returns the names of the traits.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         Trait::ALL.into_iter().filter(|feature| self.has(*feature)).map(Trait::name).collect()

@@ -1,4 +1,4 @@
-//! The pure core and the component do the same.
+//! Tests that the pure core and the component behave the same.
 
 use tenure_simulation::compare::first_difference;
 

@@ -1,4 +1,5 @@
-//! Every state of a small election, within bounds; and that the judge would notice.
+//! Tests that explore every state of a small election within bounds, and that the oracle detects
+//! flaws.
 
 use tenure_core::mutants::{self, Mutant};
 use tenure_simulation::exploration::{Bounds, Explored, Flaw, Invariant, Scope, Start, explore};
@@ -7,17 +8,18 @@ fn bounds(candidates: usize, disturbances: u8, seconds: u32) -> Bounds {
     Bounds { candidates, disturbances, orders: 0, seconds, tick: 2, depth: 1000 }
 }
 
-/// Leaders beat every 2 s, act for 6 s after a beat, and are replaced 7 s after it was seen. These are periods
-/// of §13, each up to the next second.
+/// Failover window. Leaders beat every 2 s, act for 6 s after a beat, and are replaced 7 s after a
+/// candidate saw it. These are periods of §13, each rounded up to the next second.
 const FAILOVER: u32 = 9_800;
 
-/// Two candidates that beat and replace each other, the second one perhaps sooner.
+/// Returns the scope of two candidates that beat and replace each other, with a window for the
+/// second one.
 fn beating_scope(disturbances: u8, seconds: u32, second: u32) -> Scope {
     let bounds = Bounds { tick: 1, ..bounds(2, disturbances, seconds) };
     Scope::new(bounds, Start::Record).with_failover(&[FAILOVER, second])
 }
 
-/// All of it, and nothing wrong in it.
+/// Explores a scope and asserts that it has no violation.
 fn check_without_violation(bounds: Bounds, start: Start) -> Explored {
     check_scope(Scope::new(bounds, start))
 }
@@ -30,12 +32,12 @@ fn check_scope(scope: Scope) -> Explored {
     explored
 }
 
-/// The way to a violation that a flaw makes possible.
+/// Returns the path to a violation that a flaw makes possible.
 fn find_flaw(bounds: Bounds, flaw: Flaw, invariant: Invariant) -> String {
     expect_violation(explore(Scope::new(bounds, Start::Record).with_flaw(flaw, invariant)), invariant)
 }
 
-/// The same of a bug that is seeded into the core.
+/// Returns the path to a violation that a seeded bug makes possible.
 fn find_mutant(scope: Scope, mutant: Mutant, invariant: Invariant) -> String {
     mutants::activate(Some(mutant));
     let explored = explore(scope.checking_only(invariant));
@@ -71,14 +73,14 @@ fn three_candidates_disturbed_twice_start_without_harm() {
     check_without_violation(bounds(3, 2, 4), Start::Record);
 }
 
-/// The order, the announcement and the change.
+/// Covers the order, the announcement and the change.
 #[test]
 fn two_candidates_that_hand_over_keep_every_invariant() {
     let explored = check_without_violation(Bounds { orders: 1, ..bounds(2, 1, 20) }, Start::Record);
     assert!(explored.handed_over > 0, "a successor was given the lease");
 }
 
-/// The leader goes on when no successor comes, which takes 70 s: too long for two candidates.
+/// The leader keeps leading if no successor comes, which takes 70 s: too long for two candidates.
 #[test]
 fn a_leader_whose_successor_is_missing_keeps_every_invariant() {
     let explored = explore(Scope::new(Bounds { orders: 1, ..bounds(1, 1, 80) }, Start::Record));
@@ -111,7 +113,7 @@ fn two_candidates_that_beat_keep_every_invariant() {
     assert!(explored.broken_leases > 100, "leases were broken for followers");
 }
 
-/// The second one promises less, and goes by the promise on record all the same.
+/// The second candidate promises less, and uses the recorded promise of the other.
 #[test]
 fn candidates_of_different_bounds_keep_every_invariant() {
     let explored = check_scope(beating_scope(1, 12, 5_000));

@@ -1,4 +1,4 @@
-//! Elections in virtual time. These tests compute, and wait for nothing.
+//! Elections in virtual time. These tests only compute and never wait.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

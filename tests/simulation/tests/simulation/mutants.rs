@@ -1,11 +1,11 @@
-//! Every seeded bug is found by the simulation, and every invariant is broken by one of them.
+//! Tests that the simulation detects every seeded bug, and that some bug breaks each invariant.
 
 use std::num::NonZeroUsize;
 use std::thread;
 
 use tenure_simulation::hunt;
 
-/// As many schedules must suffice for each.
+/// Maximum number of schedules for each bug.
 const MAX_SCHEDULES: u64 = 10_000;
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) fn component() -> Options {
     Fidelity::Component(Arc::new(component.unwrap())).into()
 }
 
-/// Runs the first seeds. The first one that fails is told with its trace.
+/// Runs the first seeds. Fails with the trace of the first seed that has a violation.
 fn run_seeds(seeds: u64, options: &Options, flag: &str) -> Totals {
     let threads = available_parallelism().map_or(1, NonZeroUsize::get);
     let totals = campaign::run(0, seeds, threads, options);
@@ -47,11 +47,11 @@ fn run_seeds(seeds: u64, options: &Options, flag: &str) -> Totals {
 #[test]
 fn the_pure_core_keeps_all_invariants() {
     let totals = run_seeds(960, &native(), "");
-    // All pairs come three times, though not each of them finds its moment.
+    // Each pair occurs three times, though some faults never find their moment.
     let missing_pairs = totals.coverage.missing_pairs();
     assert!(missing_pairs.len() <= 6, "{}\nnever seen: {missing_pairs:?}", totals.coverage);
     assert!(totals.coverage.step_total(Step::SideBlob) > 150, "{}", totals.coverage);
-    // What lasts, and what schedules are like, made a difference.
+    // Every condition occurred, and every trait made a difference.
     assert_eq!(totals.coverage.missing_names(), Vec::<&str>::new(), "{}", totals.coverage);
 }
 
@@ -93,8 +93,8 @@ fn outsiders_strike_only_where_a3_is_given_up() {
     }
 }
 
-/// A thousand slots, one each second, over five candidates with wrong clocks, whose leader is
-/// killed again and again.
+/// Runs a thousand slots, one per second, on five candidates with wrong clocks. Their leader is
+/// repeatedly killed.
 fn timetable(rules: Rules) -> Slots {
     let options = Options { topic: Topic::Timetable(rules), ..native() };
     let mut slots = Slots::default();
@@ -118,12 +118,12 @@ fn at_most_once_no_slot_of_a_thousand_runs_twice() {
 fn at_least_once_no_slot_of_a_thousand_is_missed() {
     let slots = timetable(Rules::at_least_once());
     assert!(slots.repeated > 10, "kills and poison have slots repeated: {slots:?}");
-    // Every one has a claim from the first to the last: that none is left out in between, the
-    // oracle sees.
+    // Every slot from the first to the last has a claim: the oracle checks that none between is
+    // left out.
     assert!(slots.claimed > 3 * SLOTS, "{slots:?}");
 }
 
-/// Ten replicas that a platform calls all at once, each call a whole turn.
+/// Runs ten replicas that a platform calls all at once, each call a whole turn.
 #[test]
 fn simultaneous_invocations_run_every_slot_once() {
     for rules in [Rules::default(), Rules::at_least_once()] {
@@ -133,13 +133,14 @@ fn simultaneous_invocations_run_every_slot_once() {
         let Slots { run, repeated, .. } = outcome.slots;
         let at_least_once = rules.delivery != Delivery::AtMostOnce;
         assert_eq!(repeated > 0, at_least_once, "{:?}", outcome.slots);
-        // A killed invocation leaves its lease to run out, for up to a minute.
+        // A killed invocation leaves its lease to expire, for up to a minute.
         assert!(run > SLOTS * 8 / 10, "{:?}", outcome.slots);
     }
 }
 
-/// The same kills and freezes, and a timer that writes "last run" after the run: the comparison
-/// would tell nothing if it did not run slots twice.
+/// Baseline with the same kills and freezes, and a timer that writes "last run" after the run.
+///
+/// The comparison is only meaningful if this timer runs slots twice.
 #[test]
 fn a_timer_that_writes_last_run_after_the_run_repeats_slots() {
     let mut slots = Slots::default();

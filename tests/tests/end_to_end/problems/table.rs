@@ -172,14 +172,14 @@ const RENEW: &[&str] = &["renew"];
 
 #[rustfmt::skip]
 pub const LEADER_PROBLEMS: &[LeaderRow] = &[
-    leader_row(LeaderFault::LeaseBroken, "lease-lost", "somebody broke the lease", "lease-lost"),
-    leader_row(LeaderFault::BlobDeleted, "lease-lost", "somebody deleted it", "lease-lost"),
+    leader_row(LeaderFault::LeaseBroken, "lease-lost", "the lease was broken", "lease-lost"),
+    leader_row(LeaderFault::BlobDeleted, "lease-lost", "it was deleted", "lease-lost"),
     leader_row(LeaderFault::ContainerDeleted, "lease-lost", "the container does not exist", "lease-lost"),
     leader_row(LeaderFault::KeyReplaced, "refused", "not regenerated", "validity-ended"),
     leader_row(LeaderFault::Cause(Cause::Code(RENEW, 409, "LeaseIdMismatchWithLeaseOperation")), "lease-lost", "the lease is lost", "lease-lost"),
-    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 409, "LeaseIsBrokenAndCannotBeRenewed")), "lease-lost", "somebody broke the lease", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 409, "LeaseIsBrokenAndCannotBeRenewed")), "lease-lost", "the lease was broken", "lease-lost"),
     leader_row(LeaderFault::Cause(Cause::Code(RENEW, 412, "LeaseLost")), "lease-lost", "the lease has expired or was broken", "lease-lost"),
-    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 404, "BlobNotFound")), "lease-lost", "somebody deleted it", "lease-lost"),
+    leader_row(LeaderFault::Cause(Cause::Code(RENEW, 404, "BlobNotFound")), "lease-lost", "it was deleted", "lease-lost"),
     leader_row(LeaderFault::Cause(Cause::Code(RENEW, 404, "ContainerNotFound")), "lease-lost", "the container does not exist", "lease-lost"),
     leader_row(LeaderFault::Cause(Cause::AnotherLease(RENEW, 200)), "lease-lost", "different", "lease-lost"),
     leader_row(LeaderFault::Cause(Cause::Code(ALL_REQUESTS, 400, "InvalidHeaderValue")), "refused", "does not accept a value", "validity-ended"),

@@ -338,7 +338,7 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
     let [problem] = process_problems.as_slice() else { panic!("{process_problems:?}") };
     assert_eq!(problem["election"], stage.group.election.as_str(), "{problem}");
     let text = problem["detail"].as_str().unwrap();
-    assert!(text.contains("was killed by SIGKILL; nothing of its work runs any more; "), "{text}");
+    assert!(text.contains("was killed by SIGKILL; all its processes have exited; "), "{text}");
     assert!(
         text.contains("; the leases of shares ") && text.contains(" were released; "),
         "{text}"

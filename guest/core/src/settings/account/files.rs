@@ -6,7 +6,7 @@ use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED_ADVICE, is_quoted};
 
-/// Secrets that may stand in a file, which `NAME_FILE` names, and is read again at each step.
+/// Secrets that may stand in a file, which `NAME_FILE` names and each step reads again.
 static SECRET_FILES: [(&str, &str); 5] = [
     (variable::CONNECTION_STRING, variable::CONNECTION_STRING_FILE),
     (variable::KEY, variable::KEY_FILE),
@@ -15,19 +15,19 @@ static SECRET_FILES: [(&str, &str); 5] = [
     (variable::CLIENT_SECRET, variable::CLIENT_SECRET_FILE),
 ];
 
-/// The variable that names the file with that secret.
+/// Returns the variable that names the file with that secret.
 pub(super) fn file_variable(secret: &str) -> Option<&'static str> {
     SECRET_FILES.iter().find(|(known, _)| *known == secret).map(|(_, file)| *file)
 }
 
-/// The files that the variables name.
+/// Returns the files that the variables name.
 pub(in crate::settings) fn files(get: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let names = SECRET_FILES.iter().map(|(_, file)| *file);
     names.chain([variable::FEDERATED_TOKEN_FILE]).filter_map(get).collect()
 }
 
 impl SettingsReader<'_> {
-    /// A secret, from its variable or from the file that the other one names.
+    /// Returns a secret, from its variable or from the file that the other variable names.
     pub(super) fn secret(&mut self, name: &'static str) -> Option<Secret> {
         let value = self.trimmed_variable(name);
         let Some((file_name, path)) =
@@ -43,7 +43,7 @@ impl SettingsReader<'_> {
         self.reject_quotes(file_name, text)
     }
 
-    /// No secret is in quotation marks.
+    /// Rejects a secret in quotation marks.
     fn reject_quotes(&mut self, name: &'static str, secret: Secret) -> Option<Secret> {
         if is_quoted(secret.reveal()) {
             self.complain_of_quotes(name, QUOTED_ADVICE.into());

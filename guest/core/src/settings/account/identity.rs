@@ -1,4 +1,4 @@
-//! What the environment says of an identity of Microsoft Entra ID.
+//! Identities of Microsoft Entra ID from the environment.
 
 use super::super::{SettingsReader, variable};
 use super::CredentialKind;
@@ -60,7 +60,7 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// The address of an identity endpoint.
+    /// Parses the address of an identity endpoint.
     fn url(&mut self, name: &'static str, url: &str) -> Option<Endpoint> {
         let endpoint = Endpoint::parse(url.trim());
         let endpoint = endpoint.map_err(|reason| {

@@ -32,7 +32,7 @@ fn complaints(pairs: &[(&str, &str)]) -> Vec<(&'static str, String)> {
 const ACCOUNT: (&str, &str) = (variable::ACCOUNT, "tenure");
 const APPLICATION: [(&str, &str); 2] = [(variable::TENANT_ID, "t"), (variable::CLIENT_ID, "c")];
 
-/// Something of each kind, in the order of detection.
+/// Settings of each kind, in the order of detection.
 fn each_kind() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     vec![
         ("connection string", vec![(variable::CONNECTION_STRING, STRING)]),
@@ -120,7 +120,7 @@ fn a_sas_may_come_with_its_address() {
         ),
     ];
     assert_eq!(read(&emulator).unwrap().account.prefix(), "/devstoreaccount1");
-    // A container of the account's name: with a prefix its blobs would be other ones.
+    // A container with the account's name: with a prefix it would hold other blobs.
     for address in
         ["https://leases.blob.core.windows.net/leases", "https://own.example.com/leases/leader"]
     {

@@ -1,13 +1,13 @@
 //! Cron expressions: five fields, or six with the seconds first, in local time.
 //!
-//! Own code, because the crate `croner` needs the standard library, which would more than
-//! double the component. It is the judge of this one in the tests.
+//! This is our own parser, because the crate `croner` needs the standard library, which would more
+//! than double the component. The tests compare both.
 //!
-//! What becomes of a time that the clocks skip in spring or show twice in autumn depends on what
-//! the expression means. *Fixed* times (no `*` and no step in seconds, minutes and hours) mean so
-//! many turns a day: a skipped one runs when the clocks have been put forward, one that comes
-//! twice runs the first time. Anything else means an interval: a skipped time does not
-//! run, one that comes twice runs twice.
+//! The meaning of the expression decides about a time that the clocks skip in spring or repeat in
+//! autumn. *Fixed* times (no `*` and no step in seconds, minutes and hours) mean a number of turns
+//! a day. A skipped one runs when the clocks have been put forward; a repeated one runs the first
+//! time. Any other expression means an interval: a skipped time does not run, and a repeated one
+//! runs twice.
 
 mod parse;
 
@@ -19,25 +19,25 @@ use super::zone::{OffsetSpan, Zone};
 pub use parse::CronError;
 use tenure_base::prelude::*;
 
-/// Searches end after so many years: the rarest date, a 29 February on a given weekday, comes
-/// once in 40 at most.
+/// Search limit: the rarest date, a 29 February on a given weekday, comes at least once in 40
+/// years.
 const HORIZON: Months = Months::new(50 * 12);
 
 /// A cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
-    /// As it was written, with single blanks.
+    /// The text as written, with single blanks.
     text: String,
     seconds: u64,
     minutes: u64,
     hours: u64,
     days: DaySet,
     months: u64,
-    /// Times of an interval rather than fixed ones.
+    /// True for times of an interval, false for fixed ones.
     interval: bool,
 }
 
-/// Days of the month and of the week. Where both are named, either will do, as in Kubernetes' cron.
+/// Days of the month and of the week. If both are given, either suffices, as in Kubernetes' cron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DaySet {
     /// Bits 1 to 31.
@@ -47,7 +47,7 @@ struct DaySet {
     of_week: u64,
     /// Bit `7 * (n - 1) + weekday`: the nth of the month; n = 6 means the last one.
     nth_of_week: u64,
-    /// Neither field is a `*`.
+    /// True if neither field is a `*`.
     either: bool,
 }
 
@@ -66,7 +66,7 @@ impl DaySet {
 }
 
 impl Cron {
-    /// The first slot that is later than `then`, in seconds since 1970.
+    /// Returns the first slot later than `after`, in seconds since 1970.
     pub(super) fn next(&self, zone: &Zone, after: i64) -> Option<i64> {
         let mut second = after.checked_add(1)?;
         let horizon = DateTime::from_timestamp(second, 0)?.checked_add_months(HORIZON)?.timestamp();
@@ -80,10 +80,11 @@ impl Cron {
         None
     }
 
-    /// The newest slot that is not later than `now`.
+    /// Returns the newest slot that is not later than `now`.
     pub(super) fn newest(&self, zone: &Zone, now: i64) -> Option<i64> {
         let next_until_now = |after: i64| self.next(zone, after).filter(|slot| *slot <= now);
-        // Back in doubling leaps to an instant with a slot after it, then halfway forth again.
+        // Steps back in doubling leaps to an instant with a slot after it, then halves the steps
+        // forward.
         let mut step_back = 1;
         let mut found = loop {
             match next_until_now(now.checked_sub(step_back)?) {
@@ -103,7 +104,7 @@ impl Cron {
         Some(found)
     }
 
-    /// The first slot from `second` on, before the stretch and the horizon end.
+    /// Returns the first slot from `second` on, before the span and the horizon end.
     fn in_stretch(&self, stretch: OffsetSpan, second: i64, horizon: i64) -> Option<i64> {
         let OffsetSpan { start, offset, previous_offset, .. } = stretch;
         let [offset, previous_offset] = [offset, previous_offset].map(i64::from);
@@ -111,20 +112,20 @@ impl Cron {
         let mut first = second;
         if !self.interval && start != i64::MIN {
             if second == start && offset > previous_offset {
-                // What the clocks skipped comes now.
+                // Skipped times run now.
                 let skipped = self.local(start + previous_offset, start + offset - 1);
                 if skipped.is_some() {
                     return Some(start);
                 }
             }
-            // What the clocks show a second time has been.
+            // Repeated times have already run.
             first = first.max(start + (previous_offset - offset).max(0));
         }
         Some(self.local(first + offset, last + offset)? - offset)
     }
 
-    /// The first time that the expression names from `from` to `last`, as local time counted
-    /// like seconds since 1970.
+    /// Returns the first time of the expression between `first_second` and `last`, as local time,
+    /// counted like seconds since 1970.
     fn local(&self, first_second: i64, last: i64) -> Option<i64> {
         let first = DateTime::from_timestamp(first_second, 0)?.naive_utc();
         let (mut date, mut earliest) = (first.date(), first.time());
@@ -146,7 +147,7 @@ impl Cron {
         None
     }
 
-    /// The first time of a day that is not before `earliest`.
+    /// Returns the first time of a day that is not before `earliest`.
     fn time(&self, earliest: NaiveTime) -> Option<NaiveTime> {
         let (hour, minute, second) = (earliest.hour(), earliest.minute(), earliest.second());
         let hms = NaiveTime::from_hms_opt;
@@ -165,7 +166,7 @@ impl Cron {
     }
 }
 
-/// The smallest member of a set of bits that is not below `least`.
+/// Returns the smallest member of a set of bits that is not below `least`.
 fn at_or_after(set: u64, least: u32) -> Option<u32> {
     let remaining = set.checked_shr(least)?;
     (remaining != 0).then(|| least + remaining.trailing_zeros())

@@ -1,19 +1,19 @@
-//! Reading cron expressions, with complaints that say where and what.
+//! The parser of cron expressions, with errors that name position and problem.
 
 use super::super::zone::Zone;
 use super::{Cron, DaySet};
 use tenure_base::prelude::*;
 
-/// What cannot be read, and where.
+/// A parse error and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronError {
     /// The character, counted from 1.
     pub position: usize,
-    /// The piece that is wrong; empty where there is none. It may be a secret in the wrong place.
+    /// The invalid piece; may be empty. It may be a secret in the wrong place.
     pub piece: String,
-    /// What is wrong with it, without the piece itself.
+    /// The problem, without the piece itself.
     pub problem: String,
-    /// What could be there.
+    /// The expected content.
     pub expected: &'static str,
 }
 
@@ -79,31 +79,31 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// A piece of the expression, and where it begins.
+/// A piece of the expression, and its position.
 #[derive(Clone, Copy)]
 struct Piece<'t> {
     text: &'t str,
     position: usize,
 }
 
-/// What a field allows.
+/// The values that a field allows.
 #[derive(Default)]
 struct AllowedValues {
     set: u64,
-    /// Of the month: L. Of the week: the nth ones.
+    /// For the month: L. For the week: the nth days.
     last: bool,
     nth: u64,
-    /// A `*` or a `?` is in the field, without a step or with a step of 1.
+    /// True if a `*` or a `?` is in the field, without a step or with a step of 1.
     any: bool,
-    /// It has a `*` or a step.
+    /// True if the field has a `*` or a step.
     interval: bool,
 }
 
 impl Cron {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// All that cannot be read, in the order of the fields.
+    /// All errors, in the order of the fields.
     pub fn parse(text: &str) -> Result<Self, Vec<CronError>> {
         let nickname = text.trim().to_ascii_lowercase();
         if let Some((_, expanded)) = NICKNAMES.iter().find(|(name, _)| *name == nickname) {
@@ -111,7 +111,8 @@ impl Cron {
         }
         let pieces = Piece { text, position: 1 }.split(char::is_whitespace);
         let fields: Vec<_> = pieces.into_iter().filter(|piece| !piece.text.is_empty()).collect();
-        // As other crons have it. The first letters are enough: a zone's name has slashes.
+        // Other cron implementations accept this prefix. The first letters suffice: a zone's name
+        // has slashes.
         let is_zone =
             |field: &&Piece<'_>| ["CRON_TZ=", "TZ="].iter().any(|p| field.text.starts_with(p));
         if let Some(zone) = fields.first().filter(is_zone) {
@@ -176,7 +177,7 @@ impl Cron {
             months: months.set,
             interval: seconds.interval || minutes.interval || hours.interval,
         };
-        // 30 February and its like. From 2000 on, since every kind of year follows.
+        // For example 30 February. The search starts in 2000, since every kind of year follows.
         if cron.next(&Zone::UTC, 946_684_800).is_none() {
             return Err(vec![CronError {
                 position: rest[2].position,
@@ -227,12 +228,12 @@ impl Field {
             None => (item, None),
         };
         let is_wildcard = range.text == "*" || (range.text == "?" && (days || weekdays));
-        // As in Kubernetes' cron: a step of 1 leaves nothing out.
+        // Like in Kubernetes' cron, a step of 1 leaves nothing out.
         allowed.any |= is_wildcard && step.is_none_or(|step| step == 1);
         let (first, last) = match range.cut('-') {
             _ if is_wildcard => {
                 allowed.interval |= range.text == "*";
-                // Sunday once.
+                // Sunday counts once.
                 (self.least, if weekdays { 6 } else { self.most })
             }
             Some((first, last)) => (self.value(first)?, self.value(last)?),
@@ -277,7 +278,7 @@ impl Field {
 }
 
 impl<'t> Piece<'t> {
-    /// Digits alone.
+    /// Parses a number of digits only.
     fn number(self) -> Option<u32> {
         let is_digits = !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit());
         self.text.parse().ok().filter(|_| is_digits)

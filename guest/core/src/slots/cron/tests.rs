@@ -14,7 +14,7 @@ fn to_rfc3339(second: i64) -> String {
     DateTime::from_timestamp(second, 0).unwrap().format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The first slots after an instant.
+/// Returns the first slots after an instant.
 fn slots(cron: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
     let (cron, zone) = (Cron::parse(cron).unwrap(), Zone::from_name(zone).unwrap());
     let next = |then: &i64| cron.next(&zone, *then);
@@ -90,7 +90,7 @@ fn nicknames_steps_lists_and_the_days_of_azure_and_quartz_users() {
 #[test]
 fn skipped_hour_in_spring() {
     let after = "2026-03-29T00:00:00Z"; // 01:00
-    // Fixed: as soon as the clocks have been put forward, and once.
+    // Fixed: once, as soon as the clocks have been put forward.
     assert_eq!(
         slots("30 2 * * *", "Europe/Berlin", after, 2),
         ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
@@ -104,7 +104,7 @@ fn skipped_hour_in_spring() {
         slots("0 2,3 * * *", "Europe/Berlin", after, 2),
         ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]
     );
-    // An interval: what is skipped does not run.
+    // An interval: a skipped time does not run.
     assert_eq!(
         slots("30 * * * *", "Europe/Berlin", after, 3),
         ["2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z", "2026-03-29T02:30:00Z"]
@@ -231,8 +231,8 @@ fn expression() -> impl Strategy<Value = String> {
         .prop_map(|(s, mi, h, d, mo, w)| format!("{s}{mi} {h} {d} {mo} {w}"))
 }
 
-/// Without those whose clocks jump over midnight, as in Nuuk: croner then asks whether the next day is
-/// one of the expression's, and forgets the slot.
+/// Excludes zones whose clocks jump over midnight, such as Nuuk. There croner checks the next day
+/// instead, and misses the slot.
 const ZONES: [&str; 8] = [
     "UTC",
     "Europe/Berlin",
@@ -256,8 +256,8 @@ fn a_time_that_is_jumped_over_with_midnight_is_that_of_the_jump() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// The crate `croner`, on the same zones, names the same slots: from any instant, and around the
-    /// changes of the clocks.
+    /// The crate `croner` gives the same slots in the same zones, from any instant and around clock
+    /// changes.
     #[test]
     fn croner_agrees(
         text in expression(),
@@ -288,7 +288,7 @@ proptest! {
             expected = reference.find_next_occurrence(&expected, false).unwrap();
             prop_assert_eq!(to_rfc3339(actual), to_rfc3339(expected.timestamp()), "{}, {}, from {}", text, zone.name(), to_rfc3339(from));
         }
-        // And back again.
+        // The reverse direction.
         prop_assert_eq!(cron.newest(&zone, actual).map(to_rfc3339), Some(to_rfc3339(actual)));
         let before = cron.newest(&zone, actual - 1).unwrap();
         prop_assert_eq!(cron.next(&zone, before).map(to_rfc3339), Some(to_rfc3339(actual)));

@@ -1,8 +1,8 @@
-//! Orders that meet another one, or a leader that makes way by itself.
+//! Orders that conflict with another one, or with a leader that resigns by itself.
 
 use super::*;
 
-/// What was told of that.
+/// Returns the reported details that contain this part.
 fn matching_details<'s>(scene: &'s Scene, part: &str) -> Vec<&'s str> {
     let details = scene.problems.iter().map(|(_, problem)| problem.detail.as_str());
     details.filter(|detail| detail.contains(part)).collect()

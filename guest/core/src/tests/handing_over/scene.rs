@@ -1,36 +1,36 @@
-//! One small service, and candidates before it.
+//! One small service and its candidates.
 
 use super::*;
 
-/// A blob, what is beside it, and who holds its lease.
+/// The blob of an election, its side blobs, and the holder of its lease.
 #[derive(Default)]
 pub struct Service {
     pub holder: Option<LeaseId>,
     pub record: Metadata,
     pub version: u32,
     pub successor: Option<(Metadata, Moment)>,
-    /// The tag of what stands there.
+    /// The version of the announcement.
     pub announcement_version: u32,
-    /// For how long it was acquired last.
+    /// Period of the newest acquire.
     pub seconds: u32,
     /// Each id that ever held the lease, in order.
     pub lease_ids: Vec<LeaseId>,
     /// The orders, and their tag.
     pub orders: Option<(Metadata, u32)>,
-    /// No write of the record arrives.
+    /// True if no write of the record arrives.
     pub loses_writes: bool,
-    /// Nothing may be written beside the blob.
+    /// True if side blobs may not be written.
     pub forbids_side_blobs: bool,
     pub reads_announcements: u32,
-    /// So many looks of a successor are answered that the service is busy.
+    /// Number of polls of a successor that the service answers as busy.
     pub busy: u32,
-    /// The same of looks without a lease id.
+    /// Number of polls without a lease id that the service answers as busy.
     pub busy_for_followers: u32,
-    /// No change of the lease arrives.
+    /// True if no change of the lease arrives.
     pub loses_changes: bool,
-    /// The leader cannot see who stands beside the blob.
+    /// True if the leader cannot see announcements.
     pub hides_announcements: bool,
-    /// A lease ends when it is not renewed.
+    /// True if a lease ends without renewal.
     pub expires: bool,
     pub until: Moment,
 }
@@ -190,7 +190,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The first one leads.
+    /// Creates a scene in which the first candidate leads.
     pub fn new(candidates: Vec<Candidate>) -> Self {
         let start = candidates[0].now;
         let candidates = (1..).zip(candidates).map(|(seed, mut candidate)| {
@@ -234,7 +234,7 @@ impl Scene {
         report
     }
 
-    /// Steps whoever is due, for so long.
+    /// Runs due steps for this span.
     pub fn run(&mut self, span: Duration) {
         let end = self.now() + span;
         let most = self.steps + 20_000;

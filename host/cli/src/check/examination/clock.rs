@@ -1,4 +1,4 @@
-//! How far this machine's clock is off the service's.
+//! Offset between this machine's clock and the service's.
 
 use std::time::Duration;
 
@@ -7,20 +7,22 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::Finding;
 use tenure_base::duration::format_duration;
 
-/// As much is nothing: the service may be as far off itself (A1, protocol.md §2).
+/// Tolerated offset in milliseconds: the service's own clock may be off by as much (A1, protocol.md
+/// §2).
 const TOLERANCE_MS: i64 = 2_000;
 
-/// From here on signatures and tokens are on the way to being refused: directories allow five
-/// minutes, the service fifteen.
+/// Offset in milliseconds above which signatures and tokens will soon be refused: identity
+/// providers allow five minutes, the service fifteen.
 const LIMIT_MS: i64 = 5 * 60 * 1_000;
 
-/// What the service's clock is ahead of this machine's, in milliseconds: between two bounds, since a
-/// `Date` has whole seconds and is some time on its way.
+/// Time by which the service's clock is ahead of this machine's, in milliseconds. A range, since a
+/// `Date` has whole seconds and the response takes time to arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offset(Option<(i64, i64)>);
 
 impl Offset {
-    /// Learns from the `Date` of an answer to what was sent and answered at these times of day.
+    /// Narrows the offset by the `Date` of a response, and the times of day at which its request
+    /// was sent and answered.
     pub fn update(&mut self, date: DateTime<Utc>, sent: DateTime<Utc>, answered: DateTime<Utc>) {
         let date = date.timestamp_millis();
         let bounds = (
@@ -28,22 +30,24 @@ impl Offset {
             date.saturating_add(1_000).saturating_sub(sent.timestamp_millis()),
         );
         let narrowed = self.0.map(|(least, most)| (least.max(bounds.0), most.min(bounds.1)));
-        // Bounds that exclude each other: a clock was set in between, and the newest counts.
+        // The bounds exclude each other: a clock was changed in between, so the newest response
+        // counts.
         self.0 = Some(narrowed.filter(|(least, most)| least <= most).unwrap_or(bounds));
     }
 
-    /// What it is ahead at least; negative when it is behind. None before the first answer.
+    /// Returns the minimum by which the service's clock is ahead; negative if it is behind. None
+    /// before the first response.
     pub fn known_ms(self) -> Option<i64> {
         let (least, most) = self.0?;
         Some(if least > 0 { least } else { most.min(0) })
     }
 
-    /// Whether it explains that a signature is refused.
+    /// Returns true if the offset explains why a signature was refused.
     pub fn is_suspect(self) -> bool {
         self.known_ms().is_some_and(|ahead| ahead.abs() > LIMIT_MS)
     }
 
-    /// The service's time when this machine's clock shows `wall`, as far as that is known.
+    /// Returns the service's time, as far as it is known, when this machine's clock shows `wall`.
     pub fn correct(self, wall: DateTime<Utc>) -> DateTime<Utc> {
         let ahead = TimeDelta::try_milliseconds(self.known_ms().unwrap_or(0)).unwrap_or_default();
         wall.checked_add_signed(ahead).unwrap_or(wall)
@@ -58,7 +62,6 @@ impl Offset {
         if magnitude_ms <= TOLERANCE_MS.unsigned_abs() {
             return Finding::good(CHECK, "this machine's clock agrees with the service's");
         }
-        // People need no milliseconds here.
         let magnitude = format_duration(Duration::from_secs(magnitude_ms.div_ceil(1_000)));
         let direction = if ahead > 0 { "behind" } else { "ahead of" };
         let problem = format!("this machine's clock is {magnitude} {direction} the service's");
@@ -95,7 +98,8 @@ mod tests {
 
     #[test]
     fn whole_seconds_and_latency_do_not_count_as_offset() {
-        // A date of 0 s stands for all up to 1 s, answered somewhere between sent and answered.
+        // A date of 0 s stands for all times below 1 s, at some moment between sending and
+        // receiving.
         for (sent, answered, certain) in [
             (0, 10, 0),
             (999, 999, 0),

@@ -1,4 +1,4 @@
-//! With what requests are authorised, and for how long that will be good.
+//! The credential that authorises requests, and its expiry.
 
 use std::iter;
 
@@ -10,10 +10,10 @@ use tenure_core::{Needs, Settings};
 
 const CHECK: &str = "credential";
 
-/// One that ends earlier is likely to be forgotten.
+/// A credential that expires sooner than this gets a warning.
 const EXPIRY_WARNING: TimeDelta = TimeDelta::days(7);
 
-/// What the settings say of it. `now` is the service's time, as far as it is known.
+/// Returns the finding about the credential. `now` is the service's time, as far as it is known.
 pub(super) fn finding(settings: &Settings, now: DateTime<Utc>) -> Finding {
     let Needs { credential, notes, .. } = settings.needs(now);
     let detail = iter::once(credential).chain(notes).collect::<Vec<_>>().join("; ");

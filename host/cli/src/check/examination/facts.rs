@@ -1,4 +1,4 @@
-//! What the headers of the answers tell of the account.
+//! Properties of the account, learned from response headers.
 
 use super::Finding;
 use std::time::Duration;
@@ -7,42 +7,42 @@ use tenure_azure::operation::Operation;
 use tenure_base::duration::format_duration;
 use tenure_core::Failover;
 
-/// The account that every emulator has, with a key that everybody knows.
+/// The account of every emulator. Its key is public.
 const EMULATOR: &str = "devstoreaccount1";
 
-/// How the emulator signs its answers.
+/// Prefix of the `Server` header that the emulator sends.
 const AZURITE: &str = "Azurite";
 
-/// What was seen so far.
+/// Properties that the responses showed so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     server: Option<String>,
     sku: Option<String>,
     kind: Option<String>,
-    /// The account keeps every version of a blob.
+    /// True if the account keeps every version of a blob.
     pub versions: bool,
-    /// It would have said so: something was written.
+    /// True if something was written: a version would have been reported.
     has_written: bool,
     soft_delete: bool,
     immutable: bool,
     legal_hold: bool,
-    /// Why the account told nothing of itself.
+    /// The reason why the account's kind is unknown.
     account_error: Option<String>,
 }
 
 impl Facts {
-    /// Takes notice of the headers of an answer.
+    /// Records the headers of a response.
     pub fn read(&mut self, headers: &[(String, Vec<u8>)]) {
         for (name, value) in headers {
             let Ok(value) = core::str::from_utf8(value) else { continue };
-            // What comes from afar is to be a word or two.
+            // Accepts only short, printable values from the service.
             let text = || Some(value).filter(|value| is_plain(value)).map(String::from);
             match name.to_ascii_lowercase().as_str() {
                 "server" => self.server = text().or(self.server.take()),
                 "x-ms-sku-name" => self.sku = text(),
                 "x-ms-account-kind" => self.kind = text(),
                 "x-ms-version-id" => self.versions = true,
-                // Of an answer to Delete Blob: what was deleted is kept.
+                // In the response to Delete Blob: the account keeps deleted blobs.
                 "x-ms-delete-type-permanent" if value == "false" => self.soft_delete = true,
                 "x-ms-immutability-policy-until-date" => self.immutable = true,
                 "x-ms-legal-hold" if value == "true" => self.legal_hold = true,
@@ -51,26 +51,26 @@ impl Facts {
         }
     }
 
-    /// Takes notice of an answer.
     pub fn record_answer(&mut self, operation: &Operation, answer: &Answer) {
         let writes = matches!(operation, Operation::CreateBlob | Operation::WriteMetadata { .. });
         self.has_written |= writes && answer.class == Class::Done;
         self.immutable |= answer.code.as_deref() == Some("BlobImmutableDueToPolicy");
     }
 
-    /// The account was asked for itself, and this is what it said.
+    /// Records the result of the request for account information.
     pub fn record_account(&mut self, is_known: bool, reason: String) {
         self.account_error = (!is_known).then_some(reason);
     }
 
-    /// What there is to say beside its kind; nothing, in most cases.
+    /// Returns findings other than the account's kind. Usually there are none.
     pub fn findings(&self, account: &str) -> Vec<Finding> {
         let mut findings: Vec<_> = self.emulator(account).into_iter().collect();
         findings.extend(self.protection());
         findings
     }
 
-    /// Its kind, and how it is replicated (REST: *Get Account Information*).
+    /// Returns the finding about the account's kind and replication (REST: *Get Account
+    /// Information*).
     pub fn account(&self, account: &str) -> Finding {
         const CHECK: &str = "account";
         let (Some(sku), Some(kind)) = (&self.sku, &self.kind) else {
@@ -81,7 +81,7 @@ impl Facts {
             return Finding::unknown(CHECK, format!("its kind and replication are unknown: {why}"));
         };
         let detail = format!("{sku}, {kind}");
-        // What an emulator says of itself is true of nothing.
+        // An emulator's statements about itself are not reliable.
         if self.emulator(account).is_some() {
             return Finding::good(CHECK, format!("{detail}, as the emulator says"));
         }
@@ -124,7 +124,8 @@ impl Facts {
         Some(Finding::warning(CHECK, detail))
     }
 
-    /// Whether each write of the record makes a version of the blob.
+    /// Returns the finding about versioning: with it, each write of the record creates a version of
+    /// the blob.
     pub fn versioning(&self, failover: Option<Failover>) -> Finding {
         const CHECK: &str = "versioning";
         match (self.versions, failover) {

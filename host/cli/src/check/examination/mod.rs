@@ -1,8 +1,9 @@
-//! An examination of a storage account: tries all that an election needs of it, on a blob of its own beside the election's,
-//! and says what each response means.
+//! Examination of a storage account: tries each request that an election needs on a scratch blob
+//! next to the election's blob, and explains each response.
 //!
-//! An [`Examination`] decides what to ask and what the responses mean, and ends with [`Finding`]s. A [`Transport`] carries its
-//! questions to the account. The election's own blob and its lease are only read.
+//! An [`Examination`] decides which requests to send and how to interpret the responses, and
+//! returns [`Finding`]s. A [`Transport`] sends its requests to the account. The election's own blob
+//! and its lease are only read.
 
 mod clock;
 mod credential;
@@ -29,24 +30,24 @@ use tenure_core::{
 };
 use times::{Times, short_duration};
 
-/// A request that is not answered is sent so often.
+/// Maximum number of tries of a request without a response.
 const MAX_TRIES: u32 = 2;
 
 /// A request of an examination.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What to ask the service.
+    /// The operation to request.
     pub operation: Operation,
-    /// Of which blob: the election's, or the examination's own.
+    /// The blob: the election's, or the scratch blob.
     pub blob: BlobName,
-    /// The longest that it may take, everything included.
+    /// Time limit for the whole request.
     pub timeout: Duration,
     pass: AuthSource,
     correction: Offset,
 }
 
 impl Question {
-    /// As it goes to the service. `wall` is the time of day.
+    /// Returns the HTTP request to send. `wall` is the time of day.
     pub fn request(&self, settings: &Settings, wall: DateTime<Utc>) -> Request {
         let seconds = u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX);
         let account = &settings.account;
@@ -56,50 +57,50 @@ impl Question {
     }
 }
 
-/// An answer with all its headers.
+/// A response with all its headers.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// As an election reads it.
+    /// The response as an election reads it.
     pub answer: Answer,
-    /// Names in any case.
+    /// Header names in any case.
     pub headers: Vec<(String, Vec<u8>)>,
 }
 
-/// Carries requests to the account, and has this machine's clocks.
+/// Connection to the account, and this machine's clocks.
 pub trait Transport: Chance {
-    /// By a clock that nobody sets.
+    /// Returns the time of a monotonic clock.
     fn now(&self) -> Moment;
 
-    /// The time of day.
+    /// Returns the time of day.
     fn wall(&self) -> DateTime<Utc>;
 
-    /// Sends a question.
+    /// Sends a request.
     async fn ask(&mut self, question: Question) -> Result<Reply, Failure>;
 
-    /// Asks for a token.
+    /// Requests a token.
     async fn fetch(&mut self, fetch: TokenRequest) -> TokenReply;
 }
 
-/// What came of a question.
+/// A request and its response.
 struct Exchange {
     operation: Operation,
     answer: Answer,
-    /// An earlier try of it may have been carried out.
+    /// True if an earlier try may have been carried out.
     is_retry: bool,
-    /// How long the last try took.
+    /// Duration of the last try.
     elapsed: Duration,
 }
 
-/// Nothing of the rest can be asked, for this reason.
+/// The reason why the remaining requests cannot be sent.
 struct Aborted(&'static str);
 
-/// One examination of an account, from the first look to the last finding.
+/// An examination of one account.
 pub struct Examination<'s, W> {
     settings: &'s Settings,
     transport: W,
     credential_state: CredentialState,
     clock: Offset,
-    /// The service's time is used for signatures.
+    /// True if signatures use the service's time.
     corrected: bool,
     times: Times,
     facts: Facts,
@@ -107,7 +108,7 @@ pub struct Examination<'s, W> {
 }
 
 impl<'s, W: Transport> Examination<'s, W> {
-    /// Of the account that these settings name.
+    /// Creates an examination of the account that `settings` name.
     pub fn new(settings: &'s Settings, transport: W) -> Self {
         Self {
             settings,
@@ -121,7 +122,7 @@ impl<'s, W: Transport> Examination<'s, W> {
         }
     }
 
-    /// Tries everything, and returns all that was found.
+    /// Tries everything, and returns all findings.
     pub async fn findings(mut self) -> Vec<Finding> {
         let result = self.try_all().await;
         let aborted = result.err();
@@ -138,20 +139,21 @@ impl<'s, W: Transport> Examination<'s, W> {
         all
     }
 
-    /// Only reads the election: the rest was tried with the same credential for another one of its container.
+    /// Only reads the election. Use it if the same credential was already tested for another
+    /// election of the container.
     pub async fn check_election_only(mut self) -> Vec<Finding> {
         let aborted = self.check_election().await.err();
         self.summarize(aborted)
     }
 
-    /// Returns what the credential, the requests so far and the clock came to.
+    /// Returns the findings about the credential, the requests so far and the clock.
     fn summarize(&mut self, aborted: Option<Aborted>) -> Vec<Finding> {
         let wall = self.transport.wall();
         let mut all = vec![credential::finding(self.settings, self.clock.correct(wall))];
         all.append(&mut self.findings);
         let aborted = aborted.map(|Aborted(why)| format!("everything else: {why}"));
         all.extend(aborted.map(|why| Finding::unknown("not tried", why)));
-        // Without a response, one line is enough.
+        // Without any response, the clock has no finding.
         if self.clock.known_ms().is_some() {
             all.push(self.clock.finding());
         }
@@ -187,7 +189,7 @@ impl<'s, W: Transport> Examination<'s, W> {
             }
             Err(problem) => {
                 self.findings.push(Finding::failed(read.name(), problem.detail));
-                // Who may not read may still be allowed other requests.
+                // A credential without read permission may still allow other requests.
                 if !lacks_permission(&answer) {
                     return Err(Aborted("the first request got an unexpected answer"));
                 }
@@ -196,7 +198,7 @@ impl<'s, W: Transport> Examination<'s, W> {
         Ok(())
     }
 
-    /// Reads the election's own blob some more times, for the time that it takes.
+    /// Measures the latency by more reads of the election's own blob.
     async fn measure_latency(&mut self) -> Result<(), Aborted> {
         let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
         while !self.times.is_complete() {
@@ -206,7 +208,8 @@ impl<'s, W: Transport> Examination<'s, W> {
         Ok(())
     }
 
-    /// Reads the orders, as a leader does. A leader that may not read them leads all the same.
+    /// Reads the orders, as a leader does. Missing permission is only a warning, since it does not
+    /// prevent leading.
     async fn read_orders(&mut self) -> Result<(), Aborted> {
         let (read, election) = (Operation::ReadSideBlob(SideBlob::Orders), &self.settings.election);
         let check = read.name();
@@ -225,7 +228,8 @@ impl<'s, W: Transport> Examination<'s, W> {
         Ok(())
     }
 
-    /// The blob beside the election's on which the rest is tried, if the credential is good for one.
+    /// Returns the scratch blob for the remaining requests, unless the credential is limited to the
+    /// election's blob.
     fn scratch_blob(&mut self) -> Option<Scratch> {
         let one_blob = match self.settings.account.credential() {
             Credential::Sas(sas) => sas.is_for_one_blob(),
@@ -243,7 +247,7 @@ impl<'s, W: Transport> Examination<'s, W> {
         None
     }
 
-    /// The answer to a question without which there is no use in others.
+    /// Returns the response to a request that all others depend on.
     async fn require_answer(&mut self, operation: Operation, blob: &BlobName) -> Result<Exchange, Aborted> {
         let check = operation.name();
         self.ask(operation, blob).await?.map_err(|problem| {
@@ -252,8 +256,8 @@ impl<'s, W: Transport> Examination<'s, W> {
         })
     }
 
-    /// Asks until there is an answer to be judged: by another date or with another token, or later. The inner error: there
-    /// was none, also when it was asked again.
+    /// Sends a request until there is a final response. Retries it with a corrected date, another
+    /// token, or later. The inner error means that all tries remained unanswered.
     async fn ask(
         &mut self,
         operation: Operation,
@@ -293,7 +297,7 @@ impl<'s, W: Transport> Examination<'s, W> {
         }
     }
 
-    /// With what the next question is authorised.
+    /// Returns the authorization of the next request.
     async fn pass(&mut self) -> Result<AuthSource, Aborted> {
         const CHECK: &str = "token";
         let credential = self.settings.account.credential();
@@ -320,7 +324,8 @@ impl<'s, W: Transport> Examination<'s, W> {
         }
     }
 
-    /// Whether the same question is to be asked again at once, by another date or with another token.
+    /// Returns true if the same request must be repeated at once, with a corrected date or another
+    /// token.
     fn needs_reauthorization(&mut self, answer: &Answer, now: Moment) -> bool {
         if answer.status == 403 && !self.corrected && self.clock.is_suspect() {
             self.corrected = true;
@@ -338,7 +343,7 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 }
 
-/// What a look at the election showed.
+/// Returns the findings about the election's state.
 fn election_findings(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
     const CHECK: &str = "election";
     let name = &settings.election;
@@ -356,7 +361,7 @@ fn election_findings(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
             (Some(leader), false) => {
                 format!("{name}: nobody leads; the last one was {}", leader.name)
             }
-            (None, true) => format!("{name}: somebody holds the lease, and is about to lead"),
+            (None, true) => format!("{name}: a candidate holds the lease, and is about to lead"),
             (None, false) => {
                 format!("{name}: nobody has led yet; the first candidate creates what is missing")
             }
@@ -370,7 +375,7 @@ fn election_findings(snapshot: &Snapshot, settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// Whether the service knows who asks, and denies just this.
+/// Returns true if the service accepted the credential but denied this one operation.
 fn lacks_permission(answer: &Answer) -> bool {
     let code = answer.code.as_deref().unwrap_or("");
     answer.class == Class::Refused

@@ -1,24 +1,24 @@
-//! The examination's own blob, beside the election's.
+//! The examination's scratch blob, next to the election's.
 
 use tenure_azure::BlobName;
 
-/// The most characters that a blob's name has.
+/// Maximum length of a blob name, in characters.
 const MAX_NAME_LENGTH: usize = 1024;
 
-/// Ends the name of a blob that cannot be removed: later examinations use it again.
+/// Suffix of a scratch blob that cannot be deleted. Later examinations use it again.
 const PERMANENT_SUFFIX: &str = ".check";
 
-/// Names of the examination's blob.
+/// Names of the scratch blob.
 pub(super) struct Scratch {
     temporary: BlobName,
     permanent: BlobName,
-    /// Whether it can be removed; not known before it was asked.
+    /// True if the blob can be deleted. Assumed until a delete request was refused.
     pub removable: bool,
 }
 
 impl Scratch {
-    /// Beside the blob of an election; none when its name leaves no room for another. `random` keeps
-    /// several examinations apart.
+    /// Returns the names for the blob of an election, or none if that name is too long. `random`
+    /// keeps concurrent examinations apart.
     pub fn new(election: &BlobName, random: u64) -> Option<Self> {
         Some(Self {
             temporary: with_suffix(election, &format!("{PERMANENT_SUFFIX}-{random:016x}"))?,
@@ -32,7 +32,8 @@ impl Scratch {
     }
 }
 
-/// A name that is too long loses its end. Never that of the election.
+/// Appends the suffix, and truncates a name that is too long. Never returns the election's own
+/// name.
 fn with_suffix(election: &BlobName, suffix: &str) -> Option<BlobName> {
     let max_length = MAX_NAME_LENGTH - suffix.len();
     let blob: String = election.blob().chars().take(max_length).collect();

@@ -1,4 +1,4 @@
-//! Whole examinations against a service of values.
+//! Complete examinations of a simulated service.
 
 mod service;
 
@@ -53,7 +53,7 @@ fn correct_service_passes_and_nothing_remains() {
     assert!(!format!("{findings:?}").contains("c2VjcmV0"));
 }
 
-/// Returns true for requests of this check on the examination's own blob.
+/// Returns true for requests of this check to the scratch blob.
 fn is_check(question: &Question, check: &str) -> bool {
     question.operation.name() == check && question.blob.to_string() != ELECTION
 }
@@ -95,7 +95,7 @@ fn without_read_permission_other_permissions_are_still_checked() {
     assert_eq!(service.blob, None);
 }
 
-/// A SAS for one blob cannot read the one beside it.
+/// A SAS for one blob does not permit reading the orders next to it.
 #[test]
 fn a_credential_that_may_not_read_orders_gets_a_warning() {
     let mut service = Service::new();
@@ -161,7 +161,7 @@ fn one_lost_response_is_no_finding() {
         let findings = service.examine(&with_key(), |question, _| {
             count += 1;
             let response = shadow.respond(question);
-            // Done, and not heard of.
+            // The request is carried out, but its response is lost.
             Some(if count == lost { Err(FailureKind::Reset) } else { response })
         });
         assert!(findings.iter().all(|f| f.verdict == Verdict::Good), "{lost}: {findings:#?}");
@@ -195,7 +195,7 @@ fn a_service_that_does_not_keep_leases_apart_is_found_out() {
     assert_eq!(finding_for(&theirs, "renew lease").verdict, Verdict::Failed);
 }
 
-/// Who breaks a lease by what it has seen has to be refused when that was written over.
+/// The service must refuse a conditional break if the blob was overwritten.
 #[test]
 fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failover() {
     let breaks = |question: &Question, which: &str| match &question.operation {
@@ -206,7 +206,7 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
         |question: &Question| matches!(question.operation, Operation::Read { lease: Some(_) });
     for (settings, verdict) in [(with_failover(), Verdict::Failed), (with_key(), Verdict::Warning)]
     {
-        // The condition is not seen.
+        // The service ignores the condition.
         let mut service = Service::new();
         let mut shadow = Service::new();
         let ignored = service.examine(&settings, |question, _| {
@@ -224,7 +224,7 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
         );
         assert_eq!(shadow.blob, None, "{ignored:#?}");
 
-        // It is seen, and the lease is gone.
+        // The service checks the condition, but ends the lease all the same.
         let mut service = Service::new();
         let gone = service.examine(&settings, |question, _| {
             after(question).then(|| refusal(412, "LeaseNotPresentWithBlobOperation"))?
@@ -234,7 +234,7 @@ fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failov
         assert!(finding.detail.contains("still ended the lease"), "{finding:?}");
         assert_eq!(service.blob, None, "{gone:#?}");
 
-        // Nothing fits.
+        // The service refuses every condition.
         let mut service = Service::new();
         let never = service.examine(&settings, |question, _| {
             breaks(question, "newest").then(|| refusal(412, "ConditionNotMet"))?

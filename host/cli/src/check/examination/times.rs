@@ -1,4 +1,4 @@
-//! How long requests take, and whether the periods of the election fit them.
+//! Latency of requests, and whether the election's periods fit it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Finding;
 use tenure_base::duration::format_duration;
 use tenure_core::Timings;
 
-/// As many are measured.
+/// Number of requests to measure.
 const SAMPLES: usize = 10;
 
 /// The longest lease that the service grants, in seconds.
@@ -15,7 +15,6 @@ const LONGEST_LEASE: u64 = 60;
 /// The longest time-out that may be set, in seconds.
 const LONGEST_TIMEOUT: u64 = 30;
 
-/// How long some requests took.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times(Vec<Duration>);
 
@@ -54,7 +53,8 @@ impl Times {
                 ),
             );
         }
-        // Twice the slowest of a few: the next one may be slower.
+        // Requires twice the maximum, since there are few samples and the next request may be
+        // slower.
         if 2 * max <= timeout {
             return Finding::good(
                 CHECK,
@@ -77,14 +77,14 @@ impl Times {
     }
 }
 
-/// Which periods would do.
+/// Suggests periods that fit the latency.
 fn advice(slowest: Duration, timings: &Timings) -> String {
     let timeout = u64::try_from((2 * slowest).as_millis().div_ceil(1_000)).unwrap_or(u64::MAX);
     if Duration::from_secs(timeout) <= timings.longest_timeout() {
         return format!("set --request-timeout {timeout}s, or use an account in a region nearby");
     }
-    // A renewal after 4/15 of the lease, a margin of a fifth of it, and two tries: 8/15 of it
-    // are left for these.
+    // The lease includes a renewal interval of 4/15, and a margin of 1/5. The remaining 8/15 must
+    // suffice for two tries.
     let lease = (15 * (2 * timeout.min(LONGEST_LEASE) + 1)).div_ceil(8).max(15);
     match lease {
         0..=LONGEST_LEASE if timeout <= LONGEST_TIMEOUT => format!(
@@ -94,7 +94,7 @@ fn advice(slowest: Duration, timings: &Timings) -> String {
     }
 }
 
-/// To three figures or so.
+/// Formats a duration with about three significant digits.
 pub(super) fn short_duration(span: Duration) -> String {
     let micros = span.as_micros();
     match micros {

@@ -1,4 +1,4 @@
-//! The requests that are tried on the examination's own blob, one after the other, and what each response means.
+//! The requests to the scratch blob, in order, and the meaning of each response.
 
 use super::scratch::Scratch;
 use super::{Exchange, Examination, Finding, Aborted, Transport, lacks_permission};
@@ -8,16 +8,16 @@ use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{BlobName, LeaseId, Metadata};
 use tenure_core::fresh_lease_id;
 
-/// The lease on the examination's blob, in seconds: the shortest.
+/// The lease on the scratch blob, in seconds: the shortest that the service grants.
 const LEASE: u32 = 15;
 
 /// The metadata field by which an examination recognises its own blob.
 const MARK: &str = "check";
 
-/// By which a follower ends the lease of a leader whose promise is over, and of no other.
+/// The break by which a follower ends the lease of a dead leader, but never that of a healthy one.
 const CONDITIONAL_BREAK: &str = "conditional break";
 
-/// What is tried once there is a blob, in this order. What only leads to the next one has no name.
+/// The checks after the blob was created, in order. Preparatory requests have no name.
 const CHECKS: [&str; 9] = [
     "acquire lease",
     "exclusion",
@@ -30,11 +30,11 @@ const CHECKS: [&str; 9] = [
     "break lease",
 ];
 
-/// Why the rest is not tried.
+/// The reason why the remaining requests are not tried.
 enum TrialError {
-    /// Something before it failed.
+    /// An earlier check failed.
     Failed,
-    /// The blob is not to be touched.
+    /// The blob must not be changed.
     Untouchable,
     Aborted(Aborted),
 }
@@ -45,31 +45,31 @@ impl From<Aborted> for TrialError {
     }
 }
 
-/// The examination's blob, and the state that the requests so far left it in.
+/// The scratch blob, and its state after the requests so far.
 struct Trial<'e, 's, W> {
     examination: &'e mut Examination<'s, W>,
     blob: BlobName,
     removable: bool,
-    /// It may be there, and is to be removed.
+    /// True if the blob may exist, and must be deleted.
     may_exist: bool,
     ids: [LeaseId; 2],
-    /// Which of them holds the lease, when one does.
+    /// The lease id that holds the lease, if it is held.
     held_lease: LeaseId,
-    /// The lease may be held.
+    /// True if the lease may be held.
     is_leased: bool,
-    /// It was tried to break the lease.
+    /// True if a break of the lease was tried.
     is_broken: bool,
-    /// Of the blob: the newest, and the one before.
+    /// The blob's newest ETag, and the previous one.
     etags: [Option<ETag>; 2],
-    /// What of [`TRIED`] is to come.
+    /// The part of [`CHECKS`] that is still to come.
     remaining: &'static [&'static str],
 }
 
 impl<W: Transport> Examination<'_, W> {
-    /// Tries all that an election does on a blob of its own, and removes that.
+    /// Tries each request of an election on the scratch blob, and deletes that blob.
     pub(super) async fn try_on_scratch(&mut self, mut scratch: Scratch) -> Result<(), Aborted> {
         let delete = Operation::Delete { lease: None, if_match: None };
-        // It is not there yet.
+        // The blob does not exist yet, so this only tests the permission.
         let exchange = self.require_answer(delete, scratch.name()).await?;
         scratch.removable = exchange.answer.class != Class::Refused;
         let ids = [fresh_lease_id(&mut self.transport), fresh_lease_id(&mut self.transport)];
@@ -117,7 +117,7 @@ impl<W: Transport> Trial<'_, '_, W> {
             exchange = self.create().await?;
         }
         let Exchange { answer, .. } = &exchange;
-        // 412: a lasting one that another examination uses.
+        // 412: another examination uses the permanent blob.
         let exists = matches!(answer.class, Class::Conflict | Class::LeaseMismatch)
             && matches!(answer.code.as_deref(), Some("BlobAlreadyExists" | "LeaseIdMissing"));
         if answer.class != Class::Done && !exists {
@@ -133,7 +133,7 @@ impl<W: Transport> Trial<'_, '_, W> {
     }
 
     async fn create(&mut self) -> Result<Exchange, TrialError> {
-        // Not answered, it may have been made all the same.
+        // A request without a response may have created the blob.
         self.may_exist = true;
         let exchange = self.ask("create blob", Operation::CreateBlob).await?;
         self.may_exist = false;
@@ -161,7 +161,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         Err(Aborted("there is no container").into())
     }
 
-    /// Tests whether the blob is an examination's, and no other one uses it.
+    /// Checks that the blob belongs to an examination, and that no other one uses it.
     async fn check_ownership(&mut self) -> Result<(), TrialError> {
         const CHECK: &str = "permissions";
         let exchange = self.ask("read blob", Operation::Read { lease: None }).await?;
@@ -169,7 +169,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         let Some(properties) = answer.properties.as_ref().filter(|_| answer.class == Class::Done)
         else {
             if lacks_permission(answer) {
-                // Told by the first look.
+                // The check of the election has reported this.
                 return Ok(());
             }
             self.report_refusal("read blob", &exchange);
@@ -194,19 +194,19 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// All examinations share a blob that is never removed.
+    /// A blob that cannot be deleted is shared by all examinations.
     fn in_use(&mut self) -> TrialError {
         let detail = format!("another tenure check uses {}; try again in {LEASE}s", self.blob);
         self.push_finding(Finding::unknown("permissions", detail));
         TrialError::Untouchable
     }
 
-    /// What a leader does.
     async fn try_leader_requests(&mut self) -> Result<(), TrialError> {
         let [first, second] = self.ids;
         let acquire = |lease, if_match| Operation::Acquire { lease, seconds: LEASE, if_match };
 
-        // Not answered, or of another lease, it may be held all the same.
+        // A request without a response, or one that names another lease, may have acquired the
+        // lease.
         self.is_leased = true;
         let exchange = self.ask("acquire lease", acquire(first, self.etags[0].clone())).await?;
         self.is_leased = exchange.answer.class == Class::Done;
@@ -229,7 +229,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         )?;
 
         let exchange = self.ask("write record", self.write(&self.etags[0])).await?;
-        // The answer to the first try was lost.
+        // The response to the first try was lost.
         let lost = exchange.is_retry && exchange.answer.class == Class::ConditionNotMet;
         if self.expect_permitted_or(lost, &exchange, None)? {
             self.etags = [exchange.answer.etag, self.etags[0].take()];
@@ -259,15 +259,15 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// What a follower does to a leader whose promise is over. Each thing that is not so is a reason against
-    /// failover, and for nothing else.
+    /// Sends the requests of a follower that replaces a dead leader. Each failure rules out
+    /// failover, but nothing else.
     async fn try_takeover(&mut self) -> Result<(), TrialError> {
         let first = self.ids[0];
         let acquire = Operation::Acquire { lease: first, seconds: LEASE, if_match: None };
         let exchange = self.ask("acquire lease", acquire).await?;
         match exchange.answer.class {
             Class::Done => self.held_lease = first,
-            // It was not released.
+            // The lease was not released.
             Class::Conflict => {}
             _ => {
                 let why = "there is no lease to break";
@@ -287,7 +287,7 @@ impl<W: Transport> Trial<'_, '_, W> {
                 );
             }
             _ if lacks_permission(&exchange.answer) => {
-                // The next one tells which permission it is.
+                // The next request shows which permission is missing.
                 self.push_finding(Finding::unknown(
                     CONDITIONAL_BREAK,
                     "this credential may not break leases",
@@ -301,7 +301,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         let lease = exchange.answer.properties.as_ref().map(|properties| properties.lease);
         match (lease, exchange.answer.class) {
             (Some(LeaseState::Leased), Class::Done) => {}
-            // Told by the first look.
+            // The check of the election has reported this.
             _ if lacks_permission(&exchange.answer) => {}
             (Some(_), Class::Done) | (_, Class::LeaseMismatch) => {
                 return self.no_conditional_break(
@@ -313,7 +313,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         self.break_current(false).await
     }
 
-    /// Breaks the lease by what is there. `told`: what there is to say of the condition was said.
+    /// Breaks the lease on the current version of the blob. `condition_reported`: the conditional
+    /// break already has a finding.
     async fn break_current(&mut self, condition_reported: bool) -> Result<(), TrialError> {
         self.is_broken = true;
         let current_break = Operation::Break { period: Some(0), if_match: self.etags[0].clone() };
@@ -334,7 +335,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// Nothing goes wrong without failover.
+    /// A warning is enough without failover, which alone needs the conditional break.
     fn no_conditional_break(&mut self, why: &str) -> Result<(), TrialError> {
         let detail = format!(
             "{why}. Failover before the lease ends (--failover) is not safe here: a follower may end the lease of a \
@@ -347,7 +348,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         Err(TrialError::Failed)
     }
 
-    /// Removes what was made.
+    /// Deletes the blob.
     async fn clean_up(&mut self) -> Result<(), Aborted> {
         const CHECK: &str = "delete blob";
         let blob = self.blob.clone();
@@ -405,7 +406,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         }
     }
 
-    /// Asks about the blob, for this check.
+    /// Sends a request to the scratch blob, for this check.
     async fn ask(&mut self, check: &'static str, operation: Operation) -> Result<Exchange, TrialError> {
         if let Some(place) = self.remaining.iter().position(|next| *next == check) {
             self.remaining = &self.remaining[place + 1..];
@@ -417,13 +418,14 @@ impl<W: Transport> Trial<'_, '_, W> {
         })
     }
 
-    /// Whether a request was permitted, as it has to be; the rest can be tried when it was not. `lease`: which one
-    /// the answer has to name.
+    /// Returns true if a request was permitted, as expected. If it returns false, the remaining
+    /// checks can still be tried. `lease` is the lease id that the response must name.
     fn expect_permitted(&mut self, exchange: &Exchange, lease: Option<LeaseId>) -> Result<bool, TrialError> {
         self.expect_permitted_or(false, exchange, lease)
     }
 
-    /// The same of one that may have been `carried_out` by a try whose answer was lost.
+    /// Like `expect_permitted`, but accepts a request that may have been `carried_out` by a try
+    /// whose response was lost.
     fn expect_permitted_or(
         &mut self,
         carried_out: bool,
@@ -445,7 +447,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(true)
     }
 
-    /// Whether a request was refused, as it has to be, and for this reason.
+    /// Expects that a request was refused with the class `expected`.
     fn expect_refused(
         &mut self,
         check: &'static str,
@@ -466,8 +468,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// A request was refused, or answered otherwise than it should be. Whether the rest can be tried: just this is
-    /// denied.
+    /// Reports a request that was refused, or got an unexpected response. Returns true if only this
+    /// operation is denied, so that the remaining checks can be tried.
     fn report_refusal(&mut self, check: &'static str, exchange: &Exchange) -> bool {
         let lacks = lacks_permission(&exchange.answer);
         let detail = match lacks {
@@ -483,7 +485,6 @@ impl<W: Transport> Trial<'_, '_, W> {
     }
 }
 
-/// Which permission it is.
 fn missing_permission(operation: &Operation, answer: &Answer, credential: &Credential) -> String {
     let needed = operation.permission().describe(credential);
     let code = answer.code.as_deref().unwrap_or("");

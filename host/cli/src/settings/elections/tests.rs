@@ -8,7 +8,7 @@ use crate::args::program;
 use crate::configuration::Configuration;
 use std::ffi::OsString;
 
-/// What was given to `tenure run`.
+/// Returns a command line of `tenure run`.
 fn line(arguments: &[&str]) -> CommandLine {
     line_of("run", arguments)
 }
@@ -19,7 +19,7 @@ fn line_of(command: &str, arguments: &[&str]) -> CommandLine {
     CommandLine::from_matches(TABLE, command, matches.subcommand().unwrap().1)
 }
 
-/// What becomes of a file, a command line, and the variables that are set.
+/// Resolves the elections of a file, with a command line and variables that are set.
 fn elections(file: &str, command_line: &[&str], variables: &[&str]) -> Elections {
     let set = |name: &str| variables.contains(&name).then(|| OsString::from("set"));
     Elections::from_file(&SettingsFile::from_text(file), &line(command_line), &set)
@@ -31,7 +31,6 @@ fn only(elections: &Elections) -> &ResolvedSettings {
     resolved
 }
 
-/// All that a setting says, for comparison.
 fn items_of(resolved: &ResolvedSettings, setting: &Setting) -> Vec<String> {
     let words = resolved.get(setting).into_iter().flat_map(|value| &value.items);
     words.map(|item| item.text.to_str().unwrap().to_owned()).collect()
@@ -106,7 +105,7 @@ fn another_timer_or_work_takes_the_place_of_the_weaker_one() {
     assert_eq!((text(only_election, &EVERY).as_deref(), text(only_election, &CRON)), (Some("9s"), None));
     assert_eq!((only_election.is_on(&HANDLER), only_election.is_on(&COMMAND)), (false, true));
     assert!(!only(&elections(file, &[], &["TENURE_EVERY"])).is_on(&CRON));
-    // Two on a command line are a contradiction, which is told.
+    // Two options on a command line contradict each other, which is reported.
     let both = elections(file, &["--every", "9s", "--cron", "* * * * *"], &[]);
     assert!(only(&both).is_on(&EVERY) && only(&both).is_on(&CRON));
 }
@@ -135,7 +134,7 @@ fn a_credential_in_the_environment_wins_too() {
         |variables: &[&str]| text(only(&elections(file, &[], variables)), &CONNECTION_STRING_FILE);
     assert_eq!(named(&[]).as_deref(), Some("/etc/secret"));
     assert_eq!(named(&["AZURE_STORAGE_CONNECTION_STRING_FILE"]).as_deref(), Some("set"));
-    // It is not kept.
+    // The value is not kept.
     assert_eq!(named(&["AZURE_STORAGE_CONNECTION_STRING"]), None);
 }
 
@@ -149,7 +148,8 @@ fn single_election_settings_are_refused_for_several() {
     for source in ["-- …", "TENURE_EVERY"] {
         assert!(named.contains(&source), "{source}: {named:?}");
     }
-    // They are judged without what was refused: else a cron without its effect would be complained of too.
+    // The refused settings are not validated: otherwise a cron expression without effect would
+    // cause another complaint.
     assert_eq!(
         several.resolved.iter().map(|resolved| text(resolved, &ELECTION)).collect::<Vec<_>>(),
         [Some("jobs/a".to_owned()), Some("jobs/b".to_owned())]
@@ -188,7 +188,7 @@ fn missing_settings_are_reported_with_their_election() {
     );
     assert_eq!(sources_of("evry = \"5s\"\n"), ["t.toml:1:1: evry", "A", "--lease 1s"]);
     assert_eq!(sources_of("cron = 5\n"), ["t.toml:1:8: cron", "A", "--lease 1s"]);
-    // What is wrong elsewhere explains nothing.
+    // A complaint elsewhere does not explain a missing setting.
     let other = "nmae = \"a\"\n[[election]]\nevery = 5\n[[election]]\n";
     assert_eq!(
         sources_of(other),
@@ -224,7 +224,7 @@ fn one_election_of_a_file_can_be_named() {
     let none = named("status", TWO, &["jobs/c"]);
     assert_eq!(sources(&none), ["jobs/c"]);
     assert!(none.complaints[0].advice.contains("(jobs/a, jobs/b)"), "{:?}", none.complaints);
-    // A file that names none says what holds for any.
+    // A file that names no election applies to any.
     let any = named("status", "lease = \"20s\"\n", &["jobs/c"]);
     assert_eq!(text(only(&any), &LEASE).as_deref(), Some("20s"));
     let other = named("status", "election = \"jobs/a\"\n", &["jobs/c"]);
@@ -243,7 +243,7 @@ fn command_for_one_election_lists_the_candidates_of_the_file() {
     assert_eq!((resolved.text(&ELECTION).as_deref(), complaints), (Some("jobs/a"), Vec::new()));
 }
 
-/// Its blob is its own. What the file has for elections is for those who lead them.
+/// A lock has its own blob, and ignores the elections of the file.
 #[cfg(unix)]
 #[test]
 fn lock_uses_the_defaults_of_the_file() {

@@ -6,7 +6,8 @@ use super::super::{CommandLine, parse};
 use super::*;
 use crate::args::program;
 
-/// One election of `tenure run` with these arguments and variables, and this file if it says anything.
+/// Resolves an election of `tenure run` with these arguments and variables, and a file unless the
+/// text is empty.
 fn resolve(arguments: &[&str], variables: &[&str], file: &str) -> ResolvedSettings {
     let all = ["tenure", "run"].iter().chain(arguments);
     let matches = program(TABLE).try_get_matches_from(all).unwrap();
@@ -45,7 +46,7 @@ fn missing_value_is_described_by_where_it_can_be_set() {
     assert_eq!(describe_missing(&bare, &COMMAND).unwrap(), "-- …");
     let in_file = resolve(&[], &[], "name = \"a\"");
     assert_eq!(describe_missing(&in_file, &EVERY).unwrap(), "t.toml:1:1: every, or TENURE_EVERY");
-    // What is there in a way that makes no sense is told already.
+    // An invalid value already has a complaint.
     assert_eq!(describe_missing(&resolve(&[], &[], "cron = 5"), &EVERY), None);
 }
 
@@ -58,12 +59,12 @@ fn display_name_follows_how_the_setting_was_written() {
     assert_eq!(names(&by_option, &MARGIN), ["--delivery", "--lease"]);
     let mixed = resolve(&["--margin", "3s"], &["TENURE_LEASE"], "");
     assert_eq!(names(&mixed, &MARGIN), ["--delivery", "TENURE_LEASE"]);
-    // All settings go by their variables to who sets variables.
+    // With variables, all settings are named by their variables.
     let by_variable = resolve(&[], &["TENURE_MARGIN"], "");
     assert_eq!(names(&by_variable, &MARGIN), ["TENURE_DELIVERY", "TENURE_LEASE"]);
     let in_file = resolve(&[], &[], "margin = \"3s\"");
     assert_eq!(names(&in_file, &MARGIN), ["delivery", "lease"]);
-    // A text that is about no value.
+    // A message that is not about a value.
     assert_eq!(in_file.display_name(&LISTEN, None), "listen");
     assert_eq!(by_option.display_name(&LISTEN, None), "--listen");
     assert_eq!(resolve(&[], &["TENURE_LISTEN"], "").display_name(&LISTEN, None), "TENURE_LISTEN");

@@ -5,7 +5,7 @@ fn read(text: &str) -> Content {
     parse(&SettingsFile::from_text(text), TABLE)
 }
 
-/// Place and key of each complaint.
+/// Returns the place and key of each complaint.
 fn sources(text: &str) -> Vec<String> {
     read(text).complaints.into_iter().map(|complaint| complaint.source).collect()
 }

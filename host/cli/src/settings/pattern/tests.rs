@@ -34,7 +34,7 @@ const TENANTS: &str = "handler = \"{each}.wasm\"\n[[election]]\nelection = \"ten
 fn each_name_is_an_election_and_stands_in_its_settings() {
     let all = elections(TENANTS, "run", &[]);
     assert_eq!(messages(&all.complaints), [""; 0]);
-    // Without names it is no pattern.
+    // Without names, this is not a pattern.
     assert_eq!(names(&all), ["tenants/ada", "tenants/ben", "jobs/{each}"]);
     assert_eq!(
         all.resolved.iter().map(|resolved| resolved.pattern).collect::<Vec<_>>(),
@@ -44,7 +44,7 @@ fn each_name_is_an_election_and_stands_in_its_settings() {
     assert_eq!(text(1, &ENV).as_deref(), Some("TENANT=ben"));
     assert_eq!(text(1, &HANDLER).as_deref(), Some("/etc/ben.wasm"));
     assert_eq!(text(2, &HANDLER).as_deref(), Some("/etc/{each}.wasm"));
-    // What is wrong with one is told of its name.
+    // Complaints about an election refer to its name in the list.
     let place = all.resolved[1].get(&ELECTION).unwrap().describe();
     assert_eq!(place, "t.toml:4:20: election = \"tenants/ben\"");
 
@@ -52,7 +52,7 @@ fn each_name_is_an_election_and_stands_in_its_settings() {
     assert_eq!(names(&Elections::from_command_line(&line("run", &plain))), ["tenants/ada", "tenants/ben"]);
 }
 
-/// What a variable says is the same for all of them.
+/// A variable has the same value for all elections.
 #[test]
 fn a_variable_is_no_pattern() {
     let variable = |name: &str| (name == "TENURE_ELECTION").then(|| "tenants/{each}".into());
@@ -93,7 +93,7 @@ fn names_are_read_from_a_file_line_by_line() {
     assert_eq!(names(&all), ["tenants/ada", "tenants/ben", "tenants/c#"]);
     let ada = all.resolved[0].get(&ELECTION).unwrap().describe();
     assert_eq!(ada, format!("{list}:3:3: election = \"tenants/ada\""));
-    // Nobody yet.
+    // An empty list.
     let none = read("# nobody\n");
     assert_eq!((names(&none).len(), none.complaints.len(), none.patterns.len()), (0, 0, 1));
 

@@ -1,4 +1,4 @@
-//! What the table says is what those say who judge.
+//! Checks that the table agrees with the code that validates the settings.
 
 use super::*;
 use crate::settings::options::{to_text, range};
@@ -9,7 +9,7 @@ fn component_settings() -> impl Iterator<Item = &'static Setting> {
     TABLE.iter().copied().filter(|setting| setting.component && !setting.name.is_empty())
 }
 
-/// What the component reads, with one setting as it is given and others with which it makes sense.
+/// Returns the component's result for a setting, along with others that it requires.
 fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>> {
     let settings = tenure_core::Settings::read(|name: &str| {
         let required = match name {
@@ -26,7 +26,7 @@ fn read(setting: &Setting, value: Option<&str>) -> Result<String, Vec<Complaint>
     settings.map(|settings| format!("{settings:?}"))
 }
 
-/// Whether a value is refused for itself, and not for others.
+/// Returns true if the value itself is refused, and not its combination with others.
 fn is_refused(setting: &Setting, value: &str) -> bool {
     let is_range_complaint =
         |c: &Complaint| c.setting.variable() == setting.variable && !c.problem.contains("exceed");
@@ -75,7 +75,7 @@ fn component_allows_the_ranges_of_the_table() {
 fn defaults_are_those_of_the_component() {
     let mut checked = 0;
     for setting in component_settings() {
-        // What it is with another setting comes after it.
+        // A default with another setting follows after the first.
         let default = to_text(setting.default);
         let default = default.split(',').next().unwrap_or_default();
         let is_value = match setting.kind {
@@ -110,7 +110,7 @@ fn defaults_are_those_of_the_program() {
 fn every_variable_of_the_component_has_a_row() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/variable.rs");
     let source = std::fs::read_to_string(source).unwrap();
-    // The variables that hosts set are at the end of the module.
+    // The second part of the module contains the variables that hosts set.
     let user_section = source.split("A host sets the rest, and no user.").next().unwrap();
     let names = user_section.lines().filter_map(|line| {
         line.trim().strip_prefix("pub const ")?.split_once(": &str = \"")?.1.strip_suffix("\";")
@@ -155,7 +155,7 @@ fn rows_make_sense() {
 fn the_variable_of_an_option_has_its_name() {
     for setting in TABLE.iter().filter(|s| !s.name.is_empty() && !s.variable.is_empty()) {
         let owner = if setting.is(&CONNECTION_STRING_FILE) { "AZURE_STORAGE" } else { "TENURE" };
-        // Named as the component for platforms has them.
+        // Uses the names of the component for platforms.
         let name = match setting.name {
             "webhook" => "handler-url".to_owned(),
             name => name.replace("webhook-", "handler-"),
@@ -180,7 +180,8 @@ fn ranges_are_described_in_words() {
     assert_eq!(GRACE.allowed().unwrap(), "between 0s and 1h");
 }
 
-/// The settings of the component that have options, as a program writes them that embeds the library.
+/// The settings of the component that have options, as a program that embeds the library writes
+/// them.
 #[test]
 fn library_has_a_value_for_each_component_setting() {
     use tenure::engine::{CandidateSettings, Variables};

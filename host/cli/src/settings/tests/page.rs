@@ -5,12 +5,12 @@ use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;
 
-/// Before and behind them in the page.
+/// Marks before and after the tables in the page.
 const BEGIN: &str =
     "<!-- tables of host/cli/src/settings/table.rs; CONTRIBUTING.md says how they are written -->";
 const END: &str = "<!-- end of the tables -->";
 
-/// All of them, each under its heading.
+/// Returns all tables, each under its heading.
 pub(super) fn tables(table: &[&'static Setting]) -> String {
     let mut text = String::new();
     for heading in HEADINGS {
@@ -33,7 +33,7 @@ pub(super) fn tables(table: &[&'static Setting]) -> String {
     text
 }
 
-/// The option and its variables.
+/// Returns the option and its variables.
 fn names(setting: &Setting) -> String {
     let option = match (setting.name, setting.kind) {
         ("", _) => None,
@@ -55,7 +55,7 @@ fn meaning(setting: &Setting) -> String {
         let commands: Vec<_> = setting.commands.iter().map(|name| format!("`{name}`")).collect();
         let _ = write!(text, "Of {}. ", commands.join(", "));
     }
-    // The help of an option has the other sentences too.
+    // Only the help of the option contains the other sentences.
     text += &code(first_sentence(setting.help));
     if !setting.more.is_empty() {
         let _ = write!(text, ". {}", setting.more);
@@ -63,7 +63,7 @@ fn meaning(setting: &Setting) -> String {
     text
 }
 
-/// A text with what is typed as code.
+/// Formats typed words as code.
 fn code(text: &str) -> String {
     let is_typed = |word: &str| {
         let is_code_character =
@@ -90,7 +90,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// With `REWRITE` in the environment, the tables of the page are written anew.
+    /// Rewrites the tables of the page if `REWRITE` is set.
     #[test]
     fn the_page_has_the_tables() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");

@@ -1,5 +1,5 @@
-//! The shares of split work: who holds which, since when, and what moves, by the records of the shares' elections and by
-//! the plan.
+//! The shares of split work: their holders, the times of their wins, and pending moves. The data is
+//! from the plan and from the records of the shares' elections.
 
 mod show;
 
@@ -12,48 +12,48 @@ use tenure_core::{Problem, ProblemClass, Timestamp};
 use tenure_members::{ShareCandidate, SharesStore};
 use tenure_shares::{StoreResponse, StoreRequest, Plan, Sign};
 
-/// The records of more shares are not read, since that is a request for each.
+/// With more shares than this, their records are not read, since each costs a request.
 const MAX_READ: u32 = 1_000;
 
-/// Who leads the election of a share.
+/// The leader of a share's election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub name: String,
     pub term: u64,
-    /// When it won.
+    /// The time when it won.
     pub since: Timestamp,
-    /// When that was seen, by the same clock.
+    /// The time of the read, by the same clock.
     pub observed_at: Timestamp,
 }
 
-/// What the record of a share's election says: who holds the share, if anybody does.
+/// The holder of a share by the record of its election, or none.
 pub(super) type Record = Result<Option<Holder>, Problem>;
 
-/// The plan beside the coordinating election, and the state of the shares' elections.
+/// The plan next to the coordinating election, and the state of the shares' elections.
 #[derive(Clone, Debug, Default)]
 pub(in crate::status) struct Shares {
     /// None until the coordinator has written one.
     pub plan: Option<Plan>,
-    /// By the names of members.
+    /// The members' signs of life, by name.
     pub signs: BTreeMap<String, Sign>,
-    /// One for each share, in their order. None: they are too many to be read.
+    /// One for each share, in order. None if there are too many to read.
     pub records: Option<Vec<Record>>,
 }
 
-/// What is known of a member, or of another one that holds a share.
+/// A member, or another candidate that holds a share.
 pub(super) struct MemberRow<'a> {
     pub name: &'a str,
-    /// None: there is no sign of life of it.
+    /// None if the member has no sign of life.
     pub sign: Option<&'a Sign>,
-    /// What it should hold.
+    /// The shares that it should hold.
     pub planned: Vec<u32>,
-    /// What it holds, where records were read.
+    /// The shares that it holds. None if records were not read.
     pub held_shares: Option<Vec<u32>>,
     /// The share that it won last.
     pub newest_holder: Option<&'a Holder>,
 }
 
-/// Shares that one holds and another one should hold; none is nobody.
+/// Shares that move from one holder to another. None means that no member holds them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Move<'a> {
     pub shares: Vec<u32>,
@@ -62,7 +62,8 @@ pub(super) struct Move<'a> {
 }
 
 impl Shares {
-    /// Each share is held by the member that should hold it; where records were not read, by one with a sign of life.
+    /// Returns true if each share has its planned holder. If records were not read, a sign of life
+    /// of each member suffices.
     pub(in crate::status) fn is_as_planned(&self) -> bool {
         let Some(plan) = &self.plan else { return false };
         let has_sign = |member| self.signs.contains_key(member);
@@ -73,12 +74,12 @@ impl Shares {
             && self.moves().is_empty()
     }
 
-    /// What the record of a share says; none where it was not read.
+    /// Returns the record of a share, or none if it was not read.
     pub(super) fn record(&self, share: u32) -> Option<&Record> {
         self.records.as_ref()?.get(share as usize)
     }
 
-    /// The records that could not be read, and why the first of them could not.
+    /// Returns the shares whose records could not be read, and the first problem.
     pub(in crate::status) fn unread(&self) -> Option<(Vec<u32>, &Problem)> {
         let failed = (0..).zip(self.records.iter().flatten());
         let failed = failed.filter_map(|(share, record)| Some((share, record.as_ref().err()?)));
@@ -86,13 +87,12 @@ impl Shares {
         Some((shares, *problems.first()?))
     }
 
-    /// Who holds what.
     fn holders(&self) -> impl Iterator<Item = (u32, &Holder)> {
         let records = (0..).zip(self.records.iter().flatten());
         records.filter_map(|(share, record)| Some((share, record.as_ref().ok()?.as_ref()?)))
     }
 
-    /// Those of the plan, those with a sign, and whoever else holds a share.
+    /// Returns the planned members, those with a sign of life, and other holders of shares.
     pub(super) fn rows(&self) -> Vec<MemberRow<'_>> {
         let planned = self.plan.iter().flat_map(|plan| &plan.members);
         let mut names: Vec<_> = planned.chain(self.signs.keys()).map(String::as_str).collect();
@@ -113,13 +113,14 @@ impl Shares {
         names.into_iter().map(row).collect()
     }
 
-    /// Shares that nobody should hold.
+    /// Returns the shares that the plan assigns to no member.
     pub(super) fn unassigned(&self) -> Vec<u32> {
         let all = self.plan.iter().flat_map(|plan| plan.all_shares().map(move |share| (plan, share)));
         all.filter(|(plan, share)| plan.holder(*share).is_none()).map(|(_, s)| s.index).collect()
     }
 
-    /// What is held by another one than the plan says, by the first share. All that are being closed are none of them.
+    /// Returns the shares whose holder differs from the plan, sorted by their first share. Shares
+    /// that are being closed are not among them.
     pub(super) fn moves(&self) -> Vec<Move<'_>> {
         let mut moves: BTreeMap<_, Vec<u32>> = BTreeMap::new();
         for plan in self.plan.iter().filter(|plan| plan.next.is_none()) {
@@ -179,7 +180,6 @@ async fn records(
     stream::iter(each).buffered(MAX_CONCURRENT).collect().await
 }
 
-/// Reads that of one.
 async fn record(election: Election, closing: bool) -> Record {
     if let Err(invalid) = election.check() {
         let detail = invalid.to_string();
@@ -192,7 +192,7 @@ async fn record(election: Election, closing: bool) -> Record {
             since: leader.since,
             observed_at: snapshot.answered_at,
         })),
-        // It is closed: nobody leads with a record that candidates cannot read.
+        // A closed share has a record that candidates cannot read, so it has no leader.
         Err(Problem { class: ProblemClass::UnusableBlob, .. }) if closing => Ok(None),
         Err(problem) => Err(problem),
     }

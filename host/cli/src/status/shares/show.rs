@@ -35,7 +35,8 @@ pub(in crate::status) fn as_json(state: &Shares) -> Value {
     })
 }
 
-/// Who holds it is missing where that was not read, and null where nobody does.
+/// Returns a share as JSON. The holder is missing if its record was not read, and null if there is
+/// none.
 fn share_as_json(state: &Shares, plan: &Plan, share: Share) -> Value {
     let mut object = json!({ "index": share.index, "planned": plan.holder(share) });
     match state.record(share.index) {
@@ -53,7 +54,7 @@ fn share_as_json(state: &Shares, plan: &Plan, share: Share) -> Value {
     object
 }
 
-/// Anyone who may write beside the blob chooses the names.
+/// Escapes the names, because any client with write access to the container chooses them.
 pub(in crate::status) fn as_text(state: &Shares) -> String {
     let Some(plan) = &state.plan else {
         return "The work is split into shares, and the coordinator has made no plan yet.\n"
@@ -63,7 +64,7 @@ pub(in crate::status) fn as_text(state: &Shares) -> String {
     if let Some(next) = plan.next {
         let _ = writeln!(
             text,
-            "All shares are being closed, since {} were asked for. Nobody holds a share until all are closed.",
+            "All shares are being closed, since {} were requested. No share has a holder until all are closed.",
             share_count(next)
         );
     }
@@ -88,7 +89,7 @@ pub(in crate::status) fn as_text(state: &Shares) -> String {
     }
     let unassigned = state.unassigned();
     if !unassigned.is_empty() && plan.next.is_none() {
-        let _ = writeln!(text, "\nBy the plan nobody holds {}.", ranges(&unassigned));
+        let _ = writeln!(text, "\nThe plan has no holder for {}.", ranges(&unassigned));
     }
     text
 }

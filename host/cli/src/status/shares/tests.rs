@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tenure_shares::SignTiming;
 
-/// Who holds a share since so many seconds after 1970, seen at 72 s.
+/// Returns the holder of a share since this many seconds after 1970, read at 72 s.
 fn held_record(name: &str, since: u64) -> Record {
     Ok(Some(Holder { name: name.to_owned(), term: 9, since: at(since), observed_at: at(72) }))
 }
@@ -14,7 +14,7 @@ fn failed() -> Record {
     Err(Problem { class: ProblemClass::Unreachable, detail: "no answer".to_owned() })
 }
 
-/// Eight shares, each of which is held by the member that should hold it.
+/// Returns eight shares with their planned holders.
 fn shares_state() -> Shares {
     let sign = |member: &str, weight, most| {
         let pace = SignTiming::from_failover(Duration::from_secs(15));
@@ -30,7 +30,7 @@ fn shares_state() -> Shares {
     Shares { plan: Some(plan), signs, records: Some(records) }
 }
 
-/// The same, where some records say something else.
+/// Returns the same shares with some other records.
 fn moved(others: impl IntoIterator<Item = (usize, Record)>) -> Shares {
     let mut state = shares_state();
     for (share, record) in others {
@@ -108,7 +108,7 @@ fn unassigned_shares_are_reported() {
     plan.shares[7] = None;
     assert!(!state.is_as_planned());
     let text = as_text(&state);
-    let expected = "\nshare  moves\n1      ada → nobody\n\nBy the plan nobody holds 1, 7.\n";
+    let expected = "\nshare  moves\n1      ada → nobody\n\nThe plan has no holder for 1, 7.\n";
     assert!(text.ends_with(expected), "{text}");
     assert_eq!(as_json(&state)["each"][7]["planned"], Value::Null);
 }
@@ -118,9 +118,9 @@ fn requested_share_count_is_reported() {
     let state = Shares { plan: shares_state().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
     assert!(!state.is_as_planned());
     let text = as_text(&state);
-    let expected = "8 shares\nAll shares are being closed, since 5 shares were asked for.";
+    let expected = "8 shares\nAll shares are being closed, since 5 shares were requested.";
     assert!(text.contains(expected) && text.contains(" 1–2, 4, 6  1m ago\n"), "{text}");
-    assert!(!text.contains("moves") && !text.contains("By the plan nobody holds 0"), "{text}");
+    assert!(!text.contains("moves") && !text.contains("The plan has no holder for 0"), "{text}");
     assert_eq!(as_json(&state)["next_count"], 5);
 }
 
@@ -150,7 +150,7 @@ fn with_too_many_shares_only_the_plan_is_shown() {
     let object = as_json(&state);
     assert_eq!(object["each"][0], json!({ "index": 0, "planned": "ada" }));
     assert_eq!(object["members"][0]["holds"], Value::Null);
-    // One without a sign of life holds nothing.
+    // A holder without a sign of life.
     assert!(!state.is_as_planned());
     let sign = Sign { member: "ben\u{1b}".to_owned(), ..state.signs["ada"].clone() };
     state.signs.insert(sign.member.clone(), sign);

@@ -53,7 +53,7 @@ fn only_relevant_changes_trigger_a_poll() {
         (news(|news| news.handing_over_to = Some("cyd".to_owned())), false),
         (news(|news| news.handing_over_to = Some("ada".to_owned())), true),
         (news(|news| news.handing_over_to = Some("ada".to_owned())), false),
-        // The handover failed: the leader goes on.
+        // The transfer failed and the leader continues.
         (news(|_| {}), false),
         (news(|news| news.ended = ended(6, true)), false),
         (resigned(false), true),
@@ -69,9 +69,9 @@ fn a_follower_that_finds_the_leader_gone_polls_at_once() {
     let (leader, board) = (leader(), board());
     for bytes in [
         resigned(true),
-        // Its process began anew.
+        // Its process has restarted.
         news(|news| (news.leading, news.leader) = (false, None)),
-        // It won another term meanwhile.
+        // The leader has won another term meanwhile.
         news(|news| news.leader.as_mut().unwrap().term = 8),
     ] {
         assert_eq!(Reader::new(&leader, &board).read(&bytes, AT_START), Ok(true));
@@ -112,7 +112,7 @@ fn an_excessive_stream_is_abandoned() {
     let quiet = news(|_| {});
     let at_once = (0..).map_while(|_| reader.read(&quiet, AT_START).ok()).count() * quiet.len();
     assert!(at_once as u64 <= BURST_BYTES, "{at_once}");
-    // As many renewals as there may be, for a day.
+    // The maximum rate of renewals, for a day.
     let mut reader = Reader::new(&leader, &board);
     for second in 0..24 * 3_600 {
         assert_eq!(reader.read(&quiet, Duration::from_secs(second)), Ok(false));
@@ -147,7 +147,7 @@ fn only_listener_addresses_are_requested() {
 }
 
 mod peers {
-    //! Whole streams, of those who keep to the rules and of those who do not.
+    //! Whole streams, from conforming and non-conforming peers.
 
     use super::*;
     use futures_util::future::join_all;
@@ -164,8 +164,8 @@ mod peers {
         [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
     }
 
-    /// How many hints come of a peer that answers each of two questions with this and closes then; and what was
-    /// told. With the third question the second end was seen.
+    /// Returns the number of hints and the warnings for a peer that closes after each of two
+    /// responses. The third request confirms that the client noticed the second close.
     async fn watch_peer(answer: Vec<u8>) -> (usize, Vec<String>) {
         let peer = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", peer.local_addr().unwrap());
@@ -235,7 +235,7 @@ mod peers {
         assert_eq!(taken.len(), MAX_WATCHED_PER_ADDRESS);
         assert!(watcher.permits_for("http://10.1.2.3:8080").try_acquire().is_err());
         assert!(watcher.permits_for("http://10.1.2.4:8080").try_acquire().is_ok());
-        // What nobody watches is forgotten.
+        // Unused addresses are dropped.
         assert_eq!(watcher.by_address.lock().unwrap().len(), 2);
         drop(taken);
         drop(permits);

@@ -1,4 +1,4 @@
-//! A token beside what else a request is authorised by: a header, a version, the keys of the account.
+//! Tokens together with other credentials: a header, a version, the keys of the account.
 
 use tenure_azure::http_date;
 use tenure_azure::shared_key::decoded_query;
@@ -14,7 +14,7 @@ fn a_header_decides_over_a_token() {
     let key = "date=0 auth=wrong-key";
     let refused = answer(&format!("put; acquire id=A {key}"), &good);
     assert_eq!(ok_or_code(&refused), "AuthenticationFailed");
-    // Shared Key signs the query too, decoded, and the service says what it signed.
+    // Shared Key signs the decoded query too, and the service returns the signed text.
     let query = decoded_query(&good);
     let (_, signature) = query.iter().find(|(name, _)| name == "sig").unwrap();
     assert!(!String::from_utf8_lossy(&refused.body).contains(signature));
@@ -25,7 +25,7 @@ fn a_header_decides_over_a_token() {
 #[test]
 fn a_request_that_names_no_version_is_answered_by_that_of_its_token() {
     let good = sas(container("leases"), "rw");
-    // The version in the answer is looked at for every answer.
+    // The version is checked in every response.
     assert_eq!(outcome("put; acquire id=A version=nothing", &good), "ok");
     let found = outcome("put; acquire id=A version=1999-01-01", &good);
     assert_eq!(found, "400 Some(\"InvalidHeaderValue\")");
@@ -33,12 +33,12 @@ fn a_request_that_names_no_version_is_answered_by_that_of_its_token() {
 
 #[test]
 fn a_token_made_by_an_sdk_is_let_in() {
-    // By Microsoft's SDK for Python, azure-storage-blob 12.31.1.
+    // Made by Microsoft's SDK for Python, azure-storage-blob 12.31.1.
     let token = "se=2030-01-02T03%3A00%3A00Z&sp=rcwd&sv=2026-10-06&sr=b\
                  &sig=PndrBc0Uw%2BugpxwxCcQN918yG%2BMmixwDgVAVmJQ7Lrg%3D";
     assert_eq!(outcome("put at=leader; acquire id=A at=leader", token), "ok");
     assert_eq!(outcome("put; acquire id=A", token), "AuthenticationFailed");
-    // Seen of the service in azure-sdk-for-js #9353: it reads a `+` as a blank.
+    // Observed in the service (azure-sdk-for-js #9353): it reads a `+` as a space.
     let raw = token.replace("%2B", "+");
     assert_eq!(outcome("put at=leader; acquire id=A at=leader", &raw), "AuthenticationFailed");
 }
@@ -52,7 +52,7 @@ fn a_token_lives_as_long_as_its_key() {
         let account = Account::new(EMULATOR_ACCOUNT, &[key]).unwrap();
         account.sas(KeyName::Key1, &terms(container("leases"), "r")).unwrap()
     };
-    // A token and a signed request by each key: who is let in?
+    // Sends a request with a token and a signed request, by each key.
     let accepted = |wire: &mut Direct| {
         [old, new, other].map(|key| {
             let target = format!("/{EMULATOR_ACCOUNT}/leases/blob");

@@ -1,4 +1,4 @@
-//! Shared access signatures: what they open, when, and how the store refuses the rest.
+//! Shared access signatures: their rights, their validity, and refusals.
 
 mod credentials;
 mod refusals;
@@ -11,7 +11,7 @@ use tenure_store::{Account, KeyName, Response};
 use super::script::Scene;
 use super::send::{Direct, start_instant};
 
-/// Friday, 2 January 2026, 03:04:05: the second in which a scene begins, a quarter before it does.
+/// Friday, 2 January 2026, 03:04:05. A scene begins a quarter of a second later.
 fn second() -> DateTime<Utc> {
     start_instant().wall.trunc_subsecs(0)
 }
@@ -40,7 +40,7 @@ fn sas(scope: Scope, letters: &str) -> String {
     token(&terms(scope, letters)).query().to_owned()
 }
 
-/// The last step of a script with a token, in the container `leases`.
+/// Returns the response to the last step of a script with a token, in the container `leases`.
 fn answer(script: &str, token: &str) -> Response {
     Scene::new(&mut Direct::new(), "leases").run(&format!("{script} sas={token}"))
 }
@@ -49,7 +49,7 @@ fn outcome(script: &str, token: &str) -> String {
     ok_or_code(&answer(script, token))
 }
 
-/// `ok`, or the error code.
+/// Returns `ok`, or the error code.
 fn ok_or_code(answer: &Response) -> String {
     match answer.status {
         200..=202 => "ok".to_owned(),

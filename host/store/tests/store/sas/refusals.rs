@@ -1,4 +1,4 @@
-//! When a token is worth nothing: out of its time, by the wrong protocol, changed, incomplete, of a kind not played.
+//! Refused tokens: expired, wrong protocol, changed, incomplete, or unsupported.
 
 use chrono::TimeDelta;
 use tenure_store::sas::SasParameters;
@@ -11,7 +11,7 @@ fn from_its_start_until_just_before_its_expiry() {
     let token =
         token(&SasParameters { starts_at: Some(starts), ..SasParameters::new(container("leases"), "rw", expires) });
     let after = |seconds| answer(&format!("put; wait {seconds}; acquire id=A"), token.query());
-    // The scene begins a quarter of a second after the second.
+    // The scene begins a quarter of a second after the full second.
     assert_eq!(ok_or_code(&after(9.749)), "AuthenticationFailed");
     assert_eq!(ok_or_code(&after(9.75)), "ok");
     assert_eq!(ok_or_code(&after(19.749)), "ok");
@@ -75,7 +75,7 @@ fn nothing_of_a_token_can_be_changed() {
         assert_eq!(outcome("put; acquire id=A", token.query()), "ok");
         for (old, new) in changes {
             let changed = token.query().replacen(old, new, 1);
-            // An account SAS signs nothing of a response's headers.
+            // An account SAS does not sign response headers.
             if changed != token.query() && !(new.starts_with("rscc") && changed.contains("srt")) {
                 let found = outcome("put; acquire id=A", &changed);
                 assert_eq!(found, "AuthenticationFailed", "{old} to {new}");
@@ -112,7 +112,7 @@ fn missing_and_invalid_parameters_are_named() {
     assert_eq!(detail_for(&format!("{good}&ss=b&srt=o")), MALFORMED);
     assert_eq!(detail_for(&good.replace("se=2026", "se=soon")), MALFORMED);
     assert_eq!(detail_for(&format!("{good}&st=soon")), MALFORMED);
-    // Of an account SAS the letters may be in any order.
+    // The permissions of an account SAS may have any order.
     assert_eq!(outcome("put; acquire id=A", &sas(account("b", "o"), "wr")), "ok");
     assert_eq!(
         ok_or_code(&answer("put; head", "sv=2021-12-02&sp=r")),

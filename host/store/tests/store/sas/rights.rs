@@ -1,4 +1,4 @@
-//! Which operations a token opens, by its letters and by its scope.
+//! The operations that a token permits, by its permissions and its scope.
 
 use tenure_store::Request;
 
@@ -7,8 +7,8 @@ use super::{account, answer, blob, container, detail, outcome, sas, ok_or_code};
 
 const BLOB_LETTERS: &str = "racwdxyltfmeopi";
 
-/// What goes before, what is done, and the letters of which each alone permits it (REST reference: *Create a service
-/// SAS*, *Create an account SAS*).
+/// The steps before, the operation, and the permissions that each allow it (REST reference: *Create
+/// a service SAS*, *Create an account SAS*).
 #[rustfmt::skip]
 const ON_BLOBS: [(&str, &str, &str); 10] = [
     ("put", "head", "r"),
@@ -23,7 +23,7 @@ const ON_BLOBS: [(&str, &str, &str); 10] = [
     ("@leased", "break", "dw"),
 ];
 
-/// The same for containers, which an account SAS alone opens.
+/// The same for containers, which need an account SAS.
 const ON_CONTAINERS: [(&str, &str); 3] =
     [("mkcontainer box=new", "cw"), ("headcontainer", "r"), ("rmcontainer", "d")];
 
@@ -108,7 +108,7 @@ fn sas_grants_only_its_signed_scope() {
         let (_, signature) = token.split_once("&sig=").unwrap();
         assert!(!detail.contains(&signature[..20]), "{detail}");
     }
-    // Both a slash and what must be encoded on the way; the signature is over the name itself.
+    // A slash and characters that must be encoded; the signature covers the decoded name.
     let named = sas(blob("leases", "a/b c"), "rcw");
     assert_eq!(outcome("put at=a/b%20c; acquire id=A at=a/b%20c", &named), "ok");
     assert_eq!(outcome("put at=a/b; acquire id=A at=a/b", &named), "AuthenticationFailed");

@@ -1,4 +1,4 @@
-//! A service of values, and the course of an examination on it.
+//! A simulated service, and examinations of it.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -14,10 +14,9 @@ use tenure_core::{Chance, Failure, FailureKind, TokenRequest, TokenReply, Settin
 
 pub const ELECTION: &str = "jobs/report";
 
-/// Nothing takes longer.
+/// Maximum number of requests of an examination.
 pub const MOST_QUESTIONS: usize = 60;
 
-/// The way to a service of values.
 struct TestTransport<'a, F> {
     service: &'a mut Service,
     override_answer: F,
@@ -78,7 +77,7 @@ pub fn settings(connection_string: &str) -> Settings {
     with(connection_string, None)
 }
 
-/// With failover within three seconds.
+/// Returns settings with a failover time of three seconds.
 pub fn with_failover() -> Settings {
     with("AccountName=acc;AccountKey=c2VjcmV0", Some("3s"))
 }
@@ -103,14 +102,14 @@ pub fn refusal(status: u16, code: &str) -> Option<TestResponse> {
     Some(Ok((status, vec![("x-ms-error-code", code.to_string())])))
 }
 
-/// A service with the examination's blob alone.
+/// A simulated service that stores only the scratch blob.
 #[derive(Default)]
 pub struct Service {
-    /// Name, ETag and metadata of what is there.
+    /// Name, ETag and mark of the stored blob.
     pub blob: Option<(String, u32, bool)>,
     pub lease: Option<LeaseId>,
     pub container: bool,
-    /// Ahead of the machine's clock.
+    /// Time by which the service's clock is ahead of the machine's.
     pub ahead: TimeDelta,
     pub questions: Vec<Question>,
 }
@@ -124,7 +123,6 @@ impl Service {
         Ok((status, vec![("x-ms-error-code", code.to_string())]))
     }
 
-    /// What the service would say.
     pub fn respond(&mut self, question: &Question) -> TestResponse {
         let name = question.blob.to_string();
         let etag = |number: u32| ("etag", format!("\"{number}\""));
@@ -199,7 +197,7 @@ impl Service {
                 self.lease = None;
                 Ok((202, vec![]))
             }
-            // The same change again is one that was done.
+            // A repeated change succeeds.
             Operation::Change { proposed: to, .. } if self.lease == Some(*to) => Ok((200, vec![lease_header(to)])),
             Operation::Renew { lease }
             | Operation::Change { lease, .. }
@@ -221,7 +219,7 @@ impl Service {
         }
     }
 
-    /// An examination, in which `other` may answer in the place of the service.
+    /// Runs an examination, in which `override_answer` may replace the service's responses.
     pub fn examine(
         &mut self,
         settings: &Settings,
@@ -235,7 +233,7 @@ impl Service {
         }
     }
 
-    /// Nothing but looks at the election's blob.
+    /// Checks that requests to the election's blob only read.
     pub fn check_questions(&self) {
         for Question { operation, blob, .. } in &self.questions {
             let harmless = matches!(
