@@ -365,7 +365,7 @@ async fn service_rejects_failover() {
 
 needs!(Node, Python => async fn service_rejects_failover);
 
-/// As `deploy/README.md` says it.
+/// As `docs/platforms.md` says it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "needs the program `wasmtime` and Node.js"]
 async fn wasmtime_program_serves_and_runs() {

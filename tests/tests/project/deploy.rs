@@ -161,7 +161,7 @@ fn queries_are_valid_and_use_documented_metrics() {
     tools::require_tool("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
     tools::run_command(Command::new("promtool").args(["check", "rules"]).arg(&file)).unwrap();
 
-    let documented = fs::read_to_string(tools::repository().join("docs/operations.md")).unwrap();
+    let documented = fs::read_to_string(tools::repository().join("docs/observability.md")).unwrap();
     let rules = fs::read_to_string(deploy.join("prometheus/tenure.rules.yml")).unwrap();
     let names = |text: &str| {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

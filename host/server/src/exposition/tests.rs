@@ -112,7 +112,7 @@ fn an_observer_omits_leadership_metrics() {
 /// The documented table lists exactly the existing metrics.
 #[test]
 fn the_documentation_lists_every_metric() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md");
     let page = std::fs::read_to_string(page).unwrap();
     let documented = page.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
