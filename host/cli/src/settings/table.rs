@@ -422,7 +422,7 @@ settings! {
         short: "The URL of --listen, as others reach it",
         help: "The http:// or https:// URL of this candidate's listener, as others reach it. Followers that also \
                have an address learn through it at once when the leader goes. Any other text is only shown",
-        more: "See [Handover](operations.md#handover-in-milliseconds)",
+        more: "See [Handover](http.md#handover-in-milliseconds)",
         heading: ELECTIONS, ..PASSED_ON
     };
     LISTEN = Setting {
@@ -433,7 +433,7 @@ settings! {
         help: "Serves over HTTP, to anyone who reaches it: a page of the election (/), whether this candidate runs \
                (/healthz) and is ready (/readyz; /readyz?leader: 200 only on the leader), who leads (/leader), the same \
                as a live stream (/watch), and metrics (/metrics)",
-        more: "See [Listening](operations.md#see-it)",
+        more: "See [Listening](http.md)",
         advice: LISTENING,
         heading: SHOWN, ..ROW
     };
@@ -556,7 +556,7 @@ settings! {
         name: "log", kind: Kind::OneOf(&["text", "json"]), default: &[Words("text")], scope: Scope::Process,
         short: "The format of the log: text (the default), or json",
         help: "The format of the log: text for people, or one JSON object per line",
-        more: "See [The log](operations.md#the-log)",
+        more: "See [The log](observability.md#the-log)",
         heading: SHOWN, ..ROW
     };
     LOG_LEVEL = Setting {
