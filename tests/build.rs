@@ -33,8 +33,8 @@ fn build() -> Result<(), String> {
             "host/wasmtime/build",
         ],
     );
-    for [package, given, known] in HANDLERS {
-        let path = match wasm::given(given)? {
+    for [package, variable, known] in HANDLERS {
+        let path = match wasm::from_env(variable)? {
             Some(path) => path,
             None => wasm::build(&workspace, package, &[])?,
         };

@@ -40,7 +40,7 @@ fn generate() -> Result<(), String> {
     let mut code = format!("const RELEASE: &str = {release:?};\n");
     let _ = writeln!(code, "static RULES: [Rule; {}] = [{}];", rules.len(), rules.join(", "));
     let _ = writeln!(code, "static NAMES: &str = {:?};", names.join("\n"));
-    let _ = writeln!(code, "static RULE_OF: [u8; {}] = [{}];", zones.len(), indices.join(", "));
+    let _ = writeln!(code, "static RULE_INDEX: [u8; {}] = [{}];", zones.len(), indices.join(", "));
     let directory = std::env::var("OUT_DIR").map_err(|error| error.to_string())?;
     std::fs::write(Path::new(&directory).join("zones.rs"), code).map_err(|e| e.to_string())
 }
@@ -59,15 +59,15 @@ fn rule(posix: &str) -> Option<String> {
         return Some(format!("Rule {{ standard: {standard}, summer: None }}"));
     }
     let (names, changes) = rest.split_once(',')?;
-    let (begins, ends) = changes.split_once(',')?;
+    let (start, end) = changes.split_once(',')?;
     let offset = match skip_name(names)? {
         "" => standard + 3600,
         _ => abbreviated(names)?.0,
     };
-    let (begins, ends) = (change(begins)?, change(ends)?);
+    let (start, end) = (change(start)?, change(end)?);
     Some(format!(
-        "Rule {{ standard: {standard}, summer: Some(Summer {{ offset: {offset}, begins: {begins}, \
-         ends: {ends} }}) }}"
+        "Rule {{ standard: {standard}, summer: Some(Summer {{ offset: {offset}, start: {start}, \
+         end: {end} }}) }}"
     ))
 }
 

@@ -130,15 +130,15 @@ impl Scenario {
         let (processes, next_term) = (Mutex::default(), AtomicUsize::new(1));
         let (started_at, contenders) = (Instant::now(), self.contenders);
         let run_state = Arc::new(RunState { scenario: self, folder, processes, next: next_term });
-        let mut contenders = JoinSet::new();
+        let mut contender_tasks = JoinSet::new();
         for _ in 0..contenders {
-            contenders.spawn(Arc::clone(&run_state).contend());
+            contender_tasks.spawn(Arc::clone(&run_state).contend());
         }
         let mut ended_processes = Vec::new();
         let mut watcher_task = tokio::spawn(Arc::clone(&run_state).harm_victims());
         loop {
             tokio::select! {
-                seat = contenders.join_next() => match seat {
+                seat = contender_tasks.join_next() => match seat {
                     Some(seat) => ended_processes.extend(seat??),
                     None => break,
                 },

@@ -145,9 +145,9 @@ pub fn stale_beats(beats: &[Beat]) -> Vec<Duration> {
         let first_beats = shares.entry(beat.share).or_default();
         first_beats.entry(beat.term).or_insert(beat.received_at);
         let first_of_later_term = first_beats.range(beat.term + 1..).map(|(_, first)| *first).min();
-        stale_beats.extend(first_of_later_term.map(|first| beat.received_at - first));
+        stale_delays.extend(first_of_later_term.map(|first| beat.received_at - first));
     }
-    stale_beats
+    stale_delays
 }
 
 #[cfg(test)]

@@ -11,87 +11,87 @@ macro_rules! convert_contract {
         use $wit as wit;
 
         /// Converts a value of the core to the same value of the WIT package, or back.
-        pub(crate) trait Across<T> {
+        pub(crate) trait Convert<T> {
             /// Converts the value to the other side.
-            fn across(self) -> T;
+            fn convert(self) -> T;
         }
 
-        impl Across<u64> for Duration {
-            fn across(self) -> u64 {
+        impl Convert<u64> for Duration {
+            fn convert(self) -> u64 {
                 u64::try_from(self.as_nanos()).unwrap_or(u64::MAX)
             }
         }
 
-        impl Across<Duration> for u64 {
-            fn across(self) -> Duration {
+        impl Convert<Duration> for u64 {
+            fn convert(self) -> Duration {
                 Duration::from_nanos(self)
             }
         }
 
-        impl Across<u64> for core_types::Timestamp {
-            fn across(self) -> u64 {
+        impl Convert<u64> for core_types::Timestamp {
+            fn convert(self) -> u64 {
                 self.0
             }
         }
 
-        impl Across<core_types::Timestamp> for u64 {
-            fn across(self) -> core_types::Timestamp {
+        impl Convert<core_types::Timestamp> for u64 {
+            fn convert(self) -> core_types::Timestamp {
                 core_types::Timestamp(self)
             }
         }
 
-        impl Across<Vec<u8>> for core_types::State {
-            fn across(self) -> Vec<u8> {
+        impl Convert<Vec<u8>> for core_types::State {
+            fn convert(self) -> Vec<u8> {
                 self.into_bytes()
             }
         }
 
-        impl Across<core_types::State> for Vec<u8> {
-            fn across(self) -> core_types::State {
+        impl Convert<core_types::State> for Vec<u8> {
+            fn convert(self) -> core_types::State {
                 self.into()
             }
         }
 
-        impl Across<wit::Request> for core_types::Request {
-            fn across(mut self) -> wit::Request {
+        impl Convert<wit::Request> for core_types::Request {
+            fn convert(mut self) -> wit::Request {
                 wit::Request {
                     method: take(&mut self.method),
                     url: take(&mut self.url),
                     headers: take(&mut self.headers),
                     body: take(&mut self.body),
-                    timeout: self.timeout.across(),
+                    timeout: self.timeout.convert(),
                 }
             }
         }
 
-        impl Across<core_types::Request> for wit::Request {
-            fn across(self) -> core_types::Request {
+        impl Convert<core_types::Request> for wit::Request {
+            fn convert(self) -> core_types::Request {
                 let wit::Request { method, url, headers, body, timeout } = self;
-                core_types::Request { method, url, headers, body, timeout: timeout.across() }
+                core_types::Request { method, url, headers, body, timeout: timeout.convert() }
             }
         }
 
-        impl<A: Across<B>, B> Across<Option<B>> for Option<A> {
-            fn across(self) -> Option<B> {
-                self.map(A::across)
+        impl<A: Convert<B>, B> Convert<Option<B>> for Option<A> {
+            fn convert(self) -> Option<B> {
+                self.map(A::convert)
             }
         }
 
-        impl<A: Across<B>, B> Across<Vec<B>> for Vec<A> {
-            fn across(self) -> Vec<B> {
-                self.into_iter().map(A::across).collect()
+        impl<A: Convert<B>, B> Convert<Vec<B>> for Vec<A> {
+            fn convert(self) -> Vec<B> {
+                self.into_iter().map(A::convert).collect()
             }
         }
 
-        impl<A: Across<B>, B, C: Across<D>, D> Across<(B, D)> for (A, C) {
-            fn across(self) -> (B, D) {
-                (self.0.across(), self.1.across())
+        impl<A: Convert<B>, B, C: Convert<D>, D> Convert<(B, D)> for (A, C) {
+            fn convert(self) -> (B, D) {
+                (self.0.convert(), self.1.convert())
             }
         }
 
-        impl<A: Across<B>, B, E: Across<F>, F> Across<Result<B, F>> for Result<A, E> {
-            fn across(self) -> Result<B, F> {
-                self.map(A::across).map_err(E::across)
+        impl<A: Convert<B>, B, E: Convert<F>, F> Convert<Result<B, F>> for Result<A, E> {
+            fn convert(self) -> Result<B, F> {
+                self.map(A::convert).map_err(E::convert)
             }
         }
 
@@ -149,40 +149,40 @@ macro_rules! convert_contract {
         );
     };
     (@same $($type:ty),*) => {$(
-        impl Across<$type> for $type {
-            fn across(self) -> $type {
+        impl Convert<$type> for $type {
+            fn convert(self) -> $type {
                 self
             }
         }
     )*};
     (@records $($name:ident { $($field:ident),* })*) => {$(
-        impl Across<wit::$name> for core_types::$name {
-            fn across(self) -> wit::$name {
+        impl Convert<wit::$name> for core_types::$name {
+            fn convert(self) -> wit::$name {
                 let core_types::$name { $($field),* } = self;
-                wit::$name { $($field: $field.across()),* }
+                wit::$name { $($field: $field.convert()),* }
             }
         }
 
-        impl Across<core_types::$name> for wit::$name {
-            fn across(self) -> core_types::$name {
+        impl Convert<core_types::$name> for wit::$name {
+            fn convert(self) -> core_types::$name {
                 let wit::$name { $($field),* } = self;
-                core_types::$name { $($field: $field.across()),* }
+                core_types::$name { $($field: $field.convert()),* }
             }
         }
     )*};
     (@choices $($name:ident { $($variant:ident $(($value:ident))?),* })*) => {$(
-        impl Across<wit::$name> for core_types::$name {
-            fn across(self) -> wit::$name {
+        impl Convert<wit::$name> for core_types::$name {
+            fn convert(self) -> wit::$name {
                 match self {
-                    $(core_types::$name::$variant $(($value))? => wit::$name::$variant $(($value.across()))?),*
+                    $(core_types::$name::$variant $(($value))? => wit::$name::$variant $(($value.convert()))?),*
                 }
             }
         }
 
-        impl Across<core_types::$name> for wit::$name {
-            fn across(self) -> core_types::$name {
+        impl Convert<core_types::$name> for wit::$name {
+            fn convert(self) -> core_types::$name {
                 match self {
-                    $(wit::$name::$variant $(($value))? => core_types::$name::$variant $(($value.across()))?),*
+                    $(wit::$name::$variant $(($value))? => core_types::$name::$variant $(($value.convert()))?),*
                 }
             }
         }

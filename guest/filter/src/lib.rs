@@ -52,7 +52,7 @@ mod component {
     impl Guest for Filter {
         fn get_environment() -> Vec<(String, String)> {
             let mut variables = environment::get_environment();
-            variables.retain(|(name, _)| super::passes(name));
+            variables.retain(|(name, _)| super::is_visible(name));
             variables
         }
 

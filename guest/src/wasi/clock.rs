@@ -6,18 +6,18 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 use wasip2::clocks::{monotonic_clock, wall_clock};
 
-use tenure_core::{Begins, Moment, OwnTime};
+use tenure_core::{StepStart, Moment, ElapsedClock};
 
 /// Continues the host's `elapsed` during the call.
 pub struct StepClock {
     elapsed: Moment,
-    began: u64,
+    started_at: u64,
 }
 
 impl StepClock {
     /// Starts from the host's `elapsed`, which was read before this.
     pub fn start(elapsed: Moment) -> Self {
-        Self { elapsed, began: monotonic_clock::now() }
+        Self { elapsed, started_at: monotonic_clock::now() }
     }
 
     pub fn started(&self) -> Moment {
@@ -25,33 +25,33 @@ impl StepClock {
     }
 
     pub fn now(&self) -> Moment {
-        self.elapsed + Duration::from_nanos(monotonic_clock::now().saturating_sub(self.began))
+        self.elapsed + Duration::from_nanos(monotonic_clock::now().saturating_sub(self.started_at))
     }
 }
 
 /// Elapsed time of an invocation without a host that measures it.
-pub struct OwnClock(Cell<OwnTime>);
+pub struct ElapsedClockCell(Cell<ElapsedClock>);
 
-impl OwnClock {
+impl ElapsedClockCell {
     pub fn start() -> Self {
-        Self(Cell::new(OwnTime::begin(monotonic(), wall())))
+        Self(Cell::new(ElapsedClock::new(monotonic(), wall())))
     }
 
     pub fn now(&self) -> Moment {
-        self.read().step().at
+        self.read().step_start().at
     }
 
     /// Returns the start of a step that begins now.
-    pub fn step(&self) -> Begins {
-        self.read().step()
+    pub fn step_start(&self) -> StepStart {
+        self.read().step_start()
     }
 
     /// Returns the current time within a step that started at `start`.
-    pub fn within(&self, begins: Begins) -> Moment {
-        self.read().within(begins)
+    pub fn elapsed_in_step(&self, start: StepStart) -> Moment {
+        self.read().elapsed_in_step(start)
     }
 
-    fn read(&self) -> OwnTime {
+    fn read(&self) -> ElapsedClock {
         let mut time = self.0.get();
         time.read(monotonic(), wall());
         self.0.set(time);

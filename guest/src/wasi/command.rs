@@ -5,13 +5,13 @@ use wasip2::cli::stdout::get_stdout;
 use super::Component;
 use super::host::Host;
 use super::invocation::Invocation;
-use crate::entry::{Answer, complained, turned};
+use crate::entry::{Answer, invalid_settings_answer, turn_answer};
 
 /// Runs one turn with the settings of the environment. Shared with the cron trigger.
 pub fn turn() -> Answer {
-    match Invocation::read(&Host::look()) {
-        Ok(invocation) => turned(&invocation.one_turn()),
-        Err(complaints) => complained(&complaints),
+    match Invocation::from_environment(&Host::from_environment()) {
+        Ok(invocation) => turn_answer(&invocation.one_turn()),
+        Err(complaints) => invalid_settings_answer(&complaints),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::bindings::tenure::election::types;
 use super::clock;
-use tenure_core::{Event, Outcome, Timestamp, Told, TurnResult};
+use tenure_core::{Event, Outcome, Timestamp, BackgroundReply, TurnResult};
 
 tenure_core::convert_contract!(types);
 
@@ -16,15 +16,15 @@ pub fn event(event: wit::Event) -> Event {
         wit::Event::HandOver(to) => Event::HandOver(to),
         wit::Event::Ready(ready) => Event::Ready(ready),
         wit::Event::Answered(reply) => {
-            let at = Timestamp::from_date(clock::wall());
-            Event::Answered(Told { reply: reply.across(), at })
+            let received_at = Timestamp::from_date(clock::wall());
+            Event::BackgroundReply(BackgroundReply { result: reply.convert(), received_at })
         }
         wit::Event::Hint => Event::Hint,
     }
 }
 
 fn turn_result(result: wit::TurnResult) -> TurnResult {
-    let result: TurnResult = result.across();
+    let result: TurnResult = result.convert();
     match result.outcome {
         // Only this side marks a slot as abandoned.
         Outcome::Abandoned => TurnResult { outcome: Outcome::Failed, ..result },

@@ -5,16 +5,16 @@ use wasip2::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags, PathFlags
 
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
-use tenure_core::{Environment, Unreadable};
+use tenure_core::{Environment, FileError};
 
 /// Maximum size of a secret.
-const MOST: u64 = 64 * 1024;
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 /// The variables of the host at the time of a call.
 pub struct Host(Vec<(String, String)>);
 
 impl Host {
-    pub fn look() -> Self {
+    pub fn from_environment() -> Self {
         Self(wasip2::cli::environment::get_environment())
     }
 
@@ -28,41 +28,41 @@ impl Environment for &Host {
         self.get(name)
     }
 
-    fn file(&self, path: &str) -> Result<Secret, Unreadable> {
+    fn file(&self, path: &str) -> Result<Secret, FileError> {
         let directories = get_directories();
-        let below = directories
+        let best_match = directories
             .iter()
-            .filter_map(|(directory, name)| Some((directory, inside(path, name)?)))
+            .filter_map(|(directory, name)| Some((directory, path_below(path, name)?)))
             .min_by_key(|(_, rest)| rest.len());
-        let (directory, rest) = below.ok_or(Unreadable::NotGranted)?;
+        let (directory, rest) = best_match.ok_or(FileError::NotGranted)?;
         let file = directory
             .open_at(PathFlags::SYMLINK_FOLLOW, rest, OpenFlags::empty(), DescriptorFlags::READ)
-            .map_err(unreadable)?;
+            .map_err(file_error)?;
         let mut bytes = Vec::new();
         loop {
-            let (more, end) = file.read(MOST, bytes.len() as u64).map_err(unreadable)?;
-            let empty = more.is_empty();
-            bytes.extend(more);
-            if bytes.len() as u64 > MOST {
-                return Err(Unreadable::NoText);
+            let (chunk, end) = file.read(MAX_SECRET_BYTES, bytes.len() as u64).map_err(file_error)?;
+            let empty = chunk.is_empty();
+            bytes.extend(chunk);
+            if bytes.len() as u64 > MAX_SECRET_BYTES {
+                return Err(FileError::NotText);
             }
             if end || empty {
                 break;
             }
         }
-        String::from_utf8(bytes).map(Secret::from).map_err(|_| Unreadable::NoText)
+        String::from_utf8(bytes).map(Secret::from).map_err(|_| FileError::NotText)
     }
 }
 
-fn unreadable(code: ErrorCode) -> Unreadable {
+fn file_error(code: ErrorCode) -> FileError {
     match code {
-        ErrorCode::IsDirectory | ErrorCode::Invalid => Unreadable::NoText,
-        _ => Unreadable::Missing,
+        ErrorCode::IsDirectory | ErrorCode::Invalid => FileError::NotText,
+        _ => FileError::Missing,
     }
 }
 
 /// Returns the path below a directory.
-fn inside<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
+fn path_below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     if directory == "." || directory.is_empty() {
         return (!path.starts_with('/')).then_some(path);
     }

@@ -2,13 +2,13 @@
 
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 
-use super::clock::OwnClock;
+use super::clock::ElapsedClockCell;
 use super::host::Host;
 use super::work::Work;
-use super::{Around, run};
+use super::{WasiIo, run};
 use tenure_base::prelude::*;
-use tenure_core::driver::{self, Dice};
-use tenure_core::{Complaint, CredentialState, Next, OneTurn, Settings, Step, Turned};
+use tenure_core::driver::{self, IoChance};
+use tenure_core::{Complaint, CredentialState, OneTurnAction, OneTurn, Settings, Step, OneTurnResult};
 use tenure_wasi::nanos;
 
 /// The validated settings and the work of an invocation.
@@ -20,7 +20,7 @@ pub struct Invocation {
 impl Invocation {
     /// Validates all settings, including those of the work, and sends nothing. So no slot is
     /// claimed for work that cannot be done. Returns all complaints at once.
-    pub fn read(host: &Host) -> Result<Self, Vec<Complaint>> {
+    pub fn from_environment(host: &Host) -> Result<Self, Vec<Complaint>> {
         match (Settings::one_shot(host), Work::read(host)) {
             (Ok(settings), Ok(work)) => Ok(Self { settings, work }),
             (settings, work) => {
@@ -32,40 +32,40 @@ impl Invocation {
     }
 
     /// Runs the whole turn, including the work.
-    pub fn one_turn(&self) -> Turned {
+    pub fn one_turn(&self) -> OneTurnResult {
         let settings = &self.settings;
-        let clock = OwnClock::start();
+        let clock = ElapsedClockCell::start();
         let mut credential_state = CredentialState::default();
-        let mut turn = OneTurn::begin(settings, clock.now());
+        let mut turn = OneTurn::new(settings, clock.now());
         loop {
             let now = clock.now();
             match turn.next(now) {
-                Next::Read => {
+                OneTurnAction::Read => {
                     let now = || clock.now();
-                    let around = Around(&now);
-                    let look = run(driver::look(settings, &mut credential_state, &around));
-                    turn.read(look, clock.now());
+                    let io = WasiIo(&now);
+                    let inspection = run(driver::inspect(settings, &mut credential_state, &io));
+                    turn.on_read(inspection, clock.now());
                 }
-                Next::Step(event) => {
+                OneTurnAction::Step(event) => {
                     let first = turn.state().is_none();
-                    let begins = clock.step();
-                    let now = || clock.within(begins);
-                    let around = Around(&now);
+                    let start = clock.step_start();
+                    let now = || clock.elapsed_in_step(start);
+                    let io = WasiIo(&now);
                     let mut step =
-                        Step::begin(settings, turn.state(), begins, event, &mut Dice(&around));
+                        Step::new(settings, turn.state(), start, event, &mut IoChance(&io));
                     if first {
                         step = step.with_credential_state(credential_state.clone());
                     }
-                    let report = run(driver::drive(&mut step, settings, &around));
-                    let prospect = step.prospect();
-                    turn.stepped(report, prospect, begins.at, clock.now());
+                    let report = run(driver::drive(&mut step, settings, &io));
+                    let progress = step.progress();
+                    turn.on_step(report, progress, start.at, clock.now());
                 }
-                Next::Wait(until) => subscribe_duration(nanos(until.saturating_sub(now))).block(),
-                Next::Run(run) => {
+                OneTurnAction::Wait(until) => subscribe_duration(nanos(until.saturating_sub(now))).block(),
+                OneTurnAction::Run(run) => {
                     let result = self.work.run(run);
-                    turn.ran(result, clock.now());
+                    turn.on_handler_done(result, clock.now());
                 }
-                Next::Done(turned) => return *turned,
+                OneTurnAction::Done(result) => return *result,
             }
         }
     }

@@ -24,11 +24,11 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clock::StepClock;
-use convert::Across as _;
+use convert::Convert as _;
 use host::Host;
 use tenure_azure::request::Request;
-use tenure_core::driver::{self, Surroundings};
-use tenure_core::{Begins, Beside, Failure, Moment, Response, Settings};
+use tenure_core::driver::{self, DriverIo};
+use tenure_core::{StepStart, BackgroundRequest, Failure, Moment, Response, Settings};
 
 /// The bindings that the macro generates from `wit/`.
 mod bindings {
@@ -48,14 +48,14 @@ use tenure_base::prelude::*;
 struct Component;
 
 /// The host of this component, with a clock that was started for a call.
-struct Around<'c>(&'c dyn Fn() -> Moment);
+struct WasiIo<'c>(&'c dyn Fn() -> Moment);
 
-impl Surroundings for Around<'_> {
+impl DriverIo for WasiIo<'_> {
     fn now(&self) -> Moment {
         (self.0)()
     }
 
-    fn wall(&self) -> DateTime<Utc> {
+    fn wall_clock(&self) -> DateTime<Utc> {
         clock::wall()
     }
 
@@ -67,9 +67,9 @@ impl Surroundings for Around<'_> {
         &self,
         request: &Request,
         timeout: Duration,
-        most: usize,
+        max_bytes: usize,
     ) -> impl Future<Output = Result<Response, Failure>> + Send {
-        core::future::ready(tenure_wasi::send(request, timeout, |_| most))
+        core::future::ready(tenure_wasi::send(request, timeout, |_| max_bytes))
     }
 }
 
@@ -83,14 +83,14 @@ fn run<F: Future>(future: F) -> F::Output {
 
 impl Guest for Component {
     fn files() -> Vec<String> {
-        let host = Host::look();
+        let host = Host::from_environment();
         Settings::files(|name| host.get(name))
     }
 
     fn check() -> Result<wit::Needs, Vec<wit::Complaint>> {
-        let host = Host::look();
-        let judged =
-            Settings::read(&host).and_then(|settings| match Beside::complaint(&settings) {
+        let host = Host::from_environment();
+        let checked_settings =
+            Settings::read(&host).and_then(|settings| match BackgroundRequest::complaint(&settings) {
                 Some(complaint) => Err(vec![complaint]),
                 None => Ok(settings),
             });
@@ -99,8 +99,8 @@ impl Guest for Component {
             problem,
             advice,
         };
-        match judged {
-            Ok(settings) => Ok(settings.needs(clock::wall()).across()),
+        match checked_settings {
+            Ok(settings) => Ok(settings.needs(clock::wall()).convert()),
             Err(complaints) => Err(complaints.into_iter().map(complaint).collect()),
         }
     }
@@ -113,8 +113,8 @@ impl Guest for Component {
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
         let event = event.map(convert::event);
-        let begins = Begins { at: clock.started(), ahead: Duration::from_nanos(ahead) };
-        let (host, now) = (Host::look(), || clock.now());
-        run(driver::step(&&host, state.as_deref(), begins, event, &Around(&now))).across()
+        let start = StepStart { at: clock.started(), clock_lead: Duration::from_nanos(ahead) };
+        let (host, now) = (Host::from_environment(), || clock.now());
+        run(driver::step(&&host, state.as_deref(), start, event, &WasiIo(&now))).convert()
     }
 }

@@ -10,20 +10,20 @@ use wasip2::http::types::{
 };
 use wasip2::io::poll::poll;
 
-use super::clock::OwnClock;
+use super::clock::ElapsedClockCell;
 use super::host::Host;
 use super::invocation::Invocation;
-use super::{Around, Component, run};
+use super::{WasiIo, Component, run};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, CredentialState, driver};
 use tenure_wasi::nanos;
 
 /// Maximum length of a body. Its content is ignored.
-const MOST_BODY: u64 = 64 * 1024;
+const MAX_BODY_BYTES: u64 = 64 * 1024;
 
 /// Maximum time for a body to arrive.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 wasip2::http::proxy::export!(Component);
 
@@ -40,31 +40,31 @@ type More = Option<(&'static str, &'static str)>;
 
 fn answer(request: &IncomingRequest, method: &Method) -> (Answer, More) {
     let target = request.path_with_query().unwrap_or_default();
-    let route = match Route::of(name(method), &target) {
+    let route = match Route::parse(name(method), &target) {
         Ok(route) => route,
-        Err(Refusal::Path) => return (entry::refused(404, "there is nothing here"), None),
+        Err(Refusal::Path) => return (entry::refusal_answer(404, "there is nothing here"), None),
         Err(Refusal::Method(allowed)) => {
             return (
-                entry::refused(405, "this path does not accept that method"),
+                entry::refusal_answer(405, "this path does not accept that method"),
                 Some(("allow", allowed)),
             );
         }
     };
-    let host = Host::look();
-    let invocation = Invocation::read(&host);
+    let host = Host::from_environment();
+    let invocation = Invocation::from_environment(&host);
     let answer = match (route, invocation) {
         (Route::Tick, invocation) => return tick(request, &host, invocation),
-        (_, Err(complaints)) => entry::named(&complaints),
+        (_, Err(complaints)) => entry::public_settings_answer(&complaints),
         (Route::Leader, Ok(invocation)) => {
-            let clock = OwnClock::start();
+            let clock = ElapsedClockCell::start();
             let (now, mut credential_state) = (|| clock.now(), CredentialState::default());
-            let (settings, around) = (&invocation.settings, Around(&now));
-            match run(driver::look(settings, &mut credential_state, &around)) {
-                Ok(look) => entry::leader(&look),
-                Err(problem) => entry::could_not_look(&problem),
+            let (settings, io) = (&invocation.settings, WasiIo(&now));
+            match run(driver::inspect(settings, &mut credential_state, &io)) {
+                Ok(inspection) => entry::leader_answer(&inspection),
+                Err(problem) => entry::unreachable_answer(&problem),
             }
         }
-        (Route::Health, Ok(_)) => entry::healthy(),
+        (Route::Health, Ok(_)) => entry::healthy_answer(),
     };
     (answer, None)
 }
@@ -75,15 +75,15 @@ fn tick(
     host: &Host,
     invocation: Result<Invocation, Vec<Complaint>>,
 ) -> (Answer, More) {
-    let access = Access::read(|name| host.get(name));
-    let shown = request.headers().get("authorization");
-    let shown = match shown.as_slice() {
-        [shown] => Some(shown.as_slice()),
+    let access = Access::from_variables(|name| host.get(name));
+    let presented = request.headers().get("authorization");
+    let presented = match presented.as_slice() {
+        [presented] => Some(presented.as_slice()),
         _ => None,
     };
-    let answer = match (access.admits(shown), access, invocation) {
+    let answer = match (access.check(presented), access, invocation) {
         (Admission::Denied, ..) => {
-            let refusal = entry::refused(
+            let refusal = entry::refusal_answer(
                 401,
                 "the bearer token is missing or wrong: send the one of TENURE_TICK_TOKEN",
             );
@@ -95,12 +95,12 @@ fn tick(
             let status = if complaints.is_empty() { 403 } else { 503 };
             complaints.push(complaint);
             // The caller may not be the operator.
-            Answer { status, ..entry::named(&complaints) }
+            Answer { status, ..entry::public_settings_answer(&complaints) }
         }
         (.., invocation) => match (read_body(request), invocation) {
             (Err(refusal), _) => refusal,
-            (Ok(()), Ok(invocation)) => entry::turned(&invocation.one_turn()),
-            (Ok(()), Err(complaints)) => entry::complained(&complaints),
+            (Ok(()), Ok(invocation)) => entry::turn_answer(&invocation.one_turn()),
+            (Ok(()), Err(complaints)) => entry::invalid_settings_answer(&complaints),
         },
     };
     (answer, None)
@@ -110,19 +110,19 @@ fn tick(
 fn read_body(request: &IncomingRequest) -> Result<(), Answer> {
     let Ok(body) = request.consume() else { return Ok(()) };
     let Ok(stream) = body.stream() else { return Ok(()) };
-    let (ready, deadline) = (stream.subscribe(), subscribe_duration(nanos(BODY_WITHIN)));
+    let (ready, deadline) = (stream.subscribe(), subscribe_duration(nanos(BODY_TIMEOUT)));
     let mut read = 0;
     while poll(&[&ready, &deadline]).contains(&0) {
-        match stream.skip(MOST_BODY) {
+        match stream.skip(MAX_BODY_BYTES) {
             Ok(bytes) => read += bytes,
             // The end.
             Err(_) => return Ok(()),
         }
-        if read > MOST_BODY {
-            return Err(entry::refused(413, "the body has more than 64 KiB; none is needed"));
+        if read > MAX_BODY_BYTES {
+            return Err(entry::refusal_answer(413, "the body has more than 64 KiB; none is needed"));
         }
     }
-    Err(entry::refused(408, "the body did not arrive in time"))
+    Err(entry::refusal_answer(408, "the body did not arrive in time"))
 }
 
 fn respond(out: ResponseOutparam, answer: &Answer, more: More, with_body: bool) {

@@ -8,20 +8,20 @@ use wasip2::cli::stderr::get_stderr;
 use wasip2::io::streams::OutputStream;
 
 /// Maximum bytes that a stream accepts at once.
-const PIECE: usize = 4096;
+const MAX_CHUNK: usize = 4096;
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     // A failed write is ignored. Nothing is allocated: there may be no memory left.
-    let _ = writeln!(Words(get_stderr()), "{info}");
+    let _ = writeln!(Stderr(get_stderr()), "{info}");
     unreachable()
 }
 
-struct Words(OutputStream);
+struct Stderr(OutputStream);
 
-impl Write for Words {
+impl Write for Stderr {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut pieces = text.as_bytes().chunks(PIECE);
+        let mut pieces = text.as_bytes().chunks(MAX_CHUNK);
         pieces.try_for_each(|piece| self.0.blocking_write_and_flush(piece).map_err(|_| fmt::Error))
     }
 }

@@ -32,7 +32,7 @@ pub fn nanos(span: Duration) -> u64 {
 pub fn send(
     request: &Request,
     timeout: Duration,
-    wanted: impl FnOnce(u16) -> usize,
+    body_limit: impl FnOnce(u16) -> usize,
 ) -> Result<Response, Failure> {
     let deadline = subscribe_duration(nanos(timeout));
     let outgoing = outgoing(request)?;
@@ -42,7 +42,7 @@ pub fn send(
     };
     let answer = handle(outgoing, Some(options(timeout))).map_err(failure)?;
     // A host that refuses the request drops the body; the response has the reason.
-    let written = body.is_none_or(|(body, text)| write(body, text.as_bytes(), &deadline));
+    let is_written = body.is_none_or(|(body, text)| write(body, text.as_bytes(), &deadline));
     let ready = answer.subscribe();
     if !wait(&ready, &deadline) {
         return Err(Failure { kind: FailureKind::Timeout, detail: String::new() });
@@ -51,12 +51,12 @@ pub fn send(
     let response = match answer.get() {
         Some(Ok(Ok(response))) => response,
         Some(Ok(Err(code))) => return Err(failure(code)),
-        _ if !written => return Err(other("the request could not be written")),
+        _ if !is_written => return Err(other("the request could not be is_written")),
         _ => return Err(other("the host gave no answer")),
     };
     let (status, headers) = (response.status(), response.headers().entries());
-    let most = if is_empty(request, &headers) { 0 } else { wanted(status) };
-    let body = read(&response, most, &deadline);
+    let max_bytes = if is_empty(request, &headers) { 0 } else { body_limit(status) };
+    let body = read(&response, max_bytes, &deadline);
     Ok(Response { status, headers, body })
 }
 
@@ -70,11 +70,11 @@ fn write(body: OutgoingBody, mut bytes: &[u8], deadline: &Pollable) -> bool {
         }
         let Ok(room) = stream.check_write() else { return false };
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
-        let (now, later) = bytes.split_at(room);
-        if stream.write(now).is_err() {
+        let (chunk, remaining) = bytes.split_at(room);
+        if stream.write(chunk).is_err() {
             return false;
         }
-        bytes = later;
+        bytes = remaining;
     }
     let flushed = stream.flush().is_ok() && wait(&ready, deadline);
     drop((ready, stream));
@@ -133,16 +133,16 @@ fn wait(ready: &Pollable, deadline: &Pollable) -> bool {
 }
 
 /// Reads as much of the body as arrives in time: the response is valid without it.
-fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8> {
+fn read(response: &IncomingResponse, max_bytes: usize, deadline: &Pollable) -> Vec<u8> {
     let mut read = Vec::new();
-    if most == 0 {
+    if max_bytes == 0 {
         return read;
     }
     let Ok(body) = response.consume() else { return read };
     let Ok(stream) = body.stream() else { return read };
     let ready = stream.subscribe();
-    while read.len() < most && wait(&ready, deadline) {
-        match stream.read(most as u64) {
+    while read.len() < max_bytes && wait(&ready, deadline) {
+        match stream.read(max_bytes as u64) {
             Ok(bytes) => read.extend(bytes),
             Err(_) => break,
         }
@@ -155,29 +155,29 @@ fn read(response: &IncomingResponse, most: usize, deadline: &Pollable) -> Vec<u8
 fn failure(code: ErrorCode) -> Failure {
     const INVALID_REQUEST: &str = "the host rejected the request as invalid";
     const INVALID_ANSWER: &str = "the answer is not valid HTTP";
-    let of = |kind| Failure { kind, detail: String::new() };
+    let without_detail = |kind| Failure { kind, detail: String::new() };
     match code {
         ErrorCode::DnsError(payload) => {
             Failure { kind: FailureKind::Name, detail: payload.rcode.unwrap_or_default() }
         }
-        ErrorCode::DnsTimeout => of(FailureKind::Name),
+        ErrorCode::DnsTimeout => without_detail(FailureKind::Name),
         ErrorCode::DestinationNotFound
         | ErrorCode::DestinationUnavailable
         | ErrorCode::DestinationIpProhibited
         | ErrorCode::DestinationIpUnroutable
-        | ErrorCode::ConnectionRefused => of(FailureKind::Connect),
+        | ErrorCode::ConnectionRefused => without_detail(FailureKind::Connect),
         ErrorCode::ConnectionTerminated | ErrorCode::HttpResponseIncomplete => {
-            of(FailureKind::Reset)
+            without_detail(FailureKind::Reset)
         }
         ErrorCode::ConnectionTimeout
         | ErrorCode::ConnectionReadTimeout
         | ErrorCode::ConnectionWriteTimeout
-        | ErrorCode::HttpResponseTimeout => of(FailureKind::Timeout),
+        | ErrorCode::HttpResponseTimeout => without_detail(FailureKind::Timeout),
         ErrorCode::TlsAlertReceived(payload) => {
             Failure { kind: FailureKind::Tls, detail: payload.alert_message.unwrap_or_default() }
         }
-        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError => of(FailureKind::Tls),
-        ErrorCode::HttpRequestDenied => of(FailureKind::Denied),
+        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError => without_detail(FailureKind::Tls),
+        ErrorCode::HttpRequestDenied => without_detail(FailureKind::Denied),
         ErrorCode::ConnectionLimitReached => other("the host has too many connections"),
         ErrorCode::HttpRequestLengthRequired
         | ErrorCode::HttpRequestBodySize(_)

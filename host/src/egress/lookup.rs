@@ -88,9 +88,9 @@ impl Lookups {
             Some(receiver) => receiver,
             None => {
                 // Who gives up while waiting here leaves nothing behind. Never closed.
-                let slot = self.0.slots.clone().acquire_owned().await;
-                let slot = slot.map_err(|closed| unresolved(&closed))?;
-                self.start(name, slot, slot)
+                let permit = self.0.slots.clone().acquire_owned().await;
+                let permit = permit.map_err(|closed| unresolved(&closed))?;
+                self.start(name, slot, permit)
             }
         };
         let result = receiver.wait_for(Option::is_some).await;

@@ -25,15 +25,15 @@ tenure_core::convert_contract!(types);
 /// Converts the input of a step.
 pub(crate) fn event(event: Event) -> wit::Event {
     match event {
-        Event::TurnEnded(result) => wit::Event::TurnEnded(result.across()),
-        Event::Leave(result) => wit::Event::Leave(result.across()),
-        Event::LeaveLate(result) => wit::Event::Leave(Some(result.across())),
+        Event::TurnEnded(result) => wit::Event::TurnEnded(result.convert()),
+        Event::Leave(result) => wit::Event::Leave(result.convert()),
+        Event::LeaveLate(result) => wit::Event::Leave(Some(result.convert())),
         Event::ResetSlot => wit::Event::ResetSlot,
         Event::Resign => wit::Event::Resign,
         Event::HandOver(to) => wit::Event::HandOver(to),
         Event::Ready(ready) => wit::Event::Ready(ready),
         Event::Hint => wit::Event::Hint,
         // The component reads the time itself.
-        Event::BackgroundReply(BackgroundReply { result: reply, .. }) => wit::Event::Answered(reply.across()),
+        Event::BackgroundReply(BackgroundReply { result: reply, .. }) => wit::Event::Answered(reply.convert()),
     }
 }

@@ -1,6 +1,6 @@
 //! The election component: the candidate that this program hosts.
 
-use super::bindings::{self, Across as _, types};
+use super::bindings::{self, Convert as _, types};
 use super::context::{Context, Grant};
 use super::engine::Engine;
 use super::error::{CheckError, ComponentError};
@@ -189,7 +189,7 @@ impl ElectionComponent {
         };
         let refused =
             |all: Vec<types::Complaint>| CheckError::Settings(all.iter().map(sentence).collect());
-        let needs: Needs = answer.map_err(refused)?.across();
+        let needs: Needs = answer.map_err(refused)?.convert();
         let allow = AllowList::from_needs(&needs)
             .map_err(|invalid| CheckError::Settings(vec![invalid.to_string()]))?;
         // A second check of the same settings has the same needs.
@@ -261,7 +261,7 @@ impl ElectionComponent {
         self.step_start.store(0, Ordering::Relaxed);
         let result: Result<(types::Report,), _> = result;
         let mut report: Report = match result {
-            Ok((report,)) => report.across(),
+            Ok((report,)) => report.convert(),
             Err(error) => {
                 self.last_step().on_failure();
                 return Err(error);

@@ -5,7 +5,7 @@ mod tests;
 
 use super::trap::explain;
 use super::wasi_http::Guarded;
-use crate::bindings::{Across as _, LeaderPre};
+use crate::bindings::{Convert as _, LeaderPre};
 use crate::{Context, Engine, Grant, ComponentGuard, Output};
 use std::fmt;
 use std::path::Path;
@@ -212,7 +212,7 @@ impl ComponentHandler {
 
     async fn run(&self, turn: Turn, lease: &Lease) -> wasmtime::Result<Result<(), String>> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
-        let turn = turn.across();
+        let turn = turn.convert();
         let lines = self.lines.turn();
         let log_line = Arc::new(lines.host_writer());
         let budget = Budget::new((self.memory_limit / 2).max(MIN_BUDGET));

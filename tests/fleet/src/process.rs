@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tenure_shares::{Action, StoreResponse, StoreRequest, Leader, Member, SignTiming, RunningShare, Sign, CoordinatorProblem, LastWill};
+use tenure_shares::{Action, StoreResponse, StoreRequest, Leader, Member, SignTiming, RunningShare, Sign, CoordinatorProblem};
 
 use crate::candidate::{Candidate, Effect, Timing};
 use crate::clock::Clock;
@@ -110,7 +110,7 @@ pub struct Process {
     /// True while a sign is in transit.
     sign_pending: bool,
     /// Last will of the sign before the newest one.
-    previous_will: Option<LastWill>,
+    previous_will: Option<tenure_shares::LastWill>,
     sign_withdrawn: bool,
     changed: bool,
     serial: u64,

@@ -175,7 +175,7 @@ impl World {
             pace = SignTiming::from_failover(std::time::Duration::from_millis(FAST_FAILOVER));
             self.scene.checker.set_pace(&name, pace);
         }
-        let sign = Sign { member: name, weight, max_shares: most: max_shares, timing: pace };
+        let sign = Sign { member: name, weight, max_shares, timing: pace };
         let clock = Clock::new(self.rng.u64(..3_600_000), self.rng.u64(990_000..=1_010_000));
         let mut process = Process::new(index, sign, zone, clock);
         process.unsharded = unsharded;

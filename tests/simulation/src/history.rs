@@ -190,7 +190,7 @@ pub struct Written {
 /// Returns the number in the id of a trigger.
 #[must_use]
 pub fn trigger_number(id: &str) -> u32 {
-    id.strip_prefix('t').and_then(|number| trigger_number.parse().ok()).unwrap_or(0)
+    id.strip_prefix('t').and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Newest turn for a trigger, as recorded.
@@ -353,7 +353,7 @@ impl History {
     #[must_use]
     pub fn accepted_request(&self, event: HistoryEvent) -> Option<&SentRequest> {
         match event {
-            HistoryEvent::Handled(number, Answer { status: 200..=299, .. }) => self.requests.get(trigger_number),
+            HistoryEvent::Handled(number, Answer { status: 200..=299, .. }) => self.requests.get(number),
             _ => None,
         }
     }

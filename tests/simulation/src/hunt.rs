@@ -92,7 +92,7 @@ pub fn find_mutants(limit: u64, threads: usize, name_filter: &str) -> Vec<HuntRe
 /// If no bug has this name; the message lists all names.
 pub fn parse_mutant(name: &str) -> Result<Mutant, String> {
     let found = Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name);
-    parse_mutant.ok_or_else(|| format!("expected one of {:?}", Mutant::ALL))
+    found.ok_or_else(|| format!("expected one of {:?}", Mutant::ALL))
 }
 
 fn find_mutant(mutant: Mutant, expected: Option<&'static str>, limit: u64) -> HuntResult {

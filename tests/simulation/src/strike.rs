@@ -28,13 +28,13 @@ pub fn take_ambush(
     let index = state
         .ambushes
         .iter()
-        .position(|ambush| trigger_ambush.step == step && trigger_ambush.moment == moment && matches(trigger_ambush.fault))?;
+        .position(|ambush| ambush.step == step && ambush.moment == moment && matches(ambush.fault))?;
     let ambush = &mut state.ambushes[index];
     if !in_fault_phase {
         return None;
     }
-    if trigger_ambush.skips > 0 {
-        trigger_ambush.skips -= 1;
+    if ambush.skips > 0 {
+        ambush.skips -= 1;
         return None;
     }
     Some(state.ambushes.swap_remove(index).fault)

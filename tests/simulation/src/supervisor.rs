@@ -105,7 +105,7 @@ pub async fn execute_last_will(world: Arc<World>, candidate: CandidateId, clock:
         true => drop(tokio::join!(send_will, work)),
         false => {
             work.await;
-            execute_last_will.await;
+            send_will.await;
         }
     }
 }

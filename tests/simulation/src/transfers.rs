@@ -65,11 +65,11 @@ async fn command(world: Arc<World>, mut dice: Dice) {
         pause(&world, &mut dice).await;
         let election = run_operation(&Operation::Read { lease: None });
         let now = world.now();
-        let placing = world.state().service.transfer(now, &run_commands, &orders, &election);
+        let placing = world.state().service.transfer(now, &order, &orders, &election);
         let Some(OrderStep::Write(operation, TransferState::Waiting(found_term))) = placing else {
             return;
         };
-        run_commands.term = Some(found_term);
+        order.term = Some(found_term);
         let decided_at = now;
         pause(&world, &mut dice).await;
         // A suspended command writes an old order.

@@ -48,9 +48,9 @@ async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
             let now = world.now();
             world.state().service.run_operation(now, operation)
         };
-        let orders = run_commands(&Operation::ReadSideBlob(SideBlob::Orders));
+        let orders = run_operation(&Operation::ReadSideBlob(SideBlob::Orders));
         pause(&world, &mut dice).await;
-        let election = run_commands(&Operation::Read { lease: None });
+        let election = run_operation(&Operation::Read { lease: None });
         let now = world.now();
         let placing = world.state().service.trigger(now, &id, &orders, &election);
         let (operation, is_create) = match placing {
@@ -62,7 +62,7 @@ async fn command(world: Arc<World>, number: u32, mut dice: Dice) {
         if world.now() >= world.plan.calm {
             return;
         }
-        let answer = run_commands(&operation);
+        let answer = run_operation(&operation);
         if answer.class == Class::Done && !is_create {
             world.note(HistoryEvent::Triggered(number));
             if dice.once_in(2) {

@@ -101,7 +101,7 @@ impl StepClassifier {
                             "tenuresuccessor" => {
                                 let number = value.strip_prefix('m').map(str::parse);
                                 write.successor =
-                                    Some(trigger_number.and_then(Result::ok).unwrap_or(UNKNOWN_CANDIDATE));
+                                    Some(number.and_then(Result::ok).unwrap_or(UNKNOWN_CANDIDATE));
                             }
                             "tenuretransfer" => {
                                 write.failed_transfer =

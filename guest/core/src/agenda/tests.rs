@@ -255,7 +255,7 @@ proptest! {
         let mut time = at("07:00:10");
         let first = agenda.initial_slot(time);
         let mut record = Record { last_slot: Some(first), ..Record::default() };
-        let (mut newest, reported) = (first.slot, 0);
+        let (mut newest, mut reported) = (first.slot, 0);
         for gap in gaps {
             time = time.plus(seconds(gap));
             while let Due::Now(task) = agenda.due(time, &record) {

@@ -39,8 +39,8 @@ struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Summer {
     offset: i32,
-    begins: Change,
-    ends: Change,
+    start: Change,
+    end: Change,
 }
 
 /// A yearly instant, by the clock before the change.
@@ -90,7 +90,7 @@ impl Zone {
             }
             false => Some((region, line)),
         });
-        places.zip(RULE_OF.iter()).filter_map(|((region, place), rule)| {
+        places.zip(RULE_INDEX.iter()).filter_map(|((region, place), rule)| {
             Some(Self { region, place, rule: *RULES.get(usize::from(*rule))? })
         })
     }
@@ -111,9 +111,9 @@ impl Zone {
         let mut changes: Vec<(i64, i32, i32)> = Vec::with_capacity(6);
         for year in date.year() - 1..=date.year() + 1 {
             changes
-                .extend(summer.begins.instant_in(year, standard).map(|at| (at, standard, summer.offset)));
+                .extend(summer.start.instant_in(year, standard).map(|at| (at, standard, summer.offset)));
             changes.extend(
-                summer.ends.instant_in(year, summer.offset).map(|at| (at, summer.offset, standard)),
+                summer.end.instant_in(year, summer.offset).map(|at| (at, summer.offset, standard)),
             );
         }
         // Without sorting, which would add 2 KB to the component.

@@ -1,7 +1,7 @@
 //! The work of a turn: the leader handler that is plugged in.
 
 use super::bindings::tenure::election::leader_handler::on_tick;
-use super::convert::Across as _;
+use super::convert::Convert as _;
 use super::host::Host;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, Turn};
@@ -16,6 +16,6 @@ impl Work {
 
     /// Runs a turn.
     pub fn run(&self, turn: Turn) -> Result<(), String> {
-        on_tick(&turn.across())
+        on_tick(&turn.convert())
     }
 }

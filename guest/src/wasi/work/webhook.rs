@@ -4,7 +4,7 @@ use super::clock;
 use super::host::Host;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, Turn};
-use tenure_webhook::{Call, Credentials, Target, wanted};
+use tenure_webhook::{Call, Credentials, Target, body_limit};
 
 /// The target of the calls, and their credentials.
 pub struct Work(Target, Credentials);
@@ -19,10 +19,10 @@ impl Work {
     /// Posts a turn.
     pub fn run(&self, turn: Turn) -> Result<(), String> {
         let (Self(target, credentials), now) = (self, clock::wall().timestamp());
-        let call = Call::of(&turn, target, credentials, now);
-        match tenure_wasi::send(&call.request, call.timeout, wanted) {
-            Ok(answer) => call.judge(answer.status, &answer.body),
-            Err(failure) => Err(call.failed(&failure)),
+        let call = Call::new(&turn, target, credentials, now);
+        match tenure_wasi::send(&call.request, call.timeout, body_limit) {
+            Ok(answer) => call.check_response(answer.status, &answer.body),
+            Err(failure) => Err(call.failure_text(&failure)),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::setting::{Choice, Kind, Range, Scope, Setting, Work};
 use std::time::Duration;
 use tenure::handler::DEFAULT_GRACE as DEFAULT_GRACE;
 use tenure_core::{limits, variable};
-use tenure_members::MAX_SHARES;
+use tenure_members::MAX_SHARES as SHARE_LIMIT;
 use tenure_webhook::variable as webhook;
 
 const RUN: &[&str] = &["run", "check"];
@@ -135,7 +135,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     SHARES = Setting {
-        name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=MAX_SHARES),
+        name: "shares", variable: "TENURE_SHARES", kind: Kind::Number, range: Range::Numbers(1..=SHARE_LIMIT),
         scope: Scope::One,
         short: "Splits the work into this many shares, over all processes",
         help: "Splits the work into this many shares. Each runs in one process at a time, under a term of its own, \
@@ -146,7 +146,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     NEW_SHARES = Setting {
-        name: "shares", kind: Kind::Number, range: Range::Numbers(1..=MAX_SHARES), commands: &["reshare"], required: true,
+        name: "shares", kind: Kind::Number, range: Range::Numbers(1..=SHARE_LIMIT), commands: &["reshare"], required: true,
         help: "The new number of shares",
         advice: "give more shares than there will ever be processes, like 32",
         heading: OTHERS, ..ROW
@@ -160,7 +160,7 @@ settings! {
         heading: ELECTIONS, ..ROW
     };
     MAX_SHARES = Setting {
-        name: "max-shares", variable: "TENURE_MAX_SHARES", kind: Kind::Number, range: Range::Numbers(0..=MAX_SHARES),
+        name: "max-shares", variable: "TENURE_MAX_SHARES", kind: Kind::Number, range: Range::Numbers(0..=SHARE_LIMIT),
         default: &[Words("all")],
         help: "With --shares, the most shares that this process takes. When every process has reached its limit, the \
                remaining shares have no holder",

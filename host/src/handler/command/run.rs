@@ -156,8 +156,8 @@ impl SupervisedCommand {
                             return Some(RunOutcome::NotStarted(problem));
                         }
                         Some(Report::Gone(gone)) => {
-                            let stopped = gone.told || self.is_overdue || is_stopping;
-                            return Some(RunOutcome::Finished(CommandExit { stopped, ..gone }));
+                            let told = gone.told || self.is_overdue || is_stopping;
+                            return Some(RunOutcome::Finished(CommandExit { told, ..gone }));
                         }
                         None => return None,
                     }

@@ -233,7 +233,7 @@ fn setting(name: &str, failover: Option<u32>) -> Settings {
         variables.push(("TENURE_RENEW", "5s".to_string()));
     }
     let find = |name: &str| {
-        variables.iter().find(|(name, _)| *name == name).map(|(_, value)| value.clone())
+        variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.clone())
     };
     Settings::read(find).expect("these settings are right")
 }

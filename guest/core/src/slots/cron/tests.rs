@@ -281,8 +281,8 @@ proptest! {
         let reference = CronParser::builder().seconds(Seconds::Optional).build().parse(&text).unwrap();
         // Lists and ranges are an interval to croner, and fixed times here, as in Vixie's cron.
         prop_assume!(cron.interval || reference.determine_job_type() == croner::JobType::FixedTime);
-        let actual = from;
-        let expected = zone.timestamp_opt(from, 0).unwrap();
+        let mut actual = from;
+        let mut expected = zone.timestamp_opt(from, 0).unwrap();
         for _ in 0..4 {
             actual = cron.next(&zone, actual).unwrap();
             expected = reference.find_next_occurrence(&expected, false).unwrap();
