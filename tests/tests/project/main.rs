@@ -5,5 +5,6 @@
 mod build;
 mod deploy;
 mod documents;
+mod language;
 mod library;
 mod modules;
