@@ -1,4 +1,4 @@
-//! Azurite, installed on first use and started on a port that the kernel picks.
+//! Azurite, installed on first use and started on a free port.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,15 +11,16 @@ use tokio::task::spawn_blocking;
 
 use crate::{Certificates, tools};
 
-/// The key of Azurite's account `devstoreaccount1`, which is public.
+/// Public key of Azurite's account `devstoreaccount1`.
 const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Those that tests share, without TLS and with it: starting one takes longer than most that is asked of it.
+/// Instances that tests share, without and with TLS. Starting an instance takes longer than most
+/// tests need it.
 static SHARED: [Mutex<Weak<Azurite>>; 2] = [const { Mutex::const_new(Weak::new()) }; 2];
 
-/// A running Azurite, blob service only, in memory and without its pauses (`no_sweeps.cjs`). Ends when it is
-/// dropped.
+/// Running Azurite: blob service only, in memory and without its pauses (`no_sweeps.cjs`). Dropping
+/// it ends the process.
 #[derive(Debug)]
 pub struct Azurite {
     child: Child,
@@ -28,19 +29,20 @@ pub struct Azurite {
 }
 
 impl Azurite {
-    /// Starts one; `port` 0 lets the kernel pick. With certificates it speaks TLS, and takes
-    /// tokens beside keys and signatures.
+    /// Starts an instance; with `port` 0 the kernel picks the port. With certificates it serves
+    /// TLS, and accepts tokens in addition to keys and signatures.
     ///
     /// # Errors
-    /// It cannot be installed or does not start.
+    /// Azurite cannot be installed or does not start.
     pub async fn start(port: u16, certificates: Option<Arc<Certificates>>) -> Result<Self> {
         spawn_blocking(move || Self::start_blocking(port, certificates)).await?
     }
 
-    /// One that others use too, each in containers of its own. It ends with the last of them.
+    /// Returns an instance that tests share, each with its own containers. It ends when the last
+    /// user drops it.
     ///
     /// # Errors
-    /// It cannot be installed or does not start.
+    /// Azurite cannot be installed or does not start.
     pub async fn shared(tls: bool) -> Result<Arc<Self>> {
         let mut shared = SHARED[usize::from(tls)].lock().await;
         if let Some(existing) = shared.upgrade() {
@@ -74,7 +76,7 @@ impl Azurite {
             .context("Azurite needs Node.js: install it, so that `node` is on the PATH")?;
         let stdout = child.stdout.take().context("no standard output")?;
         let (port_sender, port_receiver) = mpsc::channel();
-        // Its output is read to the end, so that it never waits for a full pipe.
+        // Drains the output, so that Azurite never blocks on a full pipe.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let port = line.rsplit_once("://127.0.0.1:");
@@ -89,7 +91,7 @@ impl Azurite {
         Ok(azurite)
     }
 
-    /// How to reach it.
+    /// Returns the connection string of the public account.
     #[must_use]
     pub fn connection_string(&self) -> String {
         let protocol = if self.certificates.is_some() { "https" } else { "http" };
@@ -100,20 +102,20 @@ impl Azurite {
         )
     }
 
-    /// Its port.
+    /// Returns the port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it proves itself by, when it speaks TLS.
+    /// Returns the certificates if it serves TLS.
     #[must_use]
     pub fn certificates(&self) -> Option<&Arc<Certificates>> {
         self.certificates.as_ref()
     }
 }
 
-/// Ends it at once, and waits until it is gone. All it held is lost.
+/// Kills the process and waits until it has exited. Its data is lost.
 impl Drop for Azurite {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -1,4 +1,4 @@
-//! A real browser: Chromium without a window, driven over WebDriver.
+//! A real browser: headless Chromium, driven over WebDriver.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -17,16 +17,16 @@ use crate::{PATIENCE, tools};
 
 const INSTALL_ADVICE: &str = "on Debian, as root: apt-get install -y chromium chromium-driver";
 
-/// How WebDriver names an element in JSON.
+/// Key of an element in WebDriver's JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// What chromedriver says last where it needs another port.
+/// Last message of chromedriver when it needs another port.
 const PORT_TAKEN: &str = "IPv4 port not available. Exiting...";
 
-/// Between two looks at a page.
+/// Interval between two checks of a page.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A process and all that it started, which end with it at the latest when it is dropped.
+/// A process and all its descendants. Dropping it ends them all.
 #[derive(Debug)]
 pub struct ProcessGroup {
     child: Child,
@@ -37,7 +37,7 @@ impl ProcessGroup {
     /// Starts a process whose standard output is read by [`line`](Self::line).
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The process cannot be started.
     pub fn spawn(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
@@ -45,10 +45,10 @@ impl ProcessGroup {
         Ok(Self { child, lines: BufReader::new(stdout).lines() })
     }
 
-    /// The part of the next line with this beginning that follows it. Other lines are left out.
+    /// Returns the rest of the next line with this prefix. Skips other lines.
     ///
     /// # Errors
-    /// It ends before it says so.
+    /// The process ends before it prints such a line.
     pub async fn line(&mut self, prefix: &str) -> Result<String> {
         let mut last = String::new();
         while let Some(line) = self.lines.next_line().await? {
@@ -60,10 +60,10 @@ impl ProcessGroup {
         bail!("it ended before it said \"{prefix}\", with: {last}")
     }
 
-    /// Ends the process itself as Ctrl-C does, and returns all else that it says.
+    /// Sends SIGINT to the process itself, and returns the rest of its output.
     ///
     /// # Errors
-    /// It cannot be signalled, or what it says cannot be read.
+    /// The process cannot be signalled, or its output cannot be read.
     pub async fn interrupt(mut self) -> Result<(ExitStatus, String)> {
         kill_process(self.id()?, Signal::INT)?;
         let mut remaining = String::new();
@@ -83,13 +83,13 @@ impl ProcessGroup {
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Ok(id) = self.id() {
-            // All of them may be gone.
+            // All of them may have exited.
             let _ = kill_process_group(id, Signal::KILL);
         }
     }
 }
 
-/// A window of Chromium with a profile of its own.
+/// Window of Chromium with its own profile.
 #[derive(Debug)]
 pub struct Browser {
     client: reqwest::Client,
@@ -99,10 +99,10 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one.
+    /// Starts a browser.
     ///
     /// # Errors
-    /// It is not installed, or does not start.
+    /// Chromium is not installed, or does not start.
     pub async fn start() -> Result<Self> {
         tools::require_tool("chromedriver", INSTALL_ADVICE)?;
         let (driver, port) = loop {
@@ -110,7 +110,7 @@ impl Browser {
             let mut driver = ProcessGroup::spawn(command.arg("--port=0").stderr(Stdio::null()))?;
             match driver.line("ChromeDriver was started successfully on port ").await {
                 Ok(port) => break (driver, port),
-                // The port that the kernel gave it for ::1 belongs to another process on 127.0.0.1.
+                // Another process uses the kernel's port for ::1 on 127.0.0.1.
                 Err(error) if error.to_string().ends_with(PORT_TAKEN) => {}
                 Err(error) => return Err(error),
             }
@@ -120,8 +120,8 @@ impl Browser {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let profile = TempDir::new()?;
-        // Without its sandbox, which takes rights that containers and root do not have: it sees
-        // nothing but these pages.
+        // Disables the sandbox, which needs rights that containers and root lack. The browser only
+        // loads these pages.
         let arguments = json!([
             "--headless=new",
             "--no-sandbox",
@@ -139,26 +139,26 @@ impl Browser {
         Ok(Self { client, session, _driver: driver, _profile: profile })
     }
 
-    /// Goes to a page.
+    /// Navigates to a page.
     ///
     /// # Errors
-    /// It cannot be loaded.
+    /// The page cannot be loaded.
     pub async fn open(&self, url: &str) -> Result<()> {
         self.post("url", &json!({ "url": url })).await.map(drop)
     }
 
-    /// What the body of a function returns in the page. It sees `arguments`.
+    /// Returns the result of a function body that runs in the page. The body sees `arguments`.
     ///
     /// # Errors
-    /// It throws.
+    /// The script throws.
     pub async fn run(&self, script: &str, arguments: Value) -> Result<Value> {
         self.post("execute/sync", &json!({ "script": script, "args": arguments })).await
     }
 
-    /// What it gives to the last of its `arguments`, a function, sooner or later.
+    /// Returns the value that the script passes to the last of its `arguments`, a callback.
     ///
     /// # Errors
-    /// It throws, or does not.
+    /// The script throws, or never calls the callback.
     pub async fn run_async(&self, script: &str, arguments: Value) -> Result<Value> {
         self.post("execute/async", &json!({ "script": script, "args": arguments })).await
     }
@@ -166,7 +166,7 @@ impl Browser {
     /// Waits until an expression is true in the page.
     ///
     /// # Errors
-    /// It is not within `limit`; then with the text of the page.
+    /// The expression stays false for `limit`; the error holds the text of the page.
     pub async fn until(&self, expression: &str, limit: Duration) -> Result<()> {
         let script = format!("return Boolean({expression})");
         let condition = async {
@@ -182,10 +182,10 @@ impl Browser {
         bail!("not within {limit:?}: {expression}\n{}", page.as_str().unwrap_or_default())
     }
 
-    /// Clicks as a person does: the element must be in sight, and nothing in front of it.
+    /// Clicks like a user: the element must be visible and unobstructed.
     ///
     /// # Errors
-    /// There is no such element, or it cannot be clicked.
+    /// The element does not exist, or cannot be clicked.
     pub async fn click(&self, selector: &str) -> Result<()> {
         let locator = json!({ "using": "css selector", "value": selector });
         let element = self.post("element", &locator).await?;
@@ -193,10 +193,10 @@ impl Browser {
         self.post(&format!("element/{id}/click"), &json!({})).await.map(drop)
     }
 
-    /// Presses a key, as WebDriver names it: U+E004 is Tab.
+    /// Presses a key, given as its WebDriver code: U+E004 is Tab.
     ///
     /// # Errors
-    /// The browser does not.
+    /// The browser rejects the key.
     pub async fn press(&self, key: char) -> Result<()> {
         let [down, up] =
             ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key.to_string() }));
@@ -204,10 +204,10 @@ impl Browser {
         self.post("actions", &json!({ "actions": [keys] })).await.map(drop)
     }
 
-    /// Plays a window of this size, for somebody who likes it `dark` or `light`.
+    /// Emulates a window of this size for a user who prefers `dark` or `light`.
     ///
     /// # Errors
-    /// The browser does not.
+    /// The browser rejects the settings.
     pub async fn emulate_window(&self, width: u32, height: u32, scheme: &str) -> Result<()> {
         let is_phone = width < 500;
         let size =
@@ -222,11 +222,11 @@ impl Browser {
         Ok(())
     }
 
-    /// Puts a picture of the page from its top on, as it is now, into the folder that the variable `PICTURES` names, for people to
-    /// look at. Without that variable, nothing is done.
+    /// Saves a screenshot of the page, from its top, to the folder in the variable `PICTURES` for
+    /// manual review. Does nothing without that variable.
     ///
     /// # Errors
-    /// The browser makes none, or it cannot be written.
+    /// The browser takes no screenshot, or it cannot be written.
     pub async fn picture(&self, name: &str) -> Result<()> {
         let Some(folder) = std::env::var_os("PICTURES") else { return Ok(()) };
         let size = "return [innerWidth, Math.min(document.documentElement.scrollHeight, 2600)]";

@@ -1,4 +1,4 @@
-//! Candidates as real processes, known by what they print.
+//! Candidates as real processes, observed through their output.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -17,25 +17,25 @@ use crate::credential::PATIENT_TIMINGS;
 use crate::measure::{peak_memory, processor_time};
 use crate::{Access, BEAT_HANDLER, Credential, Outsider, Sink, Store};
 
-/// One line of a candidate's log, and when it was read.
+/// One line of a candidate's log, with its arrival time.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// When it was read.
+    /// Time at which the line was read.
     pub at: Instant,
-    /// The event.
+    /// Event on the line.
     pub event: Value,
 }
 
 impl Line {
-    /// The name of the event. `overload` is the problem of that class: a machine that is busy with other tests brings it
-    /// into any test.
+    /// Returns the name of the event. A problem of the class `overload` is named `overload`: a
+    /// machine that is busy with other tests can cause it in any test.
     #[must_use]
     pub fn name(&self) -> &str {
         let class = self.event["class"].as_str().filter(|class| *class == "overload");
         class.or(self.event["event"].as_str()).unwrap_or_default()
     }
 
-    /// The field `term`, or 0.
+    /// Returns the field `term`, or 0.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.event["term"].as_u64().unwrap_or_default()
@@ -49,36 +49,36 @@ struct Log {
     closed: watch::Sender<bool>,
 }
 
-/// What all candidates of one election have in common.
+/// Settings that all candidates of one election share.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// How to reach the store with the account's key.
+    /// Connection string with the account's key.
     pub connection_string: String,
-    /// How candidates reach it.
+    /// Store access of the candidates.
     pub access: Access,
-    /// `container/blob`.
+    /// Name of the election, `container/blob`.
     pub election: String,
-    /// Where the handler beats: `127.0.0.1:PORT`.
+    /// Address of the sink, `127.0.0.1:PORT`.
     pub sink: String,
-    /// The flag and the value of the timer.
+    /// Option and value of the timer.
     pub timer: [&'static str; 2],
-    /// How long each turn beats, in milliseconds.
+    /// Duration of each turn, in milliseconds.
     pub turn_ms: u64,
-    /// No candidate is to lose its lease, even on a machine that stands still for ten seconds. Options of a candidate come
-    /// first.
+    /// True if no candidate may lose its lease, even on a machine that stalls for ten seconds. A
+    /// candidate's own options take precedence.
     pub patient_timings: bool,
 }
 
 impl Group {
-    /// An election of its own in a container of its own, for candidates with the account's key.
+    /// Creates an election in its own container, for candidates with the account's key.
     #[must_use]
     pub fn new(program: &str, store: &Store, sink: &Sink) -> Self {
         Self::with_credential(program, store, sink, Credential::SharedKey)
     }
 
-    /// The same, for candidates with another credential.
+    /// Creates the same for candidates with another credential.
     #[must_use]
     pub fn with_credential(program: &str, store: &Store, sink: &Sink, credential: Credential) -> Self {
         let container = format!("tenure-test-{}", uuid::Uuid::new_v4().simple());
@@ -96,7 +96,7 @@ impl Group {
         }
     }
 
-    /// Somebody who has the key, and meddles with this election.
+    /// Returns a client that has the key and can disturb this election.
     #[must_use]
     pub fn outsider(&self) -> Outsider {
         let outsider = Outsider::new(&self.connection_string, &self.election);
@@ -112,14 +112,14 @@ impl Group {
         }
     }
 
-    /// Lets the program compile its components once, before many processes do so at a time.
+    /// Makes the program compile its components once, before many processes do so at the same time.
     ///
     /// # Errors
     /// The program cannot be started.
     pub async fn warm_up(&self) -> Result<()> {
         static COMPILED: OnceCell<()> = OnceCell::const_new();
         let compile = async || {
-            // Everything is loaded and judged; no account is given, so nothing is sent.
+            // The program loads and checks everything; without an account it sends nothing.
             Command::new(&self.program)
                 .args(["run", &self.election, "--handler", BEAT_HANDLER])
                 .env_remove("AZURE_STORAGE_CONNECTION_STRING")
@@ -131,7 +131,7 @@ impl Group {
         COMPILED.get_or_try_init(compile).await.copied()
     }
 
-    /// Starts a candidate with the beating handler.
+    /// Starts a candidate with the beat handler.
     ///
     /// # Errors
     /// The program cannot be started.
@@ -139,7 +139,7 @@ impl Group {
         self.start_with(name, &self.access, Path::new(BEAT_HANDLER), options)
     }
 
-    /// Starts a candidate that reaches the store in this way.
+    /// Starts a candidate with its own store access and handler.
     ///
     /// # Errors
     /// The program cannot be started.
@@ -153,7 +153,8 @@ impl Group {
         Candidate::spawn(name, self.component(name, access, handler, options))
     }
 
-    /// A candidate that runs this handler, to be changed and then [spawned](Candidate::spawn).
+    /// Returns the command of a candidate with this handler, to be adapted and then
+    /// [spawned](Candidate::spawn).
     #[must_use]
     pub fn component(&self, name: &str, access: &Access, handler: &Path, options: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
@@ -171,8 +172,9 @@ impl Group {
         command
     }
 
-    /// A candidate that runs a command for each turn, to be changed and then
-    /// [spawned](Candidate::spawn). The command sees `BEAT_AT`, the sink's address and port.
+    /// Returns the command of a candidate that runs a command for each turn, to be adapted and then
+    /// [spawned](Candidate::spawn). The turn's command receives `BEAT_AT`, the sink's address and
+    /// port.
     #[must_use]
     pub fn command(&self, name: &str, options: &[&str], work_command: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
@@ -208,10 +210,10 @@ async fn read_errors(stderr: BufReader<tokio::process::ChildStderr>, errors: Arc
     }
 }
 
-/// A candidate. Killed when it is dropped.
+/// Candidate process. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Candidate {
-    /// Its name.
+    /// Name of the candidate.
     pub name: String,
     child: Child,
     log: Arc<Log>,
@@ -244,36 +246,36 @@ impl Candidate {
         Ok(Self { name: name.into(), child, log, errors })
     }
 
-    /// All that it printed so far.
+    /// Returns all lines printed so far.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         self.log.lines.lock().unwrap().clone()
     }
 
-    /// All that it ever printed. Waits for its end.
+    /// Waits until the process has ended, and returns all its lines.
     pub async fn all_lines(&self) -> Vec<Line> {
         let _ = self.log.closed.subscribe().wait_for(|closed| *closed).await;
         self.lines()
     }
 
-    /// What it said on standard error so far.
+    /// Returns the standard error so far.
     #[must_use]
     pub fn errors(&self) -> String {
         self.errors.lock().unwrap().clone()
     }
 
-    /// How many events of this name it printed.
+    /// Returns the number of events with this name.
     #[must_use]
     pub fn count(&self, event: &str) -> usize {
         self.lines().iter().filter(|line| line.name() == event).count()
     }
 
-    /// Waits for the first line that is as wanted. Waits for ever if need be.
+    /// Waits for the first line that `matches`, without a time limit.
     pub async fn wait_for_line(&self, matches: impl Fn(&Line) -> bool) -> Line {
         let mut count = self.log.count.subscribe();
         let mut lines_seen = 0;
         loop {
-            // Let go of before anything is waited for.
+            // Releases the lock before the wait.
             let found_line = {
                 let lines = self.log.lines.lock().unwrap();
                 let from = std::mem::replace(&mut lines_seen, lines.len());
@@ -288,7 +290,8 @@ impl Candidate {
         }
     }
 
-    /// Waits for a line, among those after the first `after`, that is as wanted, as long as the process lives.
+    /// Waits for a line that `matches` among those after the first `after`, while the process
+    /// lives.
     pub async fn line(
         &self,
         description: &str,
@@ -303,7 +306,7 @@ impl Candidate {
         })
     }
 
-    /// The same, or none when there is none in time or before the process ends.
+    /// Waits like [`line`](Self::line), but returns `None` at the limit or when the process ends.
     pub async fn line_within(
         &self,
         after: usize,
@@ -319,7 +322,7 @@ impl Candidate {
                 }
                 tokio::select! {
                     _ = count.changed() => {}
-                    // All lines were there before.
+                    // All its lines have already been read.
                     _ = closed.wait_for(|closed| *closed) => return find_line(),
                 }
             }
@@ -332,7 +335,7 @@ impl Candidate {
         self.line(name, 0, limit, |line| line.name() == name).await
     }
 
-    /// Everything it printed, for a failing test.
+    /// Returns all output, for the message of a failing test.
     #[must_use]
     pub fn transcript(&self) -> String {
         let lines = self.lines();
@@ -340,33 +343,33 @@ impl Candidate {
         format!("{}\n{}", lines.join("\n"), self.errors())
     }
 
-    /// Whether it still runs.
+    /// Returns true if the process still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The most memory that its runner ever had, in bytes.
+    /// Returns the peak memory of its runner, in bytes.
     ///
     /// # Errors
-    /// It does not run any more, or this system does not tell.
+    /// The process has ended, or the system does not provide the value.
     pub fn peak_memory(&self) -> Result<u64> {
         peak_memory(self.runner()?)
     }
 
-    /// The processor time that its supervisor and its runner used so far.
+    /// Returns the processor time of its supervisor and its runner so far.
     ///
     /// # Errors
-    /// It does not run any more, or this system does not tell.
+    /// The process has ended, or the system does not provide the value.
     pub fn processor_time(&self) -> Result<Duration> {
         let (id, runner) = (self.id()?, self.runner()?);
         let processes = [Some(id), (runner != id).then_some(runner)];
         processes.into_iter().flatten().map(processor_time).sum()
     }
 
-    /// Kills all of it, so that it can do nothing more: the supervisor, and the runner with it.
+    /// Kills the supervisor and its runner.
     ///
     /// # Errors
-    /// It cannot be killed.
+    /// A process cannot be killed.
     pub async fn kill(&mut self) -> Result<()> {
         let runner = self.runner().ok();
         self.child.kill().await?;
@@ -376,19 +379,19 @@ impl Candidate {
         Ok(())
     }
 
-    /// Asks it to stop (SIGTERM), and waits for its end.
+    /// Sends SIGTERM, and waits until the process has ended.
     ///
     /// # Errors
-    /// It does not end within `limit`.
+    /// The process does not end within `limit`.
     pub async fn terminate(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.end(limit).await
     }
 
-    /// Waits for its end, and until all that it printed was read.
+    /// Waits until the process has ended and all its output was read.
     ///
     /// # Errors
-    /// It does not end within `limit`.
+    /// The process does not end within `limit`.
     pub async fn end(&mut self, limit: Duration) -> Result<ExitStatus> {
         let Ok(status) = tokio::time::timeout(limit, self.child.wait()).await else {
             bail!("{} did not end within {limit:?}\n{}", self.name, self.transcript())
@@ -397,29 +400,28 @@ impl Candidate {
         Ok(status?)
     }
 
-    /// The number of the process that runs its election: it is the child of the one that was started,
-    /// unless that has none.
+    /// Returns the id of the process that runs its election: the child of the started process, or
+    /// the started process if it has no such child.
     ///
     /// # Errors
-    /// It does not run any more.
+    /// The process has ended.
     pub fn runner(&self) -> Result<Pid> {
         Ok(runner_of(self.id()?))
     }
 
-    /// The number of the process that was started.
+    /// Returns the id of the started process.
     ///
     /// # Errors
-    /// It does not run any more.
+    /// The process has ended.
     pub fn id(&self) -> Result<Pid> {
         let id = self.child.id().context("it has ended")?;
         Pid::from_raw(i32::try_from(id)?).context("no process id")
     }
 
-    /// Sends a signal to the process that was started. One that stops, or has go on, is sent to its runner
-    /// too.
+    /// Sends a signal to the started process. SIGSTOP and SIGCONT also go to its runner.
     ///
     /// # Errors
-    /// It does not run any more.
+    /// The process has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let (id, runner) = (self.id()?, self.runner()?);
         kill_process(id, signal)?;
@@ -430,11 +432,12 @@ impl Candidate {
     }
 }
 
-/// The child of a process that was started, which runs its election; itself, unless it has one.
+/// Returns the child that runs the election of a started process, or the process itself if it has
+/// none.
 #[must_use]
 pub fn runner_of(id: Pid) -> Pid {
     let supervisor_argument = format!("--supervised-by={}", id.as_raw_nonzero());
-    // Not only by its arguments: what the runner starts has the same ones until it is executed.
+    // The arguments alone are ambiguous: a child of the runner has the same ones until its exec.
     let runner = children_of(id).into_iter().find(|child| {
         let line = std::fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero()));
         let line = line.unwrap_or_default();
@@ -443,7 +446,7 @@ pub fn runner_of(id: Pid) -> Pid {
     runner.unwrap_or(id)
 }
 
-/// Whether a process runs, or would when it is let: who is dead and not reaped yet does not.
+/// Returns true if a process runs or is stopped; a zombie counts as dead.
 #[must_use]
 pub fn is_alive(id: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
@@ -451,7 +454,7 @@ pub fn is_alive(id: Pid) -> bool {
     state.is_some_and(|state| !"ZX".contains(state))
 }
 
-/// The first of several futures; the others are dropped.
+/// Returns the output of the first future to complete; the others are dropped.
 pub async fn first<T>(mut futures: Vec<std::pin::Pin<Box<impl Future<Output = T>>>>) -> T {
     std::future::poll_fn(|context| {
         for future in &mut futures {

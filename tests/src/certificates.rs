@@ -1,4 +1,4 @@
-//! A certificate authority for one test, and what it vouches for: servers on this machine.
+//! Certificate authority for one test, and its certificates for servers on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ const CA: &str = "ca.pem";
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
 
-/// PEM files of an authority, and of one server as `127.0.0.1` and `localhost`. Gone when this is
-/// dropped.
+/// PEM files of an authority, and of one server as `127.0.0.1` and `localhost`. Dropping it deletes
+/// the files.
 #[derive(Debug)]
 pub struct Certificates(TempDir);
 
 impl Certificates {
-    /// Makes an authority that nobody trusts yet, and the server's certificate.
+    /// Generates an untrusted authority and the server's certificate.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -40,28 +40,28 @@ impl Certificates {
         Ok(Self(folder))
     }
 
-    /// The certificate of the authority: whom clients must trust.
+    /// Returns the path of the authority's certificate, which clients must trust.
     #[must_use]
     pub fn ca(&self) -> PathBuf {
         self.0.path().join(CA)
     }
 
-    /// The certificate of the server.
+    /// Returns the path of the server's certificate.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.0.path().join(CERTIFICATE)
     }
 
-    /// The key of the server.
+    /// Returns the path of the server's key.
     #[must_use]
     pub fn key(&self) -> PathBuf {
         self.0.path().join(KEY)
     }
 
-    /// For a server in this process.
+    /// Returns the TLS configuration for a server in this process.
     ///
     /// # Errors
-    /// The files are gone.
+    /// A file is missing.
     pub fn server(&self) -> Result<ServerConfig> {
         let certificate = CertificateDer::from_pem_file(self.certificate())?;
         let key = PrivateKeyDer::from_pem_file(self.key())?;
@@ -71,10 +71,10 @@ impl Certificates {
     }
 }
 
-/// A client that uses no proxy. It trusts this authority alone, where one is given.
+/// Returns a client without a proxy. It only trusts this authority, if one is given.
 ///
 /// # Errors
-/// The file is not there, or holds no certificate.
+/// The file is missing or holds no certificate.
 pub fn client(ca: Option<&Path>) -> Result<Client> {
     install_crypto_provider();
     let mut client = Client::builder().no_proxy();
@@ -84,7 +84,7 @@ pub fn client(ca: Option<&Path>) -> Result<Client> {
     Ok(client.build()?)
 }
 
-/// reqwest and rustls are built without a provider of their own; a second call changes nothing.
+/// reqwest and rustls are built without a default crypto provider. A second call has no effect.
 fn install_crypto_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,4 +1,4 @@
-//! What candidates prove themselves by, and what they are started with for it.
+//! Credentials of candidates, and the variables that pass them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,42 +12,42 @@ use tokio::process::Command;
 
 use crate::token::{bearer, token};
 
-/// How the names of variables begin that name a store or hold a credential.
+/// Prefixes of the variables that name a store or hold a credential.
 const VARIABLE_PREFIXES: [&str; 2] = ["AZURE_", "IDENTITY_"];
 
-/// How long tokens last: longer than any scenario.
+/// Lifetime of tokens: longer than any scenario.
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// A key that fits nowhere.
+/// Key of no account.
 const WRONG_KEY: &str = "d3Jvbmcga2V5IG9mIG5vYm9keQ==";
 
-/// The commands that end when they were answered.
+/// Commands that end once the store has answered.
 const OPERATOR_COMMANDS: [&str; 8] =
     ["break", "check", "reset-slot", "reshare", "resign", "status", "transfer", "trigger"];
 
-/// Timings for a machine that may stand still for ten seconds: a request is answered within this time-out, and a lease does not
-/// end meanwhile. Leaders renew as often as with the lease by default.
+/// Timings for a machine that may stall for ten seconds without a request timing out or a lease
+/// expiring. Leaders renew at the default interval.
 pub const PATIENT_TIMINGS: [(&str, &str); 3] =
     [("TENURE_LEASE", "60s"), ("TENURE_RENEW", "4s"), ("TENURE_REQUEST_TIMEOUT", "15s")];
 
-/// The ways in which a candidate can prove that it may use the store.
+/// Credential that a candidate uses for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// The account's key.
     SharedKey,
     /// A shared access signature for the account's blobs and containers.
     AccountSas,
-    /// One for a single container, which must be there: such a one cannot make it.
+    /// A shared access signature for one existing container, which it cannot create.
     ServiceSas,
-    /// A token that somebody else got, which lasts as long as the test. Over TLS only.
+    /// A token that the operator supplies, valid for the whole test. TLS only.
     Bearer,
 }
 
 impl Credential {
-    /// For an election in this container. `connection_string` holds the key.
+    /// Returns the access for an election in this container. `connection_string` holds the key.
     ///
     /// # Panics
-    /// That is no connection string with a key.
+    /// The connection string is invalid or has no key.
     #[must_use]
     pub fn access(self, connection_string: &str, container: &str) -> Access {
         let account = || Account::from_connection_string(connection_string).expect("a good one");
@@ -64,10 +64,10 @@ impl Credential {
         })
     }
 
-    /// The same, of somebody who does not know the key, or whose token is for something else.
+    /// Returns the same access with a wrong key, or with a token for another audience.
     ///
     /// # Panics
-    /// As [`access`](Self::access).
+    /// Panics like [`access`](Self::access).
     #[must_use]
     pub fn wrong_access(self, connection_string: &str, container: &str) -> Access {
         let key = connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
@@ -81,13 +81,13 @@ impl Credential {
         self.access(&wrong_connection_string, container)
     }
 
-    /// Whether candidates can make the container.
+    /// Returns true if candidates can create the container.
     #[must_use]
     pub fn makes_containers(self) -> bool {
         self != Self::ServiceSas
     }
 
-    /// How a candidate calls it when it is refused.
+    /// Returns the candidate's name for the credential in a message about its rejection.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -98,11 +98,11 @@ impl Credential {
     }
 }
 
-/// A connection string with a shared access signature for an hour, in place of the one with the key; over
-/// TLS only, when that is how the account is reached.
+/// Returns a connection string with a shared access signature for an hour in place of the key. The
+/// signature is TLS only if the account is reached over TLS.
 ///
 /// # Panics
-/// That is no connection string with a key.
+/// The connection string is invalid or has no key.
 #[must_use]
 pub fn with_sas(connection_string: &str, scope: Scope, permissions: &str) -> String {
     let account = Account::from_connection_string(connection_string).expect("a good one");
@@ -113,7 +113,7 @@ pub fn with_sas(connection_string: &str, scope: Scope, permissions: &str) -> Str
     terms.sign(account.name(), key).connection_string(&endpoint)
 }
 
-/// What a candidate is started with so that it reaches its store. `Debug` shows names only.
+/// Variables with which a candidate reaches its store. `Debug` shows names only.
 #[derive(Clone, Default)]
 pub struct Access {
     variables: Vec<(&'static str, String)>,
@@ -122,7 +122,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// A connection string with a key or with a shared access signature.
+    /// Creates an access from a connection string with a key or a shared access signature.
     #[must_use]
     pub fn from_connection_string(connection_string: impl Into<String>) -> Self {
         let connection_string = connection_string.into();
@@ -136,14 +136,14 @@ impl Access {
         }
     }
 
-    /// These variables. Each value is a secret as a whole.
+    /// Creates an access from these variables. Each whole value is a secret.
     #[must_use]
     pub fn from_variables(variables: Vec<(&'static str, String)>) -> Self {
         let secrets = variables.iter().map(|(_, value)| value.clone()).collect();
         Self { variables, secrets, ca: None }
     }
 
-    /// A token for this account.
+    /// Creates an access with a token for this account.
     #[must_use]
     pub fn with_token(account: &Account, token: String) -> Self {
         let endpoint = format!("{}{}", account.origin(), account.prefix());
@@ -155,19 +155,19 @@ impl Access {
         Self { variables, secrets: vec![token], ca: None }
     }
 
-    /// Trusting this authority, if any, beside those of the platform.
+    /// Also trusts this authority, if any, in addition to those of the platform.
     #[must_use]
     pub fn trusting(self, ca: Option<PathBuf>) -> Self {
         Self { ca, ..self }
     }
 
-    /// The authority to trust beside those of the platform.
+    /// Returns the authority to trust in addition to those of the platform.
     #[must_use]
     pub fn ca(&self) -> Option<&Path> {
         self.ca.as_deref()
     }
 
-    /// Sets the variables for a command, and none of the kind that is around by chance.
+    /// Sets the variables for a command, and removes inherited variables of the same kind.
     pub fn set_variables(&self, command: &mut Command) {
         for (name, _) in std::env::vars() {
             if VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
@@ -177,7 +177,7 @@ impl Access {
         command.envs(self.variables.iter().cloned());
     }
 
-    /// Gives the program all of it, and patience where it only asks.
+    /// Applies the whole access to the program, with patient timings for operator commands.
     pub fn apply(&self, command: &mut Command) {
         self.set_variables(command);
         let first = command.as_std().get_args().next();
@@ -189,7 +189,7 @@ impl Access {
         }
     }
 
-    /// Whether a text holds anything that must never be shown.
+    /// Returns true if a text contains a secret.
     #[must_use]
     pub fn leaks_in(&self, text: &str) -> bool {
         self.secrets.iter().any(|secret| text.contains(secret))

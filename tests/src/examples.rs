@@ -1,4 +1,4 @@
-//! The example handlers, made with the very commands that their READMEs tell people.
+//! Example handlers, built with the commands of their READMEs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use anyhow::{Context, Result, ensure};
 
 use crate::tools;
 
-/// The languages that there is an example in.
+/// Language of an example.
 #[derive(Clone, Copy, Debug)]
 pub enum Language {
     /// Built with the programs of this repository.
     Rust,
-    /// By componentize-js.
+    /// Built with componentize-js.
     JavaScript,
-    /// By componentize-py.
+    /// Built with componentize-py.
     Python,
 }
 
 impl Language {
-    /// The component, built if it has to be.
+    /// Returns the component, built if necessary.
     ///
     /// # Errors
-    /// It cannot be built.
+    /// The component cannot be built.
     pub fn handler(self) -> Result<PathBuf> {
         let folder = match self {
             Self::Rust => components()?,
@@ -34,10 +34,10 @@ impl Language {
     }
 }
 
-/// Where the build puts the components of this repository.
+/// Returns the folder in which the build puts the components of this repository.
 ///
 /// # Errors
-/// This program is not where cargo puts it.
+/// This program is not in cargo's target folder.
 pub fn components() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     // target/<profile>/deps/<test>, target/<profile>/<program>
@@ -45,10 +45,10 @@ pub fn components() -> Result<PathBuf> {
     components.into_iter().find(|folder| folder.is_dir()).context("no folder `components`")
 }
 
-/// The folder of the JavaScript example, built. Its tools are in `node_modules`.
+/// Returns the built folder of the JavaScript example. Its tools are in `node_modules`.
 ///
 /// # Errors
-/// It cannot be built.
+/// The example cannot be built.
 pub fn javascript() -> Result<PathBuf> {
     let files = ["README.md", "report.js", "package.json", "package-lock.json", "wit"];
     tools::require_tool("npm", "install Node.js with npm")?;
@@ -77,20 +77,20 @@ fn build(language: &str, files: &[&str], count: usize) -> Result<PathBuf> {
     })
 }
 
-/// A shell that runs one command in a folder.
+/// Returns a shell that runs one command in a folder.
 #[must_use]
 pub fn shell(folder: &Path) -> Command {
     let mut shell = Command::new("sh");
-    // What cargo sets for tests is none of the tools' business.
+    // Removes the variable that cargo sets for tests, which must not affect the tools.
     shell.arg("-ec").current_dir(folder).env_remove("CARGO_MANIFEST_DIR");
     shell
 }
 
-/// The commands of the first console in the README of an example, as people type them, but that
-/// `~/tenure` stands for this repository, wherever it is.
+/// Returns the commands of the first console in an example's README. The path of this repository
+/// replaces `~/tenure`.
 ///
 /// # Errors
-/// There are none.
+/// The README has no commands.
 pub fn commands(language: &str) -> Result<Vec<String>> {
     let repository = tools::repository();
     let readme = fs::read_to_string(repository.join(format!("examples/{language}/README.md")))?;

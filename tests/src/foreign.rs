@@ -1,5 +1,5 @@
-//! Hosts that are not ours: wasmtime from PyPI, driven by the scripts in `tests/foreign`, and
-//! jco on Node.js, the version that comes with the JavaScript example.
+//! Third-party hosts: wasmtime from PyPI, driven by the scripts in `tests/foreign`, and jco on
+//! Node.js in the version of the JavaScript example.
 
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::{examples, reserve_port, tools};
 
-/// Runs a script of `tests/foreign` on this component.
+/// Returns a command that runs a script of `tests/foreign` on this component.
 ///
 /// # Errors
 /// wasmtime cannot be installed.
 pub fn wasmtime_script(script: &str, component: &Path) -> Result<Command> {
     let installed = tools::pip("wasmtime", "tests/foreign/requirements.txt")?;
     let mut python = Command::new("python3");
-    // No byte code beside the scripts.
+    // Writes no byte code next to the scripts.
     python.arg("-B").arg(tools::repository().join("tests/foreign").join(script)).arg(component);
     python.env("PYTHONPATH", installed);
     Ok(python)
 }
 
-/// `jco VERB COMPONENT`.
+/// Returns the command `jco VERB COMPONENT`.
 ///
 /// # Errors
-/// It cannot be installed.
+/// jco cannot be installed.
 pub fn jco_command(verb: &str, component: &Path) -> Result<Command> {
     let installed = examples::javascript()?;
     let mut node = Command::new("node");
@@ -38,14 +38,14 @@ pub fn jco_command(verb: &str, component: &Path) -> Result<Command> {
     Ok(node)
 }
 
-/// wasmtime's own program, when there is one on the `PATH`.
+/// Returns wasmtime's own program, if it is on the `PATH`.
 #[must_use]
 pub fn wasmtime_program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("wasmtime")).find(|file| file.is_file())
 }
 
-/// A host that serves HTTP. Ended with all its processes when it is dropped.
+/// HTTP host. Dropping it ends all its processes.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -53,12 +53,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a command that is told where to listen, and waits until it does.
+    /// Starts a command with its port, and waits until it listens.
     ///
     /// # Errors
-    /// It ends or does not listen.
+    /// The host ends or does not listen.
     pub async fn start(command: impl FnOnce(u16) -> Command) -> Result<Self> {
-        // Neither of the hosts can take a port that the kernel picks and tell it.
+        // Neither host can report a port that the kernel picked.
         let port = reserve_port()?.port();
         let address = format!("127.0.0.1:{port}");
         let mut output = tempfile::tempfile()?;
@@ -86,7 +86,7 @@ impl Server {
         Ok(Self { child, address })
     }
 
-    /// A URL at this host.
+    /// Returns a URL at this host.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
@@ -95,7 +95,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // jco is the parent of the process that serves.
+        // jco is the parent of the serving process.
         let group = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::KILL);
@@ -103,7 +103,7 @@ impl Drop for Server {
     }
 }
 
-/// A host that takes a turn whenever it is told to.
+/// Host that takes a turn on request.
 #[derive(Debug)]
 pub struct WarmHost {
     child: Child,
@@ -112,10 +112,10 @@ pub struct WarmHost {
 }
 
 impl WarmHost {
-    /// Starts `run.py COMPONENT waits`, and waits until it can begin at once.
+    /// Starts `run.py COMPONENT waits`, and waits until it can start a turn at once.
     ///
     /// # Errors
-    /// It does not start.
+    /// The host does not start.
     pub async fn start(mut script: Command) -> Result<Self> {
         script.arg("waits").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = script.spawn().context("the host cannot be started")?;
@@ -129,19 +129,19 @@ impl WarmHost {
         Ok(host)
     }
 
-    /// Takes a turn. Returns what became of it.
+    /// Takes a turn, and returns its result.
     ///
     /// # Errors
-    /// The host says nothing.
+    /// The host prints no result.
     pub async fn turn(&mut self) -> Result<serde_json::Value> {
         self.stdin.write_all(b"\n").await?;
         Ok(serde_json::from_str(&self.line().await?)?)
     }
 
-    /// Takes no more turns. Tells whether all of them ended well.
+    /// Ends the host. Returns true if all turns succeeded.
     ///
     /// # Errors
-    /// Its end cannot be waited for.
+    /// Waiting for its end fails.
     pub async fn end(mut self) -> Result<bool> {
         drop(self.stdin);
         Ok(self.child.wait().await?.success())

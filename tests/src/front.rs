@@ -1,5 +1,5 @@
-//! The embedded store behind a front that answers some requests in its place, or changes them: with every refusal and
-//! nonsense that a service, or something on the way to it, can give.
+//! The embedded store behind a front that replaces or changes selected responses. It can give every
+//! error and every malformed response of a service or an intermediary.
 
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,29 +16,30 @@ use tenure_store::{Account, Request, Response, Service, system_clock};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Bytes of a request's body. Requests here have none.
+/// Largest request body in bytes. Requests here have none.
 const MAX_BODY: usize = 64 * 1024;
 
-/// What becomes of a request that the store does not get, or not as it was sent.
+/// Response or change that replaces the normal handling of a request.
 #[derive(Clone, Debug)]
 pub enum Override {
-    /// The service answers with this status and code, and does nothing.
+    /// The service answers with this status and code, and does not apply the request.
     Error(u16, &'static str),
-    /// A lease operation that is done, and answered with the lease of somebody else.
+    /// The response reports success, but names another holder's lease.
     AnotherLease(u16),
-    /// Something that is no Blob service answers.
+    /// A server other than a Blob service answers.
     Page(u16),
-    /// Nobody answers.
+    /// No response arrives.
     Nothing,
-    /// The store answers, of an account that keeps every version of a blob.
+    /// The store answers like an account that keeps every version of a blob.
     Versioned,
-    /// Something on the way drops `If-Match`. The signature of a key would show that, a SAS does not.
+    /// An intermediary drops `If-Match`. A signature with the key would detect that; a SAS does
+    /// not.
     Unconditional,
 }
 
 type Rule = Arc<dyn Fn(&Request) -> Option<Override> + Send + Sync>;
 
-/// A front. It ends when it is dropped.
+/// Front of a store. Dropping it ends the server.
 pub struct Front {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -48,15 +49,16 @@ pub struct Front {
 struct Shared {
     service: Mutex<Service>,
     rule: Mutex<Rule>,
-    /// The store's clock is ahead of this machine's by so much.
+    /// Lead of the store's clock over this machine's.
     clock_ahead: Mutex<TimeDelta>,
 }
 
 impl Front {
-    /// In front of an empty store with an account that is no emulator's. It passes everything on.
+    /// Starts in front of an empty store, with an account other than the emulator's. It forwards
+    /// everything at first.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The address cannot be bound.
     pub async fn start() -> Result<Self> {
         let account = Account::new("problems", &["dHJvdWJsZXM="])?;
         let shared = Arc::new(Shared {
@@ -71,24 +73,24 @@ impl Front {
         Ok(Self { address, shared, task })
     }
 
-    /// How to reach it, with the account's key.
+    /// Returns the connection string with the account's key.
     #[must_use]
     pub fn connection_string(&self) -> String {
         let service = self.shared.service.lock().unwrap();
         service.accounts()[0].connection_string(self.address)
     }
 
-    /// From now on it decides by this.
+    /// Sets the rule that selects overrides from now on.
     pub fn set_rule(&self, rule: impl Fn(&Request) -> Option<Override> + Send + Sync + 'static) {
         *self.shared.rule.lock().unwrap() = Arc::new(rule);
     }
 
-    /// From now on the store's clock is ahead by so much.
+    /// Sets the lead of the store's clock from now on.
     pub fn set_clock_ahead(&self, clock_ahead: TimeDelta) {
         *self.shared.clock_ahead.lock().unwrap() = clock_ahead;
     }
 
-    /// Looks at the store, or changes it.
+    /// Reads or changes the store.
     pub fn with_service<T>(&self, action: impl FnOnce(&mut Service) -> T) -> T {
         action(&mut self.shared.service.lock().unwrap())
     }
@@ -100,7 +102,7 @@ impl Drop for Front {
     }
 }
 
-/// What a request asks for, in a word or two: `acquire`, `look`, `create-blob`.
+/// Returns a short name for the operation of a request, such as `acquire`, `look` or `create-blob`.
 #[must_use]
 pub fn operation_name(request: &Request) -> &'static str {
     let query = request.target.split_once('?').map_or("", |(_, query)| query);

@@ -1,4 +1,5 @@
-//! A process that holds leases with Azure's SDK for Rust, and nothing else: what a candidate's processor time is compared with.
+//! Process that only holds leases with Azure's SDK for Rust: the reference for a candidate's
+//! processor time.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,29 +16,29 @@ use tokio::task::spawn_blocking;
 use crate::measure::{peak_memory, processor_time};
 use crate::sdk;
 
-/// How many leases of each kind, and how often there is a request for each.
+/// Number of leases of each kind, and the interval of their requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Leases that it holds.
+    /// Number of leases that it holds.
     pub held_leases: usize,
-    /// From one renewal to the next.
+    /// Interval between renewals.
     pub renew_interval: Duration,
-    /// Leases that somebody else holds.
+    /// Number of leases of another holder that it polls.
     pub polled_leases: usize,
-    /// From one attempt to the next.
+    /// Interval between attempts.
     pub poll_interval: Duration,
 }
 
-/// It is killed when it is dropped.
+/// Holder process. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Holder(Child);
 
 impl Holder {
-    /// Starts one on the emulator's account at `origin` (`http://host:port`), in a container of its own. It holds all of
-    /// them when this returns.
+    /// Starts a holder on the emulator's account at `origin` (`http://host:port`), in its own
+    /// container. Returns once it holds all its leases.
     ///
     /// # Errors
-    /// It cannot be built, or does not come so far.
+    /// The holder cannot be built, or fails to acquire its leases.
     pub async fn start(origin: &str, container: &str, workload: Workload) -> Result<Self> {
         let scope = Scope::Account { services: "b".to_owned(), types: "sco".to_owned() };
         let terms = SasParameters::new(scope, "rwdlc", Utc::now() + TimeDelta::hours(12));
@@ -58,18 +59,18 @@ impl Holder {
         Ok(Self(child))
     }
 
-    /// The processor time that it used so far.
+    /// Returns the processor time that it has used so far.
     ///
     /// # Errors
-    /// It does not run any more: it lost a lease.
+    /// The holder has exited, because it lost a lease.
     pub fn processor_time(&self) -> Result<Duration> {
         processor_time(self.id()?)
     }
 
-    /// The most memory that it had so far, in bytes.
+    /// Returns its peak memory so far, in bytes.
     ///
     /// # Errors
-    /// As [`processor_time`](Self::processor_time).
+    /// Fails like [`processor_time`](Self::processor_time).
     pub fn peak_memory(&self) -> Result<u64> {
         peak_memory(self.id()?)
     }

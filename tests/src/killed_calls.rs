@@ -1,7 +1,8 @@
-//! Leaders that are killed while their webhook is called: bytes of the call that leave the machine afterwards.
+//! Kills leaders during a call to their webhook, and measures the bytes of the call that leave the
+//! machine afterwards.
 //!
-//! The receiver is busy: its receive buffer is small, and it reads slowly. So most of the call waits in the kernel of
-//! the leader's machine when the process dies.
+//! The receiver is busy: its receive buffer is small, and it reads slowly. So most of the call
+//! waits in the kernel of the leader's machine when the process dies.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,41 +21,43 @@ use tokio::time::{sleep, timeout};
 
 use crate::{Candidate, Group, Sink, Store};
 
-/// The bytes that the URL adds to each call. With the rest of its head, a call has 64 KiB and a little.
+/// Bytes that the URL adds to each call. With the rest of its head, a call has slightly more than
+/// 64 KiB.
 const URL_LENGTH: usize = 64 * 1024 - 1024;
 
-/// The receiver's buffer in the kernel, in bytes; the kernel doubles it.
+/// Size of the receiver's buffer in the kernel, in bytes; the kernel doubles it.
 const RECEIVE_BUFFER: u32 = 4096;
 
-/// The receiver reads this many bytes at a time.
+/// Number of bytes that the receiver reads at a time.
 const READ_SIZE: usize = 512;
 
-/// The pause of the receiver between two pieces.
+/// Pause of the receiver between two reads.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The receiver stops in the first call after this many bytes, until the leader is killed.
+/// Number of bytes of the first call after which the receiver stops until the leader is killed.
 const STOP_AFTER: std::ops::Range<usize> = 4 * 1024..40 * 1024;
 
-/// The receiver reads at most this many bytes of it until the process has ended, which may take long on a busy machine.
+/// Limit of the bytes that the receiver reads between the kill and the exit of the process. The
+/// exit may take long on a busy machine.
 const MAX_READ_AFTER_KILL: usize = 8 * 1024;
 
 /// Longer than any step of a round.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The result of one round.
+/// Result of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    /// Bytes of the old leader's call that had arrived when the end of its process could be seen.
+    /// Bytes of the old leader's call that had arrived when its exit became visible.
     pub arrived_bytes: usize,
-    /// The part of `arrived` that the receiver had not read: its own kernel held it.
+    /// Part of `arrived_bytes` that the receiver had not read: its own kernel held it.
     pub unread_bytes: usize,
-    /// Bytes that arrived later: they left the old leader's machine when its process was dead.
+    /// Bytes that arrived later: they left the old leader's machine after its process had exited.
     pub late_bytes: usize,
-    /// The last byte of the old leader's call was read this long after the end of the process could be seen.
+    /// Time from the visible exit of the process until the last byte of its call was read.
     pub read_duration: Duration,
-    /// The end of the process to the whole call of the next leader.
+    /// Time from the exit of the process to the whole call of the next leader.
     pub takeover: Duration,
-    /// The old leader's call was complete in the end.
+    /// True if the old leader's call was complete in the end.
     pub completed: bool,
 }
 
@@ -76,7 +79,7 @@ async fn run_round(program: &str, store: &Store) -> Result<Round> {
     new_leader.wait_for_line(|line| line.name() == "following").await;
 
     let runner = old_leader.runner()?;
-    // Readable as soon as the supervisor can know of the end.
+    // The descriptor becomes readable at the same time as the supervisor can notice the exit.
     let end = pidfd_open(runner, PidfdFlags::empty())?;
     let exit_wait = spawn_blocking(move || poll(&mut [PollFd::new(&end, PollFlags::IN)], None));
     kill_process(runner, Signal::KILL)?;
@@ -121,14 +124,14 @@ struct Call {
     connection: Arc<TcpStream>,
     bytes: Vec<u8>,
     last_read: Option<Instant>,
-    /// When all of it had been read.
+    /// Time at which the whole call had been read.
     answered_at: Option<Instant>,
-    /// The connection has ended.
+    /// True if the connection has ended.
     is_over: bool,
 }
 
 impl Call {
-    /// The length of the whole call, once its head is there.
+    /// Returns the length of the whole call, or `None` until its head is complete.
     fn length(&self) -> Option<usize> {
         let end = self.bytes.windows(4).position(|part| part == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&self.bytes[..end]).ok()?;
@@ -137,10 +140,10 @@ impl Call {
     }
 }
 
-/// Takes calls slowly, and reads no more of the first one than `limit`.
+/// Reads calls slowly, and at most `limit` bytes of the first one.
 struct Receiver {
     address: SocketAddr,
-    /// Locked while bytes go from a connection into them.
+    /// Calls with their bytes. A lock covers the transfer of bytes from a connection.
     calls: Arc<watch::Sender<Vec<Call>>>,
     limit: watch::Sender<usize>,
     server: JoinHandle<()>,
@@ -224,7 +227,7 @@ async fn receive_call(
         if is_whole {
             let _ = connection.try_write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
         }
-        // The pace of a busy receiver.
+        // Reads at the pace of a busy receiver.
         sleep(PAUSE).await;
     }
 }

@@ -1,5 +1,5 @@
-//! What the end-to-end tests are made of: stores, candidates as real processes, a sink that
-//! sees what leaders do, and an outsider who meddles.
+//! Building blocks of the end-to-end tests: stores, candidates as real processes, a sink that
+//! records the leaders' requests, and an outsider that disturbs elections.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "only tests use this")]
 
@@ -52,15 +52,15 @@ pub use reports::Reports;
 pub use sink::{Beat, Sink};
 pub use store::Store;
 
-/// The bound of a wait whose condition may never hold: far longer than any machine takes. A wait for a process also ends with
-/// the process.
+/// Limit of a wait whose condition may never hold: far longer than any machine takes. A wait for a
+/// process also ends with the process.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The component that beats at a [`Sink`].
+/// Path of the component that beats at a [`Sink`].
 pub const BEAT_HANDLER: &str = env!("TENURE_BEAT_HANDLER");
 
-/// The component that misbehaves in every way that it is told.
+/// Path of the component that misbehaves in a selected mode.
 pub const UNRULY_HANDLER: &str = env!("TENURE_UNRULY_HANDLER");
 
-/// The service that `deploy/wasmcloud` puts beside two components.
+/// Path of the service that `deploy/wasmcloud` runs with two components.
 pub const SERVICE: &str = env!("TENURE_SERVICE");

@@ -1,7 +1,7 @@
-//! Many who want one lock, again and again, while some of those who have it are killed.
+//! Many processes contend for one lock repeatedly, while some holders are killed.
 //!
-//! The referee is the kernel: each command takes a lock of its own on a file, and must never find it taken. Descendants
-//! share it, so that what is left of a command counts as long as it lives.
+//! The kernel serves as the reference: each command locks a file, and must never find it locked.
+//! Descendants share that lock, so a command counts as running while any of them lives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,15 +24,15 @@ use crate::measure::Spread;
 /// Exit code of a command that found another one running.
 const TWO_AT_ONCE: i32 = 99;
 
-/// Exit code of none that runs to its end.
+/// Placeholder for a process that does not run to its end.
 const NOT_ENDED: i32 = i32::MIN;
 
-/// What the command does: it puts its beginning and its end into the log. A victim waits for what is done to it.
+/// Work of the command: it logs its start and its end. A victim waits for its harm.
 const SCRIPT: &str = r#"
 n=$(($(cat "$PLACE/count") + 1))
 victim=$([ $((n % VICTIMS)) = 0 ] && echo $((n / VICTIMS)) || echo 0)
 echo "start $WHO $TENURE_TERM $victim $$ $(date +%s%N)" >> "$PLACE/log"
-# Who has had it often enough is told to end: so the line above comes first.
+# The count decides when the others are terminated, so the line above comes first.
 echo $n > "$PLACE/count"
 if [ $victim != 0 ]; then sleep 600; fi
 sleep 0.02
@@ -40,7 +40,8 @@ echo "end $WHO $((n % 7)) $(date +%s%N)" >> "$PLACE/log"
 exit $((n % 7))
 "#;
 
-/// What is done to a victim, in turns, and how its lock ends then: the exit code, or none when it is killed itself.
+/// Harm to a victim, by turns, and the expected exit code; `None` if the started process itself is
+/// killed.
 const HARMS: [(Harm, Option<i32>); 10] = [
     (Harm::KillRunner, Some(76)),
     (Harm::KillCommand, Some(137)),
@@ -59,52 +60,52 @@ enum Harm {
     KillRunner,
     KillCommand,
     Terminate,
-    /// The process that was started, and the runner with it: nobody releases the lease.
+    /// Kills the started process and its runner, so that no process releases the lease.
     KillAll,
-    /// The runner stands still until its command is dead.
+    /// Freezes the runner until its command is dead.
     Freeze,
 }
 
-/// What is played.
+/// Scenario of contending processes.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// How it reaches the store.
+    /// Connection string of the store.
     pub connection_string: String,
-    /// `container/blob`.
+    /// Name of the election, `container/blob`.
     pub election: String,
-    /// So many contend at a time; each begins anew when it has ended.
+    /// Number of concurrent contenders; each restarts when it has ended.
     pub contenders: usize,
-    /// Until the lock was acquired so often.
+    /// Number of acquisitions after which the scenario ends.
     pub acquisitions: usize,
-    /// Each so many-th holder is harmed.
+    /// Every how many holders one is harmed.
     pub victims: usize,
-    /// More options.
+    /// Additional options.
     pub options: Vec<String>,
 }
 
-/// What came of it.
+/// Results of a scenario.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// How often the lock was held.
+    /// Number of acquisitions.
     pub acquisitions: usize,
-    /// How many were harmed.
+    /// Number of harmed holders.
     pub harmed: usize,
-    /// How many ended by which exit code; killed ones by the negative number of the signal.
+    /// Number of processes by exit code; a killed process counts under the negative signal number.
     pub codes: BTreeMap<i32, usize>,
-    /// How long after the end of a command that ended by itself the next one began.
+    /// Time from the regular end of a command to the start of the next one.
     pub gaps: Spread,
-    /// How long all of it took.
+    /// Duration of the scenario.
     pub elapsed: Duration,
-    /// What must not be.
+    /// Violations.
     pub breaches: Vec<String>,
 }
 
-/// How one process ended.
+/// Exit of one process.
 struct EndedProcess {
     contender: usize,
-    /// It was told to, since enough had had the lock.
+    /// True if it received SIGTERM, because enough acquisitions had happened.
     was_terminated: bool,
     status: ExitStatus,
     errors: String,
@@ -113,13 +114,13 @@ struct EndedProcess {
 struct RunState {
     scenario: Scenario,
     folder: tempfile::TempDir,
-    /// The processes that contend, by who they are.
+    /// Contending processes, by contender.
     processes: Mutex<BTreeMap<usize, Pid>>,
     next: AtomicUsize,
 }
 
 impl Scenario {
-    /// Plays it to its end.
+    /// Runs the scenario.
     ///
     /// # Errors
     /// The program cannot be started, or does not end.
@@ -164,7 +165,7 @@ impl RunState {
         Ok(count.trim().parse::<usize>().unwrap_or(0) >= self.scenario.acquisitions)
     }
 
-    /// One process after the other.
+    /// Runs one process after another until the scenario ends.
     async fn contend(self: Arc<Self>) -> Result<Vec<EndedProcess>> {
         let mut ended_processes = Vec::new();
         while !self.is_done()? {
@@ -193,7 +194,7 @@ impl RunState {
             let output = loop {
                 tokio::select! {
                     output = &mut exit => break output?,
-                    // Who still waits when enough have had it is not needed any more.
+                    // After enough acquisitions, the waiting processes are no longer needed.
                     () = sleep(Duration::from_millis(500)) => if self.is_done()? {
                         was_terminated = true;
                         let _ = kill_process(pid, Signal::TERM);
@@ -246,7 +247,7 @@ impl RunState {
     }
 }
 
-/// Judges who ran by the log, and all processes by their exit codes.
+/// Checks the order of commands in the log, and the exit codes of all processes.
 fn evaluate(ended_processes: &[EndedProcess], lines: &[Vec<String>]) -> Result<Results> {
     let mut results = Results::default();
     let (mut expected, mut term, mut gaps) = (BTreeMap::new(), 0, Vec::new());
@@ -266,7 +267,7 @@ fn evaluate(ended_processes: &[EndedProcess], lines: &[Vec<String>]) -> Result<R
         term = next_term;
         gaps.extend(last_end.take().map(|last_end| Duration::from_nanos(start_time.saturating_sub(last_end))));
         results.acquisitions += 1;
-        // It has another one once its end is there.
+        // The code changes to the actual one when the log shows its end.
         let code = match usize::try_from(victim)? {
             0 => NOT_ENDED,
             victim => {
@@ -287,7 +288,7 @@ fn evaluate(ended_processes: &[EndedProcess], lines: &[Vec<String>]) -> Result<R
             None => code == 75,
             Some(&expected) => code == expected,
         };
-        // The command may have been at its end by then.
+        // The command may have finished just before the harm.
         let is_expected = is_expected || (*was_terminated && code == 143);
         if !is_expected {
             let breach = format!(

@@ -1,5 +1,5 @@
-//! What the benchmarks and measuring programs have in common: distributions, tables,
-//! and threads that stay where they are put.
+//! Helpers of the benchmarks and measuring programs: distributions, tables, and threads that stay
+//! on one processor.
 
 pub mod process;
 pub mod processors;
@@ -11,8 +11,8 @@ pub use processors::{allowed, stay_on};
 pub use spread::Spread;
 pub use table::Table;
 
-/// How busy the machine was lately (runnable tasks, averaged over one and five minutes), to be
-/// printed beside what was measured. Empty where it is not told.
+/// Returns the recent load of the machine (runnable tasks, averaged over one and five minutes), for
+/// printing next to results. Empty if the system does not provide it.
 #[must_use]
 pub fn load() -> String {
     let load_average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

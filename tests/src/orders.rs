@@ -1,4 +1,4 @@
-//! Orders of operators by the program.
+//! Operator commands, run with the program.
 
 use std::process::Stdio;
 
@@ -7,7 +7,8 @@ use tokio::process::Command;
 
 use crate::{Candidate, Group};
 
-/// Runs the program with these arguments as an operator does. Returns its exit code and its output.
+/// Runs the program with these arguments, as an operator does. Returns its exit code and its
+/// output.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -20,7 +21,7 @@ pub async fn run_command(group: &Group, arguments: &[&str]) -> Result<(Option<i3
     Ok((output.status.code(), String::from_utf8_lossy(&output_bytes).into_owned()))
 }
 
-/// Returns the candidate that was elected last of those that run.
+/// Returns the running candidate that was elected last.
 #[must_use]
 pub fn current_leader(seats: &[Candidate]) -> Option<usize> {
     let leading_term = |seat: &Candidate| {

@@ -1,4 +1,4 @@
-//! A third party with the key: breaks, deletes, wipes. What no candidate ever does.
+//! Third party with the key, which breaks leases and deletes blobs. No candidate does such things.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::certificates::client;
 
-/// Sends signed requests for one election's blob and container.
+/// Client that sends signed requests for one election's blob and container.
 #[derive(Debug)]
 pub struct Outsider {
     account: Account,
@@ -21,10 +21,10 @@ pub struct Outsider {
 }
 
 impl Outsider {
-    /// For the blob `election` of the account.
+    /// Creates a client for the blob `election` of the account.
     ///
     /// # Panics
-    /// The connection string or the name is wrong.
+    /// The connection string or the name is invalid.
     #[must_use]
     pub fn new(connection_string: &str, election: &str) -> Self {
         Self {
@@ -34,10 +34,10 @@ impl Outsider {
         }
     }
 
-    /// Trusts this authority alone.
+    /// Trusts only this authority.
     ///
     /// # Panics
-    /// The file holds no certificate.
+    /// The file contains no certificate.
     #[must_use]
     pub fn trusting(self, ca: &Path) -> Self {
         Self { client: client(Some(ca)).expect("a certificate"), ..self }
@@ -46,17 +46,17 @@ impl Outsider {
     /// Breaks the lease at once.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn break_lease(&self) -> Result<()> {
         let headers = [("x-ms-lease-action", "break"), ("x-ms-lease-break-period", "0")];
         self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
     }
 
-    /// Breaks the lease and takes it, so that no candidate comes between while something is done to the
-    /// blob. The id of the lease, which ends by itself after 15 s.
+    /// Breaks the lease and acquires it, so that no candidate intervenes while the test changes the
+    /// blob. Returns the id of the lease, which expires after 15 s.
     ///
     /// # Errors
-    /// The service does not do it, or candidates were faster ten times.
+    /// The service rejects the request, or candidates were faster ten times.
     pub async fn break_and_acquire(&self) -> Result<String> {
         let id = Uuid::new_v4().to_string();
         let headers = [
@@ -75,19 +75,19 @@ impl Outsider {
         acquired.map(|()| id)
     }
 
-    /// Acquires the lease of the blob, which is not leased, without an end.
+    /// Acquires an infinite lease of the blob, which is not leased.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn acquire_forever(&self) -> Result<()> {
         let headers = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "-1")];
         self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
     }
 
-    /// Releases a lease that was seized.
+    /// Releases a lease that was taken.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn release(&self, lease: &str) -> Result<()> {
         let headers = [("x-ms-lease-action", "release"), ("x-ms-lease-id", lease)];
         self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await
@@ -96,7 +96,7 @@ impl Outsider {
     /// Deletes the blob, which has this lease.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn delete_blob(&self, lease: &str) -> Result<()> {
         self.send_expecting_success(Method::DELETE, &self.blob.path(), "", &[("x-ms-lease-id", lease)]).await
     }
@@ -104,26 +104,26 @@ impl Outsider {
     /// Removes the metadata of the blob, which has this lease.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn wipe_metadata(&self, lease: &str) -> Result<()> {
         let headers = [("x-ms-lease-id", lease)];
         self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
     }
 
-    /// The term on record.
+    /// Returns the term in the record.
     ///
     /// # Errors
-    /// The service does not tell, or there is none.
+    /// The service rejects the request, or the record has no term.
     pub async fn term(&self) -> Result<u64> {
         let lines = self.metadata().await?;
         let term = lines.iter().find_map(|line| line.strip_prefix("tenureterm="));
         Ok(term.context("no term on record")?.parse()?)
     }
 
-    /// Puts other metadata on the blob, which must not be leased.
+    /// Replaces the metadata of the blob, which must not be leased.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn put_metadata(&self, metadata: &[(&str, &str)]) -> Result<()> {
         let names: Vec<_> = metadata.iter().map(|(name, _)| format!("x-ms-meta-{name}")).collect();
         let names = names.iter().map(String::as_str);
@@ -131,37 +131,37 @@ impl Outsider {
         self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=metadata", &headers).await
     }
 
-    /// Makes the container.
+    /// Creates the container.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn create_container(&self) -> Result<()> {
         let path = self.blob.container_path();
         self.send_expecting_success(Method::PUT, &path, "restype=container", &[]).await
     }
 
-    /// Deletes the container with all in it, leased or not.
+    /// Deletes the container with all its blobs, leased or not.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn delete_container(&self) -> Result<()> {
         let path = self.blob.container_path();
         self.send_expecting_success(Method::DELETE, &path, "restype=container", &[]).await
     }
 
-    /// Puts a blob in its place that holds data of somebody else.
+    /// Replaces the blob with one that holds another application's data.
     ///
     /// # Errors
-    /// The service does not do it.
+    /// The service rejects the request.
     pub async fn put_foreign_blob(&self) -> Result<()> {
         let headers = [("x-ms-blob-type", "BlockBlob"), ("x-ms-meta-owner", "payroll")];
         self.send_expecting_success(Method::PUT, &self.blob.path(), "", &headers).await
     }
 
-    /// The metadata of the blob, as `name=value` lines.
+    /// Returns the metadata of the blob as `name=value` lines.
     ///
     /// # Errors
-    /// The service does not tell.
+    /// The service rejects the request.
     pub async fn metadata(&self) -> Result<Vec<String>> {
         let answer = self.send(Method::HEAD, &self.blob.path(), "", &[]).await?;
         ensure!(answer.status().is_success(), "head: {}", answer.status());
@@ -213,7 +213,8 @@ impl Outsider {
     }
 }
 
-/// All headers of a request without a body, the signature among them. `path` as on the wire.
+/// Returns all headers of a request without a body, including the signature. `path` is as on the
+/// wire.
 fn signed(
     account: &Account,
     method: &str,

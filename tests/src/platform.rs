@@ -1,5 +1,5 @@
-//! A platform that runs components and is not this program: WASI 0.2 with its usual interfaces, one
-//! fresh instance for each call.
+//! Platform that runs components independently of this program: WASI 0.2 with its usual interfaces,
+//! and a fresh instance for each call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,27 +22,27 @@ use wasmtime_wasi_http::{
     Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
 };
 
-/// Bytes of standard output that are kept.
+/// Largest amount of captured standard output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;
 
-/// How far a clock was moved on. Clones share it.
+/// Offset of a clock. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ClockOffset(Arc<AtomicU64>);
 
 impl ClockOffset {
-    /// Moves it on.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
     }
 
-    /// How far it was moved in all.
+    /// Returns the total offset.
     #[must_use]
     pub fn get(&self) -> Duration {
         Duration::from_nanos(self.0.load(Ordering::SeqCst))
     }
 }
 
-/// A component with its environment, on a platform.
+/// Component with its environment, on a platform.
 #[derive(Clone)]
 pub struct Platform {
     engine: Engine,
@@ -51,19 +51,19 @@ pub struct Platform {
     instance: InstancePre<State>,
     env: Vec<(String, String)>,
     client: reqwest::Client,
-    /// What its clocks were moved on by, both.
+    /// Offset of both its clocks.
     pub clock_offset: ClockOffset,
     origin: Instant,
 }
 
-/// What Spin's cron trigger tells: when it fired, in seconds since 1970.
+/// Metadata from Spin's cron trigger: the firing time, in seconds since 1970.
 #[derive(ComponentType, Lower)]
 #[component(record)]
 struct CronMetadata {
     timestamp: u64,
 }
 
-/// What it is told when a turn did not succeed.
+/// Error that Spin's cron trigger receives when a turn did not succeed.
 #[derive(ComponentType, Lift)]
 #[component(variant)]
 enum CronError {
@@ -71,16 +71,16 @@ enum CronError {
     Other(String),
 }
 
-/// An answer over HTTP.
+/// HTTP response of the component.
 #[derive(Clone, Debug)]
 pub struct HttpResponse {
-    /// The status.
+    /// Status.
     pub status: u16,
-    /// The headers.
+    /// Headers.
     pub headers: http::HeaderMap,
-    /// The body, `null` when there is none.
+    /// Body, or `null` if there is none.
     pub json: Value,
-    /// What it wrote to standard output.
+    /// Captured standard output of the component.
     pub stdout: String,
 }
 
@@ -88,7 +88,7 @@ impl Platform {
     /// Compiles `component`.
     ///
     /// # Errors
-    /// It is none that exports both entries.
+    /// The component is invalid, or does not export both entries.
     pub fn new(component: &[u8], env: &[(&str, &str)], clock_offset: ClockOffset) -> Result<Self> {
         let engine = Engine::default();
         let component = Component::from_binary(&engine, component)?;
@@ -109,7 +109,7 @@ impl Platform {
         })
     }
 
-    /// The same component with one more variable, or another value of it.
+    /// Returns the same component with one variable added or changed.
     #[must_use]
     pub fn with_variable(&self, name: &str, value: &str) -> Self {
         let mut copy = self.clone();
@@ -133,10 +133,10 @@ impl Platform {
         Store::new(&self.engine, state)
     }
 
-    /// `wasi:cli/run`: whether it succeeded, and what it wrote to standard output.
+    /// Calls `wasi:cli/run`. Returns true if it succeeded, with its standard output.
     ///
     /// # Errors
-    /// It trapped.
+    /// The component trapped.
     pub async fn run(&self) -> Result<(bool, String)> {
         let stdout = MemoryOutputPipe::new(MAX_OUTPUT);
         let mut store = self.store(&stdout);
@@ -145,11 +145,11 @@ impl Platform {
         Ok((result.is_ok(), output_text(&stdout)))
     }
 
-    /// What `wasi:cli/run` writes to standard error before it traps for want of memory: each of its memories may
-    /// have so many bytes.
+    /// Calls `wasi:cli/run` until it traps for lack of memory, and returns its standard error. Each
+    /// memory is limited to `memory` bytes.
     ///
     /// # Errors
-    /// It did not trap.
+    /// The component did not trap.
     pub async fn run_out_of_memory(&self, memory: usize) -> Result<String> {
         let stderr = MemoryOutputPipe::new(MAX_OUTPUT);
         let mut store = self.store(&MemoryOutputPipe::new(MAX_OUTPUT));
@@ -164,12 +164,12 @@ impl Platform {
         }
     }
 
-    /// `handle-cron-event`, as Spin's cron trigger calls it: the function and the shape of its types are the
-    /// same in `fermyon:spin-cron@2.0.0` (plugin 0.3.0) and `spin:cron@3.0.0` (plugin 0.5.0). Neither
-    /// gives the component an instance for the types.
+    /// Calls `handle-cron-event` like Spin's cron trigger. The function and its types have the same
+    /// form in `fermyon:spin-cron@2.0.0` (plugin 0.3.0) and `spin:cron@3.0.0` (plugin 0.5.0).
+    /// Neither version passes the component an instance for the types.
     ///
     /// # Errors
-    /// It trapped, or has no such function.
+    /// The component trapped, or has no such function.
     pub async fn call_cron(&self) -> Result<Result<(), String>> {
         let mut store = self.store(&MemoryOutputPipe::new(MAX_OUTPUT));
         let instance = self.instance.instantiate_async(&mut store).await?;
@@ -182,10 +182,10 @@ impl Platform {
         Ok(result.map_err(|CronError::Other(message)| message))
     }
 
-    /// `wasi:http/incoming-handler`: one request.
+    /// Calls `wasi:http/incoming-handler` with one request.
     ///
     /// # Errors
-    /// It trapped.
+    /// The component trapped.
     pub async fn request(
         &self,
         method: Method,
@@ -273,7 +273,7 @@ impl HostWallClock for Clock {
     }
 }
 
-/// Sends requests on pooled connections.
+/// Sends outgoing requests on pooled connections.
 struct Hooks(reqwest::Client);
 
 type SentResponse = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);

@@ -1,4 +1,4 @@
-//! Ports at which nobody listens, and which nobody else is given.
+//! Ports without a listener, which the kernel gives to no other process.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,22 +7,23 @@ use std::time::Duration;
 use tokio::net::TcpSocket;
 use tokio::time::sleep;
 
-/// An address of this machine, for a program that has to be told where to listen, or for one at which nobody does.
+/// Reserves an address of this machine, for a program that needs its port in advance or for one
+/// without a listener.
 ///
-/// Its port is bound as long as this process lives, so that the kernel gives it to nobody else. Connections to it are refused
-/// meanwhile. A program that reuses addresses, as those of Tokio and of Node do, can listen there all the same. That is how
-/// Linux has it.
+/// This process keeps the port bound while it lives, so that the kernel gives it to no other
+/// process. Connections to it are refused meanwhile. On Linux a program that reuses addresses, such
+/// as one on Tokio or Node, can still listen there.
 ///
 /// # Errors
-/// The system has no port or descriptor left.
+/// The system has no free port or descriptor.
 pub fn reserve_port() -> io::Result<SocketAddr> {
     bind_address((Ipv4Addr::LOCALHOST, 0).into())
 }
 
-/// The same with an address at which somebody listens who was told to end: completes when it is free.
+/// Reserves an address whose listener is shutting down. Waits until the address is free.
 ///
 /// # Errors
-/// As [`reserved`].
+/// Fails like [`reserve_port`].
 pub async fn wait_and_reserve(address: SocketAddr) -> io::Result<()> {
     loop {
         match bind_address(address) {
@@ -38,7 +39,7 @@ fn bind_address(address: SocketAddr) -> io::Result<SocketAddr> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    // As long as this process lives.
+    // Leaks the socket, which stays bound while this process lives.
     Box::leak(Box::new(socket)).local_addr()
 }
 

@@ -1,4 +1,4 @@
-//! An endpoint that handlers report their turns to. It takes everything.
+//! Endpoint to which handlers report their turns. It accepts every report.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,13 +18,13 @@ use tokio::task::JoinHandle;
 /// One report.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The header `tenure-term`.
+    /// Header `tenure-term`.
     pub term: Option<String>,
-    /// The header `tenure-election`.
+    /// Header `tenure-election`.
     pub election: Option<String>,
-    /// The header `idempotency-key`.
+    /// Header `idempotency-key`.
     pub key: Option<String>,
-    /// The body.
+    /// Body.
     pub json: Value,
 }
 
@@ -34,7 +34,7 @@ struct ReceivedReports {
     count: watch::Sender<usize>,
 }
 
-/// The endpoint.
+/// Endpoint for reports.
 #[derive(Debug)]
 pub struct Reports {
     address: SocketAddr,
@@ -43,10 +43,10 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Listens on a port that the kernel picks.
+    /// Listens on a free port.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The address cannot be bound.
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -58,25 +58,25 @@ impl Reports {
         Ok(Self { address, received, server })
     }
 
-    /// Where it listens, as `127.0.0.1:PORT`.
+    /// Returns its address as `127.0.0.1:PORT`.
     #[must_use]
     pub fn host(&self) -> String {
         self.address.to_string()
     }
 
-    /// Where to report to.
+    /// Returns the URL for reports.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/report", self.address)
     }
 
-    /// All reports so far, in the order of their arrival.
+    /// Returns all reports so far, in order of arrival.
     #[must_use]
     pub fn all(&self) -> Vec<Report> {
         self.received.all.lock().unwrap().clone()
     }
 
-    /// Waits until there are this many.
+    /// Waits until at least `count` reports have arrived.
     pub async fn wait_for(&self, count: usize, limit: Duration) -> Vec<Report> {
         let mut report_count = self.received.count.subscribe();
         let result = tokio::time::timeout(limit, report_count.wait_for(|report_count| *report_count >= count));
@@ -86,8 +86,8 @@ impl Reports {
         self.all()
     }
 
-    /// How often each turn was reported, by its key: the slot of a turn for a trigger may be the same instant as one of
-    /// the timer.
+    /// Returns the number of reports of each turn, by its key. Slots would be ambiguous: a
+    /// triggered turn may have the same slot as a scheduled one.
     #[must_use]
     pub fn turns(&self) -> BTreeMap<String, usize> {
         let mut turns = BTreeMap::new();

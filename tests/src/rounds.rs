@@ -1,5 +1,5 @@
-//! Processes that are there for shares come, leave and die, round after round: how soon each share is worked for again, how
-//! many moved, and whether two ever worked for one at a time.
+//! Worker processes join, leave and die in rounds. Measures how soon each share has a worker again
+//! and how many shares moved, and checks that no share ever had two workers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,10 +16,10 @@ use tokio::time::{sleep, timeout};
 use crate::candidate::first;
 use crate::{Access, BEAT_HANDLER, Candidate, Sink, Store};
 
-/// No change takes so long.
+/// Longer than any change takes.
 const TIMEOUT: Duration = crate::PATIENCE;
 
-/// Changes of one round, which begins and ends with three processes.
+/// Changes of one round, which starts and ends with three processes.
 const ROUND: [Change; 6] = [
     Change::Joins,
     Change::MachineDies,
@@ -29,68 +29,70 @@ const ROUND: [Change; 6] = [
     Change::Joins,
 ];
 
-/// What happens to one process.
+/// Change of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// It is started.
+    /// A process starts.
     Joins,
-    /// It is told to end (SIGTERM).
+    /// A process receives SIGTERM.
     Leaves,
-    /// It is killed alone; its supervisor lives.
+    /// The runner is killed; its supervisor survives.
     ProcessDies,
-    /// All of it is killed at once.
+    /// Supervisor and runner are killed at once.
     MachineDies,
 }
 
-/// What is played.
+/// Settings of the rounds.
 #[derive(Clone, Debug)]
 pub struct Rounds {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Into how many shares the work is split.
+    /// Number of shares.
     pub shares: u32,
-    /// How many rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// For how long nothing happens at first.
+    /// Duration of the initial quiet time.
     pub quiet: Duration,
-    /// More options of each process.
+    /// Additional options of each process.
     pub options: Vec<String>,
 }
 
-/// What one change came to.
+/// Result of one change.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeResult {
-    /// What happened.
+    /// The change.
     pub change: Change,
-    /// Whether the coordinator went.
+    /// True if the changed process was the coordinator.
     pub was_coordinator: bool,
-    /// How long it was until each share was worked for, and all processes had as many.
+    /// Time until each share had a worker and the shares were balanced.
     pub elapsed: Duration,
-    /// How many shares moved to another process.
+    /// Number of shares that moved to another process.
     pub moves: usize,
-    /// How many might have: those of the process that went, or the part of the one that came.
+    /// Largest allowed number of moves: the shares of the leaving process, or the part of the
+    /// joining one.
     pub max_moves: usize,
 }
 
-/// What came of it.
+/// Results of all rounds.
 #[derive(Debug, Default)]
 pub struct Results {
     /// All changes.
     pub changes: Vec<ChangeResult>,
-    /// How many shares moved while nothing happened.
+    /// Number of shares that moved during the quiet time.
     pub quiet_moves: usize,
-    /// How long beats of an earlier term of a share went on after the first of a later one at most, and how many did.
+    /// Longest overlap between beats of an earlier and a later term of a share, and the number of
+    /// such beats.
     pub overlap: (Duration, usize),
-    /// How many beats came.
+    /// Number of beats.
     pub beats: usize,
 }
 
-/// Who works for what, by the logs.
+/// Workers of the shares, according to the logs.
 #[derive(Debug, Default)]
 struct Ledger {
     coordinating: String,
     workers: BTreeMap<u32, String>,
-    /// Who worked for each last.
+    /// Latest worker of each share.
     last_workers: BTreeMap<u32, String>,
     moves: usize,
     leader: Option<String>,
@@ -106,10 +108,10 @@ struct Scene {
 }
 
 impl Rounds {
-    /// Plays them to their end.
+    /// Runs all rounds.
     ///
     /// # Errors
-    /// A process cannot be started, or shares do not come to rest.
+    /// A process cannot be started, or the shares do not become balanced.
     pub async fn run(self, store: &Store) -> Result<Results> {
         let coordinating = format!("tenure-rounds-{}/jobs/orders", uuid::Uuid::new_v4().simple());
         let access = Access::from_connection_string(store.connection_string()).trusting(store.ca_file());
@@ -127,7 +129,7 @@ impl Rounds {
         results.quiet_moves = std::mem::take(&mut scene.ledger.moves);
         for round in 0..scene.rounds.rounds {
             for (number, change) in ROUND.into_iter().enumerate() {
-                // It may come anywhere between two looks of the others.
+                // A change may happen at any time between two polls of the other processes.
                 let random = u128::from_le_bytes(*uuid::Uuid::new_v4().as_bytes());
                 scene
                     .read_logs_until(sleep(Duration::from_millis(u64::try_from(random % 2_000)?)))
@@ -165,7 +167,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Has something happen, and waits until all is in its place again. `which` picks whom it happens to.
+    /// Applies a change to the member at `member_index`, and waits until the shares are balanced.
     async fn apply_change(&mut self, change: Change, member_index: usize) -> Result<ChangeResult> {
         self.ledger.moves = 0;
         let started_at = Instant::now();
@@ -197,7 +199,7 @@ impl Scene {
         Ok(ChangeResult { change, was_coordinator, elapsed, moves: self.ledger.moves, max_moves })
     }
 
-    /// Reads what is new in the logs.
+    /// Reads the new log lines.
     fn read(&mut self) {
         for (name, (member, lines_read)) in &mut self.members {
             for line in member.lines().iter().skip(*lines_read) {
@@ -207,7 +209,7 @@ impl Scene {
         }
     }
 
-    /// Waits for a line that was not read.
+    /// Waits for a new log line.
     async fn wait_for_line(&self) {
         let lines = self.members.values().map(|(member, lines_read)| {
             Box::pin(async {
@@ -231,7 +233,7 @@ impl Scene {
         }
     }
 
-    /// Waits until each share is worked for, and says since when.
+    /// Waits until the shares are balanced, and returns the time at which they became so.
     async fn wait_until_balanced(&mut self) -> Result<Instant> {
         let balanced = async {
             loop {
@@ -255,7 +257,7 @@ impl Scene {
 }
 
 impl Ledger {
-    /// That event was told by that process.
+    /// Records an event of a process.
     fn record_event(&mut self, name: &str, event: &Value) {
         let election = event["election"].as_str().unwrap_or_default();
         let event_name = event["event"].as_str().unwrap_or_default();
@@ -281,7 +283,7 @@ impl Ledger {
         }
     }
 
-    /// That process is no more.
+    /// Removes a process that has ended.
     fn remove_process(&mut self, name: &str) {
         self.workers.retain(|_, worker| worker != name);
         if self.leader.as_deref() == Some(name) {
@@ -289,7 +291,8 @@ impl Ledger {
         }
     }
 
-    /// Whether each of so many shares is worked for, and these processes have as many each, but for one.
+    /// Returns true if each share has a worker, and the members' numbers of shares differ by at
+    /// most one.
     fn is_balanced(&self, members: &[&str], shares: u32) -> bool {
         let share_count = |member: &&str| self.workers.values().filter(|worker| worker == member).count();
         let counts = members.iter().map(share_count).collect::<Vec<_>>();
@@ -299,7 +302,7 @@ impl Ledger {
     }
 }
 
-/// Which share an election is for, from 0.
+/// Returns the share of an election, counted from 0.
 fn share_number(election: &str) -> Option<u32> {
     let (_, share) = election.rsplit_once(".share.")?;
     let (_, share) = share.split_once('.')?;
@@ -342,7 +345,7 @@ mod tests {
         events.push(("a", 0, "stood-down"));
         assert!(!ledger(&events).is_balanced(&["a", "b"], 4));
         events.push(("c", 0, "turn-started"));
-        // Late, of one that has lost it.
+        // A late event of the worker that lost the share.
         events.push(("a", 0, "stood-down"));
         let moved_ledger = ledger(&events);
         assert!(moved_ledger.is_balanced(&["a", "b", "c"], 4));

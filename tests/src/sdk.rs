@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::tools;
 
-/// A program of this repository for Python.
+/// Returns a command that runs a Python script of this repository.
 ///
 /// # Errors
 /// The SDK cannot be installed.
@@ -17,13 +17,13 @@ pub fn python(script: &str) -> Result<Command> {
     Ok(tools::python(script, &installed))
 }
 
-/// A program of this repository for Node.js.
+/// Returns a command that runs a Node.js script of this repository.
 ///
 /// # Errors
 /// The SDK cannot be installed.
 pub fn javascript(script: &str) -> Result<Command> {
     let installed = tools::npm("sdk-javascript", "tests/sdk/javascript")?;
-    // Modules are looked for beside the script.
+    // Node.js resolves modules relative to the script.
     let source = tools::repository().join(script);
     let script = installed.join(source.file_name().context("a script has a name")?);
     fs::copy(&source, &script)?;
@@ -32,18 +32,18 @@ pub fn javascript(script: &str) -> Result<Command> {
     Ok(node)
 }
 
-/// One of the programs in Rust: `tenure-sdk`, or `elect`.
+/// Returns the command of a Rust program: `tenure-sdk` or `elect`.
 ///
 /// # Errors
-/// It cannot be built.
+/// The program cannot be built.
 pub fn rust(name: &str) -> Result<Command> {
     rust_program(name, "sdk-rust", "dev")
 }
 
-/// One of the programs in Rust, built optimised, to be measured: `hold`.
+/// Returns the command of the Rust program `hold`, optimised for measurements.
 ///
 /// # Errors
-/// It cannot be built.
+/// The program cannot be built.
 pub fn rust_optimised(name: &str) -> Result<Command> {
     rust_program(name, "sdk-rust-release", "release")
 }
@@ -70,7 +70,8 @@ fn rust_program(name: &str, build_folder: &str, profile: &str) -> Result<Command
     Ok(Command::new(program(&folder)))
 }
 
-/// What cargo sets for this test is not meant for another build; where packages come from is.
+/// Removes the variables that cargo sets for this test, which must not affect another build. Keeps
+/// the settings for package sources.
 fn clear_build_environment(command: &mut Command) {
     const KEPT_PREFIXES: [&str; 5] =
         ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];

@@ -1,4 +1,4 @@
-//! A sink that does not fence: it takes every beat of every leader and notes when it came.
+//! Sink without fencing: it accepts every beat of every leader and records its arrival time.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,19 +18,20 @@ use tokio::task::JoinHandle;
 /// One beat.
 #[derive(Clone, Copy, Debug)]
 pub struct Beat {
-    /// When all of it had arrived.
+    /// Time at which the beat had arrived completely.
     pub received_at: Instant,
-    /// The same by the clock that events are stamped with.
+    /// The same time on the clock of event timestamps.
     pub wall: DateTime<Utc>,
-    /// The term of the leader that sent it.
+    /// Term of the sender.
     pub term: u64,
-    /// The slot of its turn, in nanoseconds since 1970.
+    /// Slot of its turn, in nanoseconds since 1970.
     pub slot: u64,
-    /// Its number within the turn.
+    /// Number of the beat within the turn.
     pub beat: u64,
-    /// The process that sent it; 0 when that did not say.
+    /// Id of the sending process, or 0 if the beat has none.
     pub pid: u64,
-    /// For which share it works, of how many, where the work is split. Each has terms of its own.
+    /// Share of the work, and the number of shares, if the work is split. Each share has its own
+    /// terms.
     pub share: Option<(u64, u64)>,
 }
 
@@ -40,7 +41,7 @@ struct Beats {
     count: watch::Sender<usize>,
 }
 
-/// The sink.
+/// Sink for beats.
 #[derive(Debug)]
 pub struct Sink {
     address: SocketAddr,
@@ -49,10 +50,10 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Listens on a port that the kernel picks.
+    /// Listens on a free port.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The address cannot be bound.
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -64,24 +65,24 @@ impl Sink {
         Ok(Self { address, beats, server })
     }
 
-    /// Where it listens, as `127.0.0.1:PORT`.
+    /// Returns its address as `127.0.0.1:PORT`.
     #[must_use]
     pub fn host(&self) -> String {
         self.address.to_string()
     }
 
-    /// All beats so far, in the order of their arrival.
+    /// Returns all beats so far, in order of arrival.
     #[must_use]
     pub fn beats(&self) -> Vec<Beat> {
         self.beats.all.lock().unwrap().clone()
     }
 
-    /// Waits for the first beat that is as wanted. Waits for ever if need be.
+    /// Waits for the first beat that `matches`, without a time limit.
     pub async fn wait_for_beat(&self, matches: impl Fn(&Beat) -> bool) -> Beat {
         let mut count = self.beats.count.subscribe();
         let mut beats_seen = 0;
         loop {
-            // Let go of before anything is waited for.
+            // Releases the lock before the wait.
             let found_beat = {
                 let all = self.beats.all.lock().unwrap();
                 let from = std::mem::replace(&mut beats_seen, all.len());
@@ -101,15 +102,15 @@ impl Sink {
         result.unwrap_or_else(|_| panic!("no beat of term {term} within {limit:?}"))
     }
 
-    /// How long beats of an earlier term went on arriving after the first of a later one:
-    /// the longest such span, and how many beats arrived in it.
+    /// Returns the longest time span in which beats of an earlier term arrived after the first of a
+    /// later one, and the number of these beats.
     #[must_use]
     pub fn overlap(&self) -> (Duration, usize) {
         let stale_delays = stale_beats(&self.beats());
         (stale_delays.iter().max().copied().unwrap_or_default(), stale_delays.len())
     }
 
-    /// Slots that beat under more than one term: turns that ran twice.
+    /// Returns the slots that have beats of more than one term: their turns ran twice.
     #[must_use]
     pub fn repeated_slots(&self) -> Vec<u64> {
         let mut turns: Vec<_> = self.beats().iter().map(|beat| (beat.slot, beat.term)).collect();
@@ -135,8 +136,8 @@ async fn receive_beat(State(beats): State<Arc<Beats>>, Json(json): Json<Value>) 
     beats.count.send_replace(all.len());
 }
 
-/// Of each beat that arrived although a later term had beaten before, of the same share: how long after the first
-/// beat of a later term. In the order of their arrival.
+/// Returns the delay of each stale beat since the first beat of a later term of the same share, in
+/// order of arrival.
 #[must_use]
 pub fn stale_beats(beats: &[Beat]) -> Vec<Duration> {
     let mut shares: BTreeMap<_, BTreeMap<u64, Instant>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The stores that one suite runs against.
+//! Stores that the test suite runs against.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,67 +10,67 @@ use tenure_store::{Account, Service};
 use crate::port::wait_and_reserve;
 use crate::{Azurite, Certificates};
 
-/// The variable that names a real storage account for the suite.
+/// Variable that names a real storage account for the suite.
 pub const ACCOUNT_VARIABLE: &str = "TENURE_TEST_CONNECTION_STRING";
 
-/// A store that candidates contend on.
+/// Store of an election.
 #[derive(Debug)]
 pub enum Store {
-    /// The embedded one, in this process.
+    /// Embedded store in this process.
     Embedded(tenure_store::Store),
-    /// Azurite, a process of its own.
+    /// Azurite in its own process.
     Azurite(Arc<Azurite>),
-    /// A real storage account.
+    /// Real storage account, by its connection string.
     Account(String),
 }
 
-/// A store that is down. Its port is kept for it, and for the embedded store all that it holds.
+/// Stopped store. Its port stays reserved, and the embedded store keeps its data.
 #[derive(Debug)]
 pub enum StoppedStore {
-    /// State as it was.
+    /// Embedded store with its state.
     Embedded(Box<Service>, SocketAddr),
-    /// Azurite forgets; clients go on trusting the same authority.
+    /// Azurite, which loses its state; its clients continue to trust the same authority.
     Azurite(u16, Option<Arc<Certificates>>),
 }
 
 impl Store {
-    /// An embedded store.
+    /// Starts an embedded store.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The address cannot be bound.
     pub async fn embedded() -> Result<Self> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let service = Service::new(vec![Account::emulator()], 1);
         Ok(Self::Embedded(tenure_store::Store::start(any, service).await?))
     }
 
-    /// An Azurite that nobody else uses.
+    /// Starts an exclusive Azurite.
     ///
     /// # Errors
-    /// It cannot be installed or started.
+    /// Azurite cannot be installed or started.
     pub async fn azurite() -> Result<Self> {
         Ok(Self::Azurite(Azurite::start(0, None).await?.into()))
     }
 
-    /// An Azurite that other tests use too, over TLS if so wanted: it cannot be stopped, and containers must
-    /// have names of their own.
+    /// Returns an Azurite that tests share, with TLS on request. It cannot be stopped, and each
+    /// test needs its own container names.
     ///
     /// # Errors
-    /// It cannot be installed or started.
+    /// Azurite cannot be installed or started.
     pub async fn shared_azurite(tls: bool) -> Result<Self> {
         Ok(Self::Azurite(Azurite::shared(tls).await?))
     }
 
-    /// Azurite over TLS, which takes tokens too.
+    /// Starts Azurite with TLS, which also accepts tokens.
     ///
     /// # Errors
-    /// It cannot be installed or started.
+    /// Azurite cannot be installed or started.
     pub async fn azurite_tls() -> Result<Self> {
         let certificates = Arc::new(Certificates::generate()?);
         Ok(Self::Azurite(Azurite::start(0, Some(certificates)).await?.into()))
     }
 
-    /// The account that [`ACCOUNT_VARIABLE`] names.
+    /// Returns the account that [`ACCOUNT_VARIABLE`] names.
     ///
     /// # Errors
     /// The variable is not set.
@@ -79,7 +79,7 @@ impl Store {
         Ok(Self::Account(std::env::var(ACCOUNT_VARIABLE).with_context(hint)?))
     }
 
-    /// How to reach it.
+    /// Returns the connection string.
     #[must_use]
     pub fn connection_string(&self) -> String {
         match self {
@@ -89,7 +89,7 @@ impl Store {
         }
     }
 
-    /// Whom its clients must trust, beside those that the platform trusts.
+    /// Returns the authority that its clients must trust in addition to the platform's.
     #[must_use]
     pub fn ca_file(&self) -> Option<PathBuf> {
         match self {
@@ -98,10 +98,10 @@ impl Store {
         }
     }
 
-    /// Takes it down; connections to it are refused from then on.
+    /// Stops it; connections are refused from then on.
     ///
     /// # Errors
-    /// It is a real account, or others use it too.
+    /// The store is a real account, or other tests share it.
     pub async fn stop(self) -> Result<StoppedStore> {
         match self {
             Self::Embedded(store) => {
@@ -122,10 +122,10 @@ impl Store {
 }
 
 impl StoppedStore {
-    /// Brings it back where it was.
+    /// Restarts it at the same address.
     ///
     /// # Errors
-    /// It does not start.
+    /// The store does not start.
     pub async fn start(self) -> Result<Store> {
         Ok(match self {
             Self::Embedded(service, address) => {

@@ -1,5 +1,5 @@
-//! Bearer tokens such as Entra ID gives out, as far as Azurite looks at them: it judges what they
-//! claim, but not the signature.
+//! Bearer tokens like those of Entra ID, as far as Azurite checks them: it verifies the claims but
+//! not the signature.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-/// For whom a token must be, to be taken by any storage account.
+/// Audience of a token that every storage account accepts.
 pub const AUDIENCE: &str = "https://storage.azure.com";
 
-/// Real tokens are valid from a while before they are made, for clocks that are behind.
+/// Real tokens are valid from some time before their issue, to tolerate slow clocks.
 const BACKDATED_BY: TimeDelta = TimeDelta::minutes(5);
 
-/// A token for storage accounts, which expires this long from now. No two of them are the same.
+/// Returns a unique token for storage accounts that expires after `lifetime`.
 #[must_use]
 pub fn bearer(lifetime: Duration) -> String {
     let now = Utc::now();
@@ -22,7 +22,7 @@ pub fn bearer(lifetime: Duration) -> String {
     token(AUDIENCE, now - BACKDATED_BY, now + lifetime)
 }
 
-/// A token for `audience`, valid from one instant until another, in whole seconds.
+/// Returns a token for `audience` with this validity, in whole seconds.
 #[must_use]
 pub fn token(audience: &str, from: DateTime<Utc>, until: DateTime<Utc>) -> String {
     let unique = uuid::Uuid::new_v4();

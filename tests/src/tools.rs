@@ -1,5 +1,5 @@
-//! Tools that are not written in Rust, installed on first use: pinned by the lock files of this
-//! repository, each into a folder of its own below `build/`, once for all test processes.
+//! Tools that are not written in Rust, installed on first use. Lock files of this repository pin
+//! them; each has its own folder below `build/`, shared by all test processes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,18 +7,18 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 #[must_use]
 pub fn repository() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().map_or_else(|| tests.to_owned(), Path::to_owned)
 }
 
-/// What `make` puts into the folder `build/NAME`: made when `inputs`, files and folders of the
-/// repository, are not those that it was made from, and then from nothing.
+/// Returns the folder `build/NAME` with the output of `make`. Rebuilds it from scratch if `inputs`,
+/// files and folders of the repository, have changed.
 ///
 /// # Errors
-/// It cannot be made.
+/// The folder cannot be built.
 pub fn build_if_changed(
     name: &str,
     inputs: &[&str],
@@ -46,7 +46,7 @@ pub fn build_if_changed(
     Ok(folder)
 }
 
-/// All that is in a file, or in the files below a folder, after its name.
+/// Appends the name and contents of a file, or of all files below a folder.
 fn append_contents(path: &Path, contents: &mut Vec<u8>) -> Result<()> {
     contents.extend_from_slice(path.as_os_str().as_encoded_bytes());
     if path.is_file() {
@@ -61,10 +61,10 @@ fn append_contents(path: &Path, contents: &mut Vec<u8>) -> Result<()> {
     entries.iter().try_for_each(|entry| append_contents(entry, contents))
 }
 
-/// Runs a command to its end, and returns what it printed.
+/// Runs a command to completion, and returns its output.
 ///
 /// # Errors
-/// It cannot be started, or it fails; then with all that it said.
+/// The command cannot be started or fails; the error contains its output.
 pub fn run_command(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -75,10 +75,10 @@ pub fn run_command(command: &mut Command) -> Result<String> {
     Ok(stdout)
 }
 
-/// Looks whether a program is there.
+/// Checks that a program is installed.
 ///
 /// # Errors
-/// It is not; then with this advice, in one line.
+/// The program is missing; the error contains this advice, in one line.
 pub fn require_tool(program: &str, advice: &str) -> Result<()> {
     let result = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     ensure!(
@@ -88,10 +88,10 @@ pub fn require_tool(program: &str, advice: &str) -> Result<()> {
     Ok(())
 }
 
-/// Installs what the `package-lock.json` in a folder of the repository names.
+/// Installs the packages of a `package-lock.json` in a folder of the repository.
 ///
 /// # Errors
-/// It cannot be installed.
+/// A package cannot be installed.
 pub fn npm(name: &str, source: &str) -> Result<PathBuf> {
     let files = [format!("{source}/package.json"), format!("{source}/package-lock.json")];
     build_if_changed(name, &[&files[0], &files[1]], |folder| {
@@ -105,16 +105,16 @@ pub fn npm(name: &str, source: &str) -> Result<PathBuf> {
     })
 }
 
-/// Installs what a `requirements.txt` of the repository names, for `PYTHONPATH`; programs go
-/// into its `bin`.
+/// Installs the packages of a `requirements.txt` of the repository, for use as `PYTHONPATH`.
+/// Programs go to its `bin`.
 ///
 /// # Errors
-/// It cannot be installed.
+/// A package cannot be installed.
 pub fn pip(name: &str, requirements: &str) -> Result<PathBuf> {
     build_if_changed(name, &[requirements], |folder| {
         require_tool("python3", "install Python 3.10 or newer, with pip")?;
-        // Into a folder of its own: it takes no virtual environment, which not every Python can
-        // make, and is never refused by a system whose Python is managed by its packages.
+        // Installs into a plain folder instead of a virtual environment, which some Pythons cannot
+        // create. Systems that manage Python themselves never reject that.
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]);
         pip.args(["--only-binary", ":all:", "--disable-pip-version-check", "--target"]);
@@ -123,11 +123,11 @@ pub fn pip(name: &str, requirements: &str) -> Result<PathBuf> {
     })
 }
 
-/// Python with a script of the repository, and with what [`pip`] installed in a folder.
+/// Returns a command that runs a script of the repository with the packages that [`pip`] installed.
 #[must_use]
 pub fn python(script: &str, installed: &Path) -> Command {
     let mut python = Command::new("python3");
-    // No byte code beside the script.
+    // Writes no byte code next to the script.
     python.arg("-B").arg(repository().join(script)).env("PYTHONPATH", installed);
     python
 }

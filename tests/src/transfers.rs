@@ -1,4 +1,4 @@
-//! Transfers through the account, while the process of the leader is killed again and again.
+//! Transfers leadership through the account, while the leading process is killed repeatedly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,63 +16,63 @@ use tokio::time::{sleep, timeout};
 use crate::orders::current_leader;
 use crate::{Candidate, Group, Sink, Store, reserve_port};
 
-/// No transfer takes so long.
+/// Longer than any transfer takes.
 const TIMEOUT: Duration = crate::PATIENCE;
 
-/// A leader that lives obeys an order within this time, or refuses it.
+/// Time in which a running leader obeys or rejects an order.
 const OBEY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Between two polls for the outcome.
+/// Interval between two polls for the outcome.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 const CANDIDATES: usize = 3;
 
-/// Every so many orders, a second operator gives one at the same time.
+/// Every how many orders a second operator gives one at the same time.
 const TWO_OPERATORS_EVERY: u32 = 7;
 
-/// Every so many orders, the leader gets no hint, and one names a candidate that does not exist.
+/// Every how many orders the leader gets no hint, and every how many the candidate does not exist.
 const WITHOUT_HINT_EVERY: u32 = 10;
 const MISSING_CANDIDATE_EVERY: u32 = 25;
 
-/// The results.
+/// Results of the transfers.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Leaders that were killed.
+    /// Number of killed leaders.
     pub killed: u32,
-    /// Outcomes of the orders.
+    /// Number of orders by outcome.
     pub outcomes: BTreeMap<&'static str, u32>,
-    /// Leaderships that ended by an order.
+    /// Number of leaderships that ended by an order.
     pub resigned_terms: usize,
-    /// Orders without effect and outcome, though the leader of their term lived.
+    /// Orders without effect and outcome, although the leader of their term survived.
     pub lost: Vec<String>,
-    /// Terms that were given up without an order for that term.
+    /// Terms that ended by resignation without an order for that term.
     pub unordered: Vec<u64>,
     /// Orders that a leader obeyed twice.
     pub repeated: Vec<String>,
-    /// From placing an order to its effect: with and without a hint.
+    /// Time from an order to its effect, with and without a hint.
     pub durations: [Vec<Duration>; 2],
 }
 
 impl Tally {
-    /// Returns true if a transfer broke a promise.
+    /// Returns true if a transfer violated a guarantee.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         !(self.lost.is_empty() && self.unordered.is_empty() && self.repeated.is_empty())
     }
 }
 
-/// The orders and kills of a round.
+/// Orders and kills of a round.
 #[derive(Default)]
 struct Log {
     terms: BTreeSet<u64>,
-    /// The terms whose leader was killed.
+    /// Terms whose leader was killed.
     killed: BTreeSet<u64>,
-    /// By seat.
+    /// Addresses by seat.
     addresses: Vec<String>,
     tally: Tally,
 }
 
-/// Gives so many orders, one after the other, while a leader is killed each `life`.
+/// Gives `count` orders in sequence, while a leader is killed every `kill_interval`.
 ///
 /// # Errors
 /// A process could not be started, or an order could not be placed in time.
@@ -150,7 +150,7 @@ pub async fn round(program: &str, store: &Store, count: u32, kill_interval: Dura
     Ok(tally)
 }
 
-/// The election as operators reach it.
+/// Returns the election as operators access it.
 fn election(group: &Group) -> Result<Election> {
     let settings = Variables::new()
         .with(variable::ELECTION, &group.election)
@@ -175,7 +175,7 @@ async fn place_order(election: &Election, number: u32, log: &Mutex<Log>) -> Resu
         match election.transfer(&order, true).await {
             Ok(TransferState::Waiting(term)) => break (started_at, term),
             Ok(state) => bail!("a new order is {state:?}"),
-            // Nobody leads, or the one that is to lead does so already.
+            // No candidate leads, or the designated successor already does.
             Err(_) if order.to.is_none() || missing => sleep(POLL_INTERVAL).await,
             Err(_) => order.to = None,
         }
@@ -219,7 +219,7 @@ async fn place_order(election: &Election, number: u32, log: &Mutex<Log>) -> Resu
     Ok(())
 }
 
-/// Hints to a candidate that an order waits.
+/// Hints to a candidate that an order is pending.
 async fn hint(address: &str) -> Result<()> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("POST /hint HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -228,7 +228,7 @@ async fn hint(address: &str) -> Result<()> {
     Ok(())
 }
 
-/// Starts the candidate of a seat. It has the same name in each life.
+/// Starts the candidate of a seat. Its name stays the same across restarts.
 fn start(group: &Group, seat: usize, life: u32, log: &Mutex<Log>) -> Result<Candidate> {
     let (name, listen) = (format!("c{seat}"), reserve_port()?.to_string());
     let address = format!("http://{listen}");

@@ -1,5 +1,5 @@
-//! Tests that need more than Rust and a C compiler. [`needs!`](crate::needs) registers them, and the test program
-//! `with_tools` runs them.
+//! Tests that need more than Rust and a C compiler. [`needs!`](crate::needs) registers them, and
+//! the test program `with_tools` runs them.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 
-/// The variable that turns a missing tool into a failure when it is `all`.
+/// Variable that turns a missing tool into a failure when it is `all`.
 const TESTS_VARIABLE: &str = "TENURE_TESTS";
 
-/// A tool that some tests need, and that a machine with Rust may lack.
+/// Tool that some tests need, and that a machine with Rust may lack.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Tool {
     /// The shell.
     Bash,
-    /// With its driver.
+    /// Chromium with its driver.
     Chromium,
     /// The program.
     Curl,
@@ -30,20 +30,20 @@ pub enum Tool {
     Jq,
     /// The checker of manual pages.
     Mandoc,
-    /// With npm, which installs Azurite, jco and the SDK.
+    /// Node.js with npm, which installs Azurite, jco and the SDK.
     Node,
-    /// Its `promtool`.
+    /// `promtool` of Prometheus.
     Prometheus,
-    /// With pip, which installs wasmtime, componentize-py and the SDK.
+    /// Python with pip, which installs wasmtime, componentize-py and the SDK.
     Python,
-    /// This user, who may mount, with `unshare` and `setpriv`.
+    /// Root user with the right to mount, with `unshare` and `setpriv`.
     Root,
     /// The shell.
     Zsh,
 }
 
 impl Tool {
-    /// A command that succeeds where the tool is installed, and how a message names the tool.
+    /// Returns a command that succeeds if the tool is installed, and the tool's name in messages.
     fn probe_command(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Bash => (&["bash", "--version"], "bash"),
@@ -67,7 +67,7 @@ impl Tool {
     }
 
     fn is_installed(self) -> bool {
-        /// Each tool is looked for once.
+        /// Cache of the checks, so that each tool is only probed once.
         static INSTALLED: Mutex<BTreeMap<Tool, bool>> = Mutex::new(BTreeMap::new());
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
         *installed.entry(self).or_insert_with(|| {
@@ -82,11 +82,11 @@ impl Tool {
 /// A registered test.
 #[derive(Debug)]
 pub struct Registered {
-    /// Its module and function.
+    /// Names of its module and function.
     pub name: &'static str,
-    /// All of them have to be installed.
+    /// Tools that must all be installed.
     pub tools: &'static [Tool],
-    /// Panics when the test fails.
+    /// Function that panics if the test fails.
     pub run: fn(),
 }
 
@@ -114,15 +114,16 @@ macro_rules! needs {
 
 pub use inventory;
 
-/// Runs a test to its end.
+/// Runs a test to completion.
 pub fn block_on(test: impl Future<Output = ()>) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(test);
 }
 
-/// Runs the registered tests as `cargo test` runs others, with the same arguments. Tests whose tools are missing are
-/// listed as ignored with the reason, and counted after all others; with `TENURE_TESTS=all` they fail.
+/// Runs the registered tests with the interface and arguments of `cargo test`. Tests with missing
+/// tools are listed as ignored with the reason and counted at the end; with `TENURE_TESTS=all` they
+/// fail.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -130,7 +131,7 @@ pub fn run() -> ExitCode {
     let skipped = Arc::new(Mutex::new(BTreeMap::new()));
     let trials = inventory::iter::<Registered>.into_iter().map(|test| {
         let skipped = Arc::clone(&skipped);
-        // Without the name of this program.
+        // Removes the name of this program.
         let name = test.name.split_once("::").map_or(test.name, |(_, name)| name);
         Trial::ignorable_test(name, move || {
             let missing = test.tools.iter().copied().filter(|tool| !tool.is_installed());
@@ -155,7 +156,7 @@ pub fn run() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// The number of skipped tests by reason.
+/// Number of skipped tests by reason.
 struct Skipped<'a>(&'a BTreeMap<String, u32>);
 
 impl Display for Skipped<'_> {

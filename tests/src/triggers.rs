@@ -1,7 +1,7 @@
-//! `tenure trigger`, while the process of the leader is killed again and again.
+//! Runs `tenure trigger` while the leading process is killed repeatedly.
 //!
-//! The work is a command that writes down which trigger it begins and ends. Each command to trigger is repeated with
-//! the same id until it is done, now and then also after that.
+//! The work is a command that records the trigger at its start and at its end. Each trigger command
+//! is repeated with the same id until it is done, and sometimes once more.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,37 +16,37 @@ use tokio::time::{sleep, timeout};
 use crate::orders::{self, current_leader};
 use crate::{Candidate, Group, Sink, Store, reserve_port};
 
-/// No trigger takes so long.
+/// Longer than any trigger takes.
 const TIMEOUT: Duration = crate::PATIENCE;
 
-/// How many candidates contend, and how many commands run at a time.
+/// Number of candidates, and number of concurrent commands.
 const CANDIDATES: usize = 3;
 const PARALLEL_COMMANDS: u32 = 4;
 
-/// What is written down: each line has `begin` or `end`, and the id.
+/// Work that records a line with `begin` or `end` and the id.
 const WORK_SCRIPT: &str =
     r#"echo "begin $TENURE_TRIGGER" >> "$0"; sleep 0.05; echo "end $TENURE_TRIGGER" >> "$0""#;
 
-/// What came of it.
+/// Results of the triggers.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Triggers that were placed.
+    /// Number of placed triggers.
     pub placed: u32,
-    /// Leaders that were killed.
+    /// Number of killed leaders.
     pub killed: u32,
-    /// Turns of each that began, and that came to their end.
+    /// Number of started and completed turns, by trigger.
     pub turns: BTreeMap<String, (u32, u32)>,
 }
 
 impl Tally {
-    /// Triggers that more than one turn began for.
+    /// Returns the triggers with more than one started turn.
     #[must_use]
     pub fn ran_twice(&self) -> Vec<&str> {
         let repeated = self.turns.iter().filter(|(_, (began, _))| *began > 1);
         repeated.map(|(id, _)| id.as_str()).collect()
     }
 
-    /// Triggers of which no turn came to its end.
+    /// Returns the triggers without a completed turn.
     #[must_use]
     pub fn never_completed(&self) -> Vec<String> {
         let ended = |id: &String| self.turns.get(id).is_some_and(|(_, ended)| *ended > 0);
@@ -54,7 +54,8 @@ impl Tally {
     }
 }
 
-/// Places so many triggers, one after the other from each of several commands, while a leader is killed each `life`.
+/// Places `count` triggers from several concurrent commands, while a leader is killed every
+/// `kill_interval`.
 ///
 /// # Errors
 /// A process could not be started, or a trigger could not be placed in time.
@@ -79,7 +80,8 @@ pub async fn round(
     let first: Vec<_> = seats.iter().map(|seat| Box::pin(seat.wait_for_line(is_elected))).collect();
     timeout(TIMEOUT, crate::candidate::first(first)).await.context("nobody leads")?;
     let mut commands = tokio::task::JoinSet::new();
-    // One after the other, so that what is asked for again at the end is among the newest, which are remembered.
+    // Numbers ascend, so that a repeated request at the end is among the newest ids, which are
+    // remembered.
     let next = Arc::new(AtomicU32::new(1));
     for _ in 0..PARALLEL_COMMANDS {
         let (group, next) = (group.clone(), next.clone());
@@ -114,14 +116,14 @@ pub async fn round(
             seats[seat] = start(&group, seat, killed, delivery, &turns_file)?;
         }
     }
-    // What waits still, and what is tried again.
+    // Repeats the newest triggers, and waits for those that are still pending.
     for number in (1..=count).rev().take(8) {
         run_trigger(&group, number, &["--wait", "120s"]).await?;
     }
     let mut turns = BTreeMap::<String, (u32, u32)>::new();
     for line in std::fs::read_to_string(&turns_file)?.lines() {
         let (phase, id) = line.split_once(' ').context("a line of the work")?;
-        // Of the schedule: midnight.
+        // A turn of the schedule, due at midnight.
         if id.is_empty() {
             continue;
         }
@@ -157,7 +159,7 @@ fn start(
     Candidate::spawn(&name, group.command(&name, &options, &["sh", "-c", WORK_SCRIPT, &turns_file]))
 }
 
-/// Until it is placed; every seventh once more.
+/// Repeats the command until the trigger is placed; every seventh trigger is placed twice.
 async fn place_trigger(group: &Group, number: u32) -> Result<()> {
     let attempts = if number.is_multiple_of(7) { 2 } else { 1 };
     for _ in 0..attempts {
@@ -173,9 +175,9 @@ async fn run_trigger(group: &Group, number: u32, options: &[&str]) -> Result<()>
             let arguments = ["trigger", &group.election, "--id", &id];
             let (code, output) = orders::run_command(group, &[&arguments, options].concat()).await?;
             match code {
-                // It waits, had its turn, or none will be.
+                // The trigger is pending, had its turn, or will get none.
                 Some(0 | 3) => return Ok(()),
-                // Too many wait, or nobody ever led.
+                // Too many triggers are pending, or no candidate has ever led.
                 Some(1 | 2) => sleep(Duration::from_millis(300)).await,
                 _ => bail!("{output}"),
             }

@@ -1,4 +1,5 @@
-// What a test of somebody's own code asks of a store, by Azure's SDK for JavaScript with its defaults.
+// Exercises the store through Azure's SDK for JavaScript with its defaults, as a user's own tests
+// would.
 
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
@@ -10,7 +11,7 @@ async function refused(code, call) {
   try {
     await call();
   } catch (error) {
-    // Of a HEAD there is no body, so no details.
+    // The response to a HEAD has no body, so it has no details.
     assert.equal(error.code ?? error.response?.headers.get("x-ms-error-code"), code, error);
     return error;
   }
@@ -30,7 +31,7 @@ await container.create({ metadata: { owner: "ada" } });
 assert.deepEqual((await container.getProperties()).metadata, { owner: "ada" });
 await refused("ContainerAlreadyExists", () => container.create());
 
-// Up and down: small, empty, in parts.
+// Upload and download: small, empty, in parts.
 const digits = container.getBlockBlobClient("digits");
 await digits.upload("0123456789", 10, {
   metadata: { owner: "ada" }, blobHTTPHeaders: { blobContentType: "text/plain" } });
@@ -97,7 +98,7 @@ assert.equal((await lease.breakLease(0)).leaseTime, 0);
 await refused("LeaseIsBrokenAndCannotBeRenewed", () => lease.renewLease());
 await lease.releaseLease();
 
-// The store names what it does not support. A stream goes up in blocks.
+// The store names each unsupported operation. The SDK uploads a stream in blocks.
 const stream = await refused("NotImplemented", () => digits.uploadStream(Readable.from(["x"])));
 assert.match(stream.message, /does not support Put Block/);
 const tier = await refused("NotImplemented", () => digits.setAccessTier("Cool"));
@@ -105,7 +106,7 @@ assert.match(tier.message, /does not support Set Blob Tier/);
 const copy = await refused("NotImplemented", () => empty.beginCopyFromURL(digits.url));
 assert.match(copy.message, /x-ms-copy-source/);
 
-// The end of both.
+// Deletion of the blob and the container.
 await digits.delete();
 await refused("BlobNotFound", () => digits.download());
 await container.delete();

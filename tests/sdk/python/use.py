@@ -27,7 +27,7 @@ container = service.create_container("python", metadata={"OwnerName": "Ada"})
 assert container.get_container_properties().metadata == {"OwnerName": "Ada"}
 refused(ResourceExistsError, "ContainerAlreadyExists", service.create_container, "python")
 
-# Up and down: small, empty, and larger than the first part of a download.
+# Upload and download: small, empty, and larger than the first part of a download.
 digits = container.upload_blob("digits", b"0123456789", metadata={"OwnerName": "Ada"},
                                content_settings=ContentSettings(content_type="text/plain"))
 assert digits.download_blob().readall() == b"0123456789"
@@ -86,7 +86,7 @@ refused(HttpResponseError, "LeaseIsBrokenAndCannotBeRenewed", lease.renew)
 lease.release()
 digits.acquire_lease().release()
 
-# The store names what it does not support. Blocks are what is larger than 64 MiB made of.
+# The store names each unsupported operation. The SDK uploads more than 64 MiB in blocks.
 error = refused(HttpResponseError, "NotImplemented", digits.stage_block, "one", b"one")
 assert "does not support Put Block" in error.message, error.message
 error = refused(HttpResponseError, "NotImplemented", digits.set_standard_blob_tier, "Cool")
@@ -96,7 +96,7 @@ assert "x-ms-tags" in error.message, error.message
 error = refused(HttpResponseError, "NotImplemented", empty.start_copy_from_url, digits.url)
 assert "x-ms-copy-source" in error.message, error.message
 
-# The end of both.
+# Deletion of the blob and the container.
 digits.delete_blob()
 refused(ResourceNotFoundError, "BlobNotFound", digits.download_blob)
 container.delete_container()

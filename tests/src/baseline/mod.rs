@@ -1,14 +1,15 @@
-//! A candidate to compare with, as the reference sample of the leader election pattern works: a
-//! lease of 15 s, renewed every 10 s for as long as that succeeds, and no clock of its own.
+//! Reference candidate that works like the sample of the leader election pattern: a lease of 15 s,
+//! renewed every 10 s while that succeeds, and no clock of its own.
 //!
 //! - A follower tries to acquire every 20 s.
-//! - The leader's work goes on until a renewal is *answered* with a failure, or fails for good
-//!   after the retries of the SDK. While a renewal hangs, the work goes on.
+//! - The leader's work continues until a renewal is *answered* with a failure, or fails for good
+//!   after the retries of the SDK. While a renewal hangs, the work continues.
 //! - A lease that could not be renewed is not released; the candidate contends again at once.
 //!
-//! It is kinder than the sample in two things: SIGTERM ends it in good order (the sample knows
-//! only a key press), and no error ends it. It has no terms; each leadership gets a number from the
-//! time at which the service granted it, so that the sink can tell leaderships apart.
+//! The baseline improves on the sample in two ways: SIGTERM shuts it down gracefully (the sample
+//! only reacts to a key press), and no error ends it. It has no terms: each leadership gets a
+//! number from the time at which the service granted it, so that the sink can distinguish
+//! leaderships.
 
 mod sdk;
 
@@ -25,16 +26,16 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use sdk::Sdk;
 
-/// The sample's lease.
+/// Duration of the sample's lease.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// The sample's pause from the start of one renewal to the next.
+/// Interval between the starts of two renewals in the sample.
 pub const RENEW_INTERVAL: Duration = Duration::from_secs(10);
-/// The sample's pause before another attempt to acquire.
+/// Pause before the sample's next attempt to acquire.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(20);
-/// As often as the handler of the tests.
+/// Same interval as the tests' beat handler.
 const BEAT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// One process of the baseline. The connection string comes from the environment.
+/// One process of the baseline. Reads the connection string from the environment.
 #[derive(Parser)]
 #[command(name = "baseline", about = "A candidate as the reference sample works")]
 struct Arguments {
@@ -46,10 +47,10 @@ struct Arguments {
     sink: String,
 }
 
-/// Is a candidate, in a program whose first argument is `baseline`.
+/// Runs a candidate, in a program whose first argument is `baseline`.
 ///
 /// # Errors
-/// No connection string is given, or it or a name is wrong.
+/// The connection string is missing, or it or a name is invalid.
 pub fn main() -> Result<ExitCode> {
     let Arguments { name, election, sink } = Arguments::parse_from(std::env::args().skip(1));
     let account = std::env::var("AZURE_STORAGE_CONNECTION_STRING")?;
@@ -59,7 +60,7 @@ pub fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A candidate of the baseline.
+/// Candidate of the baseline.
 pub struct Baseline {
     name: String,
     sdk: Sdk,
@@ -68,10 +69,10 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// A candidate for `election` (`container/blob`) that beats at `sink` (`host:port`).
+    /// Creates a candidate for `election` (`container/blob`) that beats at `sink` (`host:port`).
     ///
     /// # Errors
-    /// The connection string or a name is wrong.
+    /// The connection string or a name is invalid.
     pub fn new(name: &str, connection_string: &str, election: &str, sink: &str) -> Result<Self> {
         let account = Account::from_connection_string(connection_string);
         let account = account.ok().context("this is no connection string")?;
@@ -80,10 +81,10 @@ impl Baseline {
         Ok(Self { name: name.into(), sdk: Sdk::new(account, blob)?, sink, held_lease: Cell::new(None) })
     }
 
-    /// Contends until SIGTERM, then releases.
+    /// Contends until SIGTERM, then releases the lease.
     ///
     /// # Errors
-    /// Signals cannot be handled.
+    /// A signal handler cannot be installed.
     pub async fn run(&self) -> Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
@@ -100,7 +101,7 @@ impl Baseline {
 
     async fn contend(&self) -> std::convert::Infallible {
         for operation in [Operation::CreateContainer, Operation::CreateBlob] {
-            // Whoever comes second finds that it exists.
+            // All but the first candidate receive the error that it already exists.
             let _ = self.sdk.send(&operation).await;
         }
         loop {
@@ -137,7 +138,8 @@ impl Baseline {
             let started_at = Instant::now();
             let renewed = self.sdk.send(&Operation::Renew { lease }).await;
             let Ok(renewed) = renewed else { return };
-            // Azurite renews for anybody, and says for whom. The service answers 409.
+            // Azurite renews for any caller and returns the actual lease id. The service answers
+            // 409.
             if renewed.answer.class != Class::Done || renewed.answer.lease != Some(lease) {
                 return;
             }
@@ -147,7 +149,7 @@ impl Baseline {
         }
     }
 
-    /// Beats at the sink for as long as it is let.
+    /// Beats at the sink until the caller drops the future.
     async fn send_beats(&self, term: u64) {
         let client = self.sdk.client();
         let mut ticks = interval(BEAT_INTERVAL);
@@ -156,12 +158,12 @@ impl Baseline {
             ticks.tick().await;
             let json = json!({ "term": term, "slot": 0, "beat": beat }).to_string();
             let post = client.post(&self.sink).header("content-type", "application/json");
-            // A beat that fails is left out: the sink judges by what arrives.
+            // A failed beat is ignored: the tests only use the beats that arrive.
             let _ = timeout(RENEW_INTERVAL, post.body(json).send()).await;
         }
     }
 
-    /// In the form of the events of `tenure run --log json`.
+    /// Prints an event in the format of `tenure run --log json`.
     fn print_event(&self, mut event: Value) {
         event["timestamp"] = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true).into();
         event["candidate"] = self.name.as_str().into();
@@ -169,14 +171,15 @@ impl Baseline {
     }
 }
 
-/// What is left of the lease, in milliseconds; below zero when the answer came too late.
+/// Returns the remaining validity of the lease in ms, which is negative if the response came too
+/// late.
 fn valid_for_ms(sent: Instant) -> i64 {
     let (lease, elapsed) = (LEASE.as_millis(), sent.elapsed().as_millis());
     i64::try_from(lease).unwrap_or(i64::MAX) - i64::try_from(elapsed).unwrap_or(i64::MAX)
 }
 
-/// The second at which the lease was granted by the service's clock, and within that second the
-/// millisecond of this machine.
+/// Returns the service's second at which the lease was granted, plus this machine's millisecond
+/// within that second.
 fn term_from(granted: Option<DateTime<Utc>>) -> u64 {
     let now = Utc::now();
     let seconds = granted.unwrap_or(now).timestamp();

@@ -13,9 +13,9 @@ const TRY_TIMEOUT: Duration = Duration::from_secs(100);
 const BACK_OFF_DELAYS: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(10), Duration::from_secs(20)];
 
-/// The answer to one request.
+/// Answer to one request.
 pub(super) struct Reply {
-    /// When the try that was answered was sent.
+    /// Time at which the answered try was sent.
     pub(super) sent_at: Instant,
     pub(super) answer: Answer,
 }
@@ -28,7 +28,7 @@ pub(super) struct Sdk {
 
 impl Sdk {
     pub(super) fn new(account: Account, blob: BlobName) -> Result<Self> {
-        // reqwest is built without a provider of its own; a second call changes nothing.
+        // reqwest is built without a default crypto provider. A second call has no effect.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Self { account, blob, client: Client::builder().no_proxy().build()? })
     }
@@ -37,7 +37,7 @@ impl Sdk {
         &self.client
     }
 
-    /// Sends it until it is answered by something other than "later".
+    /// Sends the request until the service answers with anything other than a transient error.
     pub(super) async fn send(&self, operation: &Operation) -> Result<Reply> {
         for pause in BACK_OFF_DELAYS.map(Some).into_iter().chain([None]) {
             let sent_at = Instant::now();

@@ -1,11 +1,12 @@
-//! A command that does not want to end: it beats at the sink `BEAT_AT` every 20 ms, ignores SIGTERM,
-//! and has started others that do the same.
+//! Command that resists termination: it beats at the sink `BEAT_AT` every 20 ms, ignores SIGTERM,
+//! and can start processes that do the same.
 //!
-//! The number of each beat says whose it is: 0 the command's own, 1 its child's, 2 that of a child
-//! which left the process group.
+//! The number of each beat identifies its process: 0 for the command, 1 for its child, 2 for a
+//! child that left the process group.
 //!
-//! Arguments: `kin` starts the child, `stray` the other one too; `leave` ends after a few beats and
-//! leaves them behind; `moves` goes into the process group of its parent.
+//! Arguments: `kin` starts the child; `stray` also starts the child outside the process group.
+//! `leave` exits after a few beats and leaves the children running; `moves` joins the process group
+//! of its parent.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,7 +23,7 @@ const BEAT_INTERVAL: Duration = Duration::from_millis(20);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    // Caught, and forgotten.
+    // Catches the signal and ignores it.
     let _ignored_sigterm = signal(SignalKind::terminate())?;
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let has_argument = |flag: &str| arguments.iter().any(|argument| argument == flag);

@@ -1,6 +1,7 @@
-//! What a candidate costs: its requests, counted at the store, its processor time and its memory. A leader and a
-//! follower each, with timers of different lengths, and with failover before the lease ends; and beside them the loop of
-//! Azure's SDK for Rust, which renews a lease every 5 s, and one that polls every 3 s.
+//! Measures the cost of a candidate: requests counted at the store, processor time and memory. Each
+//! election has a leader and a follower; elections differ in their timers and in failover before
+//! the lease expires. For comparison, Azure's SDK for Rust runs a lease loop that renews every 5 s,
+//! and one that polls every 3 s.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin budget -- [--seconds 300] [--json]
@@ -24,7 +25,7 @@ use tokio::time::{sleep, timeout};
 
 const ROLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The timers, and what candidates are told beside them. Turns are short, so that every slot has one.
+/// Timers, and the candidates' other options. Turns are short, so that every slot has one.
 const ELECTIONS: [(&str, &[&str]); 5] = [
     ("5s", &[]),
     ("1m", &[]),
@@ -33,23 +34,24 @@ const ELECTIONS: [(&str, &[&str]); 5] = [
     ("1m", &["--failover", "3s"]),
 ];
 
-/// As the SDK's loop is measured.
+/// Interval at which the SDK's loop is measured.
 const RENEW_INTERVAL: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
 #[derive(Parser)]
 #[command(about = "Counts the requests and the processor time of a leader and of a follower")]
 struct Arguments {
-    /// How long to count: a multiple of five minutes, so that every timer has its share
+    /// Time to count in seconds: a multiple of five minutes, so that every timer fires equally
+    /// often
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// One JSON object instead of a table
+    /// Prints one JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
 
 fn main() -> Result<std::process::ExitCode> {
-    // The candidates are this program too: it is the only one that is surely built.
+    // Candidates run this same program: it is the only one certain to be built.
     if std::env::args().nth(1).is_some_and(|first| first == "run") {
         return Ok(tenure_cli::main());
     }
@@ -162,11 +164,11 @@ async fn wait_for(candidate: &Candidate, event: &str) -> Result<()> {
     Ok(())
 }
 
-/// One service with a door for each candidate, so that it knows who asks.
+/// One service with a listener for each candidate, which identifies the sender of a request.
 struct CountingStore {
     service: Arc<Mutex<Service>>,
-    /// The door through which each request of the service's log came: the clock of a door is
-    /// called once for each request, in their order.
+    /// Listener of each request in the service's log: the clock of a listener is called once for
+    /// each request, in order.
     request_listeners: Arc<Mutex<Vec<usize>>>,
     origin: Instant,
     listener_count: usize,
@@ -179,13 +181,13 @@ impl CountingStore {
         Self { service, request_listeners: Arc::default(), origin: Instant::now(), listener_count: 0 }
     }
 
-    /// Starts a candidate behind a door of its own.
+    /// Starts a candidate with its own listener.
     async fn start_candidate(&mut self, group: &Group, name: &str, options: &[&str]) -> Result<Candidate> {
         let access = Access::from_connection_string(Account::emulator().connection_string(self.add_listener().await?));
         group.start_with(name, &access, Path::new(BEAT_HANDLER), options)
     }
 
-    /// Opens another door.
+    /// Opens another listener.
     async fn add_listener(&mut self) -> Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -200,7 +202,7 @@ impl CountingStore {
         Ok(address)
     }
 
-    /// Counts by door what came since `from`.
+    /// Counts the requests since `measured_from`, by listener.
     fn requests_since(&self, measured_from: Duration) -> Result<Vec<BTreeMap<Verb, u64>>> {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
         let request_listeners = self.request_listeners.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,14 @@
-//! The same faults for Tenure, for lease loops on Azure's SDKs, for Microsoft's sample, and for etcd and ZooKeeper, in
-//! one run: how long until another leader works, what the old one does meanwhile, and what it costs in rest.
+//! Applies the same faults to Tenure, lease loops on Azure's SDKs, Microsoft's sample, etcd and
+//! ZooKeeper in one run. Measures the time until another leader works, the old leader's stale work,
+//! and the requests at rest.
 //!
 //! ```text
 //! apt-get install etcd-server etcd-client zookeeper default-jre-headless
 //! cargo run -p tenure-tests --release --bin compare -- --rounds 10
 //! ```
 //!
-//! The tables go to standard output, progress to standard error. Whoever is not installed is left out, and it is said how
-//! to get it. Ends with 1 when a round failed.
+//! The tables go to standard output, progress to standard error. A contender that is not installed
+//! is skipped, with instructions to install it. Exits with 1 if a round failed.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,11 +25,11 @@ use tenure_tests::{Group, Sink, Store, baseline};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// In each round three candidates contend. A leader beats every 20 ms at a sink that takes everything; a takeover is
-/// measured from the fault to the first beat of another candidate.
+/// In each round three candidates contend. A leader beats every 20 ms at a sink that accepts
+/// everything. A takeover is measured from the fault to the first beat of another candidate.
 ///
-/// What the old leader sends afterwards is stale work. In a partition it is cut off from its store alone, so that its
-/// work is still seen.
+/// Beats of the old leader after that are stale work. A partition cuts the leader off from its
+/// store only, so that its work stays visible.
 #[derive(Parser)]
 #[command(
     about = "Compares how leaders are replaced, and what stale ones do",
@@ -38,28 +39,28 @@ struct Arguments {
     /// Rounds of each fault for each contender
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u16).range(1..=1_000))]
     rounds: u16,
-    /// Who is compared; everybody when it is not given
+    /// Contenders to compare; all by default
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,…")]
     only: Vec<Contender>,
-    /// What happens to leaders; everything when it is not given
+    /// Faults to inject; all by default
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULT,…")]
     faults: Vec<Fault>,
-    /// Elections side by side: more of them load the machine, and what is measured with it
+    /// Number of concurrent elections; more elections load the machine and distort the results
     #[arg(long, default_value_t = 4, value_parser = value_parser!(u8).range(1..=32))]
     beside: u8,
-    /// For how many seconds an old leader is watched at most
+    /// Longest time to watch an old leader, in seconds
     #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..=1_000))]
     watch: u64,
-    /// For how many seconds the requests in rest are counted; 0: not at all
+    /// Time to count the requests at rest, in seconds; 0 disables the count
     #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(0..=3_600))]
     rest: u64,
-    /// Within how many seconds `tenure run --failover` replaces a leader
+    /// Failover time for `tenure run --failover`, in seconds
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u8).range(1..=10))]
     failover: u8,
-    /// The store of those that use a blob
+    /// Store of the contenders that use a blob
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
-    /// One JSON object with every round instead of tables
+    /// Prints one JSON object with every round instead of tables
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +73,7 @@ enum StoreKind {
 }
 
 fn main() -> Result<ExitCode> {
-    // The candidates are this program too: it is the only one that is surely built.
+    // Candidates run this same program: it is the only one certain to be built.
     match std::env::args().nth(1).as_deref() {
         Some("run") => return Ok(tenure_cli::main()),
         Some("baseline") => return baseline::main(),
@@ -81,7 +82,7 @@ fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    // When it ends, also by a signal, the runtime drops every round, and these their processes.
+    // When it ends, even by a signal, the runtime drops every round and thereby ends its processes.
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         tokio::select! {
@@ -92,10 +93,10 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// One thing to be measured.
+/// One measurement.
 type Job = Pin<Box<dyn Future<Output = (Contender, Measured)> + Send>>;
 
-/// What came of one thing that was to be measured.
+/// Result of one measurement.
 enum Measured {
     Round(Fault, Result<Outcome>),
     RestRate(Result<f64>),
@@ -121,7 +122,7 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
             for ready in &ready {
                 let (contender, ready) = (ready.contender, Arc::clone(ready));
                 if fault == Fault::KillAll && !contender.is_supervised() {
-                    continue; // It has one process.
+                    continue; // This contender has one process.
                 }
                 jobs.push_back(Box::pin(async move {
                     (contender, Measured::Round(fault, round(&ready, fault, watch_limit).await))
@@ -134,7 +135,7 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
         let duration = Duration::from_secs(arguments.rest);
         jobs.push_back(Box::pin(async move {
             let counted = async {
-                // With a server of its own, which counts nothing else.
+                // Uses a separate server, whose counts include nothing else.
                 measure_rest_rate(&contender.prepare(&setting).await?, duration).await
             };
             (contender, Measured::RestRate(counted.await))
@@ -162,7 +163,7 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if summary.failures().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Those that were named, or all.
+/// Returns the selected values, or all values if none is selected.
 fn named_or_all<T: ValueEnum + Clone>(selected: &[T]) -> Vec<T> {
     if selected.is_empty() { T::value_variants().to_vec() } else { selected.to_vec() }
 }
@@ -172,7 +173,7 @@ fn deduplicated(mut versions: Vec<&str>) -> Vec<&str> {
     versions
 }
 
-/// Those that can be started here. The others are told.
+/// Prepares the contenders that can run here, and prints why the others cannot.
 async fn prepare_all(contenders: &[Contender], setting: &Setting) -> Vec<Arc<Ready>> {
     let mut ready = Vec::new();
     for contender in contenders {
@@ -185,7 +186,7 @@ async fn prepare_all(contenders: &[Contender], setting: &Setting) -> Vec<Arc<Rea
     ready
 }
 
-/// Does all of it in this order, so much at a time.
+/// Runs the jobs in order, at most `concurrency` at a time.
 async fn run_jobs(mut jobs: VecDeque<Job>, concurrency: usize) -> Result<Summary> {
     let (mut summary, job_count) = (Summary::default(), jobs.len());
     let mut running = JoinSet::new();

@@ -1,12 +1,12 @@
-//! Whether a leadership that beats lasts: elections with failover before the lease ends, on a busy machine
-//! and at a store that answers late.
+//! Endurance test of leaderships with failover before the lease expires, on a busy machine and with
+//! a slow store.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin endure -- --minutes 60 [--failover 3s] [--busy 2]
 //! ```
 //!
-//! Ends with 1 when a request of an old term arrived after one of a newer. A leadership that is lost is counted
-//! and shown: a store that answers too late may end one.
+//! Exits with 1 if a request of an old term arrived after a request of a newer term. Lost
+//! leaderships are only counted and shown: a store that answers too late may end one.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -22,31 +22,31 @@ use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, St
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-/// By how much answers are late, in milliseconds.
+/// Delay of answers, in milliseconds.
 const LATENESS_MS: RangeInclusive<u64> = 100..=400;
 
-/// How long one lateness is kept.
+/// Interval at which the delay changes.
 const LATENESS_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Parser)]
 #[command(about = "Counts the leaderships that a late store and a busy machine end")]
 struct Arguments {
-    /// For how long
+    /// Duration in minutes
     #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..=1440))]
     minutes: u64,
-    /// Candidates replace a leader that died within so long
+    /// Failover time of candidates
     #[arg(long, default_value = "3s")]
     failover: String,
-    /// Processes that compute beside
+    /// Number of parallel processes that load the CPU
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u8).range(0..=16))]
     busy: u8,
-    /// What the lateness is drawn from
+    /// Seed of the random delays
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 fn main() -> Result<ExitCode> {
-    // The candidates, and what computes, are this program too: it is the only one that is surely built.
+    // Candidates and load processes run this same program: it is the only one certain to be built.
     match std::env::args().nth(1).as_deref() {
         Some("run") => return Ok(tenure_cli::main()),
         Some("compute") => loop {
@@ -64,7 +64,7 @@ async fn endure(arguments: &Arguments) -> Result<ExitCode> {
     let (store, sink) = (Store::azurite().await?, Sink::start().await?);
     let program = std::env::current_exe()?;
     let mut group = Group::new(program.to_str().context("a strange name")?, &store, &sink);
-    // All the time, but for the pause to the next slot.
+    // Turns fill the time up to the next slot, except for a short pause.
     group.turn_ms = 1_900;
     group.warm_up().await?;
     let mut seats = Vec::new();

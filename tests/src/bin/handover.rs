@@ -1,11 +1,12 @@
-//! How long an election is without a leader when nothing but a process ends: at SIGTERM, when the leader is told
-//! to hand over, and at SIGKILL of the process that leads, whose supervisor lives. Two candidates with addresses, which watch each other; all timings are the defaults.
+//! Measures the time without a leader when only a process ends: at SIGTERM, at a transfer order,
+//! and at SIGKILL of the leading process, whose supervisor survives. Two candidates with addresses
+//! watch each other; all timings are the defaults.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin handover -- --rounds 100 [--store embedded]
 //! ```
 //!
-//! At rest it counts the requests of both candidates for as long as it is told to.
+//! At rest it counts the requests of both candidates for `--rest` seconds.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,10 +28,10 @@ struct Arguments {
     /// Rounds of each kind
     #[arg(long, default_value_t = 100)]
     rounds: usize,
-    /// For how many seconds the requests at rest are counted
+    /// Time to count the requests at rest, in seconds
     #[arg(long, default_value_t = 60)]
     rest: u64,
-    /// The store
+    /// Store to test with
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
 }
@@ -43,7 +44,7 @@ enum StoreKind {
 }
 
 fn main() -> Result<ExitCode> {
-    // The candidates are this program too: it is the only one that is surely built.
+    // Candidates run this same program: it is the only one certain to be built.
     if std::env::args().nth(1).is_some_and(|first| ["run", "transfer"].contains(&first.as_str())) {
         return Ok(tenure_cli::main());
     }
@@ -63,7 +64,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     let program = program.to_str().context("the program has a strange name")?;
     let (load_before, sink) = (load(), Sink::start().await?);
     let mut group = Group::new(program, &store, &sink);
-    // Turns are not measured here.
+    // This program does not measure turns.
     group.timer = ["--every", "1h"];
     group.turn_ms = 1;
     group.warm_up().await?;
@@ -104,7 +105,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A leader and a follower.
+/// One leader and one follower.
 struct LeaderAndFollower {
     group: Group,
     seats: [Seat; 2],
@@ -112,7 +113,7 @@ struct LeaderAndFollower {
     term: u64,
 }
 
-/// A place for one candidate after the other.
+/// Position that successive candidates occupy.
 struct Seat {
     name: &'static str,
     listen: String,
@@ -120,7 +121,7 @@ struct Seat {
     requests: Arc<AtomicUsize>,
     _proxy: Proxy,
     candidate: Candidate,
-    /// How many lines of its log are old.
+    /// Number of log lines that were already read.
     lines_read: usize,
 }
 
@@ -167,7 +168,7 @@ impl LeaderAndFollower {
         [0, 1].map(|n| self.seats[n].requests.load(Ordering::Relaxed))
     }
 
-    /// SIGTERM. How long nobody led, and how long until the next leader.
+    /// Sends SIGTERM. Returns the time without a leader and the time until the next leader.
     async fn terminate_leader(&mut self) -> Result<[Duration; 2]> {
         let old_leader = self.leader;
         let started_at = Instant::now();
@@ -177,7 +178,7 @@ impl LeaderAndFollower {
         Ok(times)
     }
 
-    /// SIGKILL of the process that leads. How long until the next leader.
+    /// Sends SIGKILL to the leading process. Returns the time until the next leader.
     async fn kill_leader(&mut self) -> Result<Duration> {
         let old_leader = self.leader;
         let runner = self.seats[old_leader].candidate.runner()?;
@@ -188,7 +189,7 @@ impl LeaderAndFollower {
         Ok(elected.at - started_at)
     }
 
-    /// Waits for the end of a candidate that leaves, and puts another one in its place.
+    /// Waits until a leaving candidate has exited, and starts another in its place.
     async fn replace(&mut self, seat: usize) -> Result<()> {
         let Seat { name, listen, access, candidate, lines_read: read, .. } = &mut self.seats[seat];
         candidate.end(TIMEOUT).await?;
@@ -197,7 +198,8 @@ impl LeaderAndFollower {
         self.wait_until_settled().await
     }
 
-    /// `tenure transfer`, from the start of the command on. The same.
+    /// Runs `tenure transfer`. Returns the same durations as `terminate_leader`, from the start of
+    /// the command.
     async fn transfer_leadership(&mut self) -> Result<[Duration; 2]> {
         let successor = self.seats[1 - self.leader].name;
         let started_at = Instant::now();
@@ -216,7 +218,7 @@ impl LeaderAndFollower {
         Ok([elected.at.saturating_duration_since(stood_down.at), elected.at - started_at])
     }
 
-    /// The other one leads.
+    /// Waits until the other candidate leads.
     async fn next_leader(&mut self) -> Result<Line> {
         let new_leader = 1 - self.leader;
         let elected = self.seats[new_leader].event("elected", self.term).await?;
@@ -224,7 +226,8 @@ impl LeaderAndFollower {
         Ok(elected)
     }
 
-    /// The other one follows, and had time to watch the leader. It may begin anywhere between two polls.
+    /// Waits until the other candidate follows and watches the leader. The wait ends at a random
+    /// time between two polls.
     async fn wait_until_settled(&mut self) -> Result<()> {
         let (follower, term) = (1 - self.leader, self.term);
         self.seats[follower].event("following", term - 1).await?;

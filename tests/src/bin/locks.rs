@@ -1,11 +1,11 @@
-//! Many processes that want one lock, on Azurite: never two of them hold it at once, and each ends with the exit code
-//! that is documented.
+//! Many processes contend for one lock on Azurite: the lock never has two holders at once, and each
+//! process exits with the documented code.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin locks -- --contenders 200 --acquisitions 2000 [--wait 60s]
 //! ```
 //!
-//! Ends with 1 when something was otherwise.
+//! Exits with 1 on a violation.
 
 use std::process::ExitCode;
 
@@ -16,25 +16,25 @@ use tenure_tests::locks::Scenario;
 use tenure_tests::measure::load;
 
 #[derive(Parser)]
-#[command(about = "Has many contend for one lock, and kills some of those who have it")]
+#[command(about = "Makes many processes contend for one lock, and kills some of its holders")]
 struct Arguments {
-    /// How many contend at a time
+    /// Number of concurrent contenders
     #[arg(long, default_value_t = 200)]
     contenders: usize,
-    /// How often the lock is acquired
+    /// Number of acquisitions
     #[arg(long, default_value_t = 2000)]
     acquisitions: usize,
-    /// Each so many-th holder is killed, frozen or told to end
+    /// Every how many holders one is killed, frozen or terminated
     #[arg(long, default_value_t = 25)]
     victims: usize,
-    /// How long each of them waits
+    /// Maximum wait of each contender
     #[arg(long)]
     wait: Option<String>,
 }
 
 fn main() -> Result<ExitCode> {
     tenure::supervisor_main();
-    // The processes are this program too: it is the only one that is surely built.
+    // Contenders run this same program: it is the only one certain to be built.
     if std::env::args().nth(1).is_some_and(|first| first == "lock") {
         return Ok(tenure_cli::main());
     }

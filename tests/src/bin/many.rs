@@ -1,14 +1,14 @@
-//! Many elections in one process: none of them may lose its leader. Half of them are led by another process, and followed by
-//! the one that is measured.
+//! Many elections in one process: no election may lose its leader. By default another process leads
+//! half of the elections, and the measured process follows them.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin many -- --elections 1000 [--followed 0] [--seconds 120] [--sdk] [--json]
 //! ```
 //!
-//! With `--sdk` the loop of Azure's SDK for Rust has as many leases afterwards, at the same rhythm, so that its processor time
-//! and ours are those of one run.
+//! With `--sdk` the loop of Azure's SDK for Rust then holds as many leases at the same rhythm. So
+//! both processor times come from one run.
 //!
-//! Ends with 1 when a leadership was lost, the component failed, or an election was without a leader.
+//! Exits with 1 if a leadership was lost, the component failed, or an election had no leader.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,14 +30,15 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::time::{interval, sleep};
 
-/// Longer than it takes until all of them have begun.
+/// Longer than all elections need to start.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How often candidates renew and poll, by their defaults.
+/// Candidates' default intervals between renewals and between polls.
 const RENEW_INTERVAL: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The store remembers its newest ten thousand requests: it is asked before they are forgotten.
+/// The store remembers only its newest ten thousand requests, so the log is read before they are
+/// dropped.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 const CONTAINER: &str = "many";
@@ -45,28 +46,28 @@ const CONTAINER: &str = "many";
 #[derive(Parser)]
 #[command(about = "Holds many elections in one process, and counts what goes wrong")]
 struct Arguments {
-    /// How many
+    /// Number of elections
     #[arg(long, default_value_t = 300)]
     elections: usize,
-    /// How many of them another process leads; half of them unless it is said
+    /// Number of elections that another process leads; half of them by default
     #[arg(long)]
     followed: Option<usize>,
-    /// For how long, once all of them have begun
+    /// Duration in seconds, once all elections have started
     #[arg(long, default_value_t = 120)]
     seconds: u64,
-    /// The timer of each of them
+    /// Timer of each election
     #[arg(long, default_value = "30s")]
     every: String,
-    /// Has Azure's SDK for Rust do the same afterwards
+    /// Also runs Azure's SDK for Rust afterwards, for comparison
     #[arg(long)]
     sdk: bool,
-    /// One JSON object instead of a table
+    /// Prints one JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
 
 fn main() -> Result<ExitCode> {
-    // The elections are held by this program too: it is the only one that is surely built.
+    // Elections run in this same program: it is the only one certain to be built.
     if std::env::args().nth(1).is_some_and(|first| first == "run") {
         return Ok(tenure_cli::main());
     }
@@ -144,7 +145,7 @@ async fn run_elections(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if results.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What processes are started with.
+/// Configuration for starting processes.
 struct ProcessConfig<'a> {
     folder: tempfile::TempDir,
     access: Access,
@@ -153,7 +154,7 @@ struct ProcessConfig<'a> {
 }
 
 impl ProcessConfig<'_> {
-    /// Starts a process with the first so many elections.
+    /// Starts a process with the first `elections` elections.
     fn start(&self, name: &str, elections: usize) -> Result<Candidate> {
         let file = self.file(name, elections)?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -179,7 +180,7 @@ fn election(number: usize) -> String {
     format!("{CONTAINER}/{number}")
 }
 
-/// Waits until a process leads and follows so many.
+/// Waits until a process leads and follows the given numbers of elections.
 async fn wait_for_roles(process: &mut Candidate, led: usize, followed: usize) -> Result<()> {
     let started_at = Instant::now();
     loop {
@@ -202,7 +203,7 @@ async fn wait_for_roles(process: &mut Candidate, led: usize, followed: usize) ->
     }
 }
 
-/// What the candidate of each election is by the end of these lines: the event that told it.
+/// Returns the latest role event of each election in these lines.
 fn roles_by_election(lines: &[Line]) -> BTreeMap<&str, &str> {
     let role_events =
         lines.iter().filter(|line| ["elected", "following", "stood-down"].contains(&line.name()));
@@ -217,7 +218,7 @@ fn leader_count(lines: &[Line]) -> usize {
 struct Counts {
     turns: usize,
     lost: usize,
-    /// By class.
+    /// Number of problems by class.
     problems: BTreeMap<String, usize>,
 }
 
@@ -237,18 +238,18 @@ fn counts(lines: &[Line]) -> Counts {
     counts
 }
 
-/// The renewals that the store was asked for, by the blob.
+/// Renewal requests that the store received, by blob.
 #[derive(Default)]
 struct Renewals {
     newest: BTreeMap<String, Duration>,
     count: BTreeMap<String, usize>,
-    /// How much later than its period each came. By chance they are due up to an eighth of it sooner, so that less than that
-    /// is not seen of how late they are.
+    /// Delay of each renewal beyond its period. Jitter makes renewals due up to an eighth of the
+    /// period early, so smaller delays stay invisible.
     late: Vec<(String, Duration)>,
 }
 
 impl Renewals {
-    /// Watches the store for so long.
+    /// Watches the store for `duration`.
     async fn watch(store: &Store, time: Duration) -> Self {
         let (mut renewals, until) = (Self::default(), Instant::now() + time);
         let mut last_total = store.with(|service| service.log().total());
@@ -276,7 +277,7 @@ impl Renewals {
         }
     }
 
-    /// How many there were for these elections, and how late they came.
+    /// Returns the number of renewals for these elections, and their delays.
     fn for_elections(&self, elections: std::ops::Range<usize>) -> (usize, Spread) {
         let is_selected = |blob: &str| blob.parse().is_ok_and(|number| elections.contains(&number));
         let count = self.count.iter().filter(|(blob, _)| is_selected(blob)).map(|(_, count)| count).sum();
@@ -285,7 +286,7 @@ impl Renewals {
     }
 }
 
-/// The loop of Azure's SDK for Rust with as many leases.
+/// Loop of Azure's SDK for Rust with the same number of leases.
 struct SdkMeasurement {
     processor: Duration,
     memory: u64,
@@ -306,7 +307,7 @@ impl SdkMeasurement {
 struct Results {
     led: usize,
     followed: usize,
-    /// From the start of the process on.
+    /// Time from the start of the process.
     time_to_start: Duration,
     seconds: u64,
     counts: Counts,
@@ -327,7 +328,7 @@ impl Results {
         lost + failures == 0 && self.leaders_at_end == self.led
     }
 
-    /// Processor time for each renewal, with all that goes on beside it.
+    /// Returns the processor time per renewal, including all other work of the process.
     fn per_renewal(&self, processor: Duration) -> Duration {
         processor / u32::try_from(self.renewals.0.max(1)).unwrap_or(u32::MAX)
     }

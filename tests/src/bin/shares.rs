@@ -1,11 +1,13 @@
-//! How soon all shares are worked for again when processes come, leave and die, and whether two ever work for one at a time.
-//! Three processes of `tenure run --shares`, four, three, two, three, two and three again in each round.
+//! Measures how soon every share has a worker again when processes join, leave and die, and checks
+//! that no share ever has two workers. Starts with three processes of `tenure run --shares`; each
+//! round goes through four, three, two, three, two and three.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin shares -- --rounds 100 [--failover 10s] [--store embedded]
 //! ```
 //!
-//! Ends with 1 when beats of one share overlapped, more shares moved than may, or any while nothing happened.
+//! Exits with 1 if beats of one share overlapped, if too many shares moved, or if a share moved at
+//! rest.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,16 +24,16 @@ struct Arguments {
     /// Rounds, of six changes each
     #[arg(long, default_value_t = 100)]
     rounds: usize,
-    /// Into how many shares the work is split
+    /// Number of shares
     #[arg(long, default_value_t = 32)]
     shares: u32,
-    /// For how many seconds nothing happens at first
+    /// Quiet time at the start, in seconds
     #[arg(long, default_value_t = 600)]
     quiet: u64,
-    /// The bound of failover; without it leases of 15 s have to end
+    /// Failover time; by default leases of 15 s must expire first
     #[arg(long)]
     failover: Option<String>,
-    /// The store
+    /// Store to test with
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
 }
@@ -44,7 +46,7 @@ enum StoreKind {
 }
 
 fn main() -> Result<ExitCode> {
-    // The processes are this program too: it is the only one that is surely built.
+    // Processes run this same program: it is the only one certain to be built.
     if std::env::args().nth(1).is_some_and(|first| first == "run") {
         return Ok(tenure_cli::main());
     }

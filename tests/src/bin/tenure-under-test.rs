@@ -1,4 +1,4 @@
-//! The program `tenure`, built beside the tests that run it.
+//! The program `tenure`, built together with the tests that run it.
 
 fn main() -> std::process::ExitCode {
     tenure_cli::main()

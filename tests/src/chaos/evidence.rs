@@ -1,4 +1,4 @@
-//! What a round showed: the sink's beats, held against what the candidates said of themselves.
+//! Evidence of a round: the sink's beats, compared with the candidates' own events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,52 +10,53 @@ use crate::Beat;
 use crate::candidate::Line;
 use crate::sink::stale_beats;
 
-/// From what to what a takeover is measured: to the first beat of the next term.
+/// Start of a takeover measurement, which ends at the first beat of the next term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Case {
-    /// From the SIGKILL of the leader.
+    /// SIGKILL of the leader.
     Kill,
-    /// From the SIGSTOP of the leader.
+    /// SIGSTOP of the leader.
     Freeze,
-    /// From when the leader was cut off from the store; or stopped, when it was cut off.
+    /// Partition of the leader from the store, or its SIGTERM if it was already cut off.
     CutOff,
-    /// From the SIGTERM of the leader, and of others.
+    /// SIGTERM of the leader, and of followers.
     Terminate,
-    /// From the end of a fault that left nobody who could take over at once.
+    /// End of a fault that left no candidate able to take over.
     AfterAll,
 }
 
-/// What a round showed.
+/// Evidence from a round.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// The takeovers, in their order.
+    /// Takeovers in order.
     pub takeovers: Vec<(Case, Duration)>,
-    /// How many terms were won.
+    /// Number of terms.
     pub terms: usize,
-    /// How many of them were won a second time.
+    /// Number of terms that were won a second time.
     pub won_twice: usize,
-    /// All beats that arrived.
+    /// Number of beats that arrived.
     pub beats: usize,
-    /// Of each beat that arrived after the first of a newer term: how long after it.
+    /// Delays of stale beats: time since the first beat of a newer term.
     pub stale: Vec<Duration>,
-    /// Of each beat that arrived after the validity of its holder: how long after it.
+    /// Delays of late beats: time since the validity of their holder ended.
     pub late: Vec<Duration>,
-    /// Beats of terms of which nobody said how long they were valid.
+    /// Beats of terms whose validity appears in no event.
     pub unexplained: usize,
 }
 
-/// What the candidates of one seat told, one after the other.
+/// Events of the successive candidates of one seat.
 #[derive(Clone, Debug)]
 pub(super) struct SeatLog {
     pub lines: Vec<Line>,
     pub failover: Option<Failover>,
-    /// When they sent writes of metadata, in their order.
+    /// Times at which they sent metadata writes, in order.
     pub writes: Vec<DateTime<Utc>>,
 }
 
 impl SeatLog {
-    /// Until when their leader may have worked that did so `then`, and said it is valid until `end`. One that
-    /// beats acts by its newest write; whether that was answered is not known here.
+    /// Returns the end of the leader's validity after an event at `instant` that promised `end`. A
+    /// leader that beats is bound by its newest write; this function does not know if that write
+    /// was answered.
     fn validity_at(&self, instant: DateTime<Utc>, end: DateTime<Utc>) -> DateTime<Utc> {
         let Some(failover) = self.failover else { return end };
         let newest = self.writes.iter().take_while(|write| **write <= instant).last();
@@ -88,8 +89,8 @@ impl Evidence {
     }
 }
 
-/// Until when each term was valid: the latest of what its events said. Nobody has to have
-/// stopped earlier than that.
+/// Returns the end of each term's validity: the latest that its events promise. No leader has to
+/// stop earlier.
 #[must_use]
 pub fn validity(lines: &[Line]) -> BTreeMap<u64, DateTime<Utc>> {
     let mut ends_by_term = BTreeMap::new();

@@ -1,9 +1,9 @@
 //! Chaos with real processes: candidates that are killed, frozen, stopped and cut off from the
-//! store, and a sink that notes what arrives although it should not.
+//! store, and a sink that records requests that must not arrive.
 //!
-//! A [`Plan`] says what happens in a round and follows from a seed; [`round()`] makes it happen
-//! in an election of its own and waits for conditions, not for times; the [`Evidence`] is what
-//! the sink saw, held against what the candidates said of their validity.
+//! A [`Plan`] describes the events of a round and follows from a seed. [`round()`] runs it in its
+//! own election and waits for conditions, not for times. The [`Evidence`] compares the sink's beats
+//! with the validity in the candidates' events.
 
 mod evidence;
 mod plan;

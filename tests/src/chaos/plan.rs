@@ -1,4 +1,4 @@
-//! What is to happen in a round, drawn from a seed.
+//! Plan of a round, drawn from a seed.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,26 +9,26 @@ use tenure_core::Failover;
 
 use crate::Mode;
 
-/// One round: an election, and what befalls it.
+/// One round: an election and its faults.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Those who contend, 3 to 5: how soon each replaces a leader that died, if not when the lease ends.
+    /// Failover of each of the 3 to 5 candidates; `None` waits for the end of the lease.
     pub candidates: Vec<Option<Failover>>,
-    /// Whether a turn never ends by itself, or most turns end before the next is due.
+    /// True if turns never end on their own; otherwise most turns end before the next slot.
     pub endless_turns: bool,
-    /// One after the other; after each, somebody leads again.
+    /// Faults in sequence; after each, a candidate leads again.
     pub faults: Vec<Fault>,
 }
 
-/// How soon candidates replace a leader that died.
+/// Distribution of failover among the candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mix {
-    /// All of them when the lease ends.
+    /// All wait for the end of the lease.
     #[default]
     ByLease,
-    /// All of them within the same time.
+    /// All use the same failover.
     Same(Failover),
-    /// Each draws one of these, of which one is the end of the lease.
+    /// Each draws a failover or the end of the lease.
     Mixed,
 }
 
@@ -43,50 +43,50 @@ impl Mix {
     }
 }
 
-/// Something that goes wrong, and ends.
+/// A temporary fault.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// Who is cut off from the store, and how.
+    /// Candidates that are cut off from the store, and the mode of their proxies.
     pub partition: Option<(Target, Mode)>,
-    /// What befalls the processes while they are cut off.
+    /// Fault of the processes during the partition.
     pub process_fault: Option<ProcessFault>,
-    /// When it strikes, from the time at which a leader works: any time between two renewals.
+    /// Delay after a leader starts to work: any time between two renewals.
     pub delay: Duration,
-    /// How long it lasts at least. One that makes another leader lasts until that one works.
+    /// Minimum duration. A fault that forces a takeover lasts until the new leader works.
     pub min_duration: Duration,
 }
 
-/// Which candidates.
+/// Candidates that a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The one that leads.
+    /// The leader.
     Leader,
-    /// One that does not.
+    /// One follower.
     Follower,
-    /// Everybody.
+    /// All candidates.
     All,
 }
 
-/// What befalls processes.
+/// Fault of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessFault {
     /// SIGKILL of the leader.
     Kill,
     /// SIGSTOP, and SIGCONT when the fault ends.
     Freeze(Target),
-    /// SIGTERM of the leader and of this many followers, which are started again at once; in
-    /// each wave of whoever leads by then.
+    /// SIGTERM of the leader and of this many followers in each wave, with immediate restarts. Each
+    /// wave hits the leader of that time.
     Storm(Vec<usize>),
 }
 
-/// The interval between renewals, of which a fault may strike any moment.
+/// Interval between renewals, in ms; a fault may start at any time within it.
 const RENEW_MS: u64 = 4_000;
 
 /// Longer than the lease.
 const DURATION_MS: RangeInclusive<u64> = 16_000..=22_000;
 
 impl Plan {
-    /// A freeze, a partition and a third fault, in any order.
+    /// Draws a freeze, a partition and a third fault, in any order.
     #[must_use]
     pub fn draw(seed: u64, candidates: RangeInclusive<usize>, mix: Mix) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -109,7 +109,7 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 
 fn freeze_fault(rng: &mut Rng) -> Fault {
     let target = pick(rng, &[Target::Leader, Target::Leader, Target::Leader, Target::All]);
-    // Some wake up, and the store is out of reach.
+    // Sometimes processes resume while the store is unreachable.
     let partition = (rng.u8(..4) == 0).then(|| (Target::Leader, draw_mode(rng)));
     new_fault(partition, Some(ProcessFault::Freeze(target)), rng)
 }
@@ -138,7 +138,7 @@ fn third_fault(candidates: usize, rng: &mut Rng) -> Fault {
 fn draw_mode(rng: &mut Rng) -> Mode {
     let late = Duration::from_millis(rng.u64(300..=2_300));
     let too_late = Duration::from_millis(rng.u64(4_000..=12_000));
-    // An answer has some 300 bytes: it takes some 0.3 s, or longer than anybody waits.
+    // An answer has about 300 bytes: it takes about 0.3 s, or longer than any client waits.
     let modes = [
         Mode::Drop,
         Mode::Reset,
@@ -153,7 +153,7 @@ fn draw_mode(rng: &mut Rng) -> Mode {
 fn new_fault(partition: Option<(Target, Mode)>, process_fault: Option<ProcessFault>, rng: &mut Rng) -> Fault {
     let delay = Duration::from_millis(rng.u64(0..=RENEW_MS));
     let min_duration = match process_fault {
-        // Over when the leader is replaced, unless others are cut off too.
+        // Ends when the leader is replaced, unless other candidates are cut off too.
         Some(ProcessFault::Storm(_)) => Duration::ZERO,
         Some(ProcessFault::Kill) if partition.is_none() => Duration::ZERO,
         _ => Duration::from_millis(rng.u64(DURATION_MS)),
@@ -162,8 +162,8 @@ fn new_fault(partition: Option<(Target, Mode)>, process_fault: Option<ProcessFau
 }
 
 impl Fault {
-    /// Whether the leader cannot go on and nobody else is disturbed: another takes over while
-    /// the fault lasts.
+    /// Returns true if the fault only stops the leader, so that another candidate takes over while
+    /// it lasts.
     pub(super) fn deposes_leader(&self) -> bool {
         let others_unaffected = !matches!(self.partition, Some((Target::Follower | Target::All, _)))
             && !matches!(self.process_fault, Some(ProcessFault::Freeze(Target::Follower | Target::All)));

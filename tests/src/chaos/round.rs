@@ -1,4 +1,4 @@
-//! A round: everything that its plan holds happens to an election of its own.
+//! Runs the plan of a round in its own election.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use super::evidence::{Case, Evidence};
 use super::plan::{ProcessFault, Fault, Plan, Target};
 use super::scene::{Kind, Scene, Setting};
 
-/// No round takes as long.
+/// Longer than any round takes.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// Makes a plan happen, and returns what the sink saw.
+/// Runs a plan, and returns the evidence.
 ///
 /// # Errors
-/// No leader came, a candidate ended by itself, or a process could not be started.
+/// No candidate became leader, a candidate ended unexpectedly, or a process could not be started.
 pub async fn round(setting: &Setting, kind: Kind, plan: &Plan) -> Result<Evidence> {
     let round = async {
         let mut round = Round { scene: setting.scene(kind, plan).await?, takeovers: Vec::new() };
@@ -36,7 +36,7 @@ struct Round {
 }
 
 impl Round {
-    /// From one leader that works to the next, or to the same one again.
+    /// Injects a fault, from one working leader to the next.
     async fn inject(&mut self, fault: &Fault) -> Result<()> {
         self.scene.leader().await?;
         sleep(fault.delay).await;
@@ -70,7 +70,7 @@ impl Round {
         self.recover(fault, leader, term).await
     }
 
-    /// The fault ends; waits until somebody leads, and until the old leader has seen it.
+    /// Ends the fault. Waits until a candidate leads and the old leader has stood down.
     async fn recover(&mut self, fault: &Fault, leader: usize, term: u64) -> Result<()> {
         let fault_ended_at = Instant::now();
         let was_killed = fault.process_fault == Some(ProcessFault::Kill);
@@ -88,7 +88,7 @@ impl Round {
         if let Some(next_beat_at) = next_beat_at.filter(|next_beat_at| *next_beat_at >= fault_ended_at) {
             self.takeovers.push((Case::AfterAll, next_beat_at - fault_ended_at));
         }
-        // Else a leader of before would be taken for the next fault's.
+        // Otherwise the next fault could mistake the old leader for its own.
         if next_beat_at.is_some() && !was_killed {
             self.scene.wait_for_stand_down(leader, term).await?;
         }
@@ -96,7 +96,7 @@ impl Round {
     }
 
     async fn storm(&mut self, fault: &Fault, waves: &[usize]) -> Result<()> {
-        // One that is cut off cannot release, nor can the one in its place lead.
+        // A leader that is cut off cannot release the lease, and its replacement cannot lead.
         let case = if fault.partition.is_some() { Case::CutOff } else { Case::Terminate };
         for &followers in waves {
             let (leader, term) = self.scene.leader().await?;

@@ -1,4 +1,4 @@
-//! An election whose candidates each have a proxy between them and the store.
+//! Election whose candidates each reach the store through a proxy.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -19,33 +19,33 @@ use crate::proxy::writes_metadata;
 use crate::sink::Beat;
 use crate::{Access, BEAT_HANDLER, Candidate, Group, Mode, Proxy, Sink, Store};
 
-/// Longer than anything may take, also with the retries of an SDK.
+/// Longer than any step takes, including the retries of an SDK.
 const TIMEOUT: Duration = crate::PATIENCE;
 
-/// A candidate that was asked to leave is gone by then.
+/// Time limit for a candidate to exit after SIGTERM.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Who contends.
+/// Kind of candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// `tenure run` with the handler of the tests.
+    /// `tenure run` with the beat handler.
     Tenure,
     /// [`crate::baseline`].
     Baseline,
 }
 
-/// Where rounds take place.
+/// Environment of the rounds.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// A program that is `tenure` when its first argument is `run`, and a candidate of the
-    /// baseline when that is `baseline`.
+    /// Program that acts as `tenure` if its first argument is `run`, and as a baseline candidate if
+    /// it is `baseline`.
     pub program: PathBuf,
-    /// How to reach the store.
+    /// Connection string of the store.
     pub connection_string: String,
 }
 
 impl Setting {
-    /// On `store`, and ready: components are compiled.
+    /// Prepares a setting on `store`, with compiled components.
     ///
     /// # Errors
     /// The program cannot be started.
@@ -104,12 +104,12 @@ fn start(
     Candidate::spawn(name, command)
 }
 
-/// A place for one candidate after the other, behind a proxy.
+/// Position of successive candidates behind one proxy.
 struct Seat {
     proxy: Proxy,
     proxied_connection: String,
     failover: Option<Failover>,
-    /// When it sent writes of metadata.
+    /// Times at which its candidates sent metadata writes.
     writes: Arc<Mutex<Vec<DateTime<Utc>>>>,
     candidate: Candidate,
     ended_candidates: Vec<Candidate>,
@@ -120,18 +120,18 @@ pub(super) struct Scene {
     group: Group,
     sink: Sink,
     seats: Vec<Seat>,
-    /// How many candidates were replaced.
+    /// Number of replaced candidates.
     replacement_count: usize,
 }
 
 impl Scene {
-    /// Waits for the first beat that is as wanted.
+    /// Waits for the first beat that `matches`.
     pub(super) async fn beat(&self, description: &str, matches: impl Fn(&Beat) -> bool) -> Result<Beat> {
         let beat = timeout(TIMEOUT, self.sink.wait_for_beat(matches)).await;
         beat.with_context(|| format!("{description}: not within {TIMEOUT:?}\n{}", self.recent_logs()))
     }
 
-    /// Who works, and under which term. Waits until somebody does.
+    /// Waits until a leader works, and returns its index and term.
     pub(super) async fn leader(&self) -> Result<(usize, u64)> {
         self.beat("a leader works", |_| true).await?;
         let term = self.sink.beats().iter().map(|beat| beat.term).max().unwrap_or_default();
@@ -157,7 +157,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The places of these candidates.
+    /// Returns the indexes of these candidates.
     pub(super) fn indexes(&self, target: Target, leader: usize) -> Vec<usize> {
         let count = self.seats.len();
         match target {
@@ -171,7 +171,7 @@ impl Scene {
         self.seats[index].proxy.set_mode(mode);
     }
 
-    /// Signals one that runs.
+    /// Signals a running candidate.
     pub(super) fn signal(&self, index: usize, signal: Signal) -> Result<()> {
         self.seats[index].candidate.signal(signal)
     }
@@ -180,7 +180,7 @@ impl Scene {
         self.seats[index].candidate.kill().await
     }
 
-    /// Puts a new process in the place of one that ends or has ended.
+    /// Starts a new process in the place of one that ends or has ended.
     pub(super) fn replace(&mut self, index: usize) -> Result<()> {
         let seat = &mut self.seats[index];
         let name = format!("c{index}-{}", self.replacement_count);
@@ -190,12 +190,12 @@ impl Scene {
         Ok(())
     }
 
-    /// Everybody reaches the store again.
+    /// Restores the connection of every candidate to the store.
     pub(super) fn reconnect_all(&self) {
         self.seats.iter().for_each(|seat| seat.proxy.set_mode(Mode::Pass));
     }
 
-    /// Waits for the end of those that were asked to leave.
+    /// Waits until the candidates that received SIGTERM have exited.
     pub(super) async fn wait_for_leaving(&mut self) -> Result<()> {
         for candidate in self.seats.iter_mut().flat_map(|seat| &mut seat.ended_candidates) {
             let ended = candidate.end(LEAVE_TIMEOUT).await;
@@ -204,7 +204,7 @@ impl Scene {
                 continue;
             }
             let status = ended.with_context(|| format!("{} does not leave", candidate.name))?;
-            // Before it said anything, a signal may have found it unprepared.
+            // A signal may arrive before the process has installed its handlers.
             let by_signal = match status.signal().and_then(Signal::from_named_raw) {
                 Some(Signal::KILL) => true,
                 Some(Signal::TERM) => candidate.lines().is_empty(),
@@ -215,7 +215,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Ends everything. All beats, and all that each seat ever told.
+    /// Ends all processes. Returns all beats, and the events of each seat.
     pub(super) async fn end(mut self) -> Result<(Vec<Beat>, Vec<SeatLog>)> {
         for seat in &mut self.seats {
             let candidate = &mut seat.candidate;
@@ -234,12 +234,12 @@ impl Scene {
         Ok((self.sink.beats(), logs))
     }
 
-    /// When the first beat of a term above `term` came.
+    /// Returns the time of the first beat of a term above `term`.
     pub(super) fn first_beat_after(&self, term: u64) -> Option<Instant> {
         self.sink.beats().iter().find(|beat| beat.term > term).map(|beat| beat.received_at)
     }
 
-    /// The latest that everybody told, for whoever looks into a failure.
+    /// Returns the latest log lines of all candidates, to debug a failure.
     fn recent_logs(&self) -> String {
         let last = |seat: &Seat| {
             let lines = seat.candidate.lines();

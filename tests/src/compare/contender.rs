@@ -1,4 +1,4 @@
-//! Who is compared, and how a candidate of each is started.
+//! Contenders of the comparison, and how their candidates are started.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use super::server::Server;
 use crate::credential::with_sas;
 use crate::{Access, BEAT_HANDLER, Group, Outsider, baseline, sdk, tools};
 
-/// Who can be compared.
+/// Contender of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Contender {
-    /// `tenure run` with its defaults: a lease of 15 s, and a last will
+    /// `tenure run` with its defaults: a lease of 15 s, and a supervisor that releases it
     Tenure,
-    /// The same; candidates have addresses, and watch each other
+    /// The same, with addresses at which candidates watch each other
     TenureWatch,
     /// `tenure run --failover`, by default 3 s
     TenureFailover,
@@ -30,7 +30,7 @@ pub enum Contender {
     SdkPython,
     /// A lease loop on Azure's SDK for JavaScript
     SdkJavascript,
-    /// Microsoft's leader election sample, as `chaos --baseline` plays it
+    /// Microsoft's leader election sample, as in `chaos --baseline`
     Sample,
     /// `etcdctl lock` with a session of 2 s
     #[value(name = "etcd-2s")]
@@ -47,7 +47,7 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// What a table calls it.
+    /// Returns its label in tables.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -65,16 +65,16 @@ impl Contender {
         }
     }
 
-    /// Whether a leader has a process beside it that outlives its death.
+    /// Returns true if a leader has a process that outlives it.
     #[must_use]
     pub fn is_supervised(self) -> bool {
         matches!(self, Self::Tenure | Self::TenureWatch | Self::TenureFailover)
     }
 
-    /// How often its leader renews: faults fall anywhere between two renewals.
+    /// Returns its interval between renewals: faults fall anywhere within it.
     pub(super) fn renewal_interval(self) -> Duration {
         match self {
-            // A leader with failover beats in between.
+            // A leader with failover also beats between two renewals.
             Self::Tenure | Self::TenureWatch | Self::TenureFailover => Duration::from_secs(4),
             Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(5),
             Self::Sample => baseline::RENEW_INTERVAL,
@@ -82,18 +82,19 @@ impl Contender {
         }
     }
 
-    /// How often its followers look: they start anywhere within it, so that they do not look all at once.
+    /// Returns the poll interval of its followers: they start at random times within it, to spread
+    /// their polls.
     pub(super) fn poll_interval(self) -> Duration {
         match self {
             Self::Tenure | Self::TenureWatch | Self::TenureFailover => Duration::from_secs(4),
             Self::SdkRust | Self::SdkPython | Self::SdkJavascript => Duration::from_secs(1),
             Self::Sample => baseline::RETRY_INTERVAL,
-            // They are told.
+            // Their servers notify followers.
             Self::Etcd2 | Self::Etcd15 | Self::Zookeeper2 | Self::Zookeeper15 => Duration::ZERO,
         }
     }
 
-    /// How long its lease or session lasts.
+    /// Returns the duration of its lease or session.
     fn session(self) -> Duration {
         match self {
             Self::Etcd2 | Self::Zookeeper2 => Duration::from_secs(2),
@@ -101,10 +102,10 @@ impl Contender {
         }
     }
 
-    /// Installs and starts what it takes.
+    /// Installs and starts the required software.
     ///
     /// # Errors
-    /// Something is missing: what, and how to get it.
+    /// Software is missing; the error says what, and how to install it.
     pub async fn prepare(self, setting: &Setting) -> Result<Ready> {
         let (version, start) = match self {
             Self::Tenure | Self::TenureWatch | Self::TenureFailover => {
@@ -147,24 +148,24 @@ impl Contender {
     }
 }
 
-/// Where those that use a blob contend, and this program.
+/// Environment of the contenders that use a blob.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// A program that is `tenure` when its first argument is `run`, and a candidate of the baseline when that
-    /// is `baseline`.
+    /// Program that acts as `tenure` if its first argument is `run`, and as a baseline candidate if
+    /// it is `baseline`.
     pub program: PathBuf,
-    /// How to reach the store with the account's key.
+    /// Connection string with the account's key.
     pub connection_string: String,
-    /// Within how many seconds `tenure run --failover` replaces a leader.
+    /// Failover time for `tenure run --failover`, in seconds.
     pub failover: u8,
 }
 
-/// A contender of which candidates can be started. What it takes ends with it.
+/// Contender that is ready to start candidates. Dropping it ends its servers.
 #[derive(Debug)]
 pub struct Ready {
-    /// Which one.
+    /// The contender.
     pub contender: Contender,
-    /// What it is made of, with versions.
+    /// Its software, with versions.
     pub version: String,
     setting: Setting,
     start: Start,
@@ -178,7 +179,7 @@ enum Start {
     Server(Recipe, Box<Server>),
 }
 
-/// The store of a candidate, as its proxy sees it.
+/// Store of a candidate, in the terms of its proxy.
 pub(super) enum Store<'a> {
     Blob(&'a str),
     Server(&'a Server),
@@ -192,12 +193,12 @@ impl Ready {
         }
     }
 
-    /// Prepares an election of its own, and names it.
+    /// Prepares a new election, and returns its name.
     pub(super) async fn election(&self) -> Result<String> {
         let unique = uuid::Uuid::new_v4().simple();
         let election = format!("tenure-compare-{unique}/leader");
         if matches!(self.start, Start::Sdk(_)) {
-            // The loops expect their blob, as the guides do.
+            // The loops expect an existing blob, as in the guides.
             let outsider = Outsider::new(&self.setting.connection_string, &election);
             outsider.create_container().await?;
             outsider.put_foreign_blob().await?;
@@ -205,7 +206,8 @@ impl Ready {
         Ok(election)
     }
 
-    /// A candidate that reaches its store at `through`, a connection string or an address, and beats at `sink`.
+    /// Returns the command of a candidate that reaches its store at a connection string or address,
+    /// and beats at `sink`.
     pub(super) fn command(
         &self,
         name: &str,
@@ -219,8 +221,8 @@ impl Ready {
             access: Access::from_connection_string(store_address),
             election: election.to_owned(),
             sink: sink.to_owned(),
-            // One turn, which lasts as long as the leadership and gets no grace at its end: the work of the others
-            // gets none.
+            // One turn lasts as long as the leadership and gets no grace period, because the other
+            // contenders give none.
             timer: ["--while-leading", "--grace=0s"],
             turn_ms: 24 * 60 * 60 * 1_000,
             patient_timings: false,
@@ -262,12 +264,12 @@ impl Ready {
 }
 
 impl Contender {
-    /// What `tenure run` is told beside the election and the work.
+    /// Returns the options of `tenure run` in addition to the election and the work.
     fn options(self, failover: u8) -> Result<Vec<String>> {
         Ok(match self {
             Self::TenureFailover => vec![format!("--failover={failover}s")],
             Self::TenureWatch => {
-                // Free, and known to the others before it listens.
+                // Picks a free address, which the other candidates know before it listens.
                 let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
                 vec![format!("--listen={listen}"), format!("--address=http://{listen}")]
             }
@@ -276,12 +278,12 @@ impl Contender {
     }
 }
 
-/// Installs something, which may take minutes.
+/// Installs software on a blocking thread, which may take minutes.
 async fn install_blocking(make: impl FnOnce() -> Result<Recipe> + Send + 'static) -> Result<Recipe> {
     spawn_blocking(make).await?
 }
 
-/// The same command once more.
+/// Returns a copy of the command.
 fn clone_command(recipe: &Recipe) -> Command {
     let mut command = Command::new(recipe.get_program());
     command.args(recipe.get_args());
@@ -297,7 +299,8 @@ fn clone_command(recipe: &Recipe) -> Command {
     command
 }
 
-/// A package, and the version that a file of the repository asks for: the first number after its name.
+/// Returns a package and its version in a file of the repository: the first number after the
+/// package's name.
 fn pinned_version(file: &str, package: &str) -> Result<String> {
     let text = std::fs::read_to_string(tools::repository().join(file))?;
     let names_package = |line: &&str| line.trim_start_matches(['"', ' ']).starts_with(package);

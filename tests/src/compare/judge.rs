@@ -1,4 +1,4 @@
-//! All rounds together, as two tables: how long it takes, and what the old leader does meanwhile.
+//! Results of all rounds, as two tables: takeover times, and the stale work of old leaders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::{Contender, Fault, Outcome};
 use crate::measure::{Spread, Table};
 
-/// With fewer rounds the 99th percentile is the longest.
+/// With fewer rounds the 99th percentile is the maximum.
 const MIN_ROUNDS_FOR_P99: usize = 100;
 
-/// What the rounds gave.
+/// Results of the rounds.
 #[derive(Default)]
 pub struct Summary {
     rounds: BTreeMap<(Contender, Fault), Vec<Outcome>>,
@@ -24,7 +24,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Takes a round, or the reason why there is none.
+    /// Adds the result of a round, or the reason for its failure.
     pub fn add_round(&mut self, contender: Contender, fault: Fault, round: Result<Outcome>) {
         self.contenders.insert(contender);
         match round {
@@ -33,7 +33,7 @@ impl Summary {
         }
     }
 
-    /// Takes a count of requests in a minute, or the reason why there is none.
+    /// Adds a rate of requests per minute, or the reason for its failure.
     pub fn add_rest_rate(&mut self, contender: Contender, rate: Result<f64>) {
         self.contenders.insert(contender);
         match rate {
@@ -46,20 +46,20 @@ impl Summary {
         self.failures.push(format!("{}, {subject}: {error:#}", contender.label()));
     }
 
-    /// Rounds that failed, in words.
+    /// Returns the failed rounds as messages.
     #[must_use]
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
 
-    /// Beats of an old leader, in all rounds of a contender.
+    /// Returns the number of stale beats in all rounds of a contender.
     #[must_use]
     pub fn stale_count(&self, contender: Contender) -> usize {
         let rounds = self.rounds.iter().filter(|((other, _), _)| *other == contender);
         rounds.flat_map(|(_, outcomes)| outcomes).map(|outcome| outcome.stale).sum()
     }
 
-    /// Every round, in seconds.
+    /// Returns every round as JSON, in seconds.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let rounds = self.rounds.iter().map(|((contender, fault), outcomes)| {
@@ -95,7 +95,7 @@ impl Summary {
         let outcomes = self.outcomes(contender, fault);
         let stale: usize = outcomes.iter().map(|outcome| outcome.stale).sum();
         let longest = outcomes.iter().map(|outcome| outcome.stale_for).max().unwrap_or_default();
-        // Where the observation ended first, it may be any longer.
+        // If the observation ended first, the actual time may be longer.
         let prefix = if outcomes.iter().all(|outcome| outcome.has_ended) { "" } else { "> " };
         match (outcomes.len(), stale) {
             (0, _) => "–".into(),

@@ -1,11 +1,11 @@
-//! A comparison: candidates of Tenure, of lease loops on Azure's SDKs, of Microsoft's sample, and of etcd and ZooKeeper
-//! suffer the same faults.
+//! Comparison of Tenure, lease loops on Azure's SDKs, Microsoft's sample, etcd and ZooKeeper under
+//! the same faults.
 //!
-//! Every [`Contender`] has the same work: while a candidate believes that it leads it beats every 20 ms at a
-//! [`Sink`](crate::Sink) of its own, which takes all. Every candidate reaches its store through a proxy of its own. In a
-//! [`round()`] the leader of three candidates suffers one [`Fault`]; how long it takes is what passes until another
-//! candidate's first beat, and stale is what the old one sends after that. Nothing that a candidate says of itself
-//! is asked.
+//! Every [`Contender`] has the same work: while a candidate believes that it leads, it beats every
+//! 20 ms. Each candidate has its own [`Sink`](crate::Sink), which accepts every beat, and reaches
+//! its store through its own proxy. In a [`round()`] the leader of three candidates suffers one
+//! [`Fault`]. The takeover is the time until another candidate's first beat. Later beats of the old
+//! leader are stale. The measurements ignore the candidates' own logs.
 
 mod contender;
 mod judge;

@@ -1,4 +1,4 @@
-//! One round: an election of its own, and what happens to its leader.
+//! One round: its own election, and a fault of its leader.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -12,40 +12,40 @@ use super::contender::{Ready, Store};
 use super::seat::Seat;
 use crate::candidate::first;
 
-/// Longer than anything may take.
+/// Longer than any step takes.
 const TIMEOUT: Duration = crate::PATIENCE;
 
-/// Followers have found out who leads by then, and watch where they can.
+/// Time in which followers find the leader, and watch it where they can.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
-/// A leader that did not beat for so long believes no more that it leads.
+/// A leader that does not beat for this long no longer believes that it leads.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
 
-/// What happens to the leader.
+/// Fault of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Fault {
     /// SIGKILL of the process that leads
     Kill,
     /// SIGKILL of all its processes, where there are several
     KillAll,
-    /// SIGSTOP of all its processes, until another one leads
+    /// SIGSTOP of all its processes, until another candidate leads
     Freeze,
-    /// Nothing passes between it and its store; its sink stays within reach
+    /// Its connection to the store drops all data; its sink stays reachable
     Partition,
     /// SIGTERM
     Graceful,
 }
 
-/// What a round gave.
+/// Result of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// From the fault to the first beat of another candidate.
+    /// Time from the fault to the first beat of another candidate.
     pub takeover: Duration,
-    /// Beats of the old leader after that, and after it was let go on.
+    /// Number of stale beats of the old leader, including beats after SIGCONT.
     pub stale: usize,
-    /// How long they came.
+    /// Time span of the stale beats.
     pub stale_for: Duration,
-    /// Whether they had ended before the observation did.
+    /// True if the stale beats ended before the observation did.
     pub has_ended: bool,
 }
 
@@ -61,10 +61,10 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Lets the leader suffer, and watches what it still does for at most `watched`.
+/// Injects the fault into the leader, and watches its stale work for at most `watch_limit`.
 ///
 /// # Errors
-/// Nobody leads, or nobody takes over, within two minutes.
+/// No candidate leads, or none takes over, within two minutes.
 pub async fn round(ready: &Ready, fault: Fault, watch_limit: Duration) -> Result<Outcome> {
     let scene = Scene::start(ready).await?;
     sleep(SETTLE_TIME + ready.contender.renewal_interval().mul_f64(random())).await;
@@ -92,7 +92,7 @@ pub async fn round(ready: &Ready, fault: Fault, watch_limit: Duration) -> Result
     Ok(Outcome { takeover: next_beat_at - started_at, stale: stale.len(), stale_for, has_ended })
 }
 
-/// Whether the beats of the old leader end before the observation does.
+/// Returns true if the beats of the old leader end before the observation does.
 async fn becomes_quiet(old_leader: &Seat, since: Instant, watch_limit: Duration) -> bool {
     let mut last = since;
     while last < since + watch_limit {
@@ -104,11 +104,11 @@ async fn becomes_quiet(old_leader: &Seat, since: Instant, watch_limit: Duration)
     false
 }
 
-/// What all three candidates send to their store in a minute while nothing happens, counted for `span`: requests, or
-/// what the store counts.
+/// Returns the requests per minute of all three candidates at rest, counted for `duration`. Servers
+/// without HTTP provide their own counters.
 ///
 /// # Errors
-/// Nobody leads, or the store does not tell.
+/// No candidate leads, or the store provides no count.
 pub async fn measure_rest_rate(ready: &Ready, duration: Duration) -> Result<f64> {
     let scene = Scene::start(ready).await?;
     sleep(2 * SETTLE_TIME).await;
@@ -129,7 +129,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Three candidates, one of which leads.
+    /// Starts three candidates, and waits until one leads.
     async fn start(ready: &Ready) -> Result<Self> {
         let election = ready.election().await?;
         let ada = Seat::start(ready, &election, "ada").await?;
@@ -145,7 +145,7 @@ impl Scene {
         Ok(Self { seats: [ada, ben, cyd] })
     }
 
-    /// The one that beats next, and alone.
+    /// Waits until exactly one candidate beats, and returns it.
     async fn leader(&self) -> Result<&Seat> {
         let now = Instant::now();
         let [ada, ben, cyd] = &self.seats;
@@ -169,7 +169,7 @@ impl Scene {
     }
 }
 
-/// From 0 to 1.
+/// Returns a random number from 0 to 1.
 fn random() -> f64 {
     let [.., a, b, c, d] = *uuid::Uuid::new_v4().as_bytes();
     f64::from(u32::from_le_bytes([a, b, c, d])) / f64::from(u32::MAX)

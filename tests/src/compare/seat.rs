@@ -1,4 +1,4 @@
-//! A candidate with a sink and a proxy of its own.
+//! Candidate with its own sink and proxy.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use tokio::time::timeout;
 use super::contender::{Ready, Store};
 use crate::{Beat, Candidate, Mode, Proxy, Sink};
 
-/// What a candidate sent to its store.
+/// Traffic from a candidate to its store.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     chunks: usize,
-    /// Of HTTP/1.1; other protocols have none.
+    /// Number of HTTP/1.1 requests; 0 for other protocols.
     requests: usize,
 }
 
-/// It is killed, with all its processes, when it is dropped.
+/// Candidate with its sink and proxy. Dropping it kills all its processes.
 pub(super) struct Seat {
     candidate: Candidate,
     sink: Sink,
@@ -50,7 +50,7 @@ impl Seat {
         Ok(Self { candidate, sink, proxy, traffic })
     }
 
-    /// Waits until it has spoken to its store.
+    /// Waits until it has sent data to its store.
     pub(super) async fn wait_for_traffic(&self, limit: Duration) -> Result<()> {
         let mut traffic = self.traffic.subscribe();
         let result = timeout(limit, traffic.wait_for(|traffic| traffic.chunks > 0)).await;
@@ -58,17 +58,17 @@ impl Seat {
         Ok(())
     }
 
-    /// Requests of HTTP/1.1 so far.
+    /// Returns the number of HTTP/1.1 requests so far.
     pub(super) fn requests(&self) -> usize {
         self.traffic.borrow().requests
     }
 
-    /// Its first beat after an instant. Waits for ever if need be.
+    /// Waits for its first beat after an instant, without a time limit.
     pub(super) async fn beat_after(&self, instant: Instant) -> Beat {
         self.sink.wait_for_beat(|beat| beat.received_at > instant).await
     }
 
-    /// When its beats since an instant arrived.
+    /// Returns the arrival times of its beats since an instant.
     pub(super) fn beats_since(&self, instant: Instant) -> Vec<Instant> {
         let beats = self.sink.beats().into_iter().map(|beat| beat.received_at);
         beats.filter(|at| *at > instant).collect()
@@ -79,22 +79,22 @@ impl Seat {
         Ok(kill_process(self.candidate.runner()?, Signal::KILL)?)
     }
 
-    /// Asks it to stop: the process that was started, as an init system does.
+    /// Sends SIGTERM to the started process, like an init system.
     pub(super) fn terminate(&self) -> Result<()> {
         Ok(kill_process(self.candidate.id()?, Signal::TERM)?)
     }
 
-    /// A signal for all its processes.
+    /// Sends a signal to all its processes.
     pub(super) fn signal_all(&self, signal: Signal) -> Result<()> {
         Ok(kill_process_group(self.candidate.id()?, signal)?)
     }
 
-    /// From now on nothing passes between it and its store. Connections stay.
+    /// Drops all data between it and its store from now on. Connections stay open.
     pub(super) fn cut_off(&self) {
         self.proxy.set_mode(Mode::BlackHole);
     }
 
-    /// The latest that it told, for whoever looks into a failure.
+    /// Returns its latest log lines, to debug a failure.
     pub(super) fn recent_log(&self) -> String {
         let transcript = self.candidate.transcript();
         let lines: Vec<_> = transcript.lines().collect();
@@ -105,7 +105,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // The group is gone when it ended by itself.
+        // The group no longer exists if it ended on its own.
         let _ = self.signal_all(Signal::KILL);
     }
 }

@@ -1,4 +1,4 @@
-//! etcd and ZooKeeper from their Debian packages: one member each, on ports that are free.
+//! etcd and ZooKeeper from their Debian packages: one member each, on free ports.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-/// Where the package `zookeeper` puts it; the file names those that it needs beside it.
+/// Path in the package `zookeeper`; the file refers to its dependencies in the same folder.
 const JAR: &str = "/usr/share/java/zookeeper.jar";
 
-/// A server. It is killed when this is dropped.
+/// Server process. Dropping it kills the process.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
@@ -31,7 +31,7 @@ enum Kind {
 }
 
 impl Server {
-    /// One member of etcd that is a cluster alone.
+    /// Starts etcd as a cluster of one member.
     pub(super) async fn etcd() -> Result<(Self, String)> {
         for program in ["etcd", "etcdctl"] {
             require_program(program, "etcd-server etcd-client")?;
@@ -53,7 +53,7 @@ impl Server {
         Ok((server, format!("etcd {version}")))
     }
 
-    /// One server of ZooKeeper, with ticks of so many milliseconds.
+    /// Starts one ZooKeeper server, with ticks of `tick` milliseconds.
     pub(super) async fn zookeeper(tick: u32) -> Result<(Self, String)> {
         require_program("java", "default-jre-headless")?;
         ensure!(Path::new(JAR).exists(), "{JAR} is missing: apt-get install zookeeper");
@@ -84,11 +84,11 @@ impl Server {
         data: TempDir,
     ) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Not ended by Ctrl-C before its clients are.
+        // Keeps Ctrl-C from ending it before its clients.
         command.kill_on_drop(true).process_group(0);
         let child = command.spawn().with_context(|| format!("{kind:?} cannot be started"))?;
         let mut server = Self { address, kind, child, _data: data };
-        // It says nothing when it is ready, so it is asked.
+        // The server prints nothing when it is ready, so this polls it.
         while server.received_count().await.is_err() {
             if let Some(status) = server.child.try_wait()? {
                 bail!("{kind:?} ended at once: {status}");
@@ -98,8 +98,8 @@ impl Server {
         Ok(server)
     }
 
-    /// What it was sent so far by clients: messages of etcd's protocol, packets of ZooKeeper's. To ask ZooKeeper
-    /// is one of them.
+    /// Returns the number of client messages so far: messages of etcd's protocol, or packets of
+    /// ZooKeeper's. Asking ZooKeeper adds one packet.
     pub(super) async fn received_count(&self) -> Result<u64> {
         let total = match self.kind {
             Kind::Etcd => {
@@ -119,7 +119,7 @@ impl Server {
         Ok(total)
     }
 
-    /// How many of those one call of [`received`](Self::received) adds.
+    /// Returns the number that one call of [`received_count`](Self::received_count) adds.
     pub(super) fn requests_per_count(&self) -> u64 {
         u64::from(self.kind == Kind::Zookeeper)
     }

@@ -1,4 +1,4 @@
-//! The one shape of request that an endpoint takes.
+//! The only form of request that an endpoint accepts.
 
 use std::fmt;
 
@@ -6,47 +6,47 @@ use http::Method;
 
 use crate::token::AUDIENCE;
 
-/// Whom an endpoint plays, and what its clients must know. `Debug` shows no secret.
+/// Service that an endpoint emulates, and the credentials of its clients. `Debug` shows no secret.
 #[derive(Clone)]
 pub enum Expected {
     /// The metadata service of a virtual machine.
     Imds {
-        /// The identity to use, when there is more than one.
+        /// Identity to use, if there are several.
         client_id: Option<String>,
     },
     /// App Service, Functions or Container Apps.
     AppService {
-        /// The path of `IDENTITY_ENDPOINT`.
+        /// Path of `IDENTITY_ENDPOINT`.
         path: String,
-        /// What `IDENTITY_HEADER` holds: a secret.
+        /// Value of `IDENTITY_HEADER`, a secret.
         header: String,
-        /// The identity to use, when there is more than one.
+        /// Identity to use, if there are several.
         client_id: Option<String>,
     },
     /// Entra ID.
     Entra {
-        /// The tenant.
+        /// Tenant.
         tenant: String,
-        /// The application.
+        /// Application.
         client_id: String,
-        /// What the application proves itself by.
+        /// Credential of the application.
         proof: Proof,
     },
 }
 
-/// What an application proves itself by.
+/// Credential of an application.
 #[derive(Clone)]
 pub enum Proof {
     /// A client secret.
     Secret(String),
-    /// A token of another issuer, as workload identity has it in a file.
+    /// A token of another issuer, which workload identity reads from a file.
     Assertion(String),
 }
 
-/// Names, and the value that each must have.
+/// Names with their required values.
 pub(super) type Values = Vec<(&'static str, String)>;
 
-/// All that there is in a request, but for what every HTTP client puts there.
+/// Complete content of a request, except for the standard headers of HTTP clients.
 pub(super) struct ExpectedRequest {
     pub method: Method,
     pub path: String,

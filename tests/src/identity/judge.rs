@@ -1,9 +1,9 @@
-//! Compares a request with the one shape that is taken.
+//! Compares a request with the only accepted form.
 
 use super::expected::ExpectedRequest;
 use super::request::{Request, pairs};
 
-/// What HTTP clients put into requests whether or not they are told to.
+/// Headers that HTTP clients add on their own.
 const CLIENT_HEADERS: [&str; 9] = [
     "accept",
     "accept-encoding",
@@ -16,10 +16,10 @@ const CLIENT_HEADERS: [&str; 9] = [
     "user-agent",
 ];
 
-/// Their values are not told.
+/// Fields whose values never appear in messages.
 const SECRET_FIELDS: [&str; 3] = ["client_assertion", "client_secret", "x-identity-header"];
 
-/// Everything in which the request is not as wanted.
+/// Returns a complaint for each difference between the request and the expected form.
 pub(super) fn check_request(expected: &ExpectedRequest, request: &Request) -> Vec<String> {
     let mut complaints = Vec::new();
     if request.method != expected.method {

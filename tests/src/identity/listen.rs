@@ -1,4 +1,4 @@
-//! Where an endpoint listens: plain, or over TLS.
+//! Listener of an endpoint, plain or over TLS.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) async fn listen_plain() -> Result<TcpListener> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
 }
 
-/// Connections whose handshake is over. Those who do not trust the server are not among them.
+/// Connections with a completed handshake. Clients that distrust the server never complete it.
 pub(super) struct TlsListener {
     address: SocketAddr,
     connections: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
@@ -31,7 +31,7 @@ pub(super) async fn listen_tls(certificates: &Certificates) -> Result<TlsListene
     let acceptor = tokio::spawn(async move {
         let mut handshakes = JoinSet::new();
         loop {
-            // Nobody waits for the handshake of another one.
+            // Handshakes run concurrently, so that no client waits for another.
             tokio::select! {
                 connection = listener.accept() => if let Ok((stream, peer)) = connection {
                     let (acceptor, accepted) = (acceptor.clone(), accepted_sender.clone());
@@ -61,7 +61,7 @@ impl axum::serve::Listener for TlsListener {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match self.connections.recv().await {
             Some(connection) => connection,
-            // The acceptor has ended, and nobody comes any more.
+            // The acceptor has ended, so no connection follows.
             None => std::future::pending().await,
         }
     }

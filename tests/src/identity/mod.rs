@@ -1,10 +1,9 @@
-//! Those who give out tokens, played on this machine: the instance metadata service of a virtual
-//! machine (IMDS), the endpoint of App Service, Functions and Container Apps, and Entra ID.
+//! Local fakes of token services: the instance metadata service of a virtual machine (IMDS), the
+//! endpoint of App Service, Functions and Container Apps, and Entra ID.
 //!
-//! A fake takes exactly one shape of request, the one that Microsoft's own client libraries
-//! send. Anything else is answered with 400, and held against whoever sent it:
-//! [`Endpoint::complaints`]. A request of that shape gets a token, unless the test had another
-//! [`Reply`] in mind.
+//! A fake accepts exactly one form of request, the one that Microsoft's own client libraries send.
+//! It answers any other request with 400, and records a complaint: [`Endpoint::complaints`]. A
+//! request of the right form gets a token, unless the test scripted another [`Reply`].
 
 mod expected;
 mod judge;
@@ -32,10 +31,10 @@ pub use expected::{Expected, Proof};
 pub use reply::{Reply, Spelling};
 pub use request::Request;
 
-/// How long a token is valid, unless the test says otherwise: as those of IMDS.
+/// Default lifetime of a token, the same as at IMDS.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// An endpoint that gives out tokens. It ends when it is dropped.
+/// Endpoint that issues tokens. Dropping it ends the server.
 #[derive(Debug)]
 pub struct Endpoint {
     address: SocketAddr,
@@ -60,7 +59,7 @@ struct EndpointState {
     issued: Vec<Token>,
 }
 
-/// A token that was given out. Not shown.
+/// An issued token. `Debug` does not show it.
 #[derive(Clone)]
 struct Token(String);
 
@@ -71,20 +70,20 @@ impl std::fmt::Debug for Token {
 }
 
 impl Endpoint {
-    /// Listens over plain HTTP, on a port of the loopback that the kernel picks.
+    /// Starts on plain HTTP, on a free loopback port.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The address cannot be bound.
     pub async fn start(expected: Expected) -> Result<Self> {
         let listener = listen::listen_plain().await?;
         let address = listener.local_addr()?;
         Ok(Self::serve("http", address, listener, expected))
     }
 
-    /// Listens over TLS, as Entra ID does.
+    /// Starts on TLS, like Entra ID.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The address cannot be bound.
     pub async fn start_tls(expected: Expected, certificates: &Certificates) -> Result<Self> {
         let listener = listen::listen_tls(certificates).await?;
         Ok(Self::serve("https", listener.address(), listener, expected))
@@ -110,53 +109,53 @@ impl Endpoint {
         Self { address, scheme, shared, server }
     }
 
-    /// `http://127.0.0.1:PORT`: where IMDS or Entra ID would be.
+    /// Returns `http://127.0.0.1:PORT`, which replaces the address of IMDS or Entra ID.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// Where tokens are asked for: what `IDENTITY_ENDPOINT` holds.
+    /// Returns the URL for token requests, the value of `IDENTITY_ENDPOINT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}{}", self.origin(), self.shared.lock().expected.path())
     }
 
-    /// From now on it takes this: another assertion, for example.
+    /// Changes the accepted request from now on, for example to another assertion.
     pub fn set_expected(&self, expected: Expected) {
         self.shared.lock().expected = expected;
     }
 
-    /// The next requests, as long as they are of the right shape, are answered by these in turn.
+    /// Scripts the replies to the next requests of the right form, in order.
     pub fn add_replies(&self, replies: impl IntoIterator<Item = Reply>) {
         self.shared.lock().script.extend(replies);
     }
 
-    /// All requests that nothing is scripted for are answered by this; at first by a token that
-    /// is valid for a day.
+    /// Sets the reply to requests without a scripted one. The initial default is a token that is
+    /// valid for a day.
     pub fn set_default_reply(&self, reply: Reply) {
         self.shared.lock().default_reply = reply;
     }
 
-    /// What was wrong with requests, in the order of their arrival.
+    /// Returns the complaints about requests, in order of arrival.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         self.shared.lock().complaints.clone()
     }
 
-    /// All requests so far, in the order of their arrival.
+    /// Returns all requests so far, in order of arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.shared.lock().requests.clone()
     }
 
-    /// The tokens that were given out so far.
+    /// Returns the tokens issued so far.
     #[must_use]
     pub fn issued(&self) -> Vec<String> {
         self.shared.lock().issued.iter().map(|token| token.0.clone()).collect()
     }
 
-    /// Waits until so many requests have arrived. Waits for ever if need be.
+    /// Waits until `count` requests have arrived, without a time limit.
     pub async fn wait_for(&self, count: usize) {
         let mut request_count = self.shared.count.subscribe();
         request_count.wait_for(|request_count| *request_count >= count).await.expect("the endpoint lives");

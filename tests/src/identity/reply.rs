@@ -1,4 +1,4 @@
-//! What an endpoint answers: in the words of the service that it plays.
+//! Replies of an endpoint, in the format of the emulated service.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::Expected;
 use crate::token::{AUDIENCE, token};
 
-/// An identifier that answers make up.
+/// Placeholder for identifiers in answers.
 const SOME_ID: &str = "4457d068-2a03-42b2-97f2-d55325289d86";
 
-/// An answer to one request of the right shape.
+/// Answer to one request of the right form.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: u16,
@@ -29,14 +29,14 @@ enum Content {
     Error { error: &'static str, code: u32, description: &'static str },
 }
 
-/// How the end of a token is told.
+/// Fields that carry the expiry of a token.
 #[derive(Clone, Copy, Debug, Default)]
 struct ExpiryFields {
     expires_in: Option<Spelling>,
     expires_on: Option<Spelling>,
 }
 
-/// How a number is written in JSON.
+/// JSON type of a number.
 #[derive(Clone, Copy, Debug)]
 pub enum Spelling {
     /// `3599`.
@@ -46,35 +46,35 @@ pub enum Spelling {
 }
 
 impl Reply {
-    /// A token for storage accounts that is valid for so long, told as the service tells it: IMDS
-    /// by `expires_in` and `expires_on`, both as text, App Service by `expires_on` as text, Entra
-    /// ID by `expires_in` as a number.
+    /// Creates a reply with a token for storage accounts, with the service's own expiry fields.
+    /// IMDS uses `expires_in` and `expires_on`, both as text; App Service `expires_on` as text;
+    /// Entra ID `expires_in` as a number.
     #[must_use]
     pub fn token(lifetime: Duration) -> Self {
         Self::new(200, Content::Token { lifetime, expiry: None })
     }
 
-    /// The token's end is told by `expires_in`, the seconds until then, and by nothing that was
-    /// not asked for.
+    /// Adds `expires_in`, the seconds until expiry. Only requested expiry fields appear in the
+    /// reply.
     #[must_use]
     pub fn expires_in(self, spelling: Spelling) -> Self {
         self.set_expiry(|expiry| expiry.expires_in = Some(spelling))
     }
 
-    /// The token's end is told by `expires_on`, the seconds since 1970, and by nothing that was
-    /// not asked for.
+    /// Adds `expires_on`, the expiry in seconds since 1970. Only requested expiry fields appear in
+    /// the reply.
     #[must_use]
     pub fn expires_on(self, spelling: Spelling) -> Self {
         self.set_expiry(|expiry| expiry.expires_on = Some(spelling))
     }
 
-    /// Another answer, with this body.
+    /// Creates another answer, with this body.
     #[must_use]
     pub fn text(status: u16, body: &str) -> Self {
         Self::new(status, Content::Text(body.to_owned()))
     }
 
-    /// Entra ID does not know the secret.
+    /// Creates the answer of Entra ID to an unknown secret.
     #[must_use]
     pub fn invalid_client() -> Self {
         let description = "Invalid client secret provided. Ensure the secret being sent in the \
@@ -83,7 +83,7 @@ impl Reply {
         Self::new(401, Content::Error { error: "invalid_client", code: 7_000_215, description })
     }
 
-    /// The tenant does not know what the token is to be for.
+    /// Creates the answer of a tenant that does not know the requested resource.
     #[must_use]
     pub fn invalid_resource() -> Self {
         let description = "The resource principal was not found in the tenant. This can happen if \
@@ -92,14 +92,14 @@ impl Reply {
         Self::new(400, Content::Error { error: "invalid_resource", code: 500_011, description })
     }
 
-    /// With this header, beside those that tell what the body is.
+    /// Adds a header, in addition to those that describe the body.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    /// Not before so much time has passed.
+    /// Delays the answer.
     #[must_use]
     pub fn delayed_by(self, delay: Duration) -> Self {
         Self { delay, ..self }
@@ -120,7 +120,7 @@ impl Reply {
         self.delay
     }
 
-    /// The answer, and the token in it.
+    /// Returns the answer, and the token in it.
     pub(super) fn render(
         &self,
         expected: &Expected,
@@ -195,7 +195,7 @@ fn error_body(error: &str, code: u32, description: &str) -> Value {
     })
 }
 
-/// The answer to a request that is not of the right shape.
+/// Returns the answer to a request that has the wrong form.
 pub(super) fn refusal(expected: &Expected, complaints: &[String]) -> Response {
     let description = complaints.join("; ");
     let body = match expected {

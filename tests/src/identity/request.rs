@@ -1,4 +1,4 @@
-//! A request as it arrived.
+//! A received request.
 
 use std::fmt;
 use std::time::Instant;
@@ -6,30 +6,30 @@ use std::time::Instant;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-/// The largest body that is read, in bytes. Assertions are a few thousand.
+/// Largest body that is read, in bytes. Assertions have a few thousand.
 const MAX_BODY: usize = 64 * 1024;
 
-/// One request for a token. `Debug` shows names and no values, some of which are secret.
+/// One request for a token. `Debug` shows names without values, because some values are secret.
 #[derive(Clone)]
 pub struct Request {
-    /// When all of it had arrived.
+    /// Time at which the request was complete.
     pub received_at: Instant,
-    /// The method.
+    /// Method.
     pub method: Method,
-    /// The path, as on the wire.
+    /// Path, as on the wire.
     pub path: String,
-    /// The query, as on the wire.
+    /// Query, as on the wire.
     pub query: String,
-    /// The headers; names in lower case.
+    /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Body.
     pub body: String,
 }
 
 impl Request {
     pub(super) async fn read(request: axum::extract::Request) -> Self {
         let (head, body) = request.into_parts();
-        // One that is too large, or does not end, is judged as what it is not: a form.
+        // A body that is too large or incomplete becomes text that is no valid form.
         let body = axum::body::to_bytes(body, MAX_BODY).await.unwrap_or_else(|_| "…".into());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = head.headers.iter();
@@ -45,7 +45,7 @@ impl Request {
         }
     }
 
-    /// The value of a header, of a name in the query or of a field of the form.
+    /// Returns the value of a header, a query parameter or a form field.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<String> {
         let (query, form) = (pairs(&self.query), pairs(&self.body));
@@ -70,15 +70,15 @@ impl fmt::Debug for Request {
     }
 }
 
-/// What was read of a query or a form.
+/// Parsed query or form.
 pub(super) struct Pairs {
     pub pairs: Vec<(String, String)>,
-    /// Whether everything was encoded as forms are.
+    /// True if everything used form encoding.
     pub well_formed: bool,
 }
 
-/// Reads `application/x-www-form-urlencoded`. In it, all but letters, digits and `-._~*` is
-/// encoded, and a blank is a plus.
+/// Parses `application/x-www-form-urlencoded`. It encodes all characters except letters, digits and
+/// `-._~*`; a space becomes a plus.
 pub(super) fn pairs(text: &str) -> Pairs {
     let parts: Vec<&str> = text.split('&').filter(|_| !text.is_empty()).collect();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~*+%".contains(&byte);

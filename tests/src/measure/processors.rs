@@ -1,19 +1,19 @@
-//! Keeping threads on one processor. Loopback has two speeds: client and server on one
-//! processor, or on two; a comparison must choose.
+//! Pins threads to one processor. Loopback is faster or slower depending on whether client and
+//! server share a processor, so a comparison must choose.
 
 use std::io;
 
-/// The processors that this thread may run on, by number. Empty where it cannot be told.
+/// Returns the numbers of the processors that this thread may use. Empty if the system does not
+/// provide them.
 #[must_use]
 pub fn allowed() -> Vec<usize> {
     system::allowed()
 }
 
-/// Keeps the calling thread on `processor`, and all threads and processes that it starts from
-/// then on.
+/// Pins the calling thread to `processor`, and all threads and processes that it starts later.
 ///
 /// # Errors
-/// It may not run there, or this system cannot keep it there.
+/// The thread may not run there, or the system does not support pinning.
 pub fn stay_on(processor: usize) -> io::Result<()> {
     system::stay_on(processor)
 }

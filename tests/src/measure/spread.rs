@@ -4,50 +4,50 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Durations, sorted.
+/// Durations in sorted order.
 #[derive(Clone, Debug, Default)]
 pub struct Spread(Vec<Duration>);
 
 impl Spread {
-    /// The share `share` (0 to 1) of all durations is at most this long: the smallest of them
-    /// of which that is true, or zero when there are none.
+    /// Returns the smallest duration that at least `share` (0 to 1) of all durations do not exceed.
+    /// Zero if there are none.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let rank = (share * self.0.len() as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied().unwrap_or_default()
     }
 
-    /// The one in the middle.
+    /// Returns the median.
     #[must_use]
     pub fn median(&self) -> Duration {
         self.quantile(0.5)
     }
 
-    /// The longest.
+    /// Returns the longest duration.
     #[must_use]
     pub fn max(&self) -> Duration {
         self.quantile(1.0)
     }
 
-    /// The shortest.
+    /// Returns the shortest duration.
     #[must_use]
     pub fn min(&self) -> Duration {
         self.quantile(0.0)
     }
 
-    /// How many there are.
+    /// Returns the number of durations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no durations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `n`, `min`, `p50`, `p90`, `p99` and `max`, in seconds.
+    /// Returns `n`, `min`, `p50`, `p90`, `p99` and `max`, in seconds.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let seconds = |share| self.quantile(share).as_secs_f64();

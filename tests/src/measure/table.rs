@@ -1,13 +1,13 @@
-//! A table that reads well in a terminal and in a README: Markdown, aligned.
+//! Aligned Markdown table, readable in a terminal and in a README.
 
 use std::fmt;
 
-/// Rows of cells under headings; all columns but the first are aligned to the right.
+/// Rows of cells under headings; all columns except the first are right-aligned.
 #[derive(Clone, Debug)]
 pub struct Table(Vec<Vec<String>>);
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     #[must_use]
     pub fn new(headings: &[&str]) -> Self {
         Self(vec![headings.iter().map(ToString::to_string).collect()])

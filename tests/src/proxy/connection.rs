@@ -15,11 +15,11 @@ use tokio::time::sleep;
 use super::Witness;
 use super::mode::{ByteOutcome, Mode, Direction};
 
-/// How the service answers when it is busy.
+/// Answer of a busy service.
 const BUSY_RESPONSE: &[u8] =
     b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\nContent-Length: 0\r\n\r\n";
 
-/// Passes bytes both ways until both sides are done, or until the connection has to go.
+/// Forwards bytes in both directions until both sides are done or the mode ends the connection.
 pub(super) async fn forward_connection(
     mut client: TcpStream,
     to: SocketAddr,
@@ -31,8 +31,8 @@ pub(super) async fn forward_connection(
     };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let has_lost_bytes = AtomicBool::new(false);
-    // Nobody can speak on where bytes are missing: when bytes pass again, such a connection is
-    // reset, as by a router that has lost its state.
+    // A connection with missing bytes is unusable. When bytes pass again, it is reset, as by a
+    // router that has lost its state.
     let is_over =
         |mode: &Mode| *mode == Mode::Reset || (!mode.cuts_off() && has_lost_bytes.load(Ordering::Relaxed));
     let ended_in_order = {
@@ -55,15 +55,15 @@ pub(super) async fn forward_connection(
     }
 }
 
-/// When it is dropped, the other side learns so at once, and not as of an orderly end.
+/// Makes the drop of the stream send a reset instead of an orderly end.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-/// One way through the proxy.
+/// One direction through the proxy.
 struct Pump<'a, 'b> {
     forward: &'a Mutex<WriteHalf<'b>>,
-    /// Where the bytes come from.
+    /// Side that the bytes come from.
     reverse: &'a Mutex<WriteHalf<'b>>,
     direction: Direction,
     has_lost_bytes: &'a AtomicBool,
@@ -83,7 +83,7 @@ impl Pump<'_, '_> {
             let bytes = &buffer[..count];
             let outcome = mode.borrow_and_update().outcome(self.direction, bytes);
             if count == 0 {
-                // The end of a connection gets lost like all else.
+                // The end of a connection gets lost like any other data.
                 if lost_bytes || outcome == ByteOutcome::Lost {
                     self.has_lost_bytes.store(true, Ordering::Relaxed);
                     return pending().await;
@@ -111,7 +111,7 @@ impl Pump<'_, '_> {
     }
 }
 
-/// Byte by byte, until the mode changes; then the rest at once.
+/// Forwards byte by byte until the mode changes, then the rest at once.
 async fn trickle(
     bytes: &[u8],
     to: &mut WriteHalf<'_>,

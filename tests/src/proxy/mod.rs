@@ -1,8 +1,8 @@
-//! A proxy that goes wrong on demand: one stands in front of the store for each candidate, so
-//! that single candidates can be cut off.
+//! Proxy with selectable faults: one runs in front of the store for each candidate, so that a test
+//! can cut off single candidates.
 //!
-//! It works on connections and bytes alone. Signatures cover the path and not the host, so what
-//! was signed for the proxy is good for the store.
+//! The proxy only works on connections and bytes. Signatures cover the path but not the host, so a
+//! request signed for the proxy is valid at the store.
 
 mod connection;
 mod mode;
@@ -20,10 +20,10 @@ use connection::forward_connection;
 pub use mode::Mode;
 pub(crate) use mode::writes_metadata;
 
-/// Sees what a client sends, before anything becomes of it.
+/// Callback that sees the bytes of a client before the proxy acts on them.
 pub(crate) type Witness = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// A proxy in front of one server. It ends, with all its connections, when it is dropped.
+/// Proxy in front of one server. Dropping it closes all its connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -32,18 +32,19 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a port that the kernel picks, and passes everything on.
+    /// Listens on a free port, and forwards everything.
     ///
     /// # Errors
-    /// It cannot listen.
+    /// The address cannot be bound.
     pub async fn start(server_address: SocketAddr) -> Result<Self> {
         Self::start_with_witness(server_address, |_| {}).await
     }
 
-    /// The same. `witness` is called with the bytes of requests, whatever then becomes of them.
+    /// Starts like [`start`](Self::start). `witness` receives the bytes of all requests, even if
+    /// they are then dropped.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Fails like [`start`](Self::start).
     pub async fn start_with_witness(
         server_address: SocketAddr,
         witness: impl Fn(&[u8]) + Send + Sync + 'static,
@@ -56,19 +57,20 @@ impl Proxy {
         Ok(Self { address, mode, server })
     }
 
-    /// In front of the store that a connection string names, which must be on this machine; and
-    /// the connection string that leads through the proxy.
+    /// Starts in front of the local store that a connection string names. Also returns the
+    /// connection string for access through the proxy.
     ///
     /// # Errors
-    /// The connection string is wrong, or it cannot listen.
+    /// The connection string is invalid, or the address cannot be bound.
     pub async fn for_store(connection_string: &str) -> Result<(Self, String)> {
         Self::for_store_with_witness(connection_string, |_| {}).await
     }
 
-    /// The same. `witness` is called with the bytes of requests, whatever then becomes of them.
+    /// Starts like [`for_store`](Self::for_store). `witness` receives the bytes of all requests,
+    /// even if they are then dropped.
     ///
     /// # Errors
-    /// As [`of_store`](Self::of_store).
+    /// Fails like [`for_store`](Self::for_store).
     pub async fn for_store_with_witness(
         connection_string: &str,
         witness: impl Fn(&[u8]) + Send + Sync + 'static,
@@ -83,13 +85,13 @@ impl Proxy {
         Ok((proxy, proxied_connection))
     }
 
-    /// Where it listens.
+    /// Returns its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on it does this, with connections that exist too.
+    /// Changes the mode, which also applies to existing connections.
     pub fn set_mode(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }

@@ -1,36 +1,36 @@
-//! What a proxy does to the bytes that come by.
+//! Effects of a proxy on the bytes that pass through it.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a proxy does.
+/// Mode of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Everything is passed on.
+    /// Forwards everything.
     Pass,
-    /// Requests arrive later by this much, also when nobody waits for the answer any more.
+    /// Delays requests by this time, even if the client no longer waits for the answer.
     Delay(Duration),
-    /// Requests are swallowed: connections are accepted, and nothing is ever answered.
+    /// Swallows requests: connections are accepted, but never answered.
     Drop,
-    /// Connections are reset, those that exist and every new one.
+    /// Resets existing and new connections.
     Reset,
-    /// No connection is accepted. Those that exist stay, and whatever they carry is swallowed.
+    /// Accepts no connection. Existing ones stay open, but their data is swallowed.
     BlackHole,
-    /// Requests arrive and are applied, their answers are swallowed.
+    /// Delivers requests, which the store applies, but swallows the answers.
     HalfOpen,
-    /// Answers come byte by byte, with this pause after each.
+    /// Sends answers byte by byte, with this pause after each.
     Trickle(Duration),
-    /// Answers arrive later by this much.
+    /// Delays answers by this time.
     LateAnswers(Duration),
-    /// Writes of metadata do not arrive, and are answered that the service is busy.
+    /// Answers metadata writes with "server busy" instead of forwarding them.
     RefuseMetadata,
-    /// The same for reads of the plan of shares.
+    /// Does the same for reads of the plan of shares.
     RefusePlanReads,
-    /// The same for signs of life of members.
+    /// Does the same for signs of life of members.
     RefuseSigns,
 }
 
-/// The way that bytes go.
+/// Direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// To the store.
@@ -39,7 +39,7 @@ pub(super) enum Direction {
     Answer,
 }
 
-/// What becomes of some bytes.
+/// Outcome for some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOutcome {
     Pass,
@@ -49,7 +49,7 @@ pub(super) enum ByteOutcome {
     Refused,
 }
 
-/// The start of a request that writes metadata: its first line has that in its query.
+/// Returns true for the start of a request that writes metadata, which its query shows.
 pub(crate) fn writes_metadata(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let query = b"comp=metadata".as_slice();
@@ -63,8 +63,8 @@ fn is_request(bytes: &[u8], method: &[u8], part: &[u8]) -> bool {
 }
 
 impl Mode {
-    /// Whether nothing gets through to the candidate, or nothing from it: for how long the mode
-    /// lasts, it can neither win nor hold a lease.
+    /// Returns true if nothing passes to or from the candidate: in such a mode it can neither win
+    /// nor hold a lease.
     #[must_use]
     pub fn cuts_off(self) -> bool {
         matches!(self, Self::Drop | Self::Reset | Self::BlackHole | Self::HalfOpen)

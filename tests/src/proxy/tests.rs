@@ -1,4 +1,4 @@
-//! Each mode, with real connections to a server that echoes.
+//! Tests of each mode, with real connections to an echo server.
 
 use std::time::Instant;
 
@@ -9,10 +9,11 @@ use tokio::time::{Duration, timeout};
 use super::*;
 
 const TIMEOUT: Duration = crate::PATIENCE;
-/// What never comes does not come within this time.
+/// Time without data after which a test assumes silence.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// An echo, what it heard, and a proxy in front of it.
+/// Starts an echo server with a proxy in front. The receiver holds the text that the server
+/// received.
 async fn start_echo() -> (Proxy, watch::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(listener.local_addr().unwrap()).await.unwrap();
@@ -42,7 +43,7 @@ async fn write_text(client: &mut TcpStream, text: &str) {
     client.write_all(text.as_bytes()).await.unwrap();
 }
 
-/// What comes back, as many bytes as were said; empty after a reset.
+/// Reads as many bytes as were sent; returns an empty text after a reset.
 async fn read_back(client: &mut TcpStream, text: &str) -> String {
     let mut buffer = vec![0; text.len()];
     match client.read_exact(&mut buffer).await {
@@ -138,7 +139,7 @@ async fn a_black_hole_passes_nothing_and_accepts_no_connection() {
     assert_eq!(read_back(&mut old_client, "one").await, "one");
     proxy.set_mode(Mode::BlackHole);
     write_text(&mut old_client, "two").await;
-    // The kernel shakes hands; nobody takes the connection.
+    // The kernel completes the handshake, but the proxy never accepts the connection.
     let mut new_client = client(&proxy).await;
     write_text(&mut new_client, "three").await;
     assert!(is_silent(&mut old_client).await && is_silent(&mut new_client).await);

@@ -1,4 +1,5 @@
-//! What `tenure check` says of the account: on the embedded store and on Azurite, with every kind of credential.
+//! Findings of `tenure check` about the account: on the embedded store and on Azurite, with every
+//! kind of credential.
 
 use crate::PROGRAM;
 use std::net::TcpListener;
@@ -25,7 +26,7 @@ fn command(access: &Access, extra_args: &[&str]) -> Command {
     command
 }
 
-/// Its exit code, and what it said.
+/// Exit code and report of a check.
 struct CheckResult {
     code: Option<i32>,
     json: Value,
@@ -48,14 +49,14 @@ impl CheckResult {
         self.json["elections"][0]["findings"].as_array().unwrap_or_else(|| panic!("{}", self.text))
     }
 
-    /// The verdict on a check, and its text.
+    /// Returns the verdict of a check, and its text.
     fn finding(&self, check: &str) -> (&str, &str) {
         let matching = self.findings().iter().find(|finding| finding["check"] == check);
         let matching = matching.unwrap_or_else(|| panic!("no {check}: {}", self.text));
         (matching["verdict"].as_str().unwrap(), matching["detail"].as_str().unwrap())
     }
 
-    /// The checks that are not all right.
+    /// Returns the checks with a verdict other than `ok`.
     fn failed_checks(&self) -> Vec<&str> {
         let findings = self.findings().iter().filter(|finding| finding["verdict"] != "ok");
         findings.map(|finding| finding["check"].as_str().unwrap()).collect()
@@ -77,7 +78,7 @@ fn sas(connection_string: &str, permissions: &str) -> Access {
     Access::from_connection_string(with_sas(connection_string, Scope::Container(CONTAINER.to_owned()), permissions))
 }
 
-/// Blobs that were made and not deleted.
+/// Returns the blobs that were created but not deleted.
 fn leftover_blobs(front: &Front) -> Vec<String> {
     front.with_service(|service| {
         let mut leftover = Vec::new();
@@ -133,7 +134,7 @@ async fn text_output_has_a_line_per_check_and_a_verdict() {
 async fn sas_findings_follow_its_permissions() {
     let front = Front::start().await.unwrap();
     let connection_string = with_container(&front).await;
-    // It expires in an hour, which is soon.
+    // The SAS expires in an hour, which is soon.
     let all = examine(&sas(&connection_string, "rcwd")).await;
     assert_eq!((all.code, all.failed_checks()), (Some(1), vec!["credential"]), "{}", all.text);
     assert!(all.finding("credential").1.contains("which is soon"), "{}", all.text);
@@ -185,7 +186,7 @@ async fn sas_without_container_rights_or_expired_fails() {
     assert_eq!(result.finding("read blob").0, "failed");
 }
 
-/// What a role that lacks an action cannot do. The names are those of the checks.
+/// Tests the actions that a role without a permission cannot perform, by the names of the checks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_permission_is_named() {
     for (verb, check, action) in [
@@ -218,10 +219,10 @@ async fn interrupted_check_removes_its_blob() {
     let access = Access::from_connection_string(with_container(&front).await);
     let (created_tx, mut created_rx) = tokio::sync::watch::channel(false);
     front.set_rule(move |request| {
-        // The blob is there by now.
+        // At this point the blob exists.
         if operation_name(request) == "acquire" {
             created_tx.send_replace(true);
-            // It is not through before it is interrupted.
+            // Leaves the check in progress until the interrupt.
             return Some(Override::Nothing);
         }
         None
@@ -256,12 +257,13 @@ async fn wrong_settings_are_reported_before_any_request() {
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// What failover needs is told always, and a failure where that is asked for.
+/// The report always covers the requirements of failover; a missing one is a failure if failover is
+/// enabled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn account_unfit_for_failover_is_reported() {
     let front = Front::start().await.unwrap();
     let connection_string = with_container(&front).await;
-    // Its signature does not cover the condition, as that of the key does.
+    // The signature of a SAS does not cover the condition, unlike that of the key.
     let access = sas(&connection_string, "rcwd");
     for (failover, verdict, code) in
         [(&[][..], "warning", 1), (&["--failover", "3s"][..], "failed", 2)]
@@ -294,7 +296,7 @@ async fn azurite_is_recognised_as_emulator() {
     Outsider::new(&connection_string, ELECTION).create_container().await.unwrap();
     for access in [Access::from_connection_string(&connection_string), sas(&connection_string, "rcwd"), sas(&connection_string, "rcw")] {
         let result = examine(&access).await;
-        // That a SAS expires in an hour is a warning; that this is an emulator is none to fail for.
+        // A SAS that expires in an hour is a warning. The emulator itself is no reason to fail.
         let expires = result.finding("credential").0 == "warning";
         assert_eq!(result.code, Some(i32::from(expires)), "{}", result.text);
         let expected_checks = if expires { vec!["credential", "emulator"] } else { vec!["emulator"] };
@@ -305,7 +307,7 @@ async fn azurite_is_recognised_as_emulator() {
         for check in ["exclusion", "conditions", "renew lease", "break lease", "delete blob"] {
             assert_eq!(result.finding(check).0, "ok", "{check}: {}", result.text);
         }
-        // What failover needs.
+        // Requirements of failover.
         for check in ["conditional break", "versioning"] {
             assert_eq!(result.finding(check).0, "ok", "{check}: {}", result.text);
         }

@@ -1,5 +1,5 @@
-//! Applications that ask whether they may act (`tenure run --no-work`), or who leads (`tenure observe`). What the
-//! documents show is run as it stands there.
+//! Applications that ask if they may act (`tenure run --no-work`), or for the leader (`tenure
+//! observe`). The examples of the documents run unchanged.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::PROGRAM;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 struct Stage {
@@ -38,7 +38,7 @@ impl Stage {
         Self { store, _sink: sink, group }
     }
 
-    /// The program with these arguments, for this election.
+    /// Returns a command for this election with these arguments.
     fn command(&self, subcommand: &str, name: &str, access: &Access, extra_args: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args([subcommand, "--log", "json", "--name", name, "--listen", "127.0.0.1:0"]);
@@ -47,7 +47,7 @@ impl Stage {
         command
     }
 
-    /// A candidate whose work is an application's.
+    /// Starts a candidate whose work is an application's.
     async fn candidate(&self, name: &str, extra_args: &[&str]) -> ListeningProcess {
         self.candidate_with_access(name, &self.group.access, extra_args).await
     }
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-/// A process that answers.
+/// A process that serves HTTP.
 struct ListeningProcess {
     process: Candidate,
     address: String,
@@ -78,12 +78,12 @@ impl ListeningProcess {
         Self { process, address: at }
     }
 
-    /// What it answers to `/leader`.
+    /// Returns its answer to `/leader`.
     async fn leader_status(&self) -> Value {
         get_leader(&self.address, "").await.1
     }
 
-    /// The first answer that is as wanted.
+    /// Waits for the first answer that satisfies `predicate`.
     async fn wait_for_status(&self, predicate: impl Fn(&Value) -> bool) -> Value {
         let polling = async {
             loop {
@@ -98,12 +98,12 @@ impl ListeningProcess {
         status.unwrap_or_else(|_| panic!("{}", self.process.transcript()))
     }
 
-    /// Waits until it says that it leads; the term.
+    /// Waits until it reports that it leads, and returns the term.
     async fn wait_until_leading(&self) -> u64 {
         self.wait_for_status(|status| status["leading"] == true).await["leader"]["term"].as_u64().unwrap()
     }
 
-    /// Waits until it says that the candidate of this name leads; the term.
+    /// Waits until it reports this candidate as leader, and returns the term.
     async fn wait_until_following(&self, name: &str) -> u64 {
         let status = self.wait_for_status(|status| status["leader"]["name"] == name).await;
         assert_eq!(status["leading"], false, "{status}");
@@ -112,7 +112,7 @@ impl ListeningProcess {
     }
 }
 
-/// The status and the body of `/leader`.
+/// Returns the status and the body of `/leader`.
 async fn get_leader(address: &str, query: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request =
@@ -125,7 +125,7 @@ async fn get_leader(address: &str, query: &str) -> (u16, Value) {
     (status, serde_json::from_str(body).unwrap())
 }
 
-/// Reads `/watch` of a process.
+/// Reader of a process's `/watch`.
 struct Stream(BufReader<TcpStream>);
 
 impl Stream {
@@ -135,7 +135,7 @@ impl Stream {
         Self(BufReader::new(stream))
     }
 
-    /// The first event from here on that is as wanted.
+    /// Waits for the next event that satisfies `predicate`.
     async fn next_event(&mut self, predicate: impl Fn(&Value) -> bool) -> Value {
         let reading = async {
             loop {
@@ -191,7 +191,7 @@ async fn one_application_leads_at_a_time_and_observer_follows() {
     assert_eq!(starting.event["work"], Value::Null, "{:?}", starting.event);
 }
 
-/// The store is out of reach, so nothing tells the candidate that it has lost its leadership.
+/// With the store unreachable, the candidate receives no notice that it has lost its leadership.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leading_turns_false_before_lease_expires() {
     let stage = Stage::new().await;
@@ -202,7 +202,7 @@ async fn leading_turns_false_before_lease_expires() {
     ada.wait_until_leading().await;
     let mut stream = Stream::open(&ada).await;
     proxy.set_mode(Mode::BlackHole);
-    // An answer that is held up tells an end that is too early.
+    // A delayed answer yields too early an end, so the latest end counts.
     let mut last = None;
     loop {
         let leader_status = ada.leader_status().await;
@@ -247,7 +247,8 @@ async fn lease_is_released_after_promised_validity() {
     let ended = ada.process.event("turn-ended", TIMEOUT).await;
     assert_eq!(ended.event["outcome"], "succeeded", "{}", ada.process.transcript());
 
-    // Of one whose application promises to heed a no within that time, it is released after that.
+    // If the application promises to stop within a given time after a "no", the lease is released
+    // after that time.
     ben.wait_until_leading().await;
     let mut ben = ben;
     ben.process.terminate(TIMEOUT).await.unwrap();
@@ -260,7 +261,8 @@ async fn lease_is_released_after_promised_validity() {
     assert!(timestamp(&stood_down) < promised_until, "{}", cleo.process.transcript());
 }
 
-/// The account keeps versions of blobs, so there are no beats: what was told lasts as long as the lease lets it.
+/// The account keeps versions of blobs, so there are no beats: the promised validity lasts as long
+/// as the lease allows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lease_is_held_for_promised_validity_without_beats() {
     let (stage, front) = (Stage::new().await, Front::start().await.unwrap());
@@ -276,7 +278,8 @@ async fn lease_is_held_for_promised_validity_without_beats() {
     assert!(timestamp(&stood_down) >= promised_until, "{}", ada.process.transcript());
 }
 
-/// Its runner dies alone: the supervisor must not release the lease, since the application may go on.
+/// Only the runner dies: the supervisor must not release the lease, because the application may
+/// still act.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_leaves_no_last_will() {
     let stage = Stage::new().await;
@@ -302,7 +305,7 @@ async fn observer_only_reads_and_sees_changes_before_next_poll() {
     };
     let proxy_start = Proxy::for_store_with_witness(&stage.store.connection_string(), record_method).await.unwrap();
     let (_proxy, proxy_connection_string) = proxy_start;
-    // On the record is the address of a proxy, which is known before the candidate listens.
+    // The record holds the address of a proxy, which is known before the candidate listens.
     let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", front.local_addr().unwrap());
     let mut ada = stage.candidate("ada", &["--address", &address, "--grace", "1s"]).await;
@@ -337,7 +340,7 @@ async fn observer_with_file_serves_each_election() {
     let term = ada.wait_until_leading().await;
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("tenure.toml");
-    // The file is for candidates, with their work.
+    // The file is for candidates with work.
     let text = format!(
         "[[election]]\nelection = \"{}\"\nno-work = true\n\
          [[election]]\nelection = \"{}-other\"\nevery = \"1h\"\ncommand = [\"/bin/false\"]\n",
@@ -379,7 +382,7 @@ async fn contradictory_options_are_rejected() {
     };
     let run = ["run", "a/b"];
     for (arguments, expected) in [
-        // As ever, with the new choice.
+        // The usual error, with the new alternative.
         (&["--every", "5s"][..], &["no handler is given", "add --no-work"][..]),
         (&["--no-work"], &["--no-work", "the application needs a listener to ask"]),
         (
@@ -407,7 +410,8 @@ async fn contradictory_options_are_rejected() {
     assert!(stderr.contains("unexpected argument '--no-work'"), "{stderr}");
 }
 
-/// The source that docs/handlers.md shows in this language, for a candidate that listens there.
+/// Returns the source in docs/handlers.md for this language, adapted to a candidate at this
+/// address.
 fn documented_source(language: &str, address: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/handlers.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -418,7 +422,8 @@ fn documented_source(language: &str, address: &str) -> String {
     source.replace("localhost:8080", address)
 }
 
-/// Runs until a step wrote this term, and then until none does any more since nobody leads there.
+/// Runs until a step wrote this term, and then until the steps stop because no candidate leads
+/// there.
 async fn assert_acts_only_under(term: u64, folder: &Path, mut program: Child) {
     let steps = folder.join("steps");
     let acting = async {
@@ -457,7 +462,7 @@ async fn documented_shell_and_python_act_only_while_leading() {
         command.arg(flag).arg(documented_source(language, address)).current_dir(folder).kill_on_drop(true);
         command.env("NO_PROXY", "*").spawn().unwrap()
     };
-    // Those of the follower must do nothing.
+    // The followers' programs must do nothing.
     let idle = [start(&folders[2], "sh", &ben.address), start(&folders[3], "python3", &ben.address)];
     let busy = [start(&folders[0], "sh", &ada.address), start(&folders[1], "python3", &ada.address)];
     for (folder, program) in folders.iter().zip(busy) {

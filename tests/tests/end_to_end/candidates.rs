@@ -1,4 +1,4 @@
-//! The candidates that `tenure status` shows, by what they leave beside the election's blob.
+//! Candidates in `tenure status`, which reads the blobs that they write beside the election's blob.
 
 use std::path::Path;
 use std::process::Output;
@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::PROGRAM;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 async fn status_output(group: &Group, extra_args: &[&str]) -> Output {
@@ -27,7 +27,7 @@ fn parse_json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// The names, once there are so many.
+/// Waits until there are `count` candidates, and returns them.
 async fn wait_for_candidates(group: &Group, count: usize) -> Vec<Value> {
     let polling = async {
         loop {
@@ -57,7 +57,7 @@ async fn contend_and_are_listed(store: Store) {
         "{stdout}"
     );
 
-    // Nobody takes over, and a store that stands still for a while is no problem.
+    // No candidate takes over, and a store that stalls for a while is no problem.
     let patient_args = ["--lease", "60s", "--request-timeout", "15s"];
     let ada_args = [&patient_args[..], &["--address", "http://10.0.0.4:80"]].concat();
     let ada = group.start("ada", &ada_args).unwrap();

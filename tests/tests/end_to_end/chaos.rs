@@ -1,6 +1,6 @@
-//! Chaos, bounded: on each store one election whose leader is killed, one whose leader is frozen
-//! for longer than its lease, one whose leader is cut off, and one that suffers a storm of
-//! SIGTERMs, side by side. The program `chaos` draws any number of rounds.
+//! Chaos with few rounds: on each store four concurrent elections. In each the leader is killed,
+//! frozen for longer than its lease, or cut off, or SIGTERMs hit it and followers in waves. The
+//! program `chaos` runs any number of random rounds.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tenure_tests::chaos::{ProcessFault, Case, Fault, Kind, Plan, Setting, Target
 use tenure_tests::{Mode, Store, needs};
 use tokio::task::JoinSet;
 
-/// `tenure` and the baseline both.
+/// Program that acts as `tenure` and as the baseline.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_chaos");
 
-/// No other candidate can lead before this much time has passed after the validity: the margin (3 s) less the 2 s that
-/// the service may be early (A1). That no request of an old term comes after one of a new term must
-/// hold in any case. The slack of the runner itself is measured by the program `chaos`.
+/// No other candidate can lead until this much time after the validity: the margin (3 s) minus the
+/// 2 s by which the service may be early (A1). Requests of an old term must never follow those of a
+/// new term. The program `chaos` measures the slack of the runner itself.
 const MAX_LATENESS: Duration = Duration::from_secs(1);
 
 /// Longer than the lease.
@@ -31,7 +31,7 @@ fn plan(cut: Option<Mode>, blow: Option<ProcessFault>, endless_turns: bool) -> P
     Plan { candidates: vec![None; 3], endless_turns, faults: vec![fault] }
 }
 
-/// The same with candidates of which two replace a leader within 3 s and 2 s.
+/// Returns the same plan with two candidates that replace a leader within 3 s and 2 s.
 fn preemption_plan(blow: Option<ProcessFault>, cut: Option<Mode>) -> Plan {
     let within = |seconds| Failover { within: Duration::from_secs(seconds) };
     Plan { candidates: vec![Some(within(3)), Some(within(2)), None], ..plan(cut, blow, true) }
@@ -81,7 +81,7 @@ async fn no_stale_requests_on_azurite() {
 
 needs!(Node => async fn no_stale_requests_on_azurite);
 
-/// Else the tests above could be blind.
+/// Shows that the tests above can fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn baseline_without_expiry_clock_is_detected() {
     let store = Store::embedded().await.unwrap();

@@ -1,4 +1,5 @@
-//! The comparison, with few rounds: what it says of a lease loop without a deadline it does not say of Tenure.
+//! The comparison with few rounds: it finds stale work of a lease loop without a deadline, and none
+//! of Tenure.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use anyhow::Result;
 use tenure_tests::compare::{Contender, Fault, Outcome, Setting, measure_rest_rate, round};
 use tenure_tests::{Group, Sink, Store, needs};
 
-/// `tenure` and the comparison both.
+/// Program that acts as `tenure` and as the comparison.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_compare");
 
 async fn setting() -> Result<(Store, Setting)> {
@@ -42,7 +43,7 @@ needs!(Python => async fn contenders_with_deadline_send_nothing_stale);
 async fn idle_requests_are_counted() {
     let (_store, setting) = setting().await.unwrap();
     let ready = Contender::SdkPython.prepare(&setting).await.unwrap();
-    // Two followers that ask each second.
+    // Two followers poll each second.
     assert!(measure_rest_rate(&ready, Duration::from_secs(4)).await.unwrap() > 0.0);
 }
 

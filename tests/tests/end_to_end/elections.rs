@@ -1,10 +1,10 @@
-//! The whole thing, end to end: real `tenure run` processes that contend on a store, a
-//! handler that beats at a sink every 20 ms, and everything that goes wrong.
+//! End-to-end tests of elections: real `tenure run` processes contend on a store, a handler beats
+//! at a sink every 20 ms, and faults occur.
 //!
-//! Every scenario runs against the embedded store and, where Node.js is installed, against Azurite, there over plain HTTP
-//! and over TLS, with the account's key, an account SAS and a service SAS, and over TLS with a token
-//! too. Those that do not stop the store run against a real account as well, when
-//! `TENURE_TEST_CONNECTION_STRING` names one:
+//! Every scenario runs against the embedded store and, where Node.js is installed, against Azurite.
+//! On Azurite it runs over plain HTTP and over TLS, with the account's key, an account SAS and a
+//! service SAS; over TLS it also runs with a token. Scenarios that do not stop the store also run
+//! against a real account if `TENURE_TEST_CONNECTION_STRING` names one:
 //!
 //! ```text
 //! TENURE_TEST_CONNECTION_STRING='…' cargo test -p tenure-tests --test end_to_end account -- --ignored
@@ -13,7 +13,8 @@
 use tenure_tests::Credential::{AccountSas, Bearer, ServiceSas, SharedKey};
 use tenure_tests::{Store, needs};
 
-/// One test for each scenario, on the store that `$store` starts, for candidates with `$credential`.
+/// Defines a test for each scenario, on the store that `$store` starts, for candidates with
+/// `$credential`.
 macro_rules! suite {
     ($store:expr, $credential:expr, [$($kind:tt)*],) => {};
     ($store:expr, $credential:expr, [$($kind:tt)*], $scenario:ident $($others:ident)*) => {
@@ -61,7 +62,7 @@ macro_rules! where_the_store_can_be_stopped {
     };
 }
 
-/// All of them, on a store that other tests use too, and on one that can be stopped.
+/// Defines all tests, on a store that tests share and on one that can be stopped.
 macro_rules! on {
     ($name:ident, $store:expr, $own_store:expr, $credential:expr, $kind:tt) => {
         mod $name {
@@ -72,7 +73,7 @@ macro_rules! on {
     };
 }
 
-/// What takes a minute, which no credential changes.
+/// Defines the tests that take a minute, which do not depend on the credential.
 macro_rules! for_a_minute {
     ($name:ident, $store:expr, $kind:tt) => {
         mod $name {

@@ -1,4 +1,4 @@
-//! A program that leads by the library alone, beside one that hosts the component.
+//! A program that leads through the library, contending with one that hosts the component.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,9 +23,9 @@ struct Candidate {
     events: mpsc::UnboundedReceiver<Event>,
 }
 
-/// Work that nobody else does at the same time, and that rises in terms.
+/// Work that must never run twice at the same time, and whose terms increase.
 async fn work(term: u64, active_term: Arc<AtomicU64>) {
-    /// The term, while the work goes on; nothing for others to see afterwards.
+    /// Guard that shows the term during the work, and clears it afterwards.
     struct ActiveTermGuard(Arc<AtomicU64>);
     impl Drop for ActiveTermGuard {
         fn drop(&mut self) {
@@ -70,7 +70,7 @@ impl Candidate {
         timeout(tenure_tests::PATIENCE, found).await.expect("it happens")
     }
 
-    /// Its term, as soon as it leads.
+    /// Waits until it leads, and returns its term.
     async fn wait_until_leading(&mut self) -> u64 {
         self.wait_for(|event| match event {
             Event::Elected { term, .. } => Some(*term),
@@ -108,7 +108,7 @@ async fn electors_of_both_kinds_lead_one_after_the_other(store: Store) {
     terms.push(hosted.wait_until_leading().await);
     hosted.hand_over("native").await;
     terms.push(native.wait_until_leading().await);
-    // Killed: its work ends in the same instant, and its lease runs out.
+    // Killed: its work ends at once, and its lease expires.
     native.task.abort();
     assert!(native.task.await.unwrap_err().is_cancelled());
     terms.push(hosted.wait_until_leading().await);

@@ -1,4 +1,4 @@
-//! A sink can tell leaders apart: the requests of `tenure run`'s handlers carry their term.
+//! Sinks can distinguish leaders: the requests of `tenure run`'s handlers carry their term.
 
 use crate::PROGRAM;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Credentials of every kind on a host that is not ours: jco, against an Azurite over TLS. Whom to
-//! trust is the host's business there (`NODE_EXTRA_CA_CERTS`).
+//! Credentials of every kind on a third-party host: jco, against Azurite over TLS. There the host
+//! configures the trusted authorities (`NODE_EXTRA_CA_CERTS`).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 const CONTAINER: &str = "tenure-test";
 
-/// One turn of `tenure.wasm` on `jco run`, which must lead and succeed.
+/// Runs one turn of `tenure.wasm` on `jco run`, which must lead and succeed.
 async fn run_one_turn(kind: &str, store: &Store, reports: &Reports, access: &Access) {
     let component = examples::components().unwrap().join("tenure.wasm");
     let made = spawn_blocking(move || foreign::jco_command("run", &component)).await;
@@ -22,7 +22,7 @@ async fn run_one_turn(kind: &str, store: &Store, reports: &Reports, access: &Acc
         .env("TENURE_HANDLER_URL", reports.url())
         .env("NODE_EXTRA_CA_CERTS", store.ca_file().unwrap());
     access.set_variables(&mut jco);
-    // A new election has its first slot ahead.
+    // The first slot of a new election is in the future.
     loop {
         let output = tokio::time::timeout(TIMEOUT, jco.output()).await.unwrap().unwrap();
         let [out, err] =

@@ -1,5 +1,5 @@
-//! What is shipped, without our runner: on wasmtime from PyPI and on jco, against Azurite. And the same
-//! file on our runner, and on wasmtime's own program.
+//! The shipped components without our runner: on wasmtime from PyPI and on jco, against Azurite.
+//! The same file also runs on our runner, and on wasmtime's own program.
 
 use crate::PROGRAM;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ fn component(name: &str) -> PathBuf {
     examples::components().unwrap().join(name)
 }
 
-/// A store, an endpoint, and what every invocation of one election has in common.
+/// A store, an endpoint, and the common settings of all invocations of one election.
 struct Scene {
     store: Store,
     reports: Reports,
@@ -40,7 +40,7 @@ impl Scene {
         Self { store, reports, election: "tenure-test/leader".into(), every }
     }
 
-    /// All settings, for the built-in webhook and for a handler.
+    /// Returns all settings, for the built-in webhook and for a handler.
     fn settings(&self) -> BTreeMap<&'static str, String> {
         BTreeMap::from([
             ("TENURE_ELECTION", self.election.clone()),
@@ -52,7 +52,7 @@ impl Scene {
         ])
     }
 
-    /// `run.py` on this component.
+    /// Returns a command that runs `run.py` on this component.
     async fn wasmtime(&self, component: &Path) -> Command {
         self.python("run.py", component).await
     }
@@ -73,7 +73,7 @@ impl Scene {
         command
     }
 
-    /// `jco serve`.
+    /// Starts `jco serve`.
     async fn serve(&self, component: &Path) -> Server {
         let mut jco = self.jco("serve", component).await;
         let listen = |port: u16| {
@@ -83,7 +83,8 @@ impl Scene {
         Server::start(listen).await.unwrap()
     }
 
-    /// No turn was reported twice, and each report was stamped. Returns their number.
+    /// Asserts that no turn was reported twice and that each report has its headers. Returns the
+    /// number of turns.
     fn assert_reported_once(&self) -> usize {
         let turns = self.reports.turns();
         assert!(turns.values().all(|count| *count == 1), "{turns:?}");
@@ -99,7 +100,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// The last line is what became of the turn; what the handler prints comes before it.
+/// Parses the last line, the result of the turn; the handler's output precedes it.
 fn parse_outcome(output: &Output) -> Value {
     assert!(output.status.success(), "{}", text(output));
     let out = String::from_utf8_lossy(&output.stdout);
@@ -115,7 +116,7 @@ async fn get(url: String) -> (u16, Value) {
 }
 
 fn http_client() -> reqwest::Client {
-    // reqwest is built without a provider of its own; a second call changes nothing.
+    // reqwest is built without a default crypto provider. A second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build().unwrap()
 }
@@ -130,7 +131,8 @@ async fn ask(request: reqwest::RequestBuilder, token: Option<&str>) -> (u16, Val
     (status, serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default())
 }
 
-/// Ten invocations at once, again and again, from eight processes: six of Python, two of Node.js.
+/// Makes ten concurrent invocations repeatedly, from eight processes: six in Python, two in
+/// Node.js.
 async fn ten_invocations_at_once_take_one_turn_per_slot() {
     const WAVES: usize = 4;
     let scene = Scene::new("1s").await;
@@ -183,7 +185,7 @@ async fn jco_run_takes_one_turn() {
     let without_url = jco.env("TENURE_HANDLER_URL", "").output().await.unwrap();
     assert!(!without_url.status.success() && text(&without_url).contains("TENURE_HANDLER_URL"));
     jco.envs(scene.settings());
-    // A new election has its first slot ahead.
+    // The first slot of a new election is in the future.
     while parse_outcome(&jco.output().await.unwrap())["outcome"] != "succeeded" {}
     assert_eq!(scene.assert_reported_once(), 1);
 }
@@ -205,7 +207,7 @@ async fn over_http(scene: &Scene, server: Server) {
     assert_eq!(post(server.url("/tick"), Some("another")).await.0, 401);
     assert!(scene.reports.all().is_empty());
 
-    // A new election has its first slot ahead.
+    // The first slot of a new election is in the future.
     let response = loop {
         let (status, response) = post(server.url("/tick"), Some(TOKEN)).await;
         assert_eq!(status, 200, "{response}");
@@ -219,7 +221,7 @@ async fn over_http(scene: &Scene, server: Server) {
     assert_eq!(leader_status["last_leader"]["term"], response["term"], "{leader_status}");
 }
 
-/// `tenure compose`.
+/// Runs `tenure compose`.
 async fn composed(language: Language, folder: &Path) -> PathBuf {
     let handler = spawn_blocking(move || language.handler()).await.unwrap().unwrap();
     let app = folder.join("app.wasm");
@@ -229,12 +231,12 @@ async fn composed(language: Language, folder: &Path) -> PathBuf {
     app
 }
 
-/// Some write more zeros than others.
+/// Parses a slot; hosts differ in the number of trailing zeros.
 fn instant(slot: &Value) -> DateTime<FixedOffset> {
     DateTime::parse_from_rfc3339(slot.as_str().unwrap()).unwrap()
 }
 
-/// One turn of the example in this language, composed, on `host`.
+/// Runs one turn of the composed example in this language on `host`.
 async fn example_composed(language: Language, host: &str) {
     let scene = Scene::new("1s").await;
     let folder = tempfile::tempdir().unwrap();
@@ -243,7 +245,7 @@ async fn example_composed(language: Language, host: &str) {
         "jco" => scene.jco("run", &app).await,
         _ => scene.wasmtime(&app).await,
     };
-    // A new election has its first slot ahead.
+    // The first slot of a new election is in the future.
     let result = loop {
         let result = parse_outcome(&command.output().await.unwrap());
         if result["outcome"] == "succeeded" {
@@ -281,7 +283,7 @@ async fn the_python_example_composed_on_wasmtime() {
 
 needs!(Node, Python => async fn the_python_example_composed_on_wasmtime);
 
-/// Three runners of a few lines of Python each, in one election.
+/// Runs three short Python runners in one election.
 async fn python_runners_share_an_election() {
     const TURNS: usize = 3;
     let scene = Scene::new("1s").await;
@@ -304,7 +306,7 @@ async fn python_runners_share_an_election() {
 
 needs!(Node, Python => async fn python_runners_share_an_election);
 
-/// The fourth host is our own: the same file, in place of the component that it embeds.
+/// The fourth host is our own runner, with the same file in place of the embedded component.
 async fn native_runner_accepts_universal_component() {
     let scene = Scene::new("1s").await;
     let file = std::fs::read(component("tenure.wasm")).unwrap();
@@ -330,7 +332,7 @@ async fn native_runner_accepts_universal_component() {
 
 needs!(Node => async fn native_runner_accepts_universal_component);
 
-/// The pattern of wasmCloud: a service that imports what two components export.
+/// Follows the pattern of wasmCloud: a service imports the exports of two components.
 async fn service_composes_election_and_handler() {
     let scene = Scene::new("1s").await;
     let mut service = scene.python("service.py", Path::new(SERVICE)).await;
@@ -346,7 +348,7 @@ async fn service_composes_election_and_handler() {
 
 needs!(Node, Python => async fn service_composes_election_and_handler);
 
-/// It sends nothing beside the steps.
+/// The service sends no requests outside of its steps, as failover requires.
 async fn service_rejects_failover() {
     let scene = Scene::new("1s").await;
     let mut service = scene.python("service.py", Path::new(SERVICE)).await;
@@ -365,7 +367,7 @@ async fn service_rejects_failover() {
 
 needs!(Node, Python => async fn service_rejects_failover);
 
-/// As `docs/platforms.md` says it.
+/// Follows the commands of `deploy/README.md`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "needs the program `wasmtime` and Node.js"]
 async fn wasmtime_program_serves_and_runs() {

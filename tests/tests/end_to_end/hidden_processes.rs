@@ -1,5 +1,5 @@
-//! `tenure run` where `/proc` hides the processes of other users. The tests mount such a `/proc` for themselves, so they
-//! need root, `unshare` and `setpriv`.
+//! `tenure run` where `/proc` hides the processes of other users. The tests mount such a `/proc`
+//! themselves, so they need root, `unshare` and `setpriv`.
 
 use super::PROGRAM;
 use std::fs::{self, Permissions};
@@ -14,11 +14,11 @@ use tenure_tests::needs;
 use tenure_tests::{Candidate, Group, Sink, Store};
 use tokio::process::Command;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Runs the rest of its arguments as an ordinary user, beside a process that was started before: `$1` is the option of the
-/// mount, `$2` the folder with the program, `$3` the user who starts that process.
+/// Starts a process, then runs the remaining arguments as an ordinary user. `$1` is the mount
+/// option, `$2` the folder with the program, `$3` the user of the first process.
 const SCRIPT: &str = r#"
 mount -t proc -o "hidepid=$1" proc /proc && mount --bind "$PROGRAM" "$2/tenure" || exit
 before=$3; shift 3
@@ -77,13 +77,13 @@ impl Scene {
     }
 }
 
-/// The process that was started before the candidate.
+/// Returns the process that was started before the candidate.
 async fn stranger(candidate: &Candidate) -> Pid {
     let number = candidate.line("number", 0, TIMEOUT, |line| line.event.is_i64()).await;
     Pid::from_raw(number.event.as_i64().unwrap().try_into().unwrap()).unwrap()
 }
 
-/// The process whose number the command has written, when it is what it will be.
+/// Returns the process whose id the command has printed, once it has executed its program.
 async fn worker(candidate: &Candidate) -> Pid {
     let written = candidate.event("handler", TIMEOUT).await;
     let id = written.event["line"].as_str().unwrap().parse().unwrap();
@@ -145,7 +145,7 @@ async fn work_is_found_and_killed_despite_hidepid() {
 
 needs!(Root => async fn work_is_found_and_killed_despite_hidepid);
 
-/// Where a program of this system is.
+/// Returns the path of an installed program.
 fn installed(name: &str) -> std::path::PathBuf {
     let folders = std::env::var_os("PATH").unwrap();
     let file = std::env::split_paths(&folders).map(|folder| folder.join(name));

@@ -1,5 +1,5 @@
-//! Over TLS, with a certificate that only `--ca-file` vouches for: what Azurite takes there, and
-//! what the program does.
+//! TLS with a certificate that only `--ca-file` vouches for: Azurite's checks of tokens, and the
+//! behaviour of the program.
 
 use crate::PROGRAM;
 use std::process::{Output, Stdio};
@@ -70,7 +70,8 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// `tenure COMMAND` for the election of `group`, trusting the platform only.
+/// Returns `tenure COMMAND` for the election of `group`, which only trusts the platform's
+/// authorities.
 fn tenure(group: &Group, command: &str) -> Command {
     let mut tenure = Command::new(PROGRAM);
     tenure.args([command, &group.election]).stdin(Stdio::null());
@@ -78,7 +79,7 @@ fn tenure(group: &Group, command: &str) -> Command {
     tenure
 }
 
-/// `tenure run`, with a handler that beats at plain HTTP.
+/// Starts `tenure run` with a handler that beats over plain HTTP.
 fn candidate(group: &Group, name: &str, trust: impl FnOnce(&mut Command)) -> Candidate {
     let mut run = tenure(group, "run");
     run.args([
@@ -123,7 +124,7 @@ async fn candidates_trust_configured_ca() {
     let reset = ask("reset-slot", &[&trusting[..], &["--yes"]].concat()).await;
     assert_eq!(reset.status.code(), Some(0), "{}", text(&reset));
 
-    // The flag wins over the variable, and the platform does not know the authority.
+    // The option takes precedence over the variable, and the platform does not trust the authority.
     let other_authority = Certificates::generate().unwrap();
     let mut eve = candidate(&group, "eve", |run| {
         run.env("TENURE_CA_FILE", &ca).arg("--ca-file").arg(other_authority.ca());

@@ -1,5 +1,5 @@
-//! Candidates that ask for their tokens themselves, against identity endpoints that are played and an
-//! Azurite that takes tokens.
+//! Candidates that request their own tokens, from fake identity endpoints and with an Azurite that
+//! accepts tokens.
 
 use crate::PROGRAM;
 use std::path::Path;
@@ -17,7 +17,7 @@ const SECRET: &str = "Q8~leaked-client-secret";
 const TENANT: &str = "ab1f708d-50f6-404c-a006-d71b2ac7a606";
 const CLIENT: &str = "f997392c-e15a-4ad8-af9e-cd6966caba7f";
 
-/// A store that takes tokens, and what all candidates on it have in common.
+/// A store that accepts tokens, and the common settings of all candidates on it.
 struct Scene {
     store: Store,
     sink: Sink,
@@ -38,7 +38,8 @@ impl Scene {
         Group { patient_timings: true, ..group }
     }
 
-    /// An endpoint of that kind, and the variables by which a candidate finds it.
+    /// Starts an endpoint of that kind, and returns it with the variables by which a candidate
+    /// finds it.
     async fn endpoint(&self, kind: &Kind) -> (Endpoint, Vec<(&'static str, String)>) {
         let certificates = match &self.store {
             Store::Azurite(azurite) => azurite.certificates().unwrap(),
@@ -91,7 +92,7 @@ impl Scene {
 
     fn start(&self, group: &Group, variables: Vec<(&'static str, String)>) -> Candidate {
         let access = self.access(variables);
-        // A machine that stands still for a while does not make it ask again.
+        // A machine that stalls for a while must not trigger another request.
         let timings = ["--lease", "60s", "--request-timeout", "15s", "--renew", "1s"];
         group.start_with("ada", &access, Path::new(BEAT_HANDLER), &timings).unwrap()
     }
@@ -140,7 +141,8 @@ async fn every_identity_leads_and_runs_its_turns() {
         let ended = candidate.event("turn-ended", TIMEOUT).await;
         assert_eq!(ended.event["outcome"], "succeeded", "{kind:?}: {ended:?}");
         assert_eq!(endpoint.complaints(), [""; 0], "{kind:?}");
-        // One token for the election, and one for the list of members that a leader without shares reads.
+        // One token for the election, and one for the list of members that a leader without shares
+        // reads.
         let two_requests = async {
             while endpoint.requests().len() < 2 {
                 sleep(Duration::from_millis(20)).await;
@@ -187,7 +189,7 @@ async fn failing_identity_endpoint_is_retried_until_token() {
     classes.dedup();
     assert_eq!(classes, ["nonsense", "refused", "unavailable"], "{}", candidate.transcript());
     assert!(candidate.transcript().contains("No identity."));
-    // A leader lists members with a token of its own. That request may have come already.
+    // A leader lists members with a separate token. That request may already have arrived.
     let requests = endpoint.requests().len();
     assert!(matches!(requests, 8 | 9), "{requests} requests");
     assert_eq!(endpoint.complaints(), [""; 0]);
@@ -212,8 +214,8 @@ async fn entra_errors_are_quoted() {
 
 needs!(Node => async fn entra_errors_are_quoted);
 
-/// The token of a workload identity is good for seconds, and the file that proves it changes: the
-/// candidate leads on. `TENURE_TEST_ROTATIONS` says for how many tokens; for 10 by itself.
+/// The token of a workload identity lasts for seconds, and its assertion file changes: the
+/// candidate keeps leading. `TENURE_TEST_ROTATIONS` sets the number of tokens (10).
 async fn tokens_and_assertions_are_renewed_while_it_leads() {
     let scene = Scene::new().await;
     let (endpoint, variables) = scene.endpoint(&Kind::Workload).await;
@@ -241,7 +243,7 @@ async fn tokens_and_assertions_are_renewed_while_it_leads() {
 
 needs!(Node => async fn tokens_and_assertions_are_renewed_while_it_leads);
 
-/// In a candidate's own environment, which asks for failover.
+/// Uses the environment of a candidate with failover.
 async fn a_slot_is_reset_with_a_token() {
     let scene = Scene::new().await;
     let group = scene.group();

@@ -11,18 +11,18 @@ use tenure_tests::{Candidate, Reports, Store, needs, tools};
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
-/// For what needs no work.
+/// Limit for steps without work.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// For a handler that is started for the first time: megabytes are compiled before, by a program that is
-/// not optimised, beside whatever else runs. Nothing bounds that but a guess at what is a hang.
+/// Limit for the first start of a handler: an unoptimised program compiles megabytes first, on a
+/// busy machine. The limit only guesses when a start hangs.
 const COMPILE_TIMEOUT: Duration = tenure_tests::PATIENCE.saturating_mul(2);
 
 fn new_election() -> String {
     format!("tenure-test-{}/leader", uuid::Uuid::new_v4().simple())
 }
 
-/// A candidate with this handler, which reports to `url`.
+/// Starts a candidate with this handler, which reports to `url`.
 fn start(store: &Store, reports: &Reports, handler: &Path, url: &str, election: &str) -> Candidate {
     let mut command = Command::new(PROGRAM);
     command
@@ -60,7 +60,7 @@ async fn assert_turns_reported(language: Language) {
         .await;
     assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
 
-    // What went wrong is told in the handler's own words.
+    // The handler's own message describes the failure.
     let missing_url = format!("http://{}/nowhere", reports.host());
     let ben = start(&store, &reports, &handler, &missing_url, &new_election());
     let ended = ben.event("turn-ended", TIMEOUT).await;
@@ -75,7 +75,7 @@ async fn rust_example_reports_its_turns() {
 
 async fn javascript_example_reports_its_turns() {
     assert_turns_reported(Language::JavaScript).await;
-    // Now it is compiled.
+    // The handler is now compiled.
     assert_readme_commands_work("javascript", Language::JavaScript).await;
 }
 
@@ -88,8 +88,8 @@ async fn python_example_reports_its_turns() {
 
 needs!(Python => async fn python_example_reports_its_turns);
 
-/// From an empty folder to a turn by the commands of the README: the first ones made the folder and
-/// the handler, the last two run a store, on a port that the kernel picks, and a candidate.
+/// Follows the README from an empty folder to a turn. The first commands created the folder and the
+/// handler; the last two run a store on a free port and a candidate.
 async fn assert_readme_commands_work(language: &'static str, built: Language) {
     let handler = spawn_blocking(move || built.handler()).await.unwrap().unwrap();
     let commands = examples::commands(language).unwrap();
@@ -99,7 +99,7 @@ async fn assert_readme_commands_work(language: &'static str, built: Language) {
     std::os::unix::fs::symlink(PROGRAM, path.path().join("tenure")).unwrap();
     let start = |command: &str, connection_string: &str| {
         let path = format!("{}:{}", path.path().display(), std::env::var("PATH").unwrap());
-        // Replaced by the program itself, so that its end is the end of the process.
+        // `exec` replaces the shell, so that the process ends when the program ends.
         let mut shell = Command::new("sh");
         shell.arg("-ec").arg(format!("exec {command}")).current_dir(handler.parent().unwrap());
         shell.env("PATH", path).env("AZURE_STORAGE_CONNECTION_STRING", connection_string);

@@ -1,4 +1,5 @@
-//! Processes of leaders that die, freeze and end, and what their supervisors do about it. protocol.md §7.3.
+//! Leaders whose processes die, freeze and end, and the reactions of their supervisors. protocol.md
+//! §7.3.
 
 use crate::PROGRAM;
 use std::path::PathBuf;
@@ -10,17 +11,17 @@ use tenure_tests::candidate::is_alive;
 use tenure_tests::{Access, Candidate, Credential, Group, Line, Sink, Store, killed_calls, needs};
 use tokio::process::Command;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// The lease of these candidates, which is the longest.
+/// Lease of these candidates, the longest possible.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// The store may stand still for a while.
+/// Tolerates a store that stalls for a while.
 const TIMINGS: [&str; 8] =
     ["--lease", "60s", "--request-timeout", "15s", "--renew", "4s", "--poll", "1s"];
 
-/// A leader at work, and who comes after it.
+/// A working leader, and its successor.
 struct Scene {
     store: Store,
     _sink: Sink,
@@ -40,7 +41,7 @@ impl Scene {
         }
         let old = group.start("old", &TIMINGS).unwrap();
         old.event("elected", TIMEOUT).await;
-        // Handed over with a renewal, too.
+        // A renewal also updates the release request at the supervisor.
         let renewed = old.event("renewed", TIMEOUT).await;
         let new = group.start("new", &TIMINGS).unwrap();
         new.event("following", TIMEOUT).await;
@@ -55,7 +56,7 @@ impl Scene {
         kill_process(self.old.runner().unwrap(), signal).unwrap();
     }
 
-    /// What the supervisor of the old leader said at the end, and its exit code.
+    /// Returns the output of the old leader's supervisor, and its exit code.
     async fn supervisor_report(&mut self) -> (String, Option<i32>) {
         let code = self.old.end(TIMEOUT).await.unwrap().code();
         let is_process_problem = |line: &Line| line.event["class"] == "process";
@@ -65,7 +66,7 @@ impl Scene {
         (message.unwrap_or_default(), code)
     }
 
-    /// What the store was asked for the lease.
+    /// Returns the store's log entries for lease operations.
     fn lease_entries(&self) -> Vec<Entry> {
         let Store::Embedded(store) = &self.store else { panic!("it has no such log") };
         let lease_verbs =
@@ -76,13 +77,13 @@ impl Scene {
         })
     }
 
-    /// The releases that were done.
+    /// Returns the number of successful releases.
     fn releases(&self) -> usize {
         let done = |entry: &&Entry| entry.verb == Verb::Release && entry.status == 200;
         self.lease_entries().iter().filter(done).count()
     }
 
-    /// The next leader came by the release, and not because the lease ran out.
+    /// Asserts that the next leader followed a release, and not the expiry of the lease.
     async fn assert_succeeded_by_release(&self) {
         let elected = self.new.event("elected", TIMEOUT).await;
         assert!(elected.term() > self.term, "{}", self.new.transcript());
@@ -121,7 +122,7 @@ async fn the_lease_of_a_process_that_is_killed_is_released() {
     assert!(!scene.group.access.leaks_in(&transcript) && !transcript.contains("SharedKey "), "{transcript}");
 }
 
-/// `chaos --calls` does the same more often.
+/// `chaos --calls` runs this more often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_webhook_byte_is_sent_after_process_end() {
     let store = Store::embedded().await.unwrap();
@@ -130,7 +131,7 @@ async fn no_webhook_byte_is_sent_after_process_end() {
     assert_eq!(round.late_bytes, 0, "{round:?}");
 }
 
-/// As systemd ends what shows no sign of life, and as a program ends that runs out of memory.
+/// Covers the end by systemd's watchdog, and by lack of memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_of_a_process_that_aborts_is_released() {
     let mut scene = Scene::new().await;
@@ -163,7 +164,7 @@ async fn a_sas_is_as_good_as_a_key(store: Store) {
     scene.assert_succeeded_by_release().await;
 }
 
-/// With a token, and a certificate that only `--ca-file` vouches for.
+/// Uses a token, and a certificate that only `--ca-file` vouches for.
 async fn supervisor_trusts_ca_of_runner() {
     let store = Store::shared_azurite(true).await.unwrap();
     let mut scene = Scene::with(store, Credential::Bearer).await;
@@ -197,7 +198,7 @@ async fn all_elections_of_a_process_are_released() {
     let mut process = Candidate::spawn("both", command).unwrap();
     let mut terms = Vec::new();
     for blob in ["first", "second"] {
-        // The supervisor has the will of the acquisition before the lease is renewed.
+        // The supervisor has the release request of the acquisition before the first renewal.
         let renewed = |line: &Line| {
             let election = line.event["election"].as_str().unwrap_or_default();
             line.name() == "renewed" && election.ends_with(blob)
@@ -246,7 +247,7 @@ async fn graceful_exit_sends_no_last_will() {
     scene.assert_succeeded_by_release().await;
 }
 
-/// A script that has started something before it became the supervisor.
+/// A script started a process before it became the supervisor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_started_earlier_are_left_alone() {
     let store = Store::embedded().await.unwrap();
@@ -277,7 +278,7 @@ async fn processes_started_earlier_are_left_alone() {
     kill_process(background_process, Signal::KILL).unwrap();
 }
 
-/// What a terminal sends reaches both processes.
+/// A terminal sends its signal to both processes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terminal_interrupt_counts_once() {
     let mut scene = Scene::new().await;
@@ -288,7 +289,7 @@ async fn terminal_interrupt_counts_once() {
     assert_eq!(scene.old.event("stood-down", TIMEOUT).await.event["reason"], "left");
 }
 
-/// Who does not wait for work to end leaves the lease to the supervisor.
+/// A runner that does not wait for its work leaves the release to the supervisor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_signal_releases_the_lease() {
     let mut scene = Scene::new().await;
@@ -301,8 +302,8 @@ async fn second_signal_releases_the_lease() {
     let before = scene.releases();
     scene.old.signal(Signal::TERM).unwrap();
     scene.old.event("leaving", TIMEOUT).await;
-    // The same signal within a second counts once. The lease is renewed meanwhile, every four seconds: from one renewal to
-    // the next that second is over.
+    // Repeated signals within a second count once. The lease is renewed every four seconds, so a
+    // renewal shows that the second has passed.
     for _ in 0..2 {
         let from = scene.old.lines().len();
         scene.old.line("renewal", from, TIMEOUT, |line| line.name() == "renewed").await;
@@ -332,7 +333,7 @@ async fn a_process_dies_with_its_supervisor_and_its_lease_runs_out() {
     assert_eq!(scene.releases(), 0);
 }
 
-/// The service does not answer, and would not be asked for ever.
+/// The service does not answer, and the supervisor must not retry forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_cannot_be_released_runs_out() {
     let store = Store::embedded().await.unwrap();

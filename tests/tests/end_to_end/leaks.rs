@@ -1,4 +1,5 @@
-//! No secret is ever shown: every subcommand and every way to fail, with secrets that are recognised.
+//! No secret ever appears in output: runs every subcommand and every failure with recognisable
+//! secrets.
 
 use crate::PROGRAM;
 use std::process::{Command, Output, Stdio};
@@ -10,7 +11,7 @@ use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// A key as the portal shows it; parts of it are looked for too.
+/// A key in the portal's form; the test also searches for its parts.
 const KEY: &str = "TGVha2VkS2V5MUxlYWtlZEtleTJMZWFrZWRLZXkzTGVha2VkS2V5NExlYWtlZEtleTVMZWFrZWRLZXk2TGVha2VkS2V5Nw==";
 const SIGNATURE: &str = "TGVha2VkU2lnbmF0dXJlTGVha2VkU2lnbmF0dXJlMTI=";
 const TOKEN: &str = "eyJ0eXAiOiJKV1QifQ.TGVha2VkVG9rZW4.TGVha2VkVG9rZW4";
@@ -20,7 +21,7 @@ const TICK_TOKEN: &str = "LeakedTickToken0123456789LeakedTickToken";
 const WEBHOOK_SECRET: &str = "whsec_TGVha2VkSG9va1NlY3JldExlYWtlZEhvb2s=";
 const WEBHOOK_TOKEN: &str = "LeakedHookToken0123456789LeakedHookToken";
 
-/// What must not be seen: enough of each to know it again.
+/// Fragments of secrets that must not appear, each long enough to recognise.
 const SECRET_FRAGMENTS: [&str; 9] = [
     KEY_PART,
     "TGVha2VkU2ln",
@@ -38,7 +39,7 @@ fn sas() -> String {
     format!("sp=rcw&se=2099-01-01T00%3A00%3A00Z&spr=https,http&sv=2022-11-02&sr=c&sig={SIGNATURE}")
 }
 
-/// The secrets by the variables that they belong to.
+/// Returns the secrets by variable.
 fn secrets(origin: &str) -> Vec<(&'static str, String)> {
     vec![
         (
@@ -76,7 +77,7 @@ fn assert_no_secret(context: &str, text: &str) {
     }
 }
 
-/// Runs a command to its end, and looks at all that it said.
+/// Runs a command to completion, and checks all its output.
 fn run(context: &str, mut command: Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let [out, err] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -130,7 +131,7 @@ fn secrets_in_the_wrong_variable_are_not_shown() {
             let webhook_args = Some(&webhook[..]).filter(|_| name.starts_with("TENURE_HANDLER_"));
             let subcommands = [&["run", "--handler", BEAT_HANDLER][..], &["status"]];
             for subcommand in subcommands.into_iter().chain(webhook_args) {
-                // Another setting is wrong for certain, so that it ends.
+                // Another setting is invalid, so that the command ends.
                 let mut command = command(subcommand);
                 command.env("TENURE_POLL", "never").env(name, &secret);
                 run(&format!("{subcommand:?} with {name} = {source_variable}"), command);
@@ -161,7 +162,7 @@ fn secrets_in_the_wrong_option_are_not_shown() {
         "--stop-time",
         "--grace",
         "--missed",
-        // A command.
+        // The separator before a command.
         "--",
     ] {
         for (source_variable, secret) in &secrets {
@@ -215,7 +216,7 @@ async fn refusals_and_failures_show_no_secret() {
             ("IDENTITY_ENDPOINT", identity.url()),
             ("IDENTITY_HEADER", HEADER.into()),
         ],
-        // Nobody listens there.
+        // An address without a listener.
         vec![secrets("http://127.0.0.1:9")[0].clone()],
     ];
     for variables in credential_sets {
@@ -250,7 +251,7 @@ async fn refusals_and_failures_show_no_secret() {
     assert!(token_requests >= 2, "the answer that repeats the secret was given: {token_requests}");
 }
 
-/// Runs a candidate until it reports a problem, asks for all that it shows over HTTP, and ends it.
+/// Runs a candidate until it reports a problem, fetches all its HTTP pages, and ends it.
 async fn run_until_problem(command: Command) -> String {
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
     let mut command = tokio::process::Command::from(command);

@@ -1,4 +1,4 @@
-//! What a candidate shows over HTTP, as a real process.
+//! HTTP endpoints of a candidate, as a real process.
 
 use crate::PROGRAM;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
-/// Where it says that it listens.
+/// Returns the address that it reports.
 async fn address(candidate: &Candidate) -> String {
     let listens = |line: &tenure_tests::Line| {
         line.name() == "note" && line.event["detail"].as_str().unwrap().starts_with("listening on ")
@@ -25,7 +25,7 @@ async fn address(candidate: &Candidate) -> String {
 }
 
 async fn get(url: String) -> (u16, String) {
-    // reqwest is built without a provider of its own; a second call changes nothing.
+    // reqwest is built without a default crypto provider. A second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     let client = client.build().unwrap();
@@ -33,7 +33,7 @@ async fn get(url: String) -> (u16, String) {
     (answer.status().as_u16(), answer.text().await.unwrap())
 }
 
-/// Asks until the status is that one.
+/// Polls until the response has this status.
 async fn poll_until_status(url: &str, status: u16) -> String {
     let polling = async {
         loop {
@@ -88,7 +88,8 @@ async fn listeners_show_leader_and_unreachable_store() {
     drop(store);
 }
 
-/// The handler is a pipe: as long as nobody writes to it, it takes as long to load as a large one to compile.
+/// The handler is a pipe: until a process writes to it, it takes as long to load as a large
+/// component to compile.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listener_answers_while_components_compile() {
@@ -115,14 +116,14 @@ async fn listener_answers_while_components_compile() {
     assert!(compiled.event["elapsed_ms"].as_u64().unwrap() > 0);
     ada.event("elected", TIMEOUT).await;
     assert!(ada.terminate(TIMEOUT).await.unwrap().success());
-    // Who is told to end meanwhile ends.
+    // A candidate that receives SIGTERM meanwhile ends.
     let mut ben = group.start_with("ben", &group.access, &pipe, &LISTEN).unwrap();
     ben.line("compiling", 0, TIMEOUT, is_about("compiling")).await;
     assert!(ben.terminate(TIMEOUT).await.unwrap().success(), "{}", ben.transcript());
     assert_eq!(ben.count("compiled"), 0, "{}", ben.transcript());
 }
 
-/// The process that holds the lease needs a descriptor now and then too.
+/// The process that holds the lease also needs descriptors now and then.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_do_not_disturb_the_leader() {
@@ -130,7 +131,7 @@ async fn idle_connections_do_not_disturb_the_leader() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
-    // The machine may stand still for a while.
+    // Tolerates a machine that stalls for a while.
     let timings = ["--lease", "60s", "--request-timeout", "15s"];
     let mut leader = group.start("ada", &[&LISTEN[..], &timings].concat()).unwrap();
     leader.event("elected", TIMEOUT).await;
@@ -180,7 +181,7 @@ async fn share_problems_are_counted_in_metrics() {
     let mut group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     group.outsider().create_container().await.unwrap();
-    // Enough for an election, and not to list the signs of life of the others.
+    // Permits an election, but not a list of the other candidates.
     let container = Scope::Container(group.election.split_once('/').unwrap().0.to_owned());
     group.access = Access::from_connection_string(with_sas(&store.connection_string(), container, "rcwd"));
     let member = group.start("ada", &[&LISTEN[..], &["--shares", "2"]].concat()).unwrap();

@@ -1,4 +1,4 @@
-//! `tenure lock`: a command that runs once, by itself, and whose exit code is told.
+//! `tenure lock`: runs a command once under a lock, and returns its exit code.
 
 mod terminal;
 
@@ -48,7 +48,7 @@ impl Stage {
         ended.expect("it ends").unwrap()
     }
 
-    /// Somebody who has the lock until its standard input ends.
+    /// Starts a holder that keeps the lock until its standard input ends.
     async fn holder(&self) -> Child {
         let mut command = self.command(&["--name", "holder"], &["sh", "-c", "echo has it; cat"]);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -67,7 +67,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Until somebody's runner has its signal handlers, which it has before it asks the store for the first time.
+/// Waits until a runner has installed its signal handlers, which precedes its first request to the
+/// store.
 async fn wait_until_following(child: &mut Child) {
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
     while let Some(line) = timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap() {
@@ -130,7 +131,7 @@ async fn lock_not_obtained_names_holder_and_runs_nothing() {
         assert_eq!(text(&ended.stdout), "");
         assert!(stderr.contains("is held by holder, term "), "{stderr}");
     }
-    // Who waits gets it, and not before.
+    // A waiting contender gets the lock, and not before its release.
     let mut waiting = stage.command(&["--log", "text"], &["echo", "ran"]).spawn().unwrap();
     wait_until_following(&mut waiting).await;
     drop(holder.stdin.take());
@@ -158,11 +159,11 @@ async fn signals_end_waiting_and_later_reach_the_command() {
     assert_eq!(timeout(TIMEOUT, child.wait()).await.unwrap().unwrap().code(), Some(9));
 }
 
-/// Its runner dies, and its work with it; or it cannot renew.
+/// Tests a runner that dies together with its work, and one that cannot renew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_lock_has_own_exit_code() {
     let stage = Stage::new().await;
-    // Waiting for its end would end its input, and so the command.
+    // Waiting for the holder would close its standard input, and thus end the command.
     let mut holder = stage.holder().await;
     let _input = holder.stdin.take();
     kill_process(runner_of(id(&holder)), Signal::KILL).unwrap();
@@ -189,7 +190,7 @@ async fn killed_command_supervisor_loses_the_lock() {
     let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     let mut line = async || timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap();
     assert_eq!(line().await.as_deref(), Some("up"));
-    // It hands on signals when it has told that the command runs.
+    // The lock forwards signals once it has reported that the command runs.
     kill_process(id(&holder), Signal::USR1).unwrap();
     assert_eq!(line().await.as_deref(), Some("told"));
     let [supervisor] = children_of(runner_of(id(&holder)))[..] else { panic!("it runs one") };
@@ -200,7 +201,7 @@ async fn killed_command_supervisor_loses_the_lock() {
     assert!(stderr.contains("the process that supervises the command was killed"), "{stderr}");
 }
 
-/// The runner has only just been started, and would die of a signal. Nor is another one that follows.
+/// A runner that has just started would die of a signal. A later signal must not be lost either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signal_before_runner_is_ready_is_not_lost() {
     let stage = Stage::new().await;
@@ -236,7 +237,8 @@ async fn command_reads_standard_input_of_lock() {
     assert_eq!(text(&ended.stdout), "got one\ntwo\n", "{}", text(&ended.stderr));
 }
 
-/// Whoever started it had these ignored, as `nohup` does, and shells for jobs in the background of a script.
+/// The parent process ignores these signals, like `nohup`, or like a shell for the background jobs
+/// of a script.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ignored_signals_stay_ignored_in_the_command() {
@@ -256,7 +258,7 @@ async fn ignored_signals_stay_ignored_in_the_command() {
     }
 }
 
-/// The first step of a candidate ends before it leads, where there is no record yet.
+/// The first step of a candidate without a record ends before it leads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_clock_does_not_count_as_holder() {
     let stage = Stage::new().await;
@@ -284,7 +286,7 @@ async fn record_with_other_schedule_does_not_count_as_holder() {
     assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "ran\n".into()), "{stderr}");
 }
 
-/// A lock and an election on one blob: their work does not overlap, and terms go on rising.
+/// A lock and an election use one blob: their work does not overlap, and terms keep rising.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_election_on_the_same_blob_takes_turns_with_a_lock() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
@@ -328,7 +330,7 @@ async fn many_contend_and_some_are_killed(store: Store) {
         connection_string: store.connection_string(),
         election: format!("locks-{}/many", uuid::Uuid::new_v4().simple()),
         contenders: 6,
-        // The last one is no victim, since all are told to end when it has begun.
+        // The last holder is no victim, because all processes receive SIGTERM once it has started.
         acquisitions: 37,
         victims: 6,
         options: vec!["--wait".into(), "120s".into()],

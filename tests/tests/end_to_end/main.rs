@@ -1,5 +1,5 @@
-//! The whole of it: real processes, real networks and real stores. Most tests wait, for a lease to run out
-//! for example, so that they are one program: they wait side by side.
+//! End-to-end tests with real processes, networks and stores. Most tests wait, for example until a
+//! lease expires. They share one program, so that they wait concurrently.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -53,5 +53,5 @@ mod watching;
 #[cfg(unix)]
 mod webhook;
 
-/// `tenure`, as it is installed.
+/// `tenure`, like an installed one.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");

@@ -1,4 +1,5 @@
-//! `tenure status`: what it follows with `--watch`, and what it says of turns, former leaders and this machine.
+//! `tenure status`: its `--watch` output, and its reports about turns, former leaders and this
+//! machine.
 
 use crate::PROGRAM;
 use std::process::Stdio;
@@ -76,7 +77,7 @@ async fn status_names_candidate_and_reason_of_last_failure() {
         group.access.apply(&mut command);
         serde_json::from_slice::<Value>(&command.output().await.unwrap().stdout).unwrap()
     };
-    // On record within 5 s, or with the next claim.
+    // The record shows the failure within 5 s, or with the next claim.
     let failure = tokio::time::timeout(TIMEOUT, async {
         loop {
             let last_failure = status().await["last_failure"].clone();
@@ -102,7 +103,7 @@ async fn closed_pipe_ends_watch_quietly() {
     let first = lines.next_line().await.unwrap().unwrap();
     assert!(first.ends_with("lease     absent"), "{first}");
     drop(lines);
-    // Something to write about.
+    // Causes output for the closed pipe.
     let mut ada = group.start("ada", &[]).unwrap();
     let ended = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
     assert_eq!(ended.status.code(), Some(0));

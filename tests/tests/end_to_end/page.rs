@@ -1,4 +1,4 @@
-//! The page in a real browser, over the demo and over single candidates.
+//! The page in a real browser, for the demo and for single candidates.
 
 mod nightly;
 mod overview;
@@ -15,13 +15,13 @@ const TIMEOUT: Duration = tenure_tests::PATIENCE;
 const TAB: char = '\u{e004}';
 const ENTER: char = '\u{e007}';
 
-/// Scripts of which the page is asked nothing but what it shows.
+/// Script that returns the accessibility problems of the displayed page.
 const PAGE_CHECKS: &str = include_str!("page/manners.js");
 const LEADER: &str = "return document.getElementById('leader').textContent";
-/// The same as an expression.
+/// The same text as an expression.
 const LEADER_NOW: &str = "document.getElementById('leader').textContent";
 
-/// A demo, and the address of its page with the token.
+/// Starts a demo, and returns it with the address of its page, including the token.
 async fn demo() -> (ProcessGroup, String) {
     let mut demo = ProcessGroup::spawn(Command::new(PROGRAM).args(["demo", "--page"])).unwrap();
     let url = demo.line("Open ").await.unwrap();
@@ -29,7 +29,7 @@ async fn demo() -> (ProcessGroup, String) {
 }
 
 fn client() -> reqwest::Client {
-    // reqwest is built without a provider of its own; a second call changes nothing.
+    // reqwest is built without a default crypto provider. A second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
@@ -38,7 +38,7 @@ async fn text(browser: &Browser, script: &str) -> String {
     browser.run(script, json!([])).await.unwrap().as_str().unwrap().to_owned()
 }
 
-/// Where a candidate listens.
+/// Returns the address at which a candidate listens.
 async fn address(candidate: &Candidate) -> String {
     let listening =
         |line: &tenure_tests::Line| line.event["detail"].to_string().contains("listening");
@@ -50,12 +50,12 @@ fn button(action: &str, name: &str) -> String {
     format!("button[aria-label='{action} {name}']")
 }
 
-/// Whether a lane is that of `name` and in that state, as an expression.
+/// Returns an expression for the lane of `name` in this state.
 fn lane_selector(name: &str, class: &str) -> String {
     format!("document.querySelector('.lane.{class}[aria-label={name}]')")
 }
 
-/// The state of a candidate in the table, as an expression.
+/// Returns an expression for the state of a candidate in the table.
 fn state(name: &str) -> String {
     format!(
         "[...document.querySelectorAll('#figures tr')]\
@@ -83,7 +83,7 @@ async fn leader_killed_next_one_shown() {
     let changes = text(&browser, "return document.getElementById('changes').textContent").await;
     assert!(changes.contains(&format!("{second} takes over ")), "{changes}");
     assert!(changes.contains(" after the leader's machine died"), "{changes}");
-    // How soon, beside who leads now; and how soon in general.
+    // The page shows the takeover time next to the current leader, and in general.
     let text_script = |id: &str| format!("return document.getElementById('{id}').textContent");
     let takeover = text(&browser, &text_script("takeover")).await;
     assert!(takeover.ends_with("s after the leader's machine died"), "{takeover}");
@@ -100,7 +100,7 @@ async fn leader_killed_next_one_shown() {
     browser.click(&button("Start", &first)).await.unwrap();
     browser.until(&format!("{} === 'follows'", state(&first)), TIMEOUT).await.unwrap();
 
-    // The supervisor of a process that dies releases the lease for it.
+    // The supervisor of a dead process releases the lease for it.
     browser.click(&button("Kill process", &second)).await.unwrap();
     browser
         .until(&format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})"), TIMEOUT)
@@ -119,7 +119,7 @@ async fn leader_killed_next_one_shown() {
     browser.until(&format!("{} === 'follows'", state(&second)), TIMEOUT).await.unwrap();
     let second = text(&browser, LEADER).await;
 
-    // It gives the lease back, and stays.
+    // The candidate releases the lease, and keeps running.
     browser.click(&button("Resign", &second)).await.unwrap();
     browser.until(&format!("{} === 'follows'", state(&second)), TIMEOUT).await.unwrap();
     browser
@@ -130,7 +130,7 @@ async fn leader_killed_next_one_shown() {
     let changes = text(&browser, "return document.getElementById('changes').textContent").await;
     assert!(changes.contains("after the leader resigned"), "{changes}");
 
-    // Frozen in office: its time runs out without it, and it finds that out on waking.
+    // Freezes the leader: its validity ends meanwhile, and it detects that when it resumes.
     browser.click(&button("Freeze", &second)).await.unwrap();
     let third = format!("!['{second}', 'Nobody leads'].includes({LEADER_NOW})");
     browser.until(&third, TIMEOUT).await.unwrap();
@@ -177,8 +177,8 @@ async fn page_without_token_is_read_only_and_accessible() {
         .await
         .unwrap();
 
-    // Another page of the same browser, which has found out the token, is turned away too; and so is
-    // this one with a wrong one.
+    // The server also rejects another page of the same browser that knows the token, and this page
+    // with a wrong token.
     let client = client();
     let path = format!("{page}candidates/{leader}/kill-machine");
     let page_origin = page.trim_end_matches('/');
@@ -189,7 +189,7 @@ async fn page_without_token_is_read_only_and_accessible() {
     let script = "const done = arguments[1]; fetch(arguments[0], { method: 'POST' }).then((answer) => done(answer.status))";
     let status = browser.run_async(script, json!([path])).await.unwrap();
     assert_eq!(status, 403, "its own page, without the token");
-    // The page has heard of turns since, and nobody was killed.
+    // The page has received turns since, and no candidate was killed.
     browser
         .until("document.querySelectorAll('.lane.leads .tick.succeeded').length > 1", TIMEOUT)
         .await
@@ -204,7 +204,7 @@ async fn page_without_token_is_read_only_and_accessible() {
             assert_eq!(violations, json!([]), "{width} {scheme}");
         }
     }
-    // By the keyboard, from the heading on: one button after the other, each one seen to have the focus.
+    // Uses the keyboard from the heading on: each button in turn shows its focus.
     let heading = "const at = document.querySelector('h1'); at.tabIndex = -1; at.focus()";
     browser.run(heading, json!([])).await.unwrap();
     let labels = "return [...document.querySelectorAll('button')].map((button) => button.getAttribute('aria-label'))";
@@ -231,7 +231,7 @@ async fn names_are_escaped_and_page_is_self_contained() {
     follower.event("following", TIMEOUT).await;
     let url = address(&follower).await;
 
-    // All places are taken at first.
+    // All connections are in use at first.
     let client = client();
     let mut viewers = Vec::new();
     for _ in 0..32 {
@@ -250,7 +250,7 @@ async fn names_are_escaped_and_page_is_self_contained() {
     let elements = "return [document.scripts.length, document.images.length, document.querySelectorAll('button').length]";
     assert_eq!(browser.run(elements, json!([])).await.unwrap(), json!([1, 0, 2]));
 
-    // Nobody else was asked for anything, and nobody can be.
+    // The page made no request to another host, and cannot make one.
     let own_url = format!("{url}/");
     let foreign_urls = "return performance.getEntries().map((entry) => entry.name).filter((name) => name.includes('://') && !name.startsWith(arguments[0]))";
     assert_eq!(browser.run(foreign_urls, json!([own_url])).await.unwrap(), json!([]));
@@ -268,14 +268,14 @@ async fn names_are_escaped_and_page_is_self_contained() {
     let blocked = browser.run_async(inline_script, json!(["window.ran = true"])).await.unwrap();
     assert_eq!(blocked, "script-src-elem");
 
-    // What this candidate sees changes without a reload.
+    // The candidate's changes appear without a reload.
     leader.kill().await.unwrap();
     browser.until(&format!("{LEADER_NOW} === '{}'", names[1]), TIMEOUT).await.unwrap();
     browser
         .until("document.getElementById('left').textContent.endsWith(' s')", TIMEOUT)
         .await
         .unwrap();
-    // Silence is not taken for peace.
+    // The page reports a lost connection.
     let connection = "document.getElementById('connection').textContent";
     follower.signal(Signal::STOP).unwrap();
     browser.until(&format!("{connection}.startsWith('No updates')"), TIMEOUT).await.unwrap();

@@ -1,4 +1,4 @@
-//! The program as people meet it: what it refuses, what it says, its exit codes, its demo.
+//! The program's errors, messages, exit codes and demo.
 
 use crate::PROGRAM;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use tenure_tests::{BEAT_HANDLER, Group, Sink, Store};
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// Base64, and to be recognised wherever it turns up.
+/// Recognisable secret in base64.
 const SECRET: &str = "U0VDUkVULUtFWS1OT1QtVE8tQkUtU0VFTg==";
 
 fn tenure(arguments: &[&str], connection_string: Option<&str>) -> Output {
@@ -30,7 +30,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// A store that must not be spoken to.
+/// Returns a store that must receive no connection, and its connection string.
 fn untouched_store() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -80,7 +80,7 @@ fn all_mistakes_are_reported_before_any_request() {
     assert!(stderr.contains("\n  Not_A_Container/\n"), "{stderr}");
     for pair in wrong_args[1..].chunks(2) {
         assert!(stderr.contains(pair[0]), "{} is not named:\n{stderr}", pair[0]);
-        // What is given to the handler may be a secret.
+        // Values for the handler may be secret.
         let is_shown = stderr.contains(pair[1]);
         assert_eq!(is_shown, pair[0] != "--env", "{}:\n{stderr}", pair[1]);
     }
@@ -120,7 +120,7 @@ fn misspelt_variable_is_reported_before_any_request() {
             .args(["jobs/a"])
             .env("AZURE_STORAGE_CONNECTION_STRING", &connection_string)
             .env("TENURE_POL", "1s")
-            // A cluster sets this for a service called tenure.
+            // Kubernetes sets this variable for a service called tenure.
             .env("TENURE_PORT", "tcp://10.0.0.1:8080")
             .output()
             .unwrap();
@@ -221,13 +221,13 @@ fn a_secret_in_the_wrong_place_is_not_shown() {
         ["--allow-host", &with_password],
         ["--env", SECRET.trim_end_matches('=')],
     ] {
-        // The secret is looked for in `tenure`.
+        // The test searches the output for the secret in `tenure`.
         let output = tenure(&[&["run"][..], &wrong_args[..]].concat(), None);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(!text(&output).contains(SECRET.trim_end_matches('=')), "{}", text(&output));
         assert!(text(&output).contains(wrong_args[0]), "{}", text(&output));
     }
-    // In the place of the election.
+    // The secret takes the place of the election.
     let output = tenure(&["run", &connection_string], None);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("\n  CONTAINER/BLOB …\n"), "{}", text(&output));
@@ -296,7 +296,7 @@ async fn status_exit_code_shows_whether_there_is_a_leader() {
     assert_eq!(status_json["leader"]["term"], term);
     assert_eq!(status_json["leader"]["address"], "http://10.0.0.4:80");
     assert!(status_json["last_slot"]["slot"].is_string(), "{status_json}");
-    // How soon it would be replaced: its lease has to run out.
+    // Takeover bound: the lease has to expire.
     assert_eq!(status_json["failover"]["promise_ms"], serde_json::Value::Null, "{status_json}");
     assert!(
         status_json["failover"]["detail"].to_string().contains("--failover 3s shortens that"),
@@ -318,7 +318,7 @@ async fn status_exit_code_shows_whether_there_is_a_leader() {
     assert!(text(&refused).contains("key"), "{}", text(&refused));
 }
 
-/// As `tenure demo | head -n 1`.
+/// Runs like `tenure demo | head -n 1`.
 #[test]
 fn closed_pipe_ends_demo_quietly() {
     let mut command = Command::new(PROGRAM);
@@ -360,7 +360,7 @@ fn demo_ends_without_overlapping_turns() {
     let count = overlapping.and_then(|line| line.split_whitespace().nth(2));
     assert_eq!(count, Some("0"), "{output_text}");
     assert!(output_text.contains("SIGKILL"), "{output_text}");
-    // How soon another one led, and why.
+    // Takeover time, and its reason.
     for (label, reason) in [
         ("machine died, takeover", "s  the failover window had to end"),
         ("process died, takeover", "s  its supervisor released the lease"),

@@ -1,5 +1,5 @@
-//! A leader that does not work must not lead: behind a proxy whose answers come late turns run, and one
-//! whose record cannot be written makes way.
+//! A leader that does not work must not lead. Turns run behind a proxy with late answers, and a
+//! leader that cannot write its record resigns.
 
 use crate::PROGRAM;
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tenure_tests::{Access, BEAT_HANDLER, Group, Line, Mode, Proxy, Sink, Store};
 
-/// For what has no bound of its own.
+/// Limit of waits without a specific bound.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// The store is the one that is never late by itself: the proxy is.
+/// Uses the embedded store, which is never late: only the proxy delays answers.
 async fn stage() -> Result<(Store, Sink, Group)> {
     let (store, sink) = (Store::embedded().await?, Sink::start().await?);
     let group = Group::new(PROGRAM, &store, &sink);
@@ -43,8 +43,8 @@ async fn turns_run_when_every_answer_comes_two_and_a_half_seconds_late() -> Resu
     Ok(())
 }
 
-/// `TENURE_TEST_REFUSED_SECONDS` says for how long writes are refused in all; until another candidate leads,
-/// by itself.
+/// `TENURE_TEST_REFUSED_SECONDS` sets the time for which writes are refused; the default lasts
+/// until another candidate leads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leader_with_refused_record_writes_stands_down() -> Result<()> {
     let (_store, sink, group) = stage().await?;
@@ -65,7 +65,7 @@ async fn leader_with_refused_record_writes_stands_down() -> Result<()> {
     let remaining = Duration::from_secs(seconds.map_or(0, |n| n.parse().unwrap()));
     let remaining = remaining.saturating_sub(refused_since.elapsed());
     if !remaining.is_zero() {
-        // The other one leads on all that time.
+        // The other candidate keeps leading for that time.
         let lost = tokio::time::timeout(remaining, ben.wait_for_line(|line| line.name() == "stood-down"));
         ensure!(lost.await.is_err(), "{}", ben.transcript());
         ensure!(ada.count("elected") == 1, "{}", ada.transcript());

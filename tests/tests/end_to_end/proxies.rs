@@ -1,4 +1,4 @@
-//! Real processes whose account only a proxy can reach.
+//! Real processes that can reach their account only through a proxy.
 
 use crate::PROGRAM;
 use std::collections::BTreeSet;
@@ -9,13 +9,14 @@ use rustix::process::{Signal, kill_process};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store};
 use tokio::process::Command;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Only the proxy knows the host of this origin.
+/// Origin whose host only the proxy can resolve.
 const ORIGIN: &str = "http://account.test";
 
-/// A lease is acquired, renewed and released by the supervisor, and `tenure check` names the proxy.
+/// The supervisor releases a lease that was acquired and renewed, and `tenure check` names the
+/// proxy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_account_is_reached_through_the_proxy() {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());

@@ -1,6 +1,6 @@
 //! Secrets that are replaced under load, while candidates lead: no leadership is lost.
 //!
-//! `TENURE_TEST_ROTATIONS` says how often the account's keys are regenerated; 12 times by itself.
+//! `TENURE_TEST_ROTATIONS` sets how often the account's keys are regenerated (12).
 
 use crate::PROGRAM;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// Two of the three leaders cannot renew until the third has done so and their files have the new key: on a busy machine
-/// that takes longer than the shortest lease lasts.
+/// Two of the three leaders cannot renew until the third has renewed and their files have the new
+/// key. On a busy machine that takes longer than the shortest lease.
 const TIMINGS: [&str; 6] = ["--renew", "1s", "--lease", "60s", "--request-timeout", "15s"];
 
-/// The files that an operator keeps up to date.
+/// Files that an operator keeps up to date.
 struct Secrets {
     folder: TempDir,
     keys: [String; 2],
@@ -33,15 +33,15 @@ impl Secrets {
         self.folder.path().join(name)
     }
 
-    /// Renamed into place, as those who mount secrets do.
+    /// Replaces a file by a rename, like platforms that mount secrets.
     fn write(&self, name: &str, text: &str) {
         let new = self.path("new");
         std::fs::write(&new, text).unwrap();
         std::fs::rename(&new, self.path(name)).unwrap();
     }
 
-    /// Brings everything that was made with one of the keys up to date. The file "key" gets the newest key, so it
-    /// never holds the one that is regenerated next.
+    /// Updates everything that was made with one of the keys. The file "key" gets the newest key,
+    /// so it never holds the one that is regenerated next.
     fn publish(&self, key_index: usize) {
         self.write("key", &self.keys[key_index]);
         if key_index == 0 {
@@ -60,7 +60,7 @@ impl Secrets {
     }
 }
 
-/// Waits until a candidate has renewed its lease after now.
+/// Waits until a candidate has renewed its lease again.
 async fn renewed(candidate: &Candidate) {
     let from = candidate.lines().len();
     candidate.line("renewal", from, TIMEOUT, |line| line.name() == "renewed").await;
@@ -120,12 +120,13 @@ async fn leaders_survive_key_rotation() {
         secrets.keys[key_index] = key(rotation + 3);
         regenerate([KeyName::Key1, KeyName::Key2][key_index], &secrets.keys[key_index]);
         if rotation == 0 {
-            // The files get the new key after both leaders were refused the old one. Later rotations are as they happen.
+            // The files get the new key after both leaders were refused with the old one. Later
+            // rotations do not wait for that.
             for leader in &leaders[1..] {
                 leader.event("problem", TIMEOUT).await;
             }
         }
-        // The leader that has the other key leads on.
+        // The leader that has the other key keeps leading.
         renewed(&leaders[0]).await;
         secrets.publish(key_index);
         for leader in &leaders {

@@ -1,5 +1,5 @@
-//! Candidates with a shared access signature instead of the account's key, and what such a
-//! signature opens: against Azurite and the embedded store.
+//! Candidates with a shared access signature instead of the account's key, and the permissions of
+//! such a signature: against Azurite and the embedded store.
 
 mod agreement;
 
@@ -15,7 +15,7 @@ use tokio::process::Command;
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// How to reach a container with some permissions only.
+/// Returns access to a container with these permissions only.
 fn with_container(connection_string: &str, container: &str, permissions: &str) -> Access {
     Access::from_connection_string(with_sas(connection_string, Scope::Container(container.to_owned()), permissions))
 }
@@ -37,7 +37,7 @@ async fn leads_and_runs_its_turns(store: Store) {
     group.patient_timings = true;
     group.warm_up().await.unwrap();
     let (container, _) = group.election.split_once('/').unwrap();
-    // A SAS for a container cannot make it.
+    // A SAS for a container cannot create it.
     group.outsider().create_container().await.unwrap();
     let start = |name, permissions| {
         let access = with_container(&group.connection_string, container, permissions);

@@ -1,5 +1,6 @@
-//! Azure's SDKs of today against the embedded store, each with its defaults and one program that does what tests of
-//! somebody's own code do: containers, blobs, ranges, listings, metadata, conditions and leases.
+//! Azure's current SDKs against the embedded store, each with its defaults. One program exercises
+//! containers, blobs, ranges, listings, metadata, conditions and leases, as a user's own tests
+//! would.
 
 use std::process::Command;
 
@@ -10,7 +11,7 @@ use tenure_store::{Account, KeyName, Store, run};
 use tenure_tests::{needs, sdk, tools};
 use tokio::task::spawn_blocking;
 
-/// Runs a program with `argument`, and expects its last word.
+/// Runs a program with `argument`, and expects its final line.
 async fn assert_sdk_works(
     make: impl FnOnce() -> Result<Command> + Send + 'static,
     argument: impl FnOnce(&Store) -> String,
@@ -19,7 +20,8 @@ async fn assert_sdk_works(
     let argument = argument(&store);
     let output = spawn_blocking(move || tools::run_command(make().unwrap().arg(argument))).await.unwrap();
     assert_eq!(output.unwrap(), "all is well\n");
-    // What a program did not notice would be seen here: it asked for something of which the store has never heard.
+    // Also catches problems that the program missed: requests with a parameter unknown to the
+    // store.
     let unknown_parameters = store.with(|service| {
         let codes = service.log().entries().filter_map(|entry| entry.code);
         codes.filter(|code| *code == "InvalidQueryParameterValue").count()
@@ -39,7 +41,7 @@ async fn javascript_sdk_works_with_embedded_store() {
 
 needs!(Node => async fn javascript_sdk_works_with_embedded_store);
 
-/// This SDK knows tokens and signatures, no keys.
+/// This SDK supports tokens and signatures, but no keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn rust_sdk_works_with_embedded_store() {
     let make = || sdk::rust("tenure-sdk");

@@ -1,4 +1,4 @@
-//! Slots, as an operator meets them: the program `tenure` with real processes.
+//! Slots from an operator's view: the program `tenure` with real processes.
 
 use crate::PROGRAM;
 use std::process::{Command, Output, Stdio};
@@ -63,7 +63,7 @@ async fn an_operator_resets_a_slot_in_the_future() -> Result<()> {
     Ok(())
 }
 
-/// It fails, or is told to end, while it leads.
+/// The command fails, or receives a signal, while it leads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interrupted_reset_releases_the_lease() -> Result<()> {
     let (store, sink) = (Store::embedded().await?, Sink::start().await?);
@@ -90,7 +90,7 @@ async fn interrupted_reset_releases_the_lease() -> Result<()> {
                 |kind: &str| requests_tx.borrow().iter().filter(|sent| **sent == kind).count();
             let writes = count("write") + usize::from(request_kind == "write");
             requests_tx.send_modify(|requests| requests.push(request_kind));
-            // The first one raises the term, and the second one resets the slot.
+            // The first write raises the term, and the second one resets the slot.
             let refused = match interrupted {
                 true => request_kind == "write" && writes > 1,
                 false => request_kind == "look" && writes > 0,
@@ -132,12 +132,12 @@ async fn a_cron_expression_in_a_zone_has_its_turns() -> Result<()> {
     Ok(())
 }
 
-/// With the election's name alone, long before the next claim.
+/// Needs only the election's name, long before the next claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_shows_last_outcome_and_next_turn()
 -> Result<()> {
     let (store, sink) = (Store::embedded().await?, Sink::start().await?);
-    // Every fifteen seconds, so that there is time to ask.
+    // Fifteen seconds leave enough time to ask.
     let timer = ["--cron", "*/15 * * * * *"];
     let group = Group { timer, ..Group::new(PROGRAM, &store, &sink) };
     let mut candidate = group.start("ada", &["--time-zone", "Europe/Berlin"])?;

@@ -1,4 +1,4 @@
-//! What a collector of OpenTelemetry gets, in its own words, and that nobody waits for one.
+//! Data that an OpenTelemetry collector receives; no process waits for a collector.
 
 use crate::PROGRAM;
 use axum::Router;
@@ -26,19 +26,19 @@ use tokio::sync::watch;
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// All that arrived.
+/// Everything that arrived.
 #[derive(Default)]
 struct Received {
     spans: Vec<Span>,
     metrics: Vec<Metric>,
     resources: Vec<Resource>,
-    /// Of requests of handlers.
+    /// Trace contexts in requests of handlers.
     traceparents: Vec<String>,
-    /// Of requests to the collector.
+    /// Headers of requests to the collector.
     headers: Vec<HeaderMap>,
 }
 
-/// A collector, and what handlers send requests to.
+/// Collector that also serves as the target of handlers.
 struct Collector {
     address: SocketAddr,
     received: Arc<(Mutex<Received>, watch::Sender<()>)>,
@@ -61,7 +61,7 @@ impl Collector {
         Self { address, received }
     }
 
-    /// Waits until something is there.
+    /// Waits until `extract` returns a value.
     async fn wait_for<T>(&self, description: &str, extract: impl Fn(&Received) -> Option<T>) -> T {
         let mut changes = self.received.1.subscribe();
         let waited = tokio::time::timeout(TIMEOUT, async {
@@ -127,7 +127,7 @@ fn run(group: &Group, collector: SocketAddr, work: &[&str]) -> Command {
     command
 }
 
-/// Attributes as texts.
+/// Converts attributes to text.
 fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let text = |pair: &KeyValue| match pair.value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(any_value::Value::StringValue(text)) => text.clone(),
@@ -181,7 +181,7 @@ async fn each_turn_is_a_span_passed_to_its_handler() {
     };
     ada.line("the trace in the command's environment", 0, TIMEOUT, has_trace).await;
     assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
-    // Nothing is lost at the end: the last turn of all is there.
+    // Nothing is lost at the end: even the last turn has arrived.
     let lines = ada.all_lines().await;
     let last = lines.iter().rfind(|line| line.name() == "turn-ended").unwrap();
     let last = last.event["slot"].as_str().unwrap();
@@ -273,7 +273,7 @@ async fn metrics_arrive_with_their_names() {
     assert!(ada.terminate(TIMEOUT).await.unwrap().success(), "{}", ada.transcript());
 }
 
-/// What it does not take is told once, and the other signal arrives.
+/// A rejected signal is reported once, and the other signal arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn collector_of_one_signal_receives_it() {
     let (_store, group) = stage().await;
@@ -299,7 +299,7 @@ async fn collector_of_one_signal_receives_it() {
         collector.wait_for("metrics", leads).await;
         ada.event("problem", TIMEOUT).await;
         collector.received.0.lock().unwrap().metrics.clear();
-        // More than one request of each.
+        // More than one request of each signal.
         let enough = |_: &tenure_tests::Line| ada.count("turn-ended") >= 3;
         ada.line("turns", 0, TIMEOUT, enough).await;
         collector.wait_for("metrics", leads).await;
@@ -313,21 +313,21 @@ async fn collector_of_one_signal_receives_it() {
     }
 }
 
-/// It takes connections and answers nothing, or is not there at all. Requests to it may take an hour, so whoever
-/// waited for one would not come to an end here.
+/// The collector accepts connections without answering, or does not exist. Requests to it may take
+/// an hour, so any wait for one would hang this test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unreachable_collector_delays_nothing() {
     let (_store, group) = stage().await;
     let silent_listener = StdListener::bind("127.0.0.1:0").unwrap();
     let unused_address = reserve_port().unwrap();
     for (address, is_reported) in [(silent_listener.local_addr().unwrap(), false), (unused_address, true)] {
-        // No store or machine that stands still for a while ends that.
+        // Must survive a store or machine that stalls for a while.
         let work_args = ["--lease", "60s", "--renew", "4s", "--log-level", "debug", "--", "true"];
         let mut command = run(&group, address, &work_args);
         command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000");
         let mut ada = Candidate::spawn("ada", command).unwrap();
         let term = ada.event("elected", TIMEOUT).await.term();
-        // More than one of each: whoever waits for the collector comes to none.
+        // More than one event of each: a process that waits for the collector would print none.
         for (name, count) in [("renewed", 4), ("turn-ended", 8)] {
             let enough = |_: &tenure_tests::Line| ada.count(name) >= count;
             ada.line(name, 0, TIMEOUT, enough).await;
@@ -335,7 +335,7 @@ async fn unreachable_collector_delays_nothing() {
         assert_eq!((ada.count("elected"), ada.count("stood-down")), (1, 0), "{}", ada.transcript());
         let problems = ada.lines();
         let problems: Vec<_> = problems.iter().filter(|line| line.name() == "problem").collect();
-        // One for traces and one for metrics, with the cause.
+        // One problem for traces and one for metrics, with the cause.
         assert_eq!(problems.len(), 2 * usize::from(is_reported), "{}", ada.transcript());
         assert!(problems.iter().all(|line| line.event["class"] == "telemetry"));
         let refused = |line: &&&tenure_tests::Line| {

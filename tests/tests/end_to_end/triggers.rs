@@ -1,4 +1,4 @@
-//! `tenure trigger`: turns that somebody asks for, of real processes.
+//! `tenure trigger`: requested turns in real processes.
 
 use crate::PROGRAM;
 use std::io::Write as _;
@@ -14,10 +14,10 @@ use tenure_tests::{
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// Ends well, unless its trigger has a bad name, or one that takes its time.
+/// Work that succeeds, fails for a trigger named `bad*`, and hangs for one named `long*`.
 const WORK: &str = r#"echo "ran for $TENURE_TRIGGER"; case "$TENURE_TRIGGER" in bad*) exit 3;; long*) sleep 600;; esac"#;
 
 struct Stage {
@@ -29,7 +29,7 @@ impl Stage {
     async fn new(store: Store) -> Self {
         let sink = Sink::start().await.unwrap();
         let mut group = Group::new(PROGRAM, &store, &sink);
-        // No slot comes while a test runs, but at midnight.
+        // No slot comes due while a test runs, except at midnight.
         group.timer = ["--every", "24h"];
         group.patient_timings = true;
         group.warm_up().await.unwrap();
@@ -40,14 +40,14 @@ impl Stage {
         Self::new(Store::embedded().await.unwrap()).await
     }
 
-    /// A candidate that nobody can reach.
+    /// Starts a candidate without a listener.
     fn start_without_listener(&self, name: &str, extra_args: &[&str]) -> Candidate {
         let args = [&["--poll", "1s", "--max-failures", "0"], extra_args].concat();
         let command = self.group.command(name, &args, &["sh", "-c", WORK]);
         Candidate::spawn(name, command).unwrap()
     }
 
-    /// A candidate with a listener, which hints reach at this address.
+    /// Starts a candidate with a listener, and returns the address for hints.
     async fn start_listening(&self, name: &str, extra_args: &[&str]) -> (Candidate, String) {
         let listen = reserve_port().unwrap().to_string();
         let address = format!("http://{listen}");
@@ -75,7 +75,7 @@ impl Stage {
     }
 }
 
-/// Its exit code, and all that it said.
+/// Returns the exit code, and all output.
 async fn run_to_end(mut command: Command) -> (i32, String) {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
     let Output { status, stdout, stderr } = timeout(2 * TIMEOUT, output).await.unwrap().unwrap();
@@ -83,7 +83,7 @@ async fn run_to_end(mut command: Command) -> (i32, String) {
     (status.code().unwrap_or(-1), output_text)
 }
 
-/// The turns that began for this trigger.
+/// Returns the number of started turns for this trigger.
 fn turns(candidate: &Candidate, id: &str) -> usize {
     let matches = |line: &&Line| line.name() == "turn-started" && line.event["trigger"] == id;
     candidate.lines().iter().filter(matches).count()
@@ -99,7 +99,7 @@ async fn trigger_runs_once_and_reports_outcome_on_embedded_store() {
     assert_trigger_runs_once(&Stage::embedded().await).await;
 }
 
-/// Of an id that the program made nobody knows otherwise.
+/// Otherwise the user would not know the id that the program generated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unconfirmed_trigger_suggests_repeating_with_id() {
     let front = Front::start().await.unwrap();
@@ -130,7 +130,7 @@ async fn trigger_runs_once_and_reports_outcome_on_azurite() {
 needs!(Node => async fn trigger_runs_once_and_reports_outcome_on_azurite);
 
 async fn assert_trigger_runs_once(stage: &Stage) {
-    // Nobody takes over.
+    // No other candidate takes over.
     let (ada, _) = stage.start_listening("ada", &["--lease", "60s", "--request-timeout", "15s"]).await;
     let term = ada.event("elected", TIMEOUT).await.term();
     let (code, output_text) = stage.trigger_election(&["--id", "good-1", "--wait", "60s"]).await;
@@ -142,14 +142,14 @@ async fn assert_trigger_runs_once(stage: &Stage) {
     let (code, output_text) = stage.trigger_election(&["--id", "bad-1", "--wait", "60s"]).await;
     assert_eq!(code, 3, "{output_text}");
     assert!(output_text.ends_with("Trigger bad-1: its turn has ended: failed.\n"), "{output_text}");
-    // With the same names there is nothing to be done.
+    // The same ids have no further effect.
     for (id, code) in [("good-1", 0), ("bad-1", 3)] {
         let (placed, output_text) = stage.trigger_election(&["--id", id]).await;
         assert_eq!(placed, 0, "{output_text}");
         let (ended, output_text) = stage.trigger_election(&["--id", id, "--wait", "60s"]).await;
         assert_eq!(ended, code, "{output_text}");
     }
-    // Each in its order, and none of the earlier ones again.
+    // Each trigger runs in order, and none of the earlier ones again.
     let (code, output_text) = stage.trigger_election(&["--wait", "60s"]).await;
     assert_eq!(code, 0, "{output_text}");
     assert_eq!((turns(&ada, "good-1"), turns(&ada, "bad-1")), (1, 1), "{}", ada.transcript());
@@ -164,7 +164,7 @@ async fn assert_trigger_runs_once(stage: &Stage) {
     ada.line("line of the work", 0, TIMEOUT, ran).await;
 }
 
-/// It waits on the blob, whoever leads.
+/// The trigger waits on the blob, independent of the leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trigger_waits_for_the_next_leader() {
     let stage = Stage::embedded().await;
@@ -206,7 +206,8 @@ async fn killed_leader_turn_follows_delivery_rule() {
     }
 }
 
-/// A deployment asks for the turn of its release before any candidate runs, and each replica asks again.
+/// A deployment requests the turn of its release before any candidate runs, and each replica
+/// repeats the request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_without_timer_runs_once_per_trigger() {
     let mut stage = Stage::embedded().await;
@@ -240,7 +241,7 @@ async fn impossible_trigger_is_rejected_with_reason() {
     let stage = Stage::embedded().await;
     let (ada, _) = stage.start_listening("ada", &[]).await;
     ada.event("elected", TIMEOUT).await;
-    // The first one runs, and eight wait behind it.
+    // The first trigger runs, and eight are pending behind it.
     stage.trigger_election(&["--id", "long-1"]).await;
     wait_for_turn(&ada, "long-1").await;
     for n in 0..8 {
@@ -252,7 +253,7 @@ async fn impossible_trigger_is_rejected_with_reason() {
     let (code, output_text) = stage.trigger_election(&["--id", "a b"]).await;
     assert!(code == 2 && output_text.contains("1 to 64 letters"), "{output_text}");
     assert!(output_text.contains("nothing was sent"), "{output_text}");
-    // Who may read and not write.
+    // A credential that can read but not write.
     let (container, _) = stage.group.election.split_once('/').unwrap();
     let scope = Scope::Container(container.to_owned());
     let mut command = Command::new(PROGRAM);
@@ -289,7 +290,7 @@ async fn trigger_takes_election_from_file() {
     assert_eq!(code, 0, "{output_text}");
 }
 
-/// What `chaos --triggers` does, shorter.
+/// Runs like `chaos --triggers`, but shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_leaders_keep_delivery_guarantee() {
     for delivery in ["at-most-once", "at-least-once"] {

@@ -1,4 +1,5 @@
-//! Real `tenure run` processes whose handler misbehaves: neither they nor their elections suffer.
+//! Real `tenure run` processes with a misbehaving handler, which harms neither the process nor the
+//! election.
 
 use crate::PROGRAM;
 use std::path::Path;
@@ -8,7 +9,7 @@ use rustix::process::Signal;
 use tenure_tests::candidate::Line;
 use tenure_tests::{Candidate, Group, Sink, Store, UNRULY_HANDLER};
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 struct Scene {
@@ -91,7 +92,7 @@ async fn a_leak_and_a_trap_cost_turns_only() {
     }
 }
 
-/// A leader that is frozen for longer than its lease gets no further when it wakes.
+/// Asserts that a leader frozen for longer than its lease makes no progress when it resumes.
 async fn assert_frozen_leader_is_cut_off(mode: &str) {
     let scene = Scene::new().await;
     let old = scene.start("old", mode, mode);

@@ -1,5 +1,5 @@
-//! Followers watch the leader: they take over long before their next poll, and whoever lies to them costs a few
-//! requests.
+//! Followers watch the leader: they take over long before their next poll. A listener that lies to
+//! them costs only a few requests.
 
 use crate::PROGRAM;
 use std::path::Path;
@@ -14,10 +14,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// Followers poll so rarely, and wait for half of it at least.
+/// Poll interval of followers, and the shortest wait between two polls.
 const POLL: [&str; 2] = ["--poll", "60s"];
 const MIN_POLL: Duration = Duration::from_secs(30);
 
@@ -38,13 +38,13 @@ impl Stage {
         Self { store, _sink: sink, group }
     }
 
-    /// A candidate that listens there and has this address on record while it leads.
+    /// Starts a candidate that listens at `listen` and has `address` in the record while it leads.
     fn start(&self, name: &str, listen: &str, address: &str) -> Candidate {
         let listen_args = ["--listen", listen, "--address", address];
         self.group.start(name, &[&listen_args[..], &POLL].concat()).unwrap()
     }
 
-    /// A leader and a follower that watches it.
+    /// Starts a leader and a follower that watches it.
     async fn watched(&self) -> Watched {
         let listen = reserve_port().unwrap().to_string();
         let (watch_tx, mut watch_rx) = watch::channel(false);
@@ -58,7 +58,7 @@ impl Stage {
         let follower = self.start("ben", &reserve_port().unwrap().to_string(), "http://127.0.0.1:1");
         let polled_at = follower.event("following", TIMEOUT).await.at;
         timeout(TIMEOUT, watch_rx.wait_for(|is_watched| *is_watched)).await.unwrap().unwrap();
-        // By now that is answered too.
+        // That request has its response by now.
         assert_eq!(send(&listen, "GET /leader").await, "200");
         Watched { leader, follower, next_poll: polled_at + MIN_POLL, _proxy: proxy }
     }
@@ -67,12 +67,12 @@ impl Stage {
 struct Watched {
     leader: Candidate,
     follower: Candidate,
-    /// Not before.
+    /// Earliest time of the follower's next poll.
     next_poll: std::time::Instant,
     _proxy: Proxy,
 }
 
-/// The status of the answer.
+/// Returns the status of the response.
 async fn send(to: &str, request_line: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(to).await.unwrap();
     let request = format!("{request_line} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\n\r\n");
@@ -130,7 +130,7 @@ async fn lying_peer_costs_few_requests() {
     );
     let follower = follower.unwrap();
     let following = follower.event("following", TIMEOUT).await.at;
-    // It comes again after it was lied to, each time later.
+    // The follower reconnects after each lie, with growing delays.
     timeout(TIMEOUT, peer.request_count.clone().wait_for(|total| *total == 4)).await.unwrap().unwrap();
     let polls = polls.load(Ordering::Relaxed);
     assert!(following.elapsed() < MIN_POLL, "it took too long to tell");
@@ -143,10 +143,11 @@ async fn lying_peer_costs_few_requests() {
     }
 }
 
-/// Plays the listener of the leader, and tells in each line the contrary of the last, for as long as it is read.
+/// Fake listener of a leader: each line contradicts the previous one, for as long as the follower
+/// reads.
 struct Peer {
     address: String,
-    /// How often it was asked.
+    /// Number of requests.
     request_count: watch::Receiver<usize>,
     received: Arc<std::sync::Mutex<String>>,
     _serving: JoinSet<()>,
@@ -178,7 +179,7 @@ impl Peer {
                     let line = format!("data: {event}\n\n");
                     open = stream.write_all(line.as_bytes()).await.is_ok();
                     leading = !leading;
-                    // Each of them may be a hint of its own.
+                    // Each line may cause a separate hint.
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }

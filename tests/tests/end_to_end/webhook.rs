@@ -1,5 +1,5 @@
-//! Real `tenure run` processes whose work is a webhook: what arrives there, how turns end, and that a call
-//! is cut off before the lease is released.
+//! Real `tenure run` processes with a webhook as work: the received calls, the ends of turns, and
+//! the end of a call before the lease is released.
 
 mod trust;
 mod trusted;
@@ -24,19 +24,19 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::sync::watch;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// A part of the URL that must not be seen.
+/// Part of the URL that must never appear in output.
 const SECRET: &str = "TGVha2VkUGF0aA";
 
-/// One call: the headers and the turn.
+/// One call: headers and turn.
 type Call = (HeaderMap, Value);
 
-/// All calls, and how many there are.
+/// All calls, and their number.
 type Calls = Arc<(Mutex<Vec<Call>>, watch::Sender<usize>)>;
 
-/// Takes every call, and says where to it was when it is to fail.
+/// Receiver that answers every call with one status, and with a text that names the called URL.
 struct Receiver {
     port: u16,
     calls: Calls,
@@ -64,7 +64,7 @@ impl Receiver {
         format!("http://localhost:{}/hooks/{SECRET}?code={SECRET}", self.port)
     }
 
-    /// Waits for so many calls, and tells all that came.
+    /// Waits for `count` calls, and returns all calls.
     async fn calls(&self, count: usize) -> Vec<Call> {
         let mut counts = self.calls.1.subscribe();
         let enough_calls = counts.wait_for(|arrived_count| *arrived_count >= count);
@@ -145,7 +145,7 @@ async fn idempotency_keys_differ_between_elections() {
         let election = format!("{}-{name}", group.election);
         format!("[[election]]\nelection = \"{election}\"\nwebhook = \"{url}\"\n")
     };
-    // So seldom that both have the same slots.
+    // Both elections have the same slots, which are rare.
     let content = format!("log = \"json\"\nevery = \"2s\"\n{}{}", election("a"), election("b"));
     std::fs::write(&file, content).unwrap();
     let mut command = Command::new(&group.program);
@@ -212,12 +212,12 @@ async fn failed_call_is_reported_alike_for_each_url_source() {
     }
 }
 
-/// A call that is never answered: the connection, as it is at the moment.
+/// Connection of a call that is never answered.
 #[derive(Clone, Default)]
 struct UnansweredCall(Arc<OnceLock<std::net::TcpStream>>);
 
 impl UnansweredCall {
-    /// Takes the first call.
+    /// Accepts the first call.
     async fn call(&self, listener: &TcpListener) {
         let accepted = tokio::time::timeout(TIMEOUT, listener.accept()).await;
         let mut peer = accepted.expect("it is called").unwrap().0;
@@ -231,7 +231,7 @@ impl UnansweredCall {
         self.0.set(peer.into_std().unwrap()).unwrap();
     }
 
-    /// Whether nothing more can come of the call. Nothing more has come either.
+    /// Returns true if the call has ended, and asserts that no more data arrived.
     fn is_cut(&self) -> bool {
         match self.0.get().expect("it was called").peek(&mut [0]) {
             Ok(0) => true,
@@ -292,7 +292,7 @@ async fn call_timeout_fails_turn_and_turn_timeout_ends_leadership() {
     assert_eq!(candidate.event("stood-down", TIMEOUT).await.event["reason"], "work-failed");
 }
 
-/// Runs the program against a store that must not be spoken to.
+/// Runs the program, which must fail, against a store that must receive no connection.
 fn run_refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -312,7 +312,7 @@ fn run_refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     message
 }
 
-/// How a command ends that should do so at once, and what it said.
+/// Runs a command that should end at once, and returns its exit status and output.
 #[tokio::main(flavor = "current_thread")]
 async fn run_to_end(mut command: Command) -> (ExitStatus, String) {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
@@ -320,7 +320,7 @@ async fn run_to_end(mut command: Command) -> (ExitStatus, String) {
     (output.status, String::from_utf8(output.stderr).unwrap())
 }
 
-/// A good URL with a secret.
+/// Returns a valid URL with a secret.
 fn secret_url() -> String {
     format!("https://example.com/{SECRET}?code={SECRET}")
 }

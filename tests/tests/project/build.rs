@@ -1,4 +1,4 @@
-//! What `tenure --version` tells of the commit: the program's build script, in folders as it meets them.
+//! The commit in `tenure --version`: runs the program's build script in various folders.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn version_names_the_commit_it_was_built_from() {
     let run_build_script = |profile: &str, variables: &[(&str, &str)]| {
         let mut command = Command::new(&script);
         command.current_dir(&package).env_remove("SOURCE_DATE_EPOCH").env_remove("TENURE_COMMIT");
-        // Whatever holds the folder of temporary files is none of this.
+        // Git must not find a repository above the temporary folder.
         command.env("GIT_CEILING_DIRECTORIES", folder.path());
         let output =
             command.env("PROFILE", profile).envs(variables.iter().copied()).output().unwrap();
@@ -76,7 +76,8 @@ fn version_names_the_commit_it_was_built_from() {
     assert_eq!(build("release", &[("SOURCE_DATE_EPOCH", "0")]), format!(" ({short}, 1970-01-01)"));
     assert_eq!(build("debug", &[]), " (debug build)");
 
-    // Whatever is watched is there, or each build would begin anew; and it changes with a commit.
+    // Every watched path exists, otherwise each build would start over; and a watched file changes
+    // with a commit.
     let all = run_build_script("release", &[]);
     let watched = all.lines().filter_map(|line| line.strip_prefix("cargo::rerun-if-changed="));
     let watched: Vec<_> =

@@ -1,4 +1,4 @@
-//! What is in `deploy/`, judged as far as that is possible without the platforms themselves.
+//! Files in `deploy/`, checked as far as possible without their platforms.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn deploy_files_pass_all_checks() {
 
 needs!(Python => fn deploy_files_pass_all_checks);
 
-/// Each file is spoilt in one way, or in two, and each of them is complained of.
+/// Seeds one or two mistakes into each file, and expects a complaint for each.
 fn checks_detect_seeded_mistakes() {
     let mistakes = [
         ("Dockerfile", "rust:1.95.0-bookworm", "rust", "DL3006"),
@@ -99,7 +99,7 @@ fn checks_detect_seeded_mistakes() {
 
 needs!(Python => fn checks_detect_seeded_mistakes);
 
-/// Whether Prometheus' own tool takes these rules, and sees each alert fire and keep silent as it should.
+/// Runs Prometheus' own tool on these rules, which tests when each alert fires.
 fn test_alerts(rules: &str) -> Output {
     tools::require_tool("promtool", "install Prometheus' tools (Debian: prometheus)").unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +141,8 @@ fn each_alert_fires_when_it_should() {
 
 needs!(Prometheus => fn each_alert_fires_when_it_should);
 
-/// The queries of the dashboard and of the alerts ask for what a candidate shows, by the table of the documentation.
+/// Checks that the queries of the dashboard and of the alerts use metrics in the documentation's
+/// table.
 fn queries_are_valid_and_use_documented_metrics() {
     let deploy = tools::repository().join("deploy");
     let dashboard = fs::read_to_string(deploy.join("grafana/tenure.json")).unwrap();
@@ -178,7 +179,8 @@ fn queries_are_valid_and_use_documented_metrics() {
 
 needs!(Prometheus => fn queries_are_valid_and_use_documented_metrics);
 
-/// What is applied together is spoilt in one place, and what does not fit any more is complained of.
+/// Seeds a mistake into files that are applied together, and expects a complaint about the
+/// mismatch.
 fn checks_detect_mistakes_between_manifests() {
     let mistakes = [
         (
@@ -243,7 +245,7 @@ fn checks_detect_mistakes_between_manifests() {
 
 needs!(Python => fn checks_detect_mistakes_between_manifests);
 
-/// What the image copies is what its build makes, here in another profile.
+/// The image copies exactly the build's output, here in another profile.
 #[test]
 fn image_copies_only_built_files() {
     let dockerfile = fs::read_to_string(tools::repository().join("deploy/Dockerfile")).unwrap();

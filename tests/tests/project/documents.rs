@@ -1,5 +1,5 @@
-//! The documents agree with each other and with the program: the specification and what cites it
-//! (`protocol.md §4.3` in a comment), links, and the commands that people are told to type.
+//! The documents agree with each other and with the program: the specification and its citations
+//! (`protocol.md §4.3` in a comment), links, and the commands for users.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The numbers of its headings, such as `4` and `4.3`.
+/// Returns the numbers of its headings, such as `4` and `4.3`.
 fn sections() -> BTreeSet<String> {
     let text = fs::read_to_string(root().join("docs/protocol.md")).unwrap();
     let headings = text.lines().filter(|line| line.starts_with('#'));
@@ -26,7 +26,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     files(folder, &[".rs", ".wit"], found);
 }
 
-/// Files of this repository whose names end so.
+/// Finds the files of this repository whose names end with one of the suffixes.
 pub(crate) fn files(folder: &Path, suffixes: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -41,7 +41,8 @@ pub(crate) fn files(folder: &Path, suffixes: &[&str], found: &mut Vec<PathBuf>) 
     }
 }
 
-/// What a source cites, or what stands where a section should. It may go on in the next line.
+/// Returns the cited sections of a source, or the text in place of a section. A citation may
+/// continue on the next line.
 fn citations(source: &str) -> Vec<Result<String, String>> {
     let strip_marks = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim().to_owned();
     let text = source.lines().map(strip_marks).collect::<Vec<_>>().join(" ");
@@ -83,7 +84,7 @@ fn every_citation_leads_to_a_section() {
         }
     }
     assert_eq!(errors, [""; 0]);
-    // The headings above others say nothing of their own.
+    // A heading that only groups others has no content to cite.
     let uncited_by_design = ["7"];
     let uncited: Vec<_> =
         sections.iter().filter(|s| !cited.contains(*s) && !uncited_by_design.contains(&s.as_str())).collect();
@@ -113,7 +114,7 @@ fn citations_over_several_lines_are_read() {
     assert_eq!(citations(source), [ok("4.1"), ok("4.2"), ok("5"), ok("9"), other]);
 }
 
-/// Every document of this repository, with its text.
+/// Returns every document of this repository, with its text.
 fn documents() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(&root(), &[".md"], &mut found);
@@ -125,11 +126,11 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// A piece of a document.
+/// Part of a document.
 #[derive(Debug, PartialEq)]
 enum Part<'a> {
     Line(&'a str),
-    /// What a fence is marked with, and what it holds.
+    /// Fenced block: its info string and its content.
     Fenced(&'a str, String),
 }
 
@@ -154,7 +155,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     found
 }
 
-/// What is fenced as `kind`.
+/// Returns the contents of the fences marked `kind`.
 fn fenced<'a>(text: &'a str, kind: &str) -> Vec<String> {
     let content_of = |part: Part<'a>| match part {
         Part::Fenced(fence_kind, content) if fence_kind == kind => Some(content),
@@ -163,14 +164,14 @@ fn fenced<'a>(text: &'a str, kind: &str) -> Vec<String> {
     parts(text).into_iter().filter_map(content_of).collect()
 }
 
-/// The commands of a console, each in one line and without comments.
+/// Returns the commands of a console, each on one line and without comments.
 fn commands(console: &str) -> Vec<String> {
     let joined = console.replace("\\\n", " ");
     let typed = joined.lines().filter_map(|line| line.strip_prefix("$ "));
     typed.map(|line| line.split(" # ").next().unwrap().trim().to_owned()).collect()
 }
 
-/// The text outside of fences and of code in the line.
+/// Returns the text outside of fences and inline code.
 fn prose(text: &str) -> String {
     unfenced(text).split('`').step_by(2).collect()
 }
@@ -183,7 +184,7 @@ fn unfenced(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// By which a heading is linked to.
+/// Returns the anchors of the headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let heading = |part: Part<'_>| match part {
         Part::Line(line) if line.starts_with('#') => {
@@ -196,14 +197,14 @@ fn anchors(text: &str) -> BTreeSet<String> {
     parts(text).into_iter().filter_map(heading).collect()
 }
 
-/// Where the links of a document lead to, but for those that leave this repository.
+/// Returns the link targets of a document within this repository.
 fn links(text: &str) -> Vec<String> {
     let prose = prose(text);
     let targets = prose.split("](").skip(1).filter_map(|tail| tail.split(')').next());
     targets.filter(|to| !to.contains("://")).map(str::to_owned).collect()
 }
 
-/// What is wrong with a link of the document at `from`.
+/// Returns the problem of a link in the document at `from`.
 fn broken_link(from: &Path, link: &str) -> Option<String> {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let to = match file {
@@ -290,8 +291,8 @@ fn the_book_has_every_page_and_the_glossary_few_words() {
     assert!((20..=25).contains(&words.len()) && distinct.len() == words.len(), "{words:#?}");
 }
 
-/// Whether a comment says what stands for the commands below it: a test, a measurement that is made by
-/// hand, or an account or a cluster that they need.
+/// Returns true if a comment names the check of the commands below it: a test, a manual
+/// measurement, or a required account or cluster.
 fn names_its_check(comment: &str) -> bool {
     let Some(text) = comment.strip_prefix("<!-- ").and_then(|tail| tail.strip_suffix(" -->"))
     else {
@@ -337,7 +338,7 @@ fn every_console_block_names_its_check() {
     assert!(!names_its_check("<!-- checked by: somebody -->"));
 }
 
-/// What the program says of itself, or of one of its commands.
+/// Returns the help of the program, or of one of its commands.
 fn help(command: &[&str]) -> String {
     let program = env!("CARGO_BIN_EXE_tenure-under-test");
     let output = Command::new(program).args(command).arg("--help").output().unwrap();
@@ -345,7 +346,7 @@ fn help(command: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the lines of help tell of that are set in so far: a command, or an option by all its names.
+/// Returns the names in help lines with this indent: commands, or options with all their names.
 fn listed_names(help: &str, indent: usize) -> BTreeSet<String> {
     let lines = help.lines().filter_map(|line| line.strip_prefix(&" ".repeat(indent)));
     let names = |line: &str| {
@@ -358,14 +359,14 @@ fn listed_names(help: &str, indent: usize) -> BTreeSet<String> {
     lines.filter(|line| !line.starts_with(' ')).flat_map(names).collect()
 }
 
-/// The commands of the program.
+/// Returns the commands of the program.
 fn all_commands() -> BTreeSet<String> {
     let help = help(&[]);
     let commands = help.split("Run:").nth(1).unwrap().split("Options:").next().unwrap();
     listed_names(commands, 2)
 }
 
-/// The options of a command.
+/// Returns the options of a command.
 fn options(command: &str) -> BTreeSet<String> {
     let help = help(&[command]);
     let options = help.split("Options:").nth(1).unwrap();
@@ -375,7 +376,7 @@ fn options(command: &str) -> BTreeSet<String> {
     found
 }
 
-/// What a command says that `tenure` does not know.
+/// Returns the first part of a command that `tenure` does not know.
 fn unknown_name(command: &str) -> Option<String> {
     let mut words = command.split_whitespace();
     let command = words.by_ref().skip_while(|word| !word.ends_with("tenure")).nth(1)?;
@@ -440,23 +441,24 @@ fn documented_commands_exist() {
     }
 }
 
-/// Those of commands that meet an election; the others have no settings.
+/// Covers the options of commands for an election; other commands have no settings.
 #[test]
 fn the_tables_of_options_are_those_of_the_program() {
     let text = read("docs/configuration.md");
     let named = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    // The command that is the work stands behind dashes alone.
+    // A bare `--` precedes the command that is the work.
     let named = named.filter(|name| name.starts_with("--") && !name.starts_with("-- "));
     let listed: BTreeSet<_> = named.map(str::to_owned).collect();
     assert!(options("run").len() > 30, "{:?}", options("run"));
-    // The one that shows the help of the others has none itself.
+    // The command `help` has no help of its own.
     let commands = all_commands().into_iter().filter(|name| name != "help");
     let elections = commands.filter(|name| options(name).contains("--connection-string-file"));
     let known: BTreeSet<_> = elections.flat_map(|command| options(&command)).collect();
     assert_eq!(listed, known);
 }
 
-/// The first console of the README that begins with `cargo init`, and the first Rust.
+/// Returns the first console of the README that starts with `cargo init`, and the first Rust
+/// source.
 fn readme_handler() -> (Vec<String>, String) {
     let text = read("README.md");
     let consoles = fenced(&text, "console");
@@ -464,7 +466,7 @@ fn readme_handler() -> (Vec<String>, String) {
     (commands(console), fenced(&text, "rust").remove(0))
 }
 
-/// From an empty folder to a component, by the commands and the source that the README shows.
+/// Builds a component from an empty folder, with the README's commands and source.
 #[test]
 fn the_handler_of_the_readme_can_be_built() {
     let (commands, source) = readme_handler();
@@ -477,7 +479,7 @@ fn the_handler_of_the_readme_can_be_built() {
         let command = command.replace("~/tenure/", &format!("{}/", root().display()));
         let mut shell = Command::new("sh");
         shell.arg("-ec").arg(&command).current_dir(&folder);
-        // What cargo sets for tests would reach the cargo of the newcomer.
+        // Removes variables that cargo sets for tests, which a new user would not have.
         for name in ["CARGO_MANIFEST_DIR", "CARGO_TARGET_DIR", "RUSTFLAGS"] {
             shell.env_remove(name);
         }

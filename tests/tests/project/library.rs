@@ -1,5 +1,5 @@
-//! The libraries are for other programs: they bring nothing that only the program `tenure` needs, components of
-//! bounded size, and all that is needed to build them elsewhere.
+//! Libraries for other programs: they have no dependencies that only the program `tenure` needs,
+//! their components have bounded size, and their packages are complete.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What cargo says of this workspace.
+/// Runs cargo in this workspace, and returns its output.
 fn cargo(arguments: &[&str]) -> String {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(arguments).args(["--locked", "--offline"]);
@@ -16,7 +16,7 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a library depends on by default, direct or not, by name.
+/// Returns the names of a library's direct and indirect dependencies, with default features.
 fn dependencies(package: &str) -> BTreeSet<String> {
     let text = cargo(&[
         "tree",
@@ -28,7 +28,7 @@ fn dependencies(package: &str) -> BTreeSet<String> {
     text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
 }
 
-/// The manifests of the crates that are published.
+/// Returns the manifests of the published crates.
 fn published() -> Vec<Value> {
     let metadata = cargo(&["metadata", "--no-deps", "--format-version=1"]);
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
@@ -69,15 +69,15 @@ fn libraries_do_not_depend_on_program_crates() {
     }
 }
 
-/// What a program gets with the library, features aside.
+/// Checks the dependencies that a program gets with the library, without optional features.
 #[test]
 fn the_library_brings_few_crates() {
     let library = dependencies("tenure");
     assert!((50..=150).contains(&library.len()), "{}: {library:?}", library.len());
 }
 
-/// Hosts fetch, compile and instantiate the component. The bound falls with each removal, and rises only with a new part of the
-/// contract.
+/// Hosts fetch, compile and instantiate the component. The bound falls with each removal, and rises
+/// only with a new part of the contract.
 #[test]
 fn the_components_stay_small() {
     const MAX_BYTES: usize = 490_000;
@@ -92,7 +92,7 @@ fn the_components_stay_small() {
     );
 }
 
-/// What a registry asks for, and what people look for there.
+/// Checks the fields that a registry requires and users search for.
 #[test]
 fn manifests_of_published_crates_are_complete() {
     let packages = published();
@@ -120,8 +120,9 @@ fn manifests_of_published_crates_are_complete() {
     }
 }
 
-/// Bindings are made of `wit/`, and the library's build script makes components of crates that are not
-/// published. `.ci/release/package` builds the program from the packages; this only looks into them.
+/// Bindings are generated from `wit/`, and the library's build script builds components from
+/// unpublished crates. `.ci/release/package` builds the program from the packages; this test only
+/// checks their contents.
 #[test]
 fn packages_hold_the_contract_and_the_components() {
     let contract: Vec<String> = ["wit", "wit/deps/spin-cron"]

@@ -1,16 +1,17 @@
-//! Modules of a crate do not import each other in circles: what imports a module can be read after it, and never has
-//! to be read before it.
+//! Modules of a crate do not import each other in cycles: a module never depends on one that
+//! imports it.
 //!
-//! A module here is a child of the crate's root together with its own children; the root is one more. Its arrows are
-//! the paths that lead to the root, by `super::` or `crate::`, in its files outside of tests. A name that the root
-//! imports leads to the module that has it, and one that the root defines to the root. A call of a method leads nowhere.
+//! A module here is a child of the crate's root together with its own children; the root itself is
+//! another one. Its arrows are the paths to the root, by `super::` or `crate::`, in its files
+//! except tests. A name that the root imports leads to the module that defines it; one that the
+//! root defines leads to the root. A method call has no arrow.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The crates, by their folders.
+/// Crates, by folder.
 const CRATES: [&str; 17] = [
     "guest",
     "guest/azure",
@@ -31,19 +32,19 @@ const CRATES: [&str; 17] = [
     "host/wasmtime",
 ];
 
-/// What the root is called among the modules.
+/// Name of the root among the modules.
 const ROOT: &str = "the root";
 
-/// Of each module, the modules that it imports and where.
+/// Imported modules of each module, with the place of the import.
 type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
-/// A file of a crate.
+/// File of a crate.
 struct File {
-    /// Where it is, as if it had the name of its module.
+    /// Path of the module, in terms of its name.
     path: Vec<String>,
-    /// How many folders it is in.
+    /// Number of folders above the file.
     folders: usize,
-    /// How far its module is below the root.
+    /// Depth of its module below the root.
     depth: usize,
     text: String,
 }
@@ -155,7 +156,7 @@ fn cycle_is_found_and_chain_is_not() {
     assert_eq!(circles(&graph), [BTreeSet::from(["b".to_owned(), "c".to_owned()])]);
 }
 
-/// The groups of modules each of which leads to every other one of its group.
+/// Returns the groups of modules in which each module leads to every other one.
 fn circles(arrows: &Arrows) -> Vec<BTreeSet<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         arrows.keys().map(|from| (from, reachable(arrows, from))).collect();
@@ -181,7 +182,7 @@ fn reachable<'a>(arrows: &'a Arrows, from: &String) -> BTreeSet<&'a String> {
     found
 }
 
-/// The arrows of a crate; otherwise the names that lead nowhere, and where they stand.
+/// Returns the arrows of a crate, or the unresolved names with their places.
 fn arrows(root: &str, files: &[File]) -> Result<Arrows, Vec<String>> {
     let root = Root::read(root);
     let mut arrows: Arrows =
@@ -214,7 +215,7 @@ fn arrows(root: &str, files: &[File]) -> Result<Arrows, Vec<String>> {
     if unknown.is_empty() { Ok(arrows) } else { Err(unknown) }
 }
 
-/// The root of a crate, and its other files but tests.
+/// Returns the root of a crate, and its other files except tests.
 fn read(src: &Path) -> (String, Vec<File>) {
     let text = fs::read_to_string(src.join("lib.rs")).expect("the root of the crate");
     let mut files = Vec::new();
@@ -231,7 +232,8 @@ fn read(src: &Path) -> (String, Vec<File>) {
     (root.text, files)
 }
 
-/// The files that attributes give to children of a module, and how far these are below the root.
+/// Returns the files that attributes assign to children of a module, and the depth of these
+/// children.
 fn attribute_paths(file: &File) -> Vec<(Vec<String>, usize)> {
     let names = file.text.split("path = \"").skip(1).filter_map(|text| text.split_once(".rs\""));
     let folders = &file.path[..file.folders];
@@ -241,7 +243,7 @@ fn attribute_paths(file: &File) -> Vec<(Vec<String>, usize)> {
     names.map(|(name, _)| (path(name), file.depth + 1)).collect()
 }
 
-/// All files below a folder, as if no attribute gave a module another one.
+/// Collects all files below a folder, ignoring path attributes.
 fn collect(directory: &Path, path: &mut Vec<String>, files: &mut Vec<File>) {
     let folders = path.len();
     for entry in fs::read_dir(directory).expect("a directory of the crate") {
@@ -266,15 +268,15 @@ fn collect(directory: &Path, path: &mut Vec<String>, files: &mut Vec<File>) {
     }
 }
 
-/// What stands in the root of a crate.
+/// Content of a crate's root.
 #[derive(Default)]
 struct Root {
     modules: BTreeSet<String>,
-    /// Modules for tests alone.
+    /// Modules for tests only.
     tests: BTreeSet<String>,
-    /// Of each other name, the module that it comes from; none for what is of another crate.
+    /// Module of each other name; empty for names of another crate.
     names: BTreeMap<String, String>,
-    /// The modules that the root itself uses.
+    /// Modules that the root itself uses.
     imports: BTreeSet<String>,
 }
 
@@ -307,7 +309,7 @@ impl Root {
         root
     }
 
-    /// Takes what is imported or said by its path. What is only exported is not used by the root.
+    /// Records imports and paths. The root does not use a name that it only exports.
     fn uses(&mut self, tokens: &[TokenTree]) {
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
@@ -324,7 +326,7 @@ impl Root {
                     if !is_exported {
                         self.imports.extend(target.clone());
                     }
-                    // What a whole module is imported for, nobody can tell.
+                    // The names of a glob import are unknown.
                     if name != "*" {
                         self.names.insert(name, target.unwrap_or_default());
                     }
@@ -340,7 +342,7 @@ impl Root {
     }
 }
 
-/// Whether a path in the root begins there, or behind `crate::` and `self::`.
+/// Returns true if a path in the root starts here, directly or after `crate::` or `self::`.
 fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
     let is_path = is_punct(tokens.get(at + 1), ':') && is_punct(tokens.get(at + 2), ':');
     let before = |places| at.checked_sub(places).and_then(|before| tokens.get(before));
@@ -348,7 +350,7 @@ fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
     is_path && (!is_punct(before(1), ':') || follows_crate_or_self())
 }
 
-/// The paths that an import is of, each with the name that it gets.
+/// Returns the paths of an import, each with its local name.
 fn leaves(tree: &[TokenTree]) -> Vec<(Vec<String>, String)> {
     if let Some(TokenTree::Group(list)) = tree.last() {
         let before: Vec<String> = names(&tree[..tree.len() - 1]);
@@ -368,15 +370,15 @@ fn names(tokens: &[TokenTree]) -> Vec<String> {
     tokens.iter().map(ident).filter(|name| !name.is_empty()).collect()
 }
 
-/// What stands between the commas of a list.
+/// Splits a list at its commas.
 fn items(list: TokenStream) -> Vec<Vec<TokenTree>> {
     let list: Vec<TokenTree> = list.into_iter().collect();
     let items = list.split(|token| is_punct(Some(token), ','));
     items.filter(|item| !item.is_empty()).map(<[_]>::to_vec).collect()
 }
 
-/// The first names of all paths in a file that lead to the crate's root. The file's module is `depth`
-/// below the root.
+/// Returns the first names of all paths in a file that lead to the crate's root. `depth` is the
+/// depth of the file's module below the root.
 fn names_at_the_root(text: &str, depth: usize) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     collect_names(&tokens(text), depth, &mut found);
@@ -389,7 +391,7 @@ fn collect_names(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String
         match token {
             TokenTree::Ident(word) if word == "super" || word == "crate" => {
                 follow(&tokens[at..], 0, depth, found);
-                // Up to what the path leads to: a list of its own is followed.
+                // Stops at the target of the path: a list is followed separately.
                 let is_part = |token: &TokenTree| {
                     matches!(ident(token).as_str(), "super" | "crate") || is_punct(Some(token), ':')
                 };
@@ -411,12 +413,13 @@ fn collect_names(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String
     }
 }
 
-/// Whether the group at that place is the content of a module.
+/// Returns true if the group at this position is the body of a module.
 fn module(tokens: &[TokenTree], at: usize) -> bool {
     at >= 2 && ident(&tokens[at - 2]) == "mod" && !ident(&tokens[at - 1]).is_empty()
 }
 
-/// An attribute with what stands in its texts, such as the path of a function.
+/// Returns the tokens of an attribute, including those in its strings, such as the path of a
+/// function.
 fn attribute_tokens(attribute: TokenStream) -> TokenStream {
     let mut words = attribute.clone().into_iter().peekable();
     if words.peek().is_some_and(|word| ident(word) == "doc") {
@@ -432,7 +435,7 @@ fn attribute_tokens(attribute: TokenStream) -> TokenStream {
     words.flat_map(text).collect()
 }
 
-/// Takes what a path leads to that begins here, so many modules up.
+/// Follows a path that starts here, `levels_up` modules up.
 fn follow(path: &[TokenTree], levels_up: usize, depth: usize, found: &mut BTreeSet<String>) {
     match path {
         [TokenTree::Ident(word), colon, _, tail @ ..]
@@ -452,7 +455,7 @@ fn follow(path: &[TokenTree], levels_up: usize, depth: usize, found: &mut BTreeS
     }
 }
 
-/// A file without comments and without what is for tests.
+/// Returns the tokens of a file without comments and test code.
 fn tokens(text: &str) -> Vec<TokenTree> {
     stripped(text.parse().expect("Rust"))
 }
@@ -467,7 +470,7 @@ fn stripped(stream: TokenStream) -> Vec<TokenTree> {
             remaining.push(token);
             continue;
         }
-        // Up to the end of the item, or of the field.
+        // Skips to the end of the item or field.
         for token in tokens.by_ref() {
             let is_body = |group: &proc_macro2::Group| group.delimiter() == Delimiter::Brace;
             match &token {

@@ -1,4 +1,4 @@
-//! A clock that jumps: to its readers it is as if the machine had been suspended.
+//! A clock that jumps: its readers see a suspended machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ const STEP: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub struct JumpingClock {
     machine: BootClock,
-    /// Nanoseconds.
+    /// Total of all jumps, in nanoseconds.
     jumped: Arc<AtomicU64>,
 }
 
@@ -20,7 +20,7 @@ impl JumpingClock {
         Self { machine: BootClock::new(), jumped: Arc::default() }
     }
 
-    /// Nothing else moves.
+    /// Advances only this clock.
     pub fn jump(&self, by: Duration) {
         self.jumped.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
     }

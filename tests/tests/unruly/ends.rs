@@ -1,4 +1,4 @@
-//! How turns end that would not end by themselves, and those that end badly.
+//! Ends of turns that would run forever, and of turns that fail.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! What a handler can take of the host: bounded, and told in words that name the bound.
+//! Limits on a handler's use of host resources, each with a message that names the limit.
 
 use tenure::handler::TurnEnd;
 
 use super::stage::{LONG, MEMORY, Stage, trap_text};
 
-/// The most memory that this process ever had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -18,7 +18,7 @@ async fn a_leak_traps_at_its_limit() {
     let before = peak();
     let text = trap_text(stage.run_turn().await);
     assert_eq!(text, "it needs more memory than its limit, 64 MiB");
-    // Other tests run beside this one.
+    // Other tests run in the same process.
     let growth = peak().saturating_sub(before);
     assert!(growth < 8 * MEMORY, "{growth} bytes");
 }
@@ -35,8 +35,8 @@ async fn a_flood_of_lines_is_cut_and_the_turn_goes_on() {
     assert_lines_cut(&stage.lines());
 }
 
-/// With one that tells of the limit, and at the end one that tells what is missing: nothing is, when the turn ended
-/// with the line that met the limit.
+/// Asserts that one line reports the limit, and another the number of missing lines at the end. No
+/// lines are missing if the turn ended with the line that met the limit.
 fn assert_lines_cut(lines: &[String]) {
     assert!(lines[10_000].contains("limit of 10000 lines a turn"), "{}", lines[10_000]);
     let after = &lines[10_001..];

@@ -1,5 +1,5 @@
-//! A handler that misbehaves in every way: it is ended at its deadline, and neither the runner nor
-//! the election suffers from it.
+//! A handler that misbehaves in every mode: it is stopped at its deadline, without harm to the
+//! runner or the election.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

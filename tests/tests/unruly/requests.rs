@@ -1,4 +1,4 @@
-//! Requests of a handler at the end of its turn, as a sink sees them.
+//! Requests of a handler at the end of its turn, as a sink receives them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::{sleep, timeout};
 
 use super::stage::{LONG, TIMEOUT, Stage};
 
-/// Long enough for what is still under way on this machine to arrive.
+/// Time for the remaining data on this machine to arrive.
 const SETTLE: Duration = Duration::from_millis(300);
 
 type OnArrival = Box<dyn FnMut(usize) + Send>;
 
-/// Takes requests, and calls a function with how many it took before it answers.
+/// Sink that calls a function with the number of requests before each answer.
 struct RequestSink {
     host: String,
     beats: Arc<Mutex<Vec<u64>>>,
@@ -61,7 +61,7 @@ async fn after_the_deadline_no_request_arrives() {
     let sink = RequestSink::open().await;
     let stage = Stage::new("requests", Some(&sink.host));
     let clock = stage.clock.clone();
-    // The answer to this request comes when the deadline has passed.
+    // The answer to this request comes after the deadline.
     sink.on_arrival(move |count| {
         if count == LAST {
             clock.jump(LONG);
@@ -96,7 +96,8 @@ async fn pending_requests_end_with_their_turn() {
     }
     sleep(SETTLE).await;
     let beats = sink.beats();
-    // Whole ones may have been sent before the end of their turn. The half one never is.
+    // Complete requests may have been sent before the end of their turn. The half-written one never
+    // is.
     assert!(!beats.contains(&1), "{beats:?}");
     sleep(SETTLE).await;
     assert_eq!(sink.beats().len(), beats.len());

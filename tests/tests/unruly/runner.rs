@@ -1,4 +1,4 @@
-//! Under the real runner, with a script in place of the election.
+//! Runs the handler under the real runner, with a scripted election.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use tokio::time::timeout;
 
 use super::stage::{LONG, TIMEOUT, Stage, TURN};
 
-/// How long the leadership is valid after each step.
+/// Validity of the leadership after each step.
 const VALIDITY: Duration = Duration::from_secs(3);
-/// How often it is renewed.
+/// Interval between renewals.
 const RENEW_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Leads, has a turn run, and renews `renewals` times.
+/// Leads, starts a turn, and renews `renewals` times.
 struct ScriptedElector {
     clock: ClockHandle,
     renewals: usize,
     steps: AtomicUsize,
-    /// Up to when the leadership was prolonged, in nanoseconds.
+    /// End of the extended leadership, in nanoseconds.
     until: Arc<AtomicU64>,
 }
 
@@ -54,8 +54,8 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap()
 }
 
-/// Runs one turn in `mode`. Returns how it ended, when, and up to when the leadership was
-/// prolonged.
+/// Runs one turn in `mode`. Returns its end, the time of that, and the end of the extended
+/// leadership.
 async fn run_turn(mode: &str, renewals: usize, host: Option<&str>) -> (TurnEnd, Duration, Duration) {
     let stage = Stage::new(mode, host);
     let clock = stage.clock.clone();
@@ -75,7 +75,7 @@ async fn run_turn(mode: &str, renewals: usize, host: Option<&str>) -> (TurnEnd, 
             ended.send((end, event_clock.now())).unwrap();
         }
     });
-    // It leaves as soon as the turn has ended.
+    // The elector leaves as soon as the turn has ended.
     timeout(TIMEOUT, runner.run(std::future::pending())).await.expect("the turn has no end");
     let (end, at) = end.await.unwrap();
     (end, at, Duration::from_nanos(until.load(Ordering::SeqCst)))
@@ -92,7 +92,7 @@ async fn renewals_move_the_end_of_a_turn_that_never_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_for_an_answer_ends_at_the_deadline() {
-    // The kernel takes connections; nobody ever answers.
+    // The kernel accepts connections, but no server answers.
     let silent_listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = silent_listener.local_addr().unwrap().to_string();
     let (end, at, until) = run_turn("wait-answer", 0, Some(&host)).await;

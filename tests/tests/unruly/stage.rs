@@ -1,4 +1,4 @@
-//! The handler in this process, told how to misbehave.
+//! The handler in this process, with a mode for its misbehaviour.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,16 +30,16 @@ pub const TURN: Turn = Turn {
     share: None,
 };
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// Longer than any test: only a jump of the clock gets there.
+/// Longer than any test: only a jump of the clock reaches it.
 pub const LONG: Duration = Duration::from_secs(1800);
 
-/// Bytes of memory that the handler may have.
+/// Memory limit of the handler, in bytes.
 pub const MEMORY: usize = 64 * 1024 * 1024;
 
-/// A handler, the clock that it obeys, and what it wrote.
+/// A handler, its clock, and its output.
 pub struct Stage {
     pub handler: ComponentHandler,
     pub clock: JumpingClock,
@@ -47,7 +47,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// With the mode `unruly`, and a sink at `host`.
+    /// Creates a stage with the handler's mode and a sink at `host`.
     pub fn new(mode: &str, host: Option<&str>) -> Self {
         let clock = JumpingClock::new();
         let mut env = vec![("UNRULY".to_owned(), mode.to_owned())];
@@ -69,7 +69,7 @@ impl Stage {
         Lease::new(1, self.clock.handle(), self.clock.now() + validity)
     }
 
-    /// Runs a turn that may last for long.
+    /// Runs a turn with a long validity.
     pub async fn run_turn(&self) -> TurnEnd {
         self.run_turn_for(LONG).await
     }
@@ -84,12 +84,12 @@ impl Stage {
         self.lines.borrow().clone()
     }
 
-    /// Waits for a line that is as wanted.
+    /// Waits for a line that satisfies `predicate`.
     pub async fn wait_for_line(&self, predicate: impl Fn(&str) -> bool) {
         self.wait_for_lines(|lines| lines.iter().any(|line| predicate(line))).await;
     }
 
-    /// Waits until the lines are as wanted.
+    /// Waits until the lines satisfy `predicate`.
     pub async fn wait_for_lines(&self, predicate: impl Fn(&[String]) -> bool) {
         let mut lines = self.lines.clone();
         let matching = lines.wait_for(|lines| predicate(lines));
@@ -97,7 +97,7 @@ impl Stage {
     }
 }
 
-/// The text of a trap.
+/// Returns the text of a trap.
 pub fn trap_text(end: TurnEnd) -> String {
     match end {
         TurnEnd::Trapped(text) => text,

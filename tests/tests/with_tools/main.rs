@@ -1,5 +1,5 @@
-//! The tests that need more than Rust and a C compiler, from the modules of the other test programs, where `needs!`
-//! registers them.
+//! Runs the tests that need more than Rust and a C compiler. Modules of the other test programs
+//! register them with `needs!`.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(

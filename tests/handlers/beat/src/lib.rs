@@ -1,9 +1,11 @@
-//! A leader handler for the tests: beats at a sink while its turn lasts.
+//! Leader handler for the tests: sends beats to a sink during its turn.
 //!
-//! `BEAT_URL`: where each beat is POSTed to, as `{"term":…,"slot":…,"beat":…}`, with `"share":…,"shares":…` where work is
-//! split.
-//! `BEAT_EVERY_MS`: the pause between beats (20). `BEAT_FOR_MS`: the length of a turn (1000).
-//! A beat that fails is left out: the sink judges by what arrives.
+//! - `BEAT_URL`: URL to which each beat is POSTed, as `{"term":…,"slot":…,"beat":…}`. If the work
+//!   is split, a beat also has `"share":…,"shares":…`.
+//! - `BEAT_EVERY_MS`: interval between beats in ms (20).
+//! - `BEAT_FOR_MS`: length of a turn in ms (1000).
+//!
+//! A failed beat is ignored: the tests only use the beats that arrive.
 #![cfg_attr(
     target_family = "wasm",
     allow(unsafe_code, missing_docs, reason = "generated bindings")
@@ -45,7 +47,7 @@ mod handler {
                 );
                 let _ = http::post_json(&url, &[], &json);
                 beat += 1;
-                // Against the start, so that slow answers do not stretch the rhythm.
+                // Counts from the start, so that slow responses do not delay later beats.
                 let next = every * beat;
                 std::thread::sleep(next.saturating_sub(started.elapsed()));
             }

@@ -1,5 +1,5 @@
-//! A leader handler for the tests: misbehaves in the way that `UNRULY` names. See `Guest` below
-//! for the ways. `BEAT_URL` is the sink that it sends to, `http://HOST:PORT/`.
+//! Leader handler for the tests: misbehaves according to the mode in `UNRULY`. `Guest` below lists
+//! the modes. `BEAT_URL` is the sink, `http://HOST:PORT/`.
 #![cfg_attr(
     target_family = "wasm",
     allow(unsafe_code, missing_docs, reason = "generated bindings, and a constructor")
@@ -33,24 +33,24 @@ mod handler {
             let beat = |beat: u64| {
                 format!(r#"{{"term":{},"slot":{},"beat":{beat}}}"#, turn.term, turn.slot)
             };
-            // Tells the tests that it was not interrupted before it could misbehave.
+            // Signals to the tests that the turn started before the handler misbehaves.
             println!("begins");
             match mode().as_str() {
-                // Computes for ever, without a host call and with one.
+                // Computes forever, with and without a host call.
                 "spin" => loop {
                     black_box(());
                 },
                 "spin-clock" => loop {
                     black_box(monotonic_clock::now());
                 },
-                // Waits for ever: for a timer, and for an answer.
+                // Waits forever for a timer or a response.
                 "wait" => loop {
                     monotonic_clock::subscribe_instant(u64::MAX).block();
                 },
                 "wait-answer" => loop {
                     let _ = http::post_json(&url(), &[], &beat(0));
                 },
-                // Lets one instruction do as much as it can.
+                // Makes one instruction do as much work as possible.
                 "fill" => {
                     let mut memory = vec![0_u8; 192 * 1024 * 1024];
                     loop {
@@ -79,20 +79,20 @@ mod handler {
                     let _ = cli::stdout::get_stdout().write(text.as_bytes());
                     Ok(())
                 }
-                // One request after the other, as fast as it can.
+                // Sends one request after another without a pause.
                 "requests" => (0..).try_for_each(|number| {
                     let _ = http::post_json(&url(), &[], &beat(number));
                     Ok(())
                 }),
-                // One after the other to where it may not send.
+                // Sends requests to a destination that is not allowed.
                 "refused" => loop {
                     let _ = http::post_json("http://127.0.0.1:9/", &[], &beat(0));
                 },
-                // Gives up each request at once, before the name of the sink is known.
+                // Times out each request before the sink's name is resolved.
                 "impatient" => loop {
                     requests::send_for_a_moment(&url(), &beat(0)).answered();
                 },
-                // Many at once, `UNRULY_COUNT`, before it waits for the first answer.
+                // Sends `UNRULY_COUNT` requests before it waits for the first response.
                 "greedy" => {
                     let count = variable("UNRULY_COUNT").parse().unwrap_or(1000);
                     let started: Vec<_> =
@@ -100,15 +100,15 @@ mod handler {
                     let answered = started.into_iter().filter(|started| started.answered()).count();
                     Err(format!("{answered} were answered"))
                 }
-                // Leaves requests half written, and does not wait for the answer of another one.
+                // Leaves requests half written, and abandons the response of another request.
                 "late" => {
-                    // A connection is there from then on.
+                    // From here on a connection exists.
                     let _ = http::post_json(&url(), &[], &beat(0));
                     (0..200).for_each(|_| forget(requests::leave_open(&url(), &beat(1))));
                     forget(requests::send(&url(), &beat(0)));
                     Ok(())
                 }
-                // Takes what is the host's: handles, headers, random numbers.
+                // Exhausts host resources: handles, headers, random numbers.
                 "handles" => loop {
                     forget(monotonic_clock::subscribe_instant(u64::MAX));
                 },
@@ -118,13 +118,13 @@ mod handler {
                     let _ = fields.append("x-large", &value);
                     forget(fields);
                 },
-                // Headers that are allowed each, but not so many of them.
+                // Each header is allowed, but their total number is not.
                 "many-headers" => loop {
                     let fields = Fields::new();
                     (0..15).for_each(|_| _ = fields.append("x-large", &vec![b'x'; 4096]));
                     forget(fields);
                 },
-                // Requests with much in their first lines, which it does not send.
+                // Creates requests with long request lines and headers, and sends none.
                 "many-requests" => loop {
                     let request = OutgoingRequest::new(Fields::new());
                     let _ = request.set_path_with_query(Some(&format!("/{}", "x".repeat(32_000))));
@@ -134,7 +134,7 @@ mod handler {
                     forget(random::random::get_random_bytes(60 * 1024 * 1024));
                     Ok(())
                 }
-                // The constructor has seen to it.
+                // The constructor has already misbehaved.
                 "trap-at-start" | "spin-at-start" => Ok(()),
                 other => Err(format!("UNRULY={other:?} is no mode")),
             }

@@ -1,4 +1,4 @@
-//! Requests that nobody waits for in the usual way.
+//! Requests that are abandoned or never completed.
 
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
@@ -6,11 +6,11 @@ use wasip2::http::types::{
 };
 use wasip2::io::streams::OutputStream;
 
-/// A request under way. None: the host did not take it.
+/// A request in progress, or `None` if the host rejected it.
 pub struct Started(Option<FutureIncomingResponse>);
 
 impl Started {
-    /// Waits for the answer.
+    /// Waits for the response, and returns true if there is one.
     pub fn answered(&self) -> bool {
         let Some(answer) = &self.0 else { return false };
         answer.subscribe().block();
@@ -18,12 +18,12 @@ impl Started {
     }
 }
 
-/// Sends a request, and does not wait for the answer.
+/// Sends a request without waiting for the response.
 pub fn send(url: &str, json: &str) -> Started {
     send_with(url, json, None)
 }
 
-/// Sends a request that nobody waits for after a millisecond.
+/// Sends a request with a time-out of one millisecond.
 pub fn send_for_a_moment(url: &str, json: &str) -> Started {
     let options = RequestOptions::new();
     let moment = Some(1_000_000);
@@ -39,7 +39,7 @@ fn send_with(url: &str, json: &str, options: Option<RequestOptions>) -> Started 
     Started(Some(answer))
 }
 
-/// Begins a request, and leaves its body open.
+/// Starts a request and leaves its body open.
 pub fn leave_open(url: &str, json: &str) -> impl Sized {
     start(url, json, None)
 }

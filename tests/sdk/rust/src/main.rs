@@ -1,4 +1,4 @@
-//! What a test of somebody's own code asks of a store, by Azure's SDK for Rust with its defaults.
+//! Exercises the store through Azure's SDK for Rust with its defaults, as a user's own tests would.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use futures::TryStreamExt as _;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// The call must have been refused with this code.
+/// Fails unless the call was refused with this error code, and returns the message.
 fn refused<T>(code: &str, result: azure_core::Result<T>) -> Result<String> {
     match result {
         Ok(_) => Err(format!("it should have been refused with {code}").into()),
@@ -41,7 +41,7 @@ async fn read(blob: &BlobClient, range: Option<HttpRange>) -> azure_core::Result
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    // The SDK takes tokens and shared access signatures; these are part of the address.
+    // The SDK takes tokens and shared access signatures; a signature is part of the address.
     let address = std::env::args().nth(1).ok_or("the address of an account, with its signature")?;
     let service = BlobServiceClient::new(Url::parse(&address)?, None, None)?;
     let container = service.blob_container_client("rust");
@@ -52,7 +52,7 @@ async fn main() -> Result<()> {
     listing(&service, &container).await?;
     leases(&container.blob_client("digits")).await?;
 
-    // The store refuses what it does not support.
+    // The store rejects unsupported operations.
     let digits = container.blob_client("digits");
     let error = refused("NotImplemented", digits.get_tags(None).await)?;
     assert!(error.contains("NotImplemented"), "{error}");
@@ -65,7 +65,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Small, empty, in parts, and large. What is larger than 4 MiB goes up in blocks, which the store does not support.
+/// Tests small, empty and large blobs, and ranges. The SDK uploads more than 4 MiB in blocks, which
+/// the store does not support.
 async fn up_and_down(container: &BlobContainerClient) -> Result<()> {
     let digits = container.blob_client("digits");
     put(&digits, b"0123456789").await?;
@@ -102,7 +103,7 @@ async fn metadata_and_conditions(container: &BlobContainerClient) -> Result<()> 
     Ok(())
 }
 
-/// Flat, in pages, by prefix.
+/// Tests flat listings, pages and prefixes.
 async fn listing(service: &BlobServiceClient, container: &BlobContainerClient) -> Result<()> {
     let flat = ["a/1", "a/2", "b & ü/<3>", "digits", "empty", "large"];
     for name in &flat[..3] {
@@ -125,7 +126,7 @@ async fn listing(service: &BlobServiceClient, container: &BlobContainerClient) -
     Ok(())
 }
 
-/// All five actions.
+/// Tests all five lease actions.
 async fn leases(blob: &BlobClient) -> Result<()> {
     let lease = blob.acquire_lease(15, None).await?.lease_id()?.ok_or("no lease id")?;
     refused("LeaseAlreadyPresent", blob.acquire_lease(15, None).await)?;

@@ -1,4 +1,4 @@
-//! All rounds together, and the bounds that tenure has to keep.
+//! Results of all rounds, and the bounds that Tenure must keep.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use tenure_tests::chaos::{Case, Evidence, Kind, Plan};
 use tenure_tests::measure::{Spread, Table};
 
-/// How long after the validity of its holder a request may arrive: the slack of the runner.
+/// Longest time after the validity of its holder at which a request may arrive: the slack of the
+/// runner.
 const MAX_LATENESS: Duration = Duration::from_millis(20);
 
-/// The longest takeover: the lease and 2 s, the longest poll, the next slot, and again as much
-/// as half a lease for requests that a cut off leader or a proxy still had on the way.
+/// Longest takeover: the lease and 2 s, the longest poll, the next slot, and half a lease. That
+/// half covers requests still in transit from a cut-off leader or a proxy.
 const MAX_TAKEOVER: Duration = Duration::from_secs(30);
 
 const CASES: [(Case, &str, &str); 5] = [
@@ -24,19 +25,19 @@ const CASES: [(Case, &str, &str); 5] = [
     (Case::AfterAll, "after-all", "from the end of a fault of all or others"),
 ];
 
-/// A round, and how to see it again.
+/// Result of a round, and the seed that reproduces it.
 pub struct RoundResult {
     pub seed: u64,
     pub plan: Plan,
     pub outcome: Result<Evidence>,
 }
 
-/// What the rounds gave, by who contended.
+/// Results of the rounds, by kind of candidate.
 #[derive(Default)]
 pub struct Summary(BTreeMap<Kind, Vec<RoundResult>>);
 
 impl RoundResult {
-    /// What must not be, in words. Empty: all is well.
+    /// Returns a message for each violation.
     fn violations(&self) -> Vec<String> {
         let evidence = match &self.outcome {
             Ok(evidence) => evidence,
@@ -60,7 +61,7 @@ impl RoundResult {
         violations
     }
 
-    /// Says at once what is wrong with a round.
+    /// Prints the violations of a round at once.
     pub fn print_violations(&self, kind: Kind) {
         let violations = self.violations();
         if kind == Kind::Tenure && !violations.is_empty() {
@@ -70,12 +71,12 @@ impl RoundResult {
 }
 
 impl Summary {
-    /// Takes a round.
+    /// Adds the result of a round.
     pub fn add(&mut self, kind: Kind, round: RoundResult) {
         self.0.entry(kind).or_default().push(round);
     }
 
-    /// What must not be with tenure, in words. Empty: all is well.
+    /// Returns a message for each violation by Tenure.
     pub fn violations(&self) -> Vec<String> {
         let rounds = self.0.get(&Kind::Tenure).into_iter().flatten();
         let messages = rounds.flat_map(|round| {
@@ -85,7 +86,6 @@ impl Summary {
         messages.collect()
     }
 
-    /// All of it.
     pub fn to_json(&self, store: &str) -> Value {
         let kinds = self.0.iter().map(|(kind, rounds)| {
             let totals = Totals::from_rounds(rounds);
@@ -104,7 +104,7 @@ impl Summary {
     }
 }
 
-/// Rounds added up.
+/// Sums over several rounds.
 #[derive(Default)]
 struct Totals {
     rounds: usize,
@@ -151,7 +151,7 @@ fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 
-/// How many, and the longest.
+/// Formats the number of durations and the longest one.
 fn count_and_worst(durations: &[Duration]) -> String {
     match max(durations) {
         Duration::ZERO => "0".to_owned(),

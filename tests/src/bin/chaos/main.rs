@@ -1,18 +1,20 @@
-//! Chaos: elections of real processes whose candidates are killed, frozen, stopped and cut off
-//! from the store, and what arrives at a sink that does not fence. Beside it, on demand, the
-//! same for candidates that work as the reference sample does.
+//! Chaos test with real processes: candidates are killed, frozen, stopped and cut off from the
+//! store, and a sink without fencing records all requests. On demand it runs the same faults
+//! against candidates that work like the reference sample.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin chaos -- --rounds 100 [--store embedded] \
 //!     [--candidates 3..5] [--failover 3s|mixed] [--seed S] [--beside N] [--baseline [ROUNDS]] [--json]
 //! ```
 //!
-//! With `--triggers N` it asks for N turns under each rule of delivery, while leaders are killed, and nothing else.
-//! With `--transfers N` it gives N orders to move the leadership, while leaders are killed, and nothing else.
-//! With `--calls N` it kills N leaders in the middle of a webhook call of 64 KiB, one after the other, and nothing else.
+//! - With `--triggers N` it only places N triggers under each delivery rule, while leaders are
+//!   killed.
+//! - With `--transfers N` it only gives N orders to transfer leadership, while leaders are killed.
+//! - With `--calls N` it only kills N leaders in sequence, each in the middle of a webhook call of
+//!   64 KiB.
 //!
-//! Round N of seed S is round 1 of seed S + N - 1. Ends with 1 when tenure broke a bound or a
-//! round of it failed.
+//! Round N of seed S is round 1 of seed S + N - 1. Exits with 1 if Tenure broke a bound or a Tenure
+//! round failed.
 
 mod judge;
 
@@ -33,40 +35,41 @@ use tokio::task::JoinSet;
 use judge::{Summary, RoundResult};
 
 #[derive(Parser)]
-#[command(about = "Kills, freezes, stops and cuts off leaders, and sees what arrives too late")]
+#[command(about = "Kills, freezes, stops and cuts off leaders, and counts late requests")]
 struct Arguments {
-    /// Rounds: elections that suffer a freeze, a partition and a third fault
+    /// Number of rounds; in each an election suffers a freeze, a partition and a third fault
     #[arg(long, default_value_t = 20, value_parser = value_parser!(u64).range(1..=10_000))]
     rounds: u64,
-    /// How many candidates contend in each round; drawn from 3 to 5 when it is not given
+    /// Number of candidates in each round; drawn from 3 to 5 by default
     #[arg(long, value_parser = value_parser!(u8).range(3..=5))]
     candidates: Option<u8>,
-    /// Candidates replace a leader that died within so long; "mixed": each draws the end of the lease, 2s, 3s or 10s
+    /// Failover time of candidates; "mixed": each draws the end of the lease, 2s, 3s or 10s
     #[arg(long, value_parser = parse_mix, default_value = "lease")]
     failover: Mix,
-    /// What everything that happens is drawn from
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Elections that run side by side: more of them load the machine
+    /// Number of concurrent elections; more elections load the machine
     #[arg(long, default_value_t = 6, value_parser = value_parser!(u8).range(1..=32))]
     beside: u8,
-    /// The store
+    /// Store to test with
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
-    /// The baseline too, in as many rounds, or in this many
+    /// Also runs the baseline, in the same number of rounds or in this many
     #[arg(long, num_args = 0..=1, value_name = "ROUNDS")]
     #[arg(value_parser = value_parser!(u64).range(1..=10_000))]
     baseline: Option<Option<u64>>,
-    /// Instead of rounds: so many triggers under each rule of delivery, while a leader is killed every 3 s
+    /// Instead of rounds: places this many triggers under each delivery rule, while a leader is
+    /// killed every 3 s
     #[arg(long, value_parser = value_parser!(u32).range(1..=100_000))]
     triggers: Option<u32>,
-    /// Instead of rounds: so many orders to move the leadership, while a leader is killed every 10 s
+    /// Instead of rounds: gives this many transfer orders, while a leader is killed every 10 s
     #[arg(long, conflicts_with = "triggers", value_parser = value_parser!(u32).range(1..=100_000))]
     transfers: Option<u32>,
-    /// Instead of rounds: kills so many leaders in the middle of a webhook call of 64 KiB
+    /// Instead of rounds: kills this many leaders in the middle of a webhook call of 64 KiB
     #[arg(long, conflicts_with_all = ["triggers", "transfers"], value_parser = value_parser!(u32).range(1..=10_000))]
     calls: Option<u32>,
-    /// One JSON object instead of a table
+    /// Prints one JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -93,7 +96,7 @@ fn parse_mix(text: &str) -> Result<Mix, String> {
 
 fn main() -> Result<ExitCode> {
     tenure::supervisor_main();
-    // The candidates are this program too: it is the only one that is surely built.
+    // Candidates run this same program: it is the only one certain to be built.
     match std::env::args().nth(1).as_deref() {
         Some("run" | "trigger") => return Ok(tenure_cli::main()),
         Some("baseline") => return baseline::main(),

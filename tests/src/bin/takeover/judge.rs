@@ -1,4 +1,4 @@
-//! All rounds together, and the bounds that they have to keep.
+//! Results of all rounds, and the bounds that they must keep.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use tenure_tests::measure::{Spread, Table};
 
 use crate::round::{Fault, Round};
 
-/// How long the old leader may go on where A3 does not hold: the interval between renewals and
-/// the time that one request may take.
+/// Longest time that the old leader may continue where assumption A3 does not hold: the interval
+/// between renewals plus the longest duration of a request.
 const MAX_OVERLAP_WITHOUT_A3: Duration = Duration::from_secs(7);
 
-/// The longest that each may take.
+/// Longest takeover after each fault.
 const BOUNDS: [(Fault, &str, Option<Duration>); 3] = [
     (Fault::Crash, "crash (SIGKILL)", Some(Duration::from_secs(20))),
     (Fault::Terminate, "graceful (SIGTERM)", Some(Duration::from_secs(5))),
     (Fault::Deletion, "blob deleted", None),
 ];
 
-/// What the rounds gave.
+/// Results of the rounds.
 #[derive(Default)]
 pub struct Summary {
     rounds: Vec<Round>,
@@ -29,7 +29,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Takes a round, or the reason why there is none.
+    /// Adds the result of a round, or the reason for its failure.
     pub fn add(&mut self, round: Result<Round>) {
         match round {
             Ok(round) => self.rounds.push(round),
@@ -37,7 +37,7 @@ impl Summary {
         }
     }
 
-    /// What must not be, in words. Empty: all is well.
+    /// Returns a message for each violation.
     pub fn violations(&self) -> Vec<String> {
         let mut violations: Vec<_> =
             self.failed.iter().map(|error| format!("a round failed: {error:#}")).collect();
@@ -63,7 +63,6 @@ impl Summary {
         violations
     }
 
-    /// All of it.
     pub fn to_json(&self, store: &str) -> Value {
         let takeovers: BTreeMap<_, _> = BOUNDS
             .iter()

@@ -1,11 +1,12 @@
-//! How long an election is without a leader, and that it never has two: the distribution over
-//! many rounds with real processes and the default timings. With `--failover` the program `compare` measures it.
+//! Measures the time without a leader, and checks that an election never has two: the distribution
+//! over many rounds with real processes and the default timings. The program `compare` measures
+//! `--failover`.
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin takeover -- --rounds 20 [--store azurite] [--json]
 //! ```
 //!
-//! Ends with 1 when a bound was broken or a round failed.
+//! Exits with 1 if a bound was broken or a round failed.
 
 mod judge;
 mod round;
@@ -25,16 +26,16 @@ use judge::Summary;
 #[derive(Parser)]
 #[command(about = "Measures takeover times and overlaps with real processes")]
 struct Arguments {
-    /// Rounds of crash and graceful stop, and as many of deletion
+    /// Rounds of crash and graceful stop, and the same number of deletions
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// Elections that run side by side, of three candidates each
+    /// Number of concurrent elections, of three candidates each
     #[arg(long, default_value_t = 5)]
     beside: usize,
-    /// The store
+    /// Store to test with
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
-    /// One JSON object instead of a table
+    /// Prints one JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -47,7 +48,7 @@ enum StoreKind {
 }
 
 fn main() -> Result<ExitCode> {
-    // The candidates are this program too: it is the only one that is surely built.
+    // Candidates run this same program: it is the only one certain to be built.
     if std::env::args().nth(1).is_some_and(|first| first == "run") {
         return Ok(tenure_cli::main());
     }

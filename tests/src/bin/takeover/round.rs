@@ -1,4 +1,4 @@
-//! One round: a fresh election, three candidates, and what happens to its leader.
+//! One round: a fresh election, three candidates, and a fault of its leader.
 
 use std::time::{Duration, Instant};
 
@@ -8,41 +8,41 @@ use tenure_tests::candidate::Line;
 use tenure_tests::{Candidate, Group, Sink};
 use tokio::time::{sleep, timeout};
 
-/// Longer than anything may take.
+/// Longer than any step takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The interval between renewals: leaders are hit at any time within it.
+/// Interval between renewals: faults hit leaders at any time within it.
 const RENEW_INTERVAL: Duration = Duration::from_secs(4);
 
-/// What was done to the leader.
+/// Fault of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// SIGKILL.
     Crash,
     /// SIGTERM.
     Terminate,
-    /// Somebody broke the lease and deleted the blob: assumption A3 does not hold.
+    /// Another client broke the lease and deleted the blob: assumption A3 does not hold.
     Deletion,
 }
 
-/// What a round gave.
+/// Result of a round.
 pub struct Round {
-    /// From each fault to the next `elected`.
+    /// Time from each fault to the next `elected`.
     pub takeovers: Vec<(Fault, Duration)>,
-    /// The terms, in the order in which they were won.
+    /// Terms in the order of their elections.
     pub terms: Vec<u64>,
-    /// Beats of a term that arrived after the first beat of a later one: for how long, and how
-    /// many.
+    /// Beats of a term that arrived after the first beat of a later term: the time span, and the
+    /// number.
     pub overlap: (Duration, usize),
-    /// Slots with two turns.
+    /// Number of slots with two turns.
     pub repeated_slots: usize,
-    /// All beats that arrived.
+    /// Number of beats that arrived.
     pub beats: usize,
-    /// Whether A3 was broken on purpose.
+    /// True if A3 was broken on purpose.
     pub without_a3: bool,
 }
 
-/// The leader is killed; the next one is stopped.
+/// Kills the leader, then terminates the next one.
 pub async fn crash_and_stop(group: Group, sink: Sink) -> Result<Round> {
     let mut scene = Scene::start(group, sink).await?;
     let crash = scene.inject(Fault::Crash).await?;
@@ -53,7 +53,7 @@ pub async fn crash_and_stop(group: Group, sink: Sink) -> Result<Round> {
     Ok(scene.end(vec![crash, termination], false))
 }
 
-/// The blob is deleted under the leader, which learns of it with its next renewal.
+/// Deletes the blob under the leader, which notices with its next renewal.
 pub async fn deletion(group: Group, sink: Sink) -> Result<Round> {
     let mut scene = Scene::start(group, sink).await?;
     let deposed_leader = scene.leader;
@@ -68,14 +68,14 @@ struct Scene {
     group: Group,
     sink: Sink,
     candidates: [Candidate; 3],
-    /// The lines of those that are no more.
+    /// Log lines of candidates that have exited.
     ended_lines: Vec<Line>,
     leader: usize,
     term: u64,
 }
 
 impl Scene {
-    /// Three candidates, one of which leads and works.
+    /// Starts three candidates, and waits until a leader works.
     async fn start(group: Group, sink: Sink) -> Result<Self> {
         let start = |name: &str| group.start(name, &[]);
         let candidates = [start("ada")?, start("ben")?, start("cyd")?];
@@ -90,7 +90,7 @@ impl Scene {
     async fn wait_for_leader(&mut self) -> Result<Instant> {
         let previous_term = self.term;
         let is_new_leader = |line: &Line| line.name() == "elected" && line.term() > previous_term;
-        // With a limit that is never met: meeting it would panic.
+        // Uses a limit that is never reached, because reaching it would panic.
         let next_election = |index: usize| self.candidates[index].line("election", 0, 2 * TIMEOUT, is_new_leader);
         let next_leader = async {
             tokio::select! {
@@ -107,7 +107,7 @@ impl Scene {
         Ok(line.at)
     }
 
-    /// Lets the leader work until some time in its interval between renewals.
+    /// Lets the leader work until a random time between two renewals.
     async fn run_leader(&self) -> Result<()> {
         let beat = self.sink.wait_for_term(self.term, 2 * TIMEOUT);
         timeout(TIMEOUT, beat).await.context("the leader does not work")?;
@@ -117,7 +117,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Does it to the leader, and measures until there is another.
+    /// Injects the fault, and measures the time until the next leader.
     async fn inject(&mut self, fault: Fault) -> Result<(Fault, Duration)> {
         let started_at = Instant::now();
         match fault {
@@ -132,7 +132,7 @@ impl Scene {
         Ok((fault, self.wait_for_leader().await? - started_at))
     }
 
-    /// Puts new candidates in the places of those that are no more.
+    /// Replaces the candidates that have exited.
     fn replace_ended(&mut self) -> Result<()> {
         for candidate in &mut self.candidates {
             if !candidate.is_alive() {

@@ -1,4 +1,4 @@
-//! The fakes themselves.
+//! Tests of the fakes.
 
 mod replies;
 mod shapes;
@@ -27,7 +27,7 @@ fn entra(proof: Proof) -> Expected {
     Expected::Entra { tenant: "contoso".into(), client_id: "an-app".into(), proof }
 }
 
-/// What is sent, so that single details can be changed.
+/// A test request whose details can be changed one at a time.
 #[derive(Clone)]
 struct TestRequest {
     method: &'static str,

@@ -1,4 +1,4 @@
-//! What each service tells, and what the test has it tell.
+//! Tests the replies of each service, including scripted ones.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn scripted_replies_are_used_in_order() {
     let endpoint = Endpoint::start(imds()).await.unwrap();
     let rate_limited = || Reply::text(429, "").header("retry-after", "7");
     endpoint.add_replies([rate_limited(), Reply::text(200, "<html>"), Reply::invalid_resource()]);
-    // What is refused takes nothing away from it.
+    // A rejected request consumes no scripted reply.
     imds_request().header("x-more", "1").send_to(&endpoint).await;
     let client = client(None).unwrap();
     let limited = imds_request().request(&endpoint, &client).send().await.unwrap();
@@ -99,7 +99,7 @@ async fn tls_requires_trust_in_the_authority() {
     let endpoint = Endpoint::start_tls(expected, &certificates).await.unwrap();
     assert_eq!(endpoint.url(), format!("{}{ENTRA}", endpoint.origin()));
     let trusting = client(Some(&certificates.ca())).unwrap();
-    // One that never begins its handshake keeps nobody waiting.
+    // A client that never starts its handshake does not block others.
     let address = endpoint.origin().replace("https://", "");
     let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
     let answer = entra_request().request(&endpoint, &trusting).send().await.unwrap();

@@ -1,8 +1,8 @@
-//! What each service takes, and that nothing else slips through.
+//! Tests the accepted form for each service, and the rejection of all others.
 
 use super::*;
 
-/// Each of these is refused, in the words of the service, and told once.
+/// Asserts that each request is rejected in the service's format, with one complaint.
 async fn assert_refused(expected: Expected, cases: &[(TestRequest, &str)], error_field: &str) {
     for (request, complaint) in cases {
         let endpoint = Endpoint::start(expected.clone()).await.unwrap();
@@ -96,7 +96,7 @@ async fn entra_accepts_only_its_request_format() {
         ),
         (valid.replacing("&grant_type=client_credentials", ""), "the form lacks grant_type"),
         (valid.replacing("an-app", "another"), r#"the form has client_id "another", not "an-app""#),
-        // A plus that was not encoded is a blank.
+        // An unencoded plus means a space.
         (valid.replacing("%2Bw", "+w"), "the form has a wrong client_secret"),
         (valid.replacing("%2Fd", "/d"), "the form is not encoded as forms are"),
         (valid.replacing("+%25", "+%"), "the form is not encoded as forms are"),

@@ -1,4 +1,4 @@
-//! A command's time runs out while its runner leads on.
+//! Commands that exceed their time limit while their runner continues to lead.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ async fn command_handling_sigterm_ends_at_time_limit() {
     let script = "trap 'echo told; exit 0' TERM; while :; do sleep 0.05; done";
     let candidate = stage.start("ada", &LIMITED, &["sh", "-c", script]);
     let ended = turn_ended(&candidate, 0).await;
-    // Whatever its exit code: it was not done.
+    // The exit code is irrelevant: the command did not finish.
     assert_eq!(ended.event["outcome"], "timed-out", "{}", candidate.transcript());
     assert!(ended.event["elapsed_ms"].as_u64().unwrap() >= 4_000, "{}", ended.event);
-    // Its shell has something to say about it too.
+    // Its shell also prints a message about the signal.
     let printed_on_term = |line: &tenure_tests::Line| line.event["line"] == "told";
     candidate.line("word of its own", 0, TIMEOUT, printed_on_term).await;
     let stood_down = candidate.event("stood-down", TIMEOUT).await;
     assert_eq!(stood_down.event["reason"], "work-failed");
 }
 
-/// With a limit below the stop time.
+/// Uses a time limit below the stop time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn command_has_stop_time_after_time_limit() {
     let stage = Stage::new().await;
@@ -146,7 +146,7 @@ mod unwatched {
         stage.wait_for_beat(started.term(), 1).await;
         let supervisor = supervisor(&candidate);
         kill_process(supervisor, Signal::STOP).unwrap();
-        // Dead, but not seen to be: nothing is released.
+        // The command is dead, but the runner cannot observe that, so it releases nothing.
         let problem = candidate.event("problem", TIMEOUT).await;
         assert_eq!(problem.event["class"], "work", "{}", problem.event);
         assert_eq!(candidate.count("turn-ended"), 0, "{}", candidate.transcript());

@@ -1,7 +1,7 @@
-//! Leaders whose commands do not want to end are told to leave, killed, frozen and cut off.
+//! Leaders whose commands resist termination are terminated, killed, frozen and cut off.
 //!
-//! `TENURE_TEST_COMMAND_ROUNDS` says how many rounds each fault has; two by itself, one with a
-//! command for each slot and one with a command that lasts as long as the leadership.
+//! `TENURE_TEST_COMMAND_ROUNDS` sets the number of rounds for each fault. The default is two: one
+//! with a command for each slot and one with a command for the whole leadership.
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ async fn work_dies_with_a_leader_that_is_killed() {
     .await;
 }
 
-/// Its supervisor lives, and has its last will.
+/// The supervisor survives and releases the lease.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_is_dead_before_lease_of_killed_runner_is_released() {
@@ -84,7 +84,7 @@ async fn work_of_cut_off_leader_is_dead_before_validity_ends() {
         assert_eq!(round.alive(), [], "{round}");
         round.assert_succeeded().await;
         round.assert_ended_in_time();
-        // Sent, although it does not arrive.
+        // The release was sent, although it does not arrive.
         assert!(round.releases() > 0, "{round}");
         round.proxy.set_mode(Mode::Pass);
         assert!(round.old.terminate(TIMEOUT).await.unwrap().success(), "{round}");
@@ -93,7 +93,7 @@ async fn work_of_cut_off_leader_is_dead_before_validity_ends() {
     .await;
 }
 
-/// All of a machine stands still and goes on later, the work first.
+/// The whole machine freezes and resumes later, the work first.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
@@ -124,7 +124,7 @@ async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
     .await;
 }
 
-/// A leader that was frozen goes on, and finds its time over.
+/// Resumes a frozen leader, which finds its validity expired.
 async fn resume_and_leave(round: &mut Round) {
     round.old.signal(Signal::CONT).unwrap();
     let ended = turn_ended(&round.old, 0).await;

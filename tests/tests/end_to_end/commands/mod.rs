@@ -1,5 +1,5 @@
-//! Real `tenure run` processes whose work is a command: what it sees, how its turns end, and that it is
-//! dead before anybody else may lead.
+//! Real `tenure run` processes with a command as work: its environment, the ends of its turns, and
+//! its death before another candidate may lead.
 
 mod ends;
 mod faults;

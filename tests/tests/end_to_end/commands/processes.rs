@@ -1,10 +1,10 @@
-//! What the kernel knows of processes that are nobody's children here.
+//! Process information from the kernel for processes that are not children of the test.
 
 use rustix::process::Pid;
 #[cfg(target_os = "linux")]
 use tenure_tests::Candidate;
 
-/// Whether it runs, or would when it is let: who is dead and not reaped yet does not.
+/// Returns true if a process runs or is stopped; a zombie counts as dead.
 pub fn is_alive(pid: Pid) -> bool {
     #[cfg(target_os = "linux")]
     let alive = fields(pid.as_raw_nonzero().get()).is_some_and(|(state, _)| !"ZX".contains(&state));
@@ -13,7 +13,7 @@ pub fn is_alive(pid: Pid) -> bool {
     alive
 }
 
-/// The only child of a candidate's runner.
+/// Returns the only child of a candidate's runner.
 #[cfg(target_os = "linux")]
 pub fn supervisor(candidate: &Candidate) -> Pid {
     let runner = candidate.runner().unwrap().as_raw_nonzero().get();
@@ -23,7 +23,7 @@ pub fn supervisor(candidate: &Candidate) -> Pid {
     Pid::from_raw(child.unwrap()).unwrap()
 }
 
-/// Waits until it is dead.
+/// Waits until a process is dead.
 #[cfg(target_os = "linux")]
 pub async fn wait_until_dead(pid: Pid) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,7 +34,7 @@ pub async fn wait_until_dead(pid: Pid) {
     assert_eq!(tokio::task::spawn_blocking(wait).await.unwrap(), 1, "{pid:?} lives");
 }
 
-/// The state of a process, and its parent.
+/// Returns the state of a process, and its parent.
 #[cfg(target_os = "linux")]
 fn fields(id: i32) -> Option<(String, i32)> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;

@@ -1,4 +1,4 @@
-//! A round of faults: a leader at work behind a proxy, a standby, and what was seen of both.
+//! A round of faults: a working leader behind a proxy, a standby, and observations of both.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,19 +11,19 @@ use tokio::task::JoinSet;
 use super::processes::is_alive;
 use super::stage::{BEATER, FAMILY_MODE, TIMEOUT, Stage};
 
-/// Rounds that go on at a time, each in an election of its own.
+/// Number of concurrent rounds, each in its own election.
 const AT_A_TIME: usize = 3;
 
-/// What the leader's command is started for.
+/// Purpose for which the leader's command starts.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
-    /// For each slot. It never ends, so there is one turn only.
+    /// Each slot. The command never ends, so there is only one turn.
     Slots,
-    /// Once, for as long as it leads.
+    /// The whole leadership, once.
     WhileLeading,
 }
 
-/// Processes of a leader's work, and how many of them lived whenever a release came by.
+/// Processes of a leader's work, and the number alive at each release.
 #[derive(Default)]
 struct Witness {
     family: OnceLock<Vec<Pid>>,
@@ -41,8 +41,8 @@ pub struct Round {
     witness: Arc<Witness>,
 }
 
-/// Has each round suffer `fault`: one for each kind of work, unless
-/// `TENURE_TEST_COMMAND_ROUNDS` says how many in all.
+/// Runs `fault` in each round: one for each kind of work, or as many as
+/// `TENURE_TEST_COMMAND_ROUNDS` sets.
 pub async fn rounds<F>(fault: impl Fn(Round) -> F + Copy + Send + Sync + 'static)
 where
     F: Future<Output = Round> + Send,
@@ -74,7 +74,7 @@ fn resume_panic(round: Result<(), tokio::task::JoinError>) {
 }
 
 impl Round {
-    /// A leader, the standby, and all of the leader's family at work.
+    /// Starts a leader and the standby, and waits until all processes of the leader's work beat.
     async fn start(number: usize, work: Work) -> Self {
         let mut stage = Stage::new().await;
         let extra_args: &[&str] = match work {
@@ -100,7 +100,8 @@ impl Round {
         Self { number, work, stage, proxy, old, new, term, witness }
     }
 
-    /// Waits for the successor's work. Nothing of the leader's runs any more.
+    /// Waits for the successor's work, and asserts that all processes of the leader's work are
+    /// dead.
     pub async fn assert_succeeded(&mut self) {
         self.wait_for_later_term().await;
         self.assert_no_work_at_release();
@@ -116,44 +117,44 @@ impl Round {
         self.stage.wait_for_family_beats(later).await;
     }
 
-    /// The processes of the leader's work.
+    /// Returns the processes of the leader's work.
     pub fn family(&self) -> &[Pid] {
         self.witness.family.get().unwrap()
     }
 
-    /// Those that still live.
+    /// Returns the processes that are still alive.
     pub fn alive(&self) -> Vec<Pid> {
         self.family().iter().copied().filter(|pid| is_alive(*pid)).collect()
     }
 
-    /// The last beat of the leader's work.
+    /// Returns the last beat of the leader's work.
     pub fn last_beat(&self) -> Beat {
         self.stage.last_beat_of(self.term)
     }
 
-    /// The last beat came before the leader's validity ended, as far as that has told of it.
+    /// Asserts that the last beat came before the end of the leader's last reported validity.
     pub fn assert_ended_in_time(&self) {
         let remaining_ms = self.stage.assert_ended_in_time(&self.old, self.term);
         self.report(&format!("the last beat came {remaining_ms} ms before the end of the validity"));
     }
 
-    /// Nothing of the leader's work lived when a release of its went out.
+    /// Asserts that no process of the leader's work was alive at any of its releases.
     fn assert_no_work_at_release(&self) {
         let alive = self.witness.releases.lock().unwrap();
         assert!(alive.iter().all(|count| *count == 0), "alive at each release: {alive:?}: {self}");
     }
 
-    /// How many releases the leader has sent.
+    /// Returns the number of releases that the leader has sent.
     pub fn releases(&self) -> usize {
         self.witness.releases.lock().unwrap().len()
     }
 
-    /// For the figures of many rounds.
+    /// Prints a message for statistics over many rounds.
     pub fn report(&self, message: &str) {
         println!("{:?}, round {}: {message}", self.work, self.number);
     }
 
-    /// How long after `instant` the last beat came, in milliseconds.
+    /// Returns the time from `instant` to the last beat, in milliseconds.
     pub fn last_beat_after(&self, instant: Instant) -> u128 {
         self.last_beat().received_at.saturating_duration_since(instant).as_millis()
     }

@@ -1,4 +1,4 @@
-//! What is refused before anything begins.
+//! Settings that are rejected before the start.
 
 use crate::PROGRAM;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tenure_tests::BEAT_HANDLER;
 
-/// Runs the program against a store that must not be spoken to.
+/// Runs the program, which must fail, against a store that must receive no connection.
 fn run_refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -64,7 +64,7 @@ fn component_and_command_exclude_each_other() {
     assert!(message.contains("--handler") && message.contains("after --"), "{message}");
 }
 
-/// Compiling may take a minute. The file is none, which would be found by compiling.
+/// Compiling may take a minute. The file is not a component, which only compiling would detect.
 #[test]
 fn mistakes_that_need_no_component_are_reported_before_it_is_compiled() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

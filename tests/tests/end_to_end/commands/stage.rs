@@ -1,4 +1,4 @@
-//! What the tests of commands are played on.
+//! Fixture for the tests of commands.
 
 use crate::PROGRAM;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use rustix::process::Pid;
 use tenure_tests::{Beat, Candidate, Group, Line, Sink, Store, chaos};
 
-/// Beats at the sink, and does not want to end.
+/// Program that beats at the sink and resists termination.
 pub const BEATER: &str = env!("CARGO_BIN_EXE_beater");
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// Who leaves its process group is found on Linux only.
+/// Only on Linux can the program find a process that left its process group.
 pub const FAMILY_MODE: &str = if cfg!(target_os = "linux") { "stray" } else { "kin" };
 
 pub struct Stage {
@@ -40,7 +40,8 @@ impl Stage {
         tokio::time::timeout(TIMEOUT, beat).await.expect("it beats")
     }
 
-    /// Waits until all of a beating family has beaten under this term, and tells who it is.
+    /// Waits until all processes of a beating family have beaten under this term, and returns their
+    /// ids.
     pub async fn wait_for_family_beats(&self, term: u64) -> Vec<Pid> {
         let mut family = Vec::new();
         for index in 0..=if FAMILY_MODE == "stray" { 2 } else { 1 } {
@@ -50,7 +51,8 @@ impl Stage {
         family
     }
 
-    /// The last beat of a term came before the validity that its leader told of ended: by how many milliseconds.
+    /// Asserts that the last beat of a term came before the validity reported by its leader ended.
+    /// Returns the margin in milliseconds.
     pub fn assert_ended_in_time(&self, leader: &Candidate, term: u64) -> i64 {
         let validity_end = chaos::validity(&leader.lines())[&term];
         let remaining_ms = (validity_end - self.last_beat_of(term).wall).num_milliseconds();
@@ -63,7 +65,7 @@ impl Stage {
     }
 }
 
-/// The end of the first turn after so many lines.
+/// Waits for the first end of a turn after the first `after` lines.
 pub async fn turn_ended(candidate: &Candidate, after: usize) -> Line {
     candidate.line("end of a turn", after, TIMEOUT, |line| line.name() == "turn-ended").await
 }

@@ -1,4 +1,4 @@
-//! What a command sees, and what is told of it.
+//! The environment of a command, and the events about it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use tenure_tests::Candidate;
 
 use super::stage::{TIMEOUT, Stage, turn_ended};
 
-/// What a command wrote, with the stream.
+/// Returns the output lines of a command, with their stream.
 fn handler_output(candidate: &Candidate) -> Vec<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let lines = candidate.lines().into_iter().filter(|line| line.name() == "handler");
@@ -82,7 +82,7 @@ async fn a_turn_ends_as_its_command_does() {
         (shell("exit 130"), "failed", "exit code 130"),
         (shell("kill -9 $$"), "failed", "killed by SIGKILL"),
         (shell("kill -TERM $$"), "failed", "killed by SIGTERM"),
-        // The group is not the runner's, nor the supervisor's.
+        // The command's process group differs from the runner's and the supervisor's.
         (shell("kill -9 0"), "failed", "killed by SIGKILL"),
         (vec![garbled], "trapped", "the command could not be started: "),
     ];
@@ -108,7 +108,7 @@ async fn a_turn_ends_as_its_command_does() {
     assert_eq!(first, [line("stderr", "err"), line("stdout", "out")]);
 }
 
-/// Who starts a candidate may have files open that are nobody else's business.
+/// A candidate may inherit open files that the command must not access.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn command_inherits_no_extra_descriptors() {
     let stage = Stage::new().await;

@@ -1,4 +1,4 @@
-//! A lock in a terminal: who reads it, who hears of its keys, and who has it afterwards.
+//! A lock in a terminal: which process reads it, receives its keys, and owns it afterwards.
 
 use super::{PATIENT_TIMINGS, TIMEOUT, Stage, text};
 use crate::PROGRAM;
@@ -6,7 +6,8 @@ use tenure_tests::needs;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// The words of this program: what happens, the shell, its script, and the arguments of that.
+/// Script of the test's pseudo-terminal. Its arguments are the scene, the shell, the shell's
+/// script, and the script's arguments.
 const PTY_SCRIPT: &str = r#"
 import os, pty, select, signal, sys, time
 child, terminal = pty.fork()
@@ -33,7 +34,8 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 print("all was well")
 "#;
 
-/// Plays this in a terminal, where a shell runs the script. Its arguments are the lock with the command, a script.
+/// Runs a scene in a terminal in which a shell runs the script. The script's arguments are the lock
+/// with its command.
 async fn play(stage: &Stage, scene: &str, shell: &str, script: &str, work: &str) {
     let mut command = Command::new("python3");
     command.args(["-c", PTY_SCRIPT, scene, shell, script]);
@@ -44,8 +46,8 @@ async fn play(stage: &Stage, scene: &str, shell: &str, script: &str, work: &str)
     assert!(output_text.contains("all was well"), "{shell}: {output_text}");
 }
 
-/// The command reads it, Ctrl-C is the command's, Ctrl-Z does not stop it, and whoever comes after it has the terminal
-/// again.
+/// The command reads the terminal and receives Ctrl-C, and Ctrl-Z does not stop it. The next
+/// process gets the terminal back.
 async fn command_has_terminal_and_returns_it() {
     const SCENE: &str = r#"
 until(b"first?"); answer(b"one\n")
@@ -64,8 +66,8 @@ until(b"after:three")
 
 needs!(Python => async fn command_has_terminal_and_returns_it);
 
-/// Without the terminal, it has Ctrl-C from the lock, with all that it runs: a shell that runs a script ignores one that
-/// reaches it alone.
+/// Without the terminal, the command and its children get Ctrl-C from the lock. A shell that runs a
+/// script ignores a SIGINT sent to it alone.
 async fn command_with_redirected_output_gets_keyboard_signals() {
     let scene = r#"until(b"up"); answer(b"\x03"); until(b"code=130")"#;
     let work = "exec bash -c 'echo up >/dev/tty; sleep 600; :'";
@@ -75,14 +77,14 @@ async fn command_with_redirected_output_gets_keyboard_signals() {
 
 needs!(Bash, Python => async fn command_with_redirected_output_gets_keyboard_signals);
 
-/// As `less` does.
+/// Reads like `less`.
 async fn reader_of_command_output_can_read_terminal() {
     let stage = Stage::new().await;
     let scene = r#"until(b"heard:up"); answer(b"one\n"); until(b"answered:one"); until(b"code=0")"#;
     let script =
         "\"$@\" | { read a; echo heard:$a; read b </dev/tty; echo answered:$b; }; echo code=$?";
     play(&stage, scene, "sh", script, "while echo up; do sleep 0.05; done 2>/dev/null").await;
-    // The command is given it when it asks for it.
+    // The command gets the terminal when it reads from it.
     let scene = r#"until(b"first?"); answer(b"one\n"); until(b"got:one"); until(b"code=0")"#;
     play(&stage, scene, "sh", "\"$@\" | cat; echo code=$?", "echo first?; read a; echo got:$a")
         .await;
@@ -90,7 +92,7 @@ async fn reader_of_command_output_can_read_terminal() {
 
 needs!(Python => async fn reader_of_command_output_can_read_terminal);
 
-/// Some shells send SIGCONT to a job that was not stopped as a whole, and others do not.
+/// Some shells send SIGCONT to a job that was only partly stopped, and others do not.
 #[cfg(target_os = "linux")]
 async fn a_command_that_waited_for_the_terminal_goes_on_in_the_foreground() {
     const SCENE: &str = r#"
@@ -121,7 +123,7 @@ until(b"code=143")
 
 needs!(Python => async fn command_waiting_for_terminal_can_be_terminated);
 
-/// With the supervisor of the command, which would have done that: it may be killed as well.
+/// Also kills the command's supervisor, which would have returned the terminal.
 #[cfg(target_os = "linux")]
 async fn a_lock_whose_processes_are_killed_gives_the_terminal_back() {
     let scene = r#"until(b"code=76"); answer(b"three\n"); until(b"after:three")"#;

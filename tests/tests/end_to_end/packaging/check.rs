@@ -1,4 +1,4 @@
-//! `tenure check`: what the settings mean, what is wrong with them, and what is found at the account.
+//! `tenure check`: the meaning of the settings, their mistakes, and the findings at the account.
 
 use std::net::TcpListener;
 use std::process::Output;
@@ -13,7 +13,7 @@ use super::stage::{TIMEOUT, write_settings, tenure, text};
 
 const KEY: &str = "c2VjcmV0LWtleQ==";
 
-/// A store that must not be spoken to, and what names it.
+/// Returns a store that must receive no connection, and its connection string.
 fn untouched_store() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -106,7 +106,7 @@ fn check_rejects_like_run() {
     let ran =
         tenure(&[&["run"][..], &wrong_args].concat(), &[("AZURE_STORAGE_CONNECTION_STRING", &store)]);
     assert_eq!((checked.status.code(), ran.status.code()), (Some(2), Some(2)));
-    // Its log tells of a component that has to be compiled.
+    // Its log mentions the component, which has to be compiled.
     let stderr = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(stderr(&checked), stderr(&ran));
     assert!(stderr(&ran).contains("settings are wrong"), "{}", stderr(&ran));
@@ -141,7 +141,7 @@ async fn check_tests_account_while_candidate_runs() {
     assert_eq!(code, Some(0), "{report_json}");
     assert!(report_json.to_string().contains("nobody has led yet"), "{report_json}");
     assert!(report_json["notes"].to_string().contains("in use already"), "{report_json}");
-    // The election's own blob was not made.
+    // The election's own blob was not created.
     let (_, report_json) = ask(&group.access).await;
     assert!(report_json.to_string().contains("nobody has led yet"), "{report_json}");
 
@@ -150,7 +150,7 @@ async fn check_tests_account_while_candidate_runs() {
     let (code, report_json) = ask(&group.access).await;
     assert_eq!(code, Some(0), "{report_json}");
     assert!(report_json.to_string().contains("ada leads, term "), "{report_json}");
-    // Of the account alone, the schedule is no concern.
+    // A check of only the account ignores the schedule.
     let mut command = Command::new(PROGRAM);
     command.args(["check", &group.election]);
     group.access.apply(&mut command);

@@ -1,4 +1,4 @@
-//! `tenure.toml`, as far as it is judged before anything is sent.
+//! Validation of `tenure.toml` before the first request.
 
 use std::net::TcpListener;
 
@@ -63,7 +63,7 @@ fn one_invalid_election_prevents_all() {
 fn example_file_is_valid() {
     let example = tools::repository().join("deploy/tenure.toml");
     let example = example.to_str().unwrap();
-    // An account is all that is missing, for each of the two elections.
+    // Only the account is missing, for each of the two elections.
     let output =
         tenure(&["run", "--config", example, "--listen", "127.0.0.1:0"], &[("PATH", "/bin")]);
     let message = text(&output);
@@ -75,7 +75,7 @@ fn example_file_is_valid() {
 #[test]
 fn foreign_address_and_missing_command_are_reported_together() {
     let election = ["jobs/a", "--every", "5s"];
-    // Of those that documents use for examples.
+    // An address that is reserved for documentation.
     let listen = ["--listen", "203.0.113.1:0", "--", "/nowhere/backup"];
     let message = run_refused(&[&election[..], &listen].concat(), &[]);
     assert!(message.contains("--listen 203.0.113.1:0\n"), "{message}");

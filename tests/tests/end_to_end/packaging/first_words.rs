@@ -1,4 +1,4 @@
-//! What the program says of itself: its version, its help, and its first line.
+//! The program's version, its help, and its first line.
 
 use tenure_tests::{Candidate, Group, Line, Sink, Store};
 use tokio::process::Command;
@@ -10,7 +10,7 @@ use super::stage::{TIMEOUT, run_refused, tenure, text};
 #[test]
 fn version_and_help_are_available() {
     let version = text(&tenure(&["--version"], &[]));
-    // Those of releases are checked with the build script itself.
+    // The build script's own tests cover release versions.
     assert_eq!(version, format!("tenure {} (debug build)\n", env!("CARGO_PKG_VERSION")));
     for [arguments, equivalent] in [[&["help", "run"][..], &["run", "--help"]], [&["help"], &["--help"]]] {
         let (output, expected) = (tenure(arguments, &[]), tenure(equivalent, &[]));
@@ -65,13 +65,13 @@ async fn starting_event_describes_the_candidate() {
     let output_text = process.transcript() + &process.errors();
     assert!(!group.access.leaks_in(&output_text), "a secret is shown: {output_text}");
     assert!(output_text.contains("&& reaches the command unchanged"), "{output_text}");
-    // A busy machine compiles the component for longer, and says so.
+    // On a busy machine compiling takes longer, and the program reports that.
     let lines = process.lines();
     let is_compile_event = |line: &&Line| matches!(line.name(), "compiling" | "compiled");
     let first = &lines.iter().find(|line| !is_compile_event(line)).unwrap().event;
     assert_eq!(first["event"], "starting", "{output_text}");
     assert_eq!(first["candidate"], "ada");
-    // The one that holds the wasm component says so itself.
+    // The process that hosts the wasm component reports it.
     assert_eq!(first["elector"], "component");
     assert_eq!(first["schedule"], "cron 0 3 * * * Europe/Berlin");
     assert_eq!(first["work"], "command /bin/sh");

@@ -1,4 +1,4 @@
-//! The terminal is gone.
+//! SIGHUP after the terminal has closed.
 
 use crate::PROGRAM;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use super::stage::TIMEOUT;
 
-/// With `shell`, the program is started by the shell, with the whole command line as `"$0" "$@"`.
+/// Starts a leader; with `shell`, through a shell that gets the whole command line as `"$0" "$@"`.
 async fn leader(shell: Option<&str>) -> (Store, Sink, Candidate) {
     let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
     let group = Group::new(PROGRAM, &store, &sink);
@@ -41,7 +41,7 @@ async fn sighup_releases_the_lease() {
     assert_eq!(ended.unwrap().event["reason"], "left", "{}", candidate.transcript());
 }
 
-/// As `nohup` starts it.
+/// Starts it like `nohup`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ignored_sighup_stays_ignored() {
     let (_store, _sink, mut candidate) = leader(Some("trap '' HUP; exec \"$0\" \"$@\"")).await;

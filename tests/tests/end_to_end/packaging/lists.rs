@@ -1,4 +1,4 @@
-//! Elections that come and go with the names of a list, while others work.
+//! Elections that start and stop with the names in a list, while others work.
 
 use crate::PROGRAM;
 use std::cell::{Cell, RefCell};
@@ -32,7 +32,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `more` is the rest of the file.
+    /// Starts with one list; `extra_settings` is the rest of the file.
     async fn start(names: &str, extra_settings: &str) -> Self {
         let text = |container: &str| {
             format!("for-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{extra_settings}")
@@ -40,7 +40,7 @@ impl Scene {
         Self::with_lists(&[("names", names)], text).await
     }
 
-    /// With these lists, and with a file for that container.
+    /// Starts with these lists, and with a file for that container.
     async fn with_lists(lists: &[(&str, &str)], text: impl Fn(&str) -> String) -> Self {
         let (store, sink) = (Store::embedded().await.unwrap(), Sink::start().await.unwrap());
         let group = Group::new(PROGRAM, &store, &sink);
@@ -61,7 +61,7 @@ impl Scene {
         Self { _store: store, folder, list, container, process, _manager: manager }
     }
 
-    /// Puts another list in the place of this one, as `mv` does.
+    /// Replaces the list by a rename, like `mv`.
     fn replace(&self, names: &str) {
         self.replace_list("names", names);
     }
@@ -79,7 +79,7 @@ impl Scene {
         self.process.line(&format!("{event} of {name}"), after, TIMEOUT, predicate).await
     }
 
-    /// Waits until each of the elections of a kind had an event, among the lines after the first `after`.
+    /// Waits until each election of a kind had an event, among the lines after the first `after`.
     async fn wait_for_all(&self, kind: &str, event: &str, after: usize) {
         let (kind, line_count) = (format!("{}/{kind}", self.container), Cell::new(0));
         let elections = RefCell::new(BTreeSet::new());
@@ -112,7 +112,8 @@ impl Scene {
     }
 }
 
-/// The same file, length and time: nobody could tell that it is another one.
+/// Overwrites the file with the same length and time, so that its metadata does not show the
+/// change.
 fn overwrite(path: &Path, content: &str) {
     let before = metadata(path).unwrap();
     assert_eq!(before.len(), content.len() as u64);
@@ -147,19 +148,19 @@ async fn elections_follow_names_of_a_list() {
     let forgotten = async { while leader("one").await != 404 {} };
     tokio::time::timeout(TIMEOUT, forgotten).await.unwrap();
 
-    // What is wrong changes nothing, and is told at its place.
+    // A mistake changes nothing, and the problem names its position.
     let after = scene.process.lines().len();
     scene.replace("three\nfour\nthree\n");
     let problem = scene.wait_for_problem("names:3:1: three: this name is a duplicate", after).await;
     assert!(problem.event["detail"].as_str().unwrap().contains("stay as they are"), "{problem:?}");
     scene.replace("");
     scene.wait_for_problem("the file is empty", after).await;
-    // One that cannot begin harms no other.
+    // An election that cannot start does not affect the others.
     let long = "x".repeat(2_000);
     scene.replace(&format!("two\n{long}\nthree\nfour\n"));
     scene.wait_for_problem("this election was not added", after).await;
     scene.wait_for_event("four", "elected", after).await;
-    // The same one again.
+    // The election returns under the same name.
     scene.replace("one\ntwo\nthree\nfour\n");
     scene.wait_for_event("one", "elected", after).await;
     for (name, times) in [("one", 1), ("two", 0), ("three", 0), ("four", 0)] {
@@ -171,16 +172,16 @@ async fn elections_follow_names_of_a_list() {
         );
     }
 
-    // The service manager asks, and nobody leaves: else no look would show a difference.
+    // SIGHUP makes the process reread the list, because polls cannot detect this change.
     let after = scene.process.lines().len();
     scene.wait_for_event("one", "turn-started", 0).await;
     overwrite(&scene.list, "one\ntwo\nthree\nfive\n");
     scene.process.signal(Signal::HUP).unwrap();
     scene.wait_for_event("four", "stopped", after).await;
-    // After a request under its lease the supervisor has its last will.
+    // After a request under its lease, the supervisor knows the lease.
     scene.wait_for_event("five", "turn-started", after).await;
 
-    // The supervisor knows who is there, and who is not.
+    // The supervisor releases the leases of the current elections only.
     kill_process(scene.process.runner().unwrap(), Signal::KILL).unwrap();
     assert_eq!(scene.process.end(TIMEOUT).await.unwrap().code(), Some(137));
     for (name, times) in [("one", 1), ("two", 1), ("three", 1), ("four", 0), ("five", 1)] {
@@ -194,7 +195,8 @@ async fn elections_follow_names_of_a_list() {
     }
 }
 
-/// An election that takes its time to leave keeps the others of its list waiting for nothing, and comes back when it has left.
+/// An election that leaves slowly does not delay the others in its list, and returns when it has
+/// left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_election_that_is_still_leaving_does_not_keep_others_waiting() {
     let may_end = tempfile::tempdir().unwrap();
@@ -223,7 +225,7 @@ fn pipe(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Its handler is on a file system that does not answer, and so is the list in the end.
+/// The election's handler is on a file system that does not answer, and later the list is too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stuck_election_or_list_delays_no_other_election() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,7 +244,7 @@ async fn stuck_election_or_list_delays_no_other_election() {
     scene.wait_for_event("one", "stopped", 0).await;
     scene.wait_for_event("two", "elected", 0).await;
 
-    // Told once that the list is gone.
+    // The process reports a missing list once.
     let after = scene.process.lines().len();
     std::fs::remove_file(&scene.list).unwrap();
     scene.wait_for_problem("the file cannot be read", after).await;
@@ -250,7 +252,7 @@ async fn stuck_election_or_list_delays_no_other_election() {
     assert!(scene.process.terminate(TIMEOUT).await.unwrap().success(), "{}", scene.process.errors());
 }
 
-/// The list that has it first is read before the other one has given it up.
+/// The new list of the election is read before the old list has dropped it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_election_that_moves_to_another_list_is_not_lost() {
     let text = |container: &str| {
@@ -273,16 +275,16 @@ async fn an_election_that_moves_to_another_list_is_not_lost() {
     scene.wait_for_event("moves", "elected", after).await;
 }
 
-/// How many elections work, and how many come and go beside them: no more than a busy machine bears, since work that does
-/// not get through for two leases is given up.
+/// Number of elections that work, and of those that start and stop meanwhile. A busy machine must
+/// bear it, because a leader whose work is blocked for two leases resigns.
 const ELECTION_COUNT: usize = 40;
 
-/// Of those that work.
+/// Interval of the elections that work.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Each slot of those that work has its turn, in its order, by the leader that won once. On a machine that has too much to do
-/// turns come late: they are made up for, and nothing else may become of it. Lease and time-out are longer than answers can be
-/// late.
+/// Each slot of the working elections has its turn, in order, by the leader that won once. On an
+/// overloaded machine turns are late but must still succeed. Lease and time-out are longer than any
+/// delay of an answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_elections_come_and_go_while_as_many_others_work() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -302,7 +304,7 @@ async fn many_elections_come_and_go_while_as_many_others_work() {
         INTERVAL.as_secs()
     );
     let mut scene = Scene::start(&works, &extra_settings).await;
-    // Each has had a turn, so that the next slot is the one after it.
+    // Each election has had a turn, so the next slot is the one after it.
     scene.wait_for_all("works", "turn-ended", 0).await;
     let all_names = format!("{works}{comes}");
     for _ in 0..2 {
@@ -312,7 +314,7 @@ async fn many_elections_come_and_go_while_as_many_others_work() {
         scene.replace(&works);
         scene.wait_for_all("comes", "stopped", after).await;
     }
-    // One slot more, after all that.
+    // Waits for one more slot after that.
     let after = scene.process.lines().len();
     scene.wait_for_all("works", "turn-ended", after).await;
     let before = scene.process.lines().len();
@@ -331,7 +333,7 @@ async fn many_elections_come_and_go_while_as_many_others_work() {
                 let slot = line.event["slot"].as_str().unwrap().parse().unwrap();
                 slots.entry(election.to_owned()).or_default().push(slot);
             }
-            // A turn that runs when the process is told to end is cut off.
+            // A turn that runs at SIGTERM is cut off.
             "turn-ended" if number >= before && line.event["outcome"] == "cut-off" => {}
             "turn-ended" => assert_eq!(line.event["outcome"], "succeeded", "{line:?}"),
             "stood-down" => {

@@ -1,4 +1,4 @@
-//! The commands that look at elections: at one that is named, and at all of a file.
+//! Commands that inspect elections: a named one, and all of a file.
 
 use serde_json::Value;
 use tenure_tests::{Candidate, Group, Line, Sink, Store};
@@ -28,7 +28,7 @@ impl Scene {
         format!("{}/{blob}", self.container)
     }
 
-    /// A file with all of them.
+    /// Returns the path of a file with these elections.
     fn file(&self, blobs: &[&str]) -> String {
         let election = |blob: &&str| {
             format!("[[election]]\nelection = \"{}\"\nevery = \"2s\"\n", self.election_name(blob))
@@ -44,7 +44,7 @@ impl Scene {
         Candidate::spawn("ada", run).unwrap()
     }
 
-    /// Exit code, standard output, standard error.
+    /// Runs a command, and returns its exit code, standard output and standard error.
     async fn ask(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let mut command = Command::new(PROGRAM);
         command.args(arguments);
@@ -62,7 +62,7 @@ async fn status_of_file_is_one_table_with_failures_first() {
     let file = file.to_str().unwrap();
     let good = scene.run(&scene.election_name("good"), "true").await;
     let bad = scene.run(&scene.election_name("bad"), "exit 3").await;
-    // The end of a turn is on record with the next claim.
+    // The record shows the end of a turn with the next claim.
     for candidate in [&good, &bad] {
         let ended = candidate.event("turn-ended", TIMEOUT).await;
         let after = candidate.lines().iter().filter(|line| line.name() == "turn-ended").count();
@@ -90,7 +90,7 @@ async fn status_of_file_is_one_table_with_failures_first() {
     assert_eq!((code, status_json["elections"].as_array().map(Vec::len)), (Some(1), Some(3)), "{out}");
     assert_eq!(status_json["elections"][0]["leader"]["name"], "ada");
 
-    // One of them by its name, with what the file says of it.
+    // Selects one election by name, with its settings from the file.
     let (code, out, _) = scene.ask(&["status", "--config", file, &scene.election_name("good")]).await;
     assert_eq!(code, Some(0), "{out}");
     assert!(out.starts_with(&format!("election     {}\n", scene.election_name("good"))), "{out}");
@@ -126,7 +126,7 @@ async fn status_of_file_is_one_table_with_failures_first() {
         let count = |check: &str| findings.iter().filter(|finding| finding["check"] == check).count();
         (count("election"), count("acquire lease"), count("connection"))
     };
-    // In one container, the requests are tried once.
+    // The check tests the requests once per container.
     assert_eq!(
         all.iter().map(finding_counts).collect::<Vec<_>>(),
         [(1, 1, 1), (1, 0, 0), (1, 0, 0)],
@@ -173,7 +173,8 @@ async fn unreadable_election_comes_first_with_reason() {
     let (folder, file) = write_settings(&settings);
     let unreachable = "AccountName=a;AccountKey=c2VjcmV0LWtleQ==;BlobEndpoint=http://127.0.0.1:1/a";
     std::fs::write(folder.path().join("other"), unreachable).unwrap();
-    // A variable wins over the file, so the other account is named there too.
+    // A variable takes precedence over the file, so the file's account is also in the variable's
+    // file.
     let connection_file = folder.path().join("own");
     std::fs::write(&connection_file, scene.store.connection_string()).unwrap();
     let text = std::fs::read_to_string(&file).unwrap();

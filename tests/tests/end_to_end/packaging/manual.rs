@@ -1,4 +1,4 @@
-//! Completions and pages for man, judged by those who read them.
+//! Shell completions and manual pages, checked by the programs that read them.
 
 use crate::PROGRAM;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn zsh_can_read_its_script() {
 
 needs!(Zsh => fn zsh_can_read_its_script);
 
-/// The folder with a page for each command.
+/// Returns a folder with a page for each command.
 fn manual() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let output = tenure(&["man", folder.path().to_str().unwrap()], &[]);

@@ -1,5 +1,5 @@
-//! The program as it is installed, configured and supervised: `tenure.toml`, several elections in one
-//! process, systemd, signals, completions and pages for man.
+//! Installation, configuration and supervision of the program: `tenure.toml`, several elections in
+//! one process, systemd, signals, completions and manual pages.
 
 mod check;
 mod file;

@@ -13,7 +13,7 @@ fn event_of<'a>(election: &'a str, event: &'a str) -> impl Fn(&Line) -> bool + '
 }
 
 async fn get(url: String) -> (u16, Value) {
-    // reqwest is built without a provider of its own; a second call changes nothing.
+    // reqwest is built without a default crypto provider. A second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let answer = client.get(url).send().await.unwrap();
@@ -59,10 +59,10 @@ async fn each_election_has_own_candidate_and_all_stop_together() {
         assert_eq!((status, &body["elections"][1]), (404, &Value::from(second.as_str())), "{path}");
     }
 
-    // It is ignored, also where no command runs that it is for.
+    // The process ignores the signal, even if none of its commands run.
     process.signal(Signal::USR1).unwrap();
 
-    // An order reaches the candidate of its election, and no other.
+    // An order only reaches the candidate of its election.
     let (code, output_text) = orders::run_command(&group, &["transfer", &first]).await.unwrap();
     assert_eq!(code, Some(0), "{output_text}");
     process.line("end", 0, TIMEOUT, event_of(&first, "stood-down")).await;

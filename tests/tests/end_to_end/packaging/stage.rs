@@ -1,4 +1,4 @@
-//! What the tests have in common.
+//! Helpers of the packaging tests.
 
 use crate::PROGRAM;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// A folder with this file in it.
+/// Creates a folder that contains this file.
 pub fn write_settings(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tenure.toml");
@@ -18,7 +18,7 @@ pub fn write_settings(text: &str) -> (TempDir, PathBuf) {
     (folder, file)
 }
 
-/// The program with nothing around it but what is given.
+/// Runs the program in an otherwise empty environment.
 pub fn tenure(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).env_clear().envs(variables.iter().copied()).stdin(Stdio::null());
@@ -30,7 +30,7 @@ pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// What `tenure run` says against something, without having said a word to the store.
+/// Returns the error of `tenure run`, which must not have contacted the store.
 pub fn run_refused(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! systemd's part, played with a real socket, and its unit file.
+//! systemd's notifications over a real socket, and its unit file.
 
 use crate::PROGRAM;
 use std::os::linux::net::SocketAddrExt as _;
@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use super::stage::TIMEOUT;
 
-/// What is told, one line each, until one is as wanted.
+/// Reads notifications, one line each, until one satisfies `predicate`.
 fn read_until(socket: &UnixDatagram, received: &mut Vec<String>, predicate: impl Fn(&str) -> bool) {
     let mut buffer = [0; 4096];
     loop {
@@ -37,7 +37,7 @@ async fn assert_notifies_manager(name: &str, socket: UnixDatagram) {
         let mut received = Vec::new();
         read_until(&socket, &mut received, |line| line == "READY=1");
         read_until(&socket, &mut received, |line| line.starts_with("STATUS=leading, term "));
-        // It goes on by itself, whether or not anything happens.
+        // The watchdog signal repeats, even without other events.
         for _ in 0..5 {
             read_until(&socket, &mut received, |line| line == "WATCHDOG=1");
         }
@@ -78,7 +78,7 @@ async fn systemd_is_notified_at_abstract_socket() {
     assert_notifies_manager(&format!("@{name}"), socket).await;
 }
 
-/// The account does not answer, which is no reason to be started again and again.
+/// The account does not answer, which is no reason for restarts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn process_is_ready_without_account_answer() {
     let unused_address = reserve_port().unwrap();
@@ -128,7 +128,7 @@ fn systemd_unit_is_valid() {
     let started = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let checked = started.replacen(" run ", " check --offline ", 1);
     assert!(unit.contains(&format!("\nExecStartPre=-{checked}\n")), "{unit}");
-    // The example's grace, and as long as an election is left at most.
+    // The example's grace period, plus the longest time to leave an election.
     assert!(Duration::from_secs(seconds("TimeoutStopSec=")) > Duration::from_secs(10 + 10));
     let Some((good, stderr)) = verify(&unit) else {
         return println!("systemd-analyze is not here: the unit is not verified");

@@ -1,4 +1,5 @@
-// What is wrong with the page for somebody who listens to it, reads it with difficulty or has no mouse. Each in a sentence.
+// Accessibility problems of the page, one sentence each: for users of a screen reader or keyboard,
+// and for readability.
 const wrong = [];
 const all = (selector) => [...document.querySelectorAll(selector)];
 const visible = (element) => element.checkVisibility() && element.getClientRects().length > 0;
@@ -23,7 +24,7 @@ for (const drawing of all("svg")) if (drawing.getAttribute("aria-hidden") !== "t
 if (all("[tabindex]").some((element) => element.tabIndex > 0)) wrong.push("the order of the keyboard is not that of the page");
 if (document.documentElement.scrollWidth > innerWidth) wrong.push(`the page is ${document.documentElement.scrollWidth} wide in a window of ${innerWidth}`);
 
-// WCAG 2.2, 1.4.3: contrast of text, whatever lies behind it.
+// WCAG 2.2, 1.4.3: contrast of text against its actual background.
 const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
 const channel = (value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
 const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);

@@ -1,4 +1,4 @@
-//! The page of a job that runs once a night.
+//! The page of a nightly job.
 
 use super::*;
 use tenure_core::{Schedule, Timestamp};
@@ -6,7 +6,7 @@ use tenure_tests::Outsider;
 use tenure_tests::needs;
 
 const NIGHTLY: &str = "cron 0 2 * * * Europe/Berlin";
-/// The slots of the nights before now, the newest first.
+/// Returns the slots of the past nights, newest first.
 fn nights() -> Vec<Timestamp> {
     let (schedule, _) = Schedule::from_description(NIGHTLY).unwrap();
     let since = std::time::UNIX_EPOCH.elapsed().unwrap();
@@ -15,14 +15,14 @@ fn nights() -> Vec<Timestamp> {
     std::iter::successors(before(&now), before).take(10).collect()
 }
 
-/// The end of a turn as the record has it, so long after its slot.
+/// Returns the end of a turn as it appears in the record, `seconds` after its slot.
 fn turn_end(slot: Timestamp, seconds: u64, outcome: &str) -> String {
     let at = Timestamp(slot.0 + seconds * 1_000_000_000);
     format!("{}/{}/{}/{outcome}", slot.to_rfc3339(), at.to_rfc3339(), seconds * 1_000)
 }
 
-/// An election that a nightly job left in this state: it failed last night, and succeeded three days before, when
-/// somebody asked for a turn.
+/// Writes the record of a nightly job that failed last night, and succeeded three days earlier
+/// after a trigger.
 async fn seed_nightly_record(group: &Group) {
     let mut command = group.command("anna", &[], &["/bin/true"]);
     command.env("TENURE_TIME_ZONE", "Europe/Berlin");
@@ -89,12 +89,13 @@ async fn nightly_job_page_shows_nights() {
     assert!(next.ends_with(" 02:00 Europe/Berlin"), "{next}");
     let wait = text_of("wait").await;
     assert!(wait.starts_with("in ") && wait.ends_with(" min") || wait.ends_with(" s"), "{wait}");
-    // The newest first, as far back as anything is known; what this process cannot know in between is not guessed.
+    // The newest first, as far back as the record goes; turns that this process cannot know stay
+    // unknown.
     let outcomes =
         "return [...document.querySelectorAll('.turn .how')].map((how) => how.textContent)";
     let outcomes = browser.run(outcomes, json!([])).await.unwrap();
     assert_eq!(outcomes, json!(["failed", "unknown", "unknown", "succeeded"]));
-    // Which of them somebody asked for can be read, and does not stand in a tooltip alone.
+    // A visible label marks triggered turns, not only a tooltip.
     let triggered_turns = "return [...document.querySelectorAll('.turn .triggered')].map((word) =>
         [[...word.closest('ol').children].indexOf(word.closest('li')), word.textContent, word.checkVisibility()])";
     assert_eq!(browser.run(triggered_turns, json!([])).await.unwrap(), json!([[3, "triggered", true]]));
@@ -121,7 +122,7 @@ async fn nightly_job_page_shows_nights() {
 
 needs!(Chromium => async fn nightly_job_page_shows_nights);
 
-/// Puts ben and cleo on the list of candidates, as seen just now.
+/// Adds ben and cleo to the list of candidates, with the current time.
 async fn seed_candidate_list(group: &Group) {
     group.outsider().create_container().await.unwrap();
     let list = Outsider::new(&group.connection_string, &format!("{}.candidates", group.election));
@@ -151,7 +152,8 @@ async fn page_shows_commands_to_copy() {
         "[...document.querySelectorAll('#successor option')].map((option) => option.value).join()";
     let text_expression = |id: &str| format!("document.getElementById('{id}').textContent");
 
-    // A leader is no successor. Both know ben and cleo by the list of candidates, from their first read.
+    // A leader is no successor. Both pages know ben and cleo from their first read of the list of
+    // candidates.
     browser.open(&address(&ben).await).await.unwrap();
     browser.until(&format!("{names} === \",ben o'hara,cleo\""), TIMEOUT).await.unwrap();
     browser.open(&address(&ada).await).await.unwrap();
@@ -160,7 +162,7 @@ async fn page_shows_commands_to_copy() {
     assert_eq!(transfer, format!("tenure transfer {election}"));
     let trigger = text(&browser, &format!("return {}", text_expression("trigger"))).await;
     assert_eq!(trigger, format!("tenure trigger {election}"));
-    // No night is over: nothing is told of nights, not even that they are unknown.
+    // No night has passed: the page shows no nights, not even unknown ones.
     let visibility_script = "return ['past', 'unknown-turns'].map((id) => document.getElementById(id).checkVisibility())";
     assert_eq!(browser.run(visibility_script, json!([])).await.unwrap(), json!([false, false]));
 
@@ -172,7 +174,7 @@ async fn page_shows_commands_to_copy() {
     browser.click("[data-copies=transfer]").await.unwrap();
     browser.until(&format!("{} === 'Copied.'", text_expression("copied")), TIMEOUT).await.unwrap();
     browser.picture("commands").await.unwrap();
-    // What was copied does what it says.
+    // The copied commands work.
     let mut shell = tokio::process::Command::new("sh");
     let program = format!("tenure() {{ '{PROGRAM}' \"$@\"; }}; {transfer}");
     shell.args(["-c", &program]).kill_on_drop(true);

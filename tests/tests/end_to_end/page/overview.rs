@@ -1,12 +1,12 @@
-//! The overview of the elections of a process.
+//! The overview page for the elections of a process.
 
 use super::*;
 use tenure_tests::needs;
 
-/// As many as a team has that runs all its jobs in one process.
+/// Number of elections of a team that runs all its jobs in one process.
 const ELECTIONS: usize = 300;
 
-/// The elections that are shown, from the first on.
+/// Returns the displayed elections, in order.
 const NAMES: &str =
     "return [...document.querySelectorAll('#lines a')].map((link) => link.textContent)";
 
@@ -15,14 +15,14 @@ async fn names(browser: &Browser) -> Vec<String> {
     names.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
-/// Types into the search box, in the place of what is there.
+/// Replaces the text in the search box.
 async fn search(browser: &Browser, words: &str) {
     let script = "const box = document.getElementById('search'); box.value = arguments[0];
         box.dispatchEvent(new Event('input'))";
     browser.run(script, json!([words])).await.unwrap();
 }
 
-/// A process with these elections, and its page.
+/// Starts a process with these elections, and returns it with its page.
 async fn process(
     group: &Group,
     folder: &tempfile::TempDir,
@@ -43,7 +43,8 @@ async fn overview_lists_300_elections_with_failing_first() {
     let group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     let (container, _) = group.election.split_once('/').unwrap();
-    // Two have had a turn, of which one failed. The blob of another one is somebody else's.
+    // Two elections have had a turn, and one of these failed. Another application owns the blob of
+    // a third.
     let mut outsider = group.clone();
     outsider.election = format!("{container}/job-250");
     let outsider = outsider.outsider();
@@ -72,7 +73,7 @@ async fn overview_lists_300_elections_with_failing_first() {
     let summary = "document.getElementById('summary').textContent";
     let settled = format!("{summary} === '1 not ready, 1 with a failed last turn, 298 healthy'");
     browser.until(&settled, 4 * TIMEOUT).await.unwrap();
-    // When a turn ended is told once it is on record.
+    // The end of a turn appears once it is in the record.
     let aged = "[1, 201].every((i) => document.querySelectorAll('#lines tr')[i].querySelector('.ago').textContent)";
     browser.until(aged, 4 * TIMEOUT).await.unwrap();
 
@@ -97,7 +98,7 @@ async fn overview_lists_300_elections_with_failing_first() {
     assert!(next.starts_with("in "), "{next}");
     browser.picture("overview").await.unwrap();
 
-    // One stream and nothing else was asked for, and the page is light.
+    // The page requested only one stream, and is small.
     let requests_script = "return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).pathname + new URL(entry.name).search)";
     let requested_paths = browser.run(requests_script, json!([])).await.unwrap();
     assert!(requested_paths.as_array().unwrap().iter().all(|path| path == "/events?overview"), "{requested_paths}");
@@ -123,7 +124,7 @@ async fn overview_lists_300_elections_with_failing_first() {
     assert_eq!(count, "10 of 300 elections match");
     search(&browser, "failed").await;
     assert_eq!(names(&browser).await, [job(200)]);
-    // By the keyboard from the search to the line, and to its own page.
+    // Navigates by keyboard from the search to the line, and to its own page.
     browser.run("document.getElementById('search').focus()", json!([])).await.unwrap();
     browser.press(TAB).await.unwrap();
     let focus = "const at = document.activeElement; return [at.textContent, getComputedStyle(at).outlineStyle]";
@@ -132,12 +133,12 @@ async fn overview_lists_300_elections_with_failing_first() {
     browser.until(&format!("{LEADER_NOW} === 'ada'"), TIMEOUT).await.unwrap();
     let election_text = text(&browser, "return document.getElementById('election').textContent").await;
     assert_eq!(election_text, job(200));
-    // And back, with what was looked for.
+    // Navigates back, where the search is unchanged.
     browser.run("history.back()", json!([])).await.unwrap();
     browser.until("document.querySelectorAll('#lines a').length === 1", TIMEOUT).await.unwrap();
     let search_text = text(&browser, "return document.getElementById('search').value").await;
     assert_eq!(search_text, "failed");
-    // And so does whoever is given the address.
+    // A user who opens the link sees the same search.
     let page_url = text(&browser, "return location.href").await;
     browser.open("about:blank").await.unwrap();
     browser.open(&page_url).await.unwrap();
@@ -170,7 +171,7 @@ async fn overview_line_follows_election_and_keeps_focus() {
     assert_eq!(second, format!("{container}/b"));
 
     std::fs::write(&switch, "").unwrap();
-    // After some failures in a row it leads no longer.
+    // After several failures in a row the leader resigns.
     let first = format!(
         "document.querySelector('#lines a').textContent === '{second}' && \
          ['last turn failed', 'nobody leads'].includes(document.querySelector('#lines .word').textContent)"
@@ -205,7 +206,7 @@ async fn overview_line_links_to_election_with_any_name() {
     browser.until(healthy_condition, TIMEOUT).await.unwrap();
     let [last, first, second] = elections;
     assert_eq!(names(&browser).await, [&*first, &second, &last], "by name, as text");
-    // By the keyboard: the second line is seen to have the focus, and is followed.
+    // Uses the keyboard: the second line shows the focus, and its link works.
     browser.run("document.getElementById('search').focus()", json!([])).await.unwrap();
     browser.press(TAB).await.unwrap();
     browser.press(TAB).await.unwrap();
@@ -223,7 +224,7 @@ async fn overview_line_links_to_election_with_any_name() {
             assert_eq!(violations, json!([]), "{width} {scheme}");
         }
     }
-    // What the page links to knows the election too.
+    // The page's link also leads to data of this election.
     let leader = text(&browser, "return document.querySelector('footer a').href").await;
     let leader_text = client().get(leader).send().await.unwrap().text().await.unwrap();
     let leader_json: serde_json::Value = serde_json::from_str(&leader_text).unwrap();

@@ -1,5 +1,5 @@
-//! Everything that can go wrong with a storage account, one after the other, and what each of those who
-//! are asked about it says: `tenure status`, `tenure check`, the log of `tenure run` and its `/readyz`.
+//! Problems with a storage account, one at a time, and their reports: in `tenure status`, `tenure
+//! check`, the log of `tenure run` and its `/readyz`.
 
 mod scene;
 mod table;

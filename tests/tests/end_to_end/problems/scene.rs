@@ -1,4 +1,4 @@
-//! One problem, and those who are asked about it.
+//! One problem, and the commands that report it.
 
 use crate::PROGRAM;
 use std::future::Future;
@@ -27,7 +27,7 @@ use super::table::{ProblemRow, LeaderFault, Cause, LeaderRow};
 const ELECTION: &str = "problems/report";
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// So many at a time; what they found wrong, all of it.
+/// Runs at most `limit` rows at a time, and returns all mismatches.
 pub async fn run_limited<F>(limit: usize, rows: impl Iterator<Item = F>) -> Vec<String>
 where
     F: Future<Output = Vec<String>> + Send + 'static,
@@ -44,18 +44,18 @@ where
     tasks.join_all().await.concat()
 }
 
-/// A store that fails, and how to reach it.
+/// A failing store, and its access.
 pub struct Scene {
     cause: Cause,
     front: Front,
     proxy: Proxy,
     access: Access,
-    /// What listens in the place of the store.
+    /// Listener in place of the store.
     _listener: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Scene {
-    /// Nothing is wrong yet.
+    /// Starts without a problem.
     pub async fn without_problem() -> Self {
         Self::with_cause(Cause::Nothing).await
     }
@@ -113,7 +113,7 @@ impl Scene {
         scene
     }
 
-    /// From now on this is wrong.
+    /// Injects this cause from now on.
     fn inject(&self, cause: Cause) {
         let applies = |verbs: &'static [&str], request: &Request| {
             verbs == ["*"] || verbs.contains(&operation_name(request))
@@ -155,27 +155,27 @@ impl Scene {
         format!("{:?}: {source} does not say {expected:?}:\n{actual}", self.cause)
     }
 
-    /// What `tenure status` says wrongly.
+    /// Returns the mismatch in `tenure status`.
     pub async fn status(&self, row: &ProblemRow) -> Option<String> {
         let (code, _, text) = self.run_command("status").await;
-        // A look that goes well shows that nobody leads, and not why.
+        // A successful read shows that no candidate leads, but not the reason.
         let words = row.status.unwrap_or("tenure check tests it from here");
         (!text.contains(words) || code == Some(0)).then(|| self.mismatch("status", words, text))
     }
 
-    /// What `tenure lock` says wrongly.
+    /// Returns the mismatch in `tenure lock`.
     pub async fn lock(&self, row: &ProblemRow) -> Option<String> {
         let (code, words) = row.lock?;
         let mut lock = Command::new(PROGRAM);
         lock.args(["lock", "--wait", "2s", ELECTION, "--", "true"]);
         let (ended, _, text) = self.run_to_end(lock).await;
-        // Lines are wrapped.
+        // The output is wrapped.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         (ended != Some(code) || !text.contains(words))
             .then(|| self.mismatch("lock", &format!("{words}, {code}"), format!("{ended:?} {text}")))
     }
 
-    /// `check` and a candidate report a clock that is off. The candidate reports it once.
+    /// Asserts that `check` and a candidate report a wrong clock. The candidate reports it once.
     pub async fn assert_clock_reported(&self, words: &str) {
         let mut check = Command::new(PROGRAM);
         check.args(["check", "--json", "--every", "1h", ELECTION, "--", "true"]);
@@ -193,7 +193,7 @@ impl Scene {
         assert_eq!(reported.count(), 1, "{}", candidate.transcript());
     }
 
-    /// A lease without an end is reported, and is over when `tenure break` ended it.
+    /// Asserts that an infinite lease is reported, and that `tenure break` ends the problem.
     pub async fn assert_break_ends_lease(&self) {
         let candidate = self.run();
         let expected = ("foreign-lease", "tenure break");
@@ -206,7 +206,8 @@ impl Scene {
         assert_eq!(candidate.count("following"), 0, "{}", candidate.transcript());
     }
 
-    /// What `tenure check` says wrongly, of the account alone and with a schedule and work.
+    /// Returns the mismatches in `tenure check`, for the account alone and with a schedule and
+    /// work.
     pub async fn account(&self, row: &ProblemRow) -> Vec<String> {
         let mut mismatches = Vec::new();
         for work in [&[][..], &["--every", "1h", "--", "true"]] {
@@ -236,7 +237,7 @@ impl Scene {
         let mut command = Command::new(PROGRAM);
         command
             .args(["run", "--log", "json", "--log-level", "debug", ELECTION, "--name", "ada"])
-            // A claim would be answered in other words than a renewal: no slot comes due.
+            // No slot comes due, because a claim fails with another message than a renewal.
             .args(["--cron", "0 0 29 2 *", "--listen", "127.0.0.1:0", "--poll", "500ms"])
             .args(["--renew", "1s", "--request-timeout", "1s", "--handler"])
             .arg(Path::new(BEAT_HANDLER));
@@ -244,7 +245,7 @@ impl Scene {
         Candidate::spawn("ada", command).unwrap()
     }
 
-    /// What the log and `/readyz` of `tenure run` say wrongly.
+    /// Returns the mismatches in the log and `/readyz` of `tenure run`.
     pub async fn candidate(&self, row: &ProblemRow) -> Vec<String> {
         let candidate = self.run();
         let (class, words) = row.problem;
@@ -260,7 +261,7 @@ impl Scene {
         mismatches
     }
 
-    /// Waits for a problem of that class and with those words.
+    /// Waits for a problem of this class whose text contains these words.
     async fn problem(
         &self,
         candidate: &Candidate,
@@ -281,7 +282,7 @@ impl Scene {
         }
     }
 
-    /// A blow to a leader: what its log says wrongly.
+    /// Injects a fault into a leader, and returns the mismatches in its log.
     pub async fn leader(&self, row: &LeaderRow) -> Vec<String> {
         let candidate = self.run();
         candidate.event("elected", TIMEOUT).await;
@@ -290,8 +291,8 @@ impl Scene {
         match row.fault {
             LeaderFault::LeaseBroken => outsider.break_lease().await.unwrap(),
             LeaderFault::BlobDeleted => {
-                // A blob cannot be deleted while another has its lease. The leader must not learn in between
-                // that it lost the lease.
+                // A blob cannot be deleted while another lease holder has it. The leader must not
+                // notice the lost lease meanwhile.
                 let busy = Override::Error(503, "ServerBusy");
                 let refuse_leader_writes = move |request: &Request| {
                     ["renew", "write"].contains(&operation_name(request)).then(|| busy.clone())
@@ -319,7 +320,7 @@ impl Scene {
     }
 }
 
-/// Shakes hands by a certificate that nobody trusts, or says what is no TLS.
+/// Serves TLS with an untrusted certificate, or answers with data that is not TLS.
 async fn serve_handshakes(socket: TcpListener, tls: bool) {
     let certificates = Certificates::generate().unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(certificates.server().unwrap()));
@@ -333,7 +334,7 @@ async fn serve_handshakes(socket: TcpListener, tls: bool) {
     }
 }
 
-/// Where a candidate says that it listens.
+/// Returns the address that a candidate reports.
 async fn address(candidate: &Candidate) -> String {
     let listen_address = |line: &Line| {
         let detail = line.event["detail"].as_str()?;
@@ -343,7 +344,7 @@ async fn address(candidate: &Candidate) -> String {
     listen_address(&line).unwrap()
 }
 
-/// Asks until the status is that one and the text has these words; else the last answer.
+/// Polls until the response has this status and these words; otherwise returns the last response.
 async fn poll_until(url: &str, status: u16, words: &str) -> Result<(), String> {
     let client = tenure_tests::certificates::client(None).unwrap();
     let mut last = String::new();

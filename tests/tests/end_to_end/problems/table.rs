@@ -1,54 +1,55 @@
-//! The table: what is wrong, and the words by which each of those who are asked names it.
+//! Table of problems, with the expected words in each command.
 
-/// What is wrong before anybody asks.
+/// Cause that exists before the commands run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// These requests (all: `*`) are answered with this status and code.
+    /// The service answers these requests (all: `*`) with this status and code.
     Code(&'static [&'static str], u16, &'static str),
-    /// These are answered with somebody else's lease.
+    /// These requests are answered with another holder's lease.
     AnotherLease(&'static [&'static str], u16),
-    /// Something answers that is no Blob service.
+    /// A server other than a Blob service answers.
     Page(u16),
-    /// These are never answered.
+    /// These requests are never answered.
     Silence(&'static [&'static str]),
     /// Connections are reset.
     Reset,
-    /// Nobody listens.
+    /// The port has no listener.
     Refused,
     /// The name of the endpoint cannot be resolved.
     UnresolvableName,
-    /// The endpoint's certificate is of an authority that nobody trusts.
+    /// An untrusted authority issued the endpoint's certificate.
     UntrustedCertificate,
-    /// The endpoint speaks no TLS.
+    /// The endpoint does not speak TLS.
     NoTls,
-    /// The key is that of another account.
+    /// The key belongs to another account.
     WrongKey,
     /// The SAS has expired.
     ExpiredSas,
-    /// There is no container, and the SAS may not make one.
+    /// The container does not exist, and the SAS does not permit its creation.
     ContainerMissing,
-    /// This machine's clock is so many minutes behind.
+    /// This machine's clock is this many minutes behind.
     ClockBehind(i64),
-    /// The blob holds something else.
+    /// The blob belongs to another application.
     ForeignBlob,
-    /// A candidate led before, and something else holds the lease without an end.
+    /// A candidate led before, and another client holds an infinite lease.
     InfiniteLease,
-    /// Nothing: the service is sound.
+    /// No problem: the service works.
     Nothing,
 }
 
-/// One problem, while nobody leads.
+/// One problem, without a leader.
 pub struct ProblemRow {
     pub cause: Cause,
-    /// What `status` says; none where a look shows nothing of it, and it can but name `tenure check`.
+    /// Words in `status`, or `None` if a read does not show the problem, so that `status` suggests
+    /// `tenure check`.
     pub status: Option<&'static str>,
-    /// The finding of `check` that fails, and its words.
+    /// Failing finding of `check`, and its words.
     pub check: (&'static str, &'static str),
-    /// The class of the `problem` that a candidate logs, and its words, which `/readyz` has too.
+    /// Class of the candidate's `problem`, and its words, which also appear in `/readyz`.
     pub problem: (&'static str, &'static str),
-    /// The exit code of `lock --wait` and its words.
+    /// Exit code of `lock --wait`, and its words.
     pub lock: Option<(i32, &'static str)>,
-    /// Whether a candidate is ready all the same.
+    /// True if a candidate is ready despite the problem.
     pub ready: bool,
 }
 
@@ -70,7 +71,7 @@ const fn code(status: u16, code: &'static str, class: &'static str, words: &'sta
 
 #[rustfmt::skip]
 pub const PROBLEMS: &[ProblemRow] = &[
-    // Who asks is refused.
+    // The caller's credential is rejected.
     row(Cause::WrongKey, Some("the account key is this account's key"), ("read blob", "the account key is this account's key"), ("refused", "the account key is this account's key")),
     row(Cause::ExpiredSas, Some("the SAS has expired"), ("credential", "the SAS has expired"), ("refused", "the SAS has expired")),
     code(401, "NoAuthenticationInformation", "refused", "no credential that it accepts"),
@@ -85,7 +86,7 @@ pub const PROBLEMS: &[ProblemRow] = &[
     code(403, "KeyBasedAuthenticationNotPermitted", "refused", "refuses its own keys"),
     code(403, "AccountIsDisabled", "refused", "the account is disabled"),
     code(403, "AuthorizationPermissionMismatch", "refused", "containers/blobs/read"),
-    // One request is refused, which a look does not show.
+    // One request is rejected, which a read does not show.
     row(Cause::Code(&["acquire"], 403, "AuthorizationPermissionMismatch"), None, ("acquire lease", "containers/blobs/write"), ("refused", "acquire lease")),
     row(Cause::Code(&["acquire"], 400, "InvalidHeaderValue"), None, ("acquire lease", "does not accept a value"), ("refused", "does \
                                                                                                                              not \
@@ -95,7 +96,7 @@ pub const PROBLEMS: &[ProblemRow] = &[
     row(Cause::Code(&["write"], 403, "AuthorizationPermissionMismatch"), None, ("write record", "containers/blobs/write"), ("refused", "write record")),
     row(Cause::Code(&["write"], 409, "BlobImmutableDueToPolicy"), None, ("write record", "immutability policy"), ("configuration", "immutability policy")),
     row(Cause::Code(&["create-blob"], 403, "AuthorizationPermissionMismatch"), None, ("create blob", "c or w"), ("refused", "create blob")),
-    // The container.
+    // Problems of the container.
     ProblemRow {
         lock: Some((125, "the container problems does not exist")),
         ..row(Cause::ContainerMissing, Some("this SAS cannot create it"), ("election", "this SAS cannot create it"), ("refused", "the container problems does not exist"))
@@ -114,7 +115,7 @@ pub const PROBLEMS: &[ProblemRow] = &[
         lock: Some((75, "something other than a candidate holds the lease")),
         ..row(Cause::InfiniteLease, Some("something other than a candidate holds the lease"), ("election", "tenure break problems/report"), ("foreign-lease", "tenure break problems/report"))
     },
-    // The service cannot.
+    // The service is unavailable.
     code(429, "", "unavailable", "throttling"),
     code(503, "ServerBusy", "unavailable", "throttling"),
     code(500, "InternalError", "unavailable", "the service failed"),
@@ -122,12 +123,12 @@ pub const PROBLEMS: &[ProblemRow] = &[
     code(502, "", "unavailable", "cannot be reached"),
     code(408, "", "unavailable", "timed out"),
     row(Cause::Code(&["acquire"], 503, "ServerBusy"), None, ("acquire lease", "throttling"), ("unavailable", "throttling")),
-    // Something else answers.
+    // A different server answers.
     row(Cause::Page(200), Some("not an answer of the Blob service"), ("read blob", "no proxy answers in its place"), ("nonsense", "not an answer of the Blob service")),
     row(Cause::Page(302), Some("not an answer of the Blob service"), ("read blob", "not an answer of the Blob service"), ("nonsense", "not an answer of the Blob service")),
     row(Cause::Page(407), Some("a proxy asks for a login"), ("read blob", "a proxy asks for a login"), ("refused", "a proxy asks for a login")),
     row(Cause::AnotherLease(&["acquire"], 201), None, ("acquire lease", "a different lease"), ("nonsense", "a different lease")),
-    // Nobody answers.
+    // No server answers.
     row(Cause::Silence(ALL_REQUESTS), Some("did not answer in time"), ("read blob", "did not answer in time"), ("unreachable", "did not answer in time")),
     row(Cause::Silence(&["acquire"]), None, ("acquire lease", "did not answer in time"), ("unreachable", "did not answer in time")),
     row(Cause::Reset, Some("closed the connection"), ("read blob", "closed the connection"), ("unreachable", "closed the connection")),
@@ -137,30 +138,30 @@ pub const PROBLEMS: &[ProblemRow] = &[
     row(Cause::UnresolvableName, Some("cannot be resolved"), ("connection", "cannot be resolved"), ("unreachable", "cannot be resolved")),
     row(Cause::UntrustedCertificate, Some("--ca-file"), ("connection", "--ca-file"), ("unreachable", "--ca-file")),
     row(Cause::NoTls, Some("TLS"), ("connection", "does not speak TLS"), ("unreachable", "TLS")),
-    // The clock.
+    // The clock is wrong.
     ProblemRow { ready: true, ..row(Cause::ClockBehind(20), Some("20m behind"), ("clock", "20m behind"), ("clock", "clock")) },
 ];
 
-/// What happens to a leader.
+/// Fault of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderFault {
-    /// Somebody breaks the lease.
+    /// Another client breaks the lease.
     LeaseBroken,
-    /// Somebody deletes the blob.
+    /// Another client deletes the blob.
     BlobDeleted,
-    /// Somebody deletes the container.
+    /// Another client deletes the container.
     ContainerDeleted,
     /// The key is regenerated.
     KeyReplaced,
-    /// As with what is wrong from the beginning.
+    /// Same cause as before the start.
     Cause(Cause),
 }
 
-/// One blow to a leader, and how its log names it: class and words.
+/// One fault of a leader, and the class and words in its log.
 pub struct LeaderRow {
     pub fault: LeaderFault,
     pub problem: (&'static str, &'static str),
-    /// How the leadership ends.
+    /// Reason for the end of the leadership.
     pub stand_down_reason: &'static str,
 }
 

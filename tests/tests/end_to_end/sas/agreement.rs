@@ -1,9 +1,10 @@
-//! The embedded store and Azurite, asked the same with the same tokens.
+//! Compares the embedded store with Azurite: both get the same requests with the same tokens.
 //!
-//! They admit and refuse the same. The codes differ, and there the store follows the service (see [`of_azurite`]).
-//! Not asked, because Azurite does otherwise, as can be read in its source: it takes a token at the very instant of its
-//! expiry, `sp` in any order, `spr=http`, and a token beside a wrong `Authorization` header; and it plays stored
-//! policies and user delegation keys, which the store does not.
+//! Both accept and reject the same requests. Where the codes differ, the store follows the service
+//! (see [`azurite_code`]). Some cases are left out because Azurite deviates, as its source shows.
+//! It accepts a token at the very instant of its expiry, `sp` in any order, `spr=http`, and a token
+//! together with a wrong `Authorization` header. It also emulates stored policies and user
+//! delegation keys, which the store does not.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::{Client, Method};
@@ -15,7 +16,7 @@ use tenure_tests::needs;
 
 const LEASE: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
 
-/// A step: method, `comp`, headers.
+/// Step: method, `comp`, headers.
 type Step = (Method, &'static str, &'static [(&'static str, &'static str)]);
 
 const CREATE: Step = (Method::PUT, "", &[]);
@@ -48,7 +49,7 @@ const HEAD: Step = (Method::HEAD, "", &[]);
 const GET: Step = (Method::GET, "", &[]);
 const DELETE: Step = (Method::DELETE, "", &[]);
 
-/// What goes before, with all rights, and what is asked.
+/// Preparatory steps with all rights, and the tested step.
 const ON_BLOBS: [(&[Step], Step); 11] = [
     (&[], PUT),
     (&[PUT], PUT),
@@ -65,12 +66,14 @@ const ON_BLOBS: [(&[Step], Step); 11] = [
 
 const LETTERS: [&str; 7] = ["r", "a", "c", "w", "d", "l", "rcw"];
 
-/// What Azurite calls it.
+/// Returns Azurite's code for the same error.
 fn azurite_code(code: &str) -> &str {
     match code {
-        // For every token that it cannot make sense of, that is out of its time, or that another key signed.
+        // Azurite uses one code for tokens that are malformed, outside their time, or signed with
+        // another key.
         "AuthenticationFailed" => "AuthorizationFailure",
-        // It has no code for the one, and takes the other for a lack of letters (its issue 637).
+        // Azurite lacks a code for the first, and treats the second as a missing permission (its
+        // issue 637).
         "UnauthorizedBlobOverwrite" | "AuthorizationFailure" => "AuthorizationPermissionMismatch",
         same => same,
     }
@@ -89,7 +92,7 @@ impl StoreClient {
         StoreClient { client: Client::builder().no_proxy().build().unwrap(), endpoint }
     }
 
-    /// Status and error code.
+    /// Sends a step, and returns the status and error code.
     async fn ask(&self, step: &Step, path: &str, query: &str, token: &str) -> (u16, String) {
         let (method, comp, headers) = step;
         let url = format!("{}/{path}?{comp}&{query}&{token}", self.endpoint);
@@ -134,7 +137,7 @@ fn blob(container: &str, blob: &str) -> Scope {
     Scope::Blob { container: container.to_owned(), blob: blob.to_owned() }
 }
 
-/// Asks both the same; what they say must differ in nothing but the names of codes.
+/// Pair of stores that get the same requests; their answers may only differ in the names of codes.
 struct StorePair([StoreClient; 2]);
 
 impl StorePair {
@@ -166,7 +169,7 @@ async fn both_stores_admit_and_refuse_the_same() {
     for (before, step) in &ON_BLOBS {
         for letters in LETTERS {
             let name = |number| format!("blob{number}");
-            // Each on a blob of its own; one token is for that.
+            // Each step has its own blob; one token is for that blob.
             let scopes = [
                 blob("leases", &name(request_count)),
                 account("b", "o"),
@@ -189,7 +192,7 @@ async fn both_stores_admit_and_refuse_the_same() {
         }
     }
     assert_eq!(request_count, ON_BLOBS.len() * LETTERS.len() * 8);
-    // The four that fit open what their letters permit: 23 pairs of a step and letters.
+    // The four matching tokens permit what their letters grant: 23 pairs of a step and letters.
     assert_eq!(admitted, 4 * 23);
 }
 
@@ -206,7 +209,7 @@ async fn both_stores_agree_on_containers_times_and_keys() {
             for scope in
                 [account("b", "o"), container(&name), blob(&name, "blob"), account("b", "c")]
             {
-                // All but the last are refused, so it is there once.
+                // All scopes but the last are rejected, so the container is created once.
                 if exists && matches!(&scope, Scope::Account { types, .. } if types == "o") {
                     both.succeed(&CREATE, &name, "restype=container").await;
                 }

@@ -1,4 +1,4 @@
-//! What is to happen, whatever the store and the credential.
+//! Scenarios for every store and credential.
 
 mod scene;
 
@@ -12,11 +12,12 @@ use tenure_tests::{BEAT_HANDLER, Credential};
 use scene::Scene;
 pub use scene::Stage;
 
-/// A lease of 15 s lasts as long at least after its holder was told to go, since it was renewed 4 s before at most.
+/// Minimum remaining time of a 15 s lease when its holder receives SIGTERM: it was renewed at most
+/// 4 s before.
 const MIN_REMAINING_LEASE: Duration = Duration::from_secs(11);
-/// For what has no bound of its own.
+/// Limit of waits without a specific bound.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
-/// As long as A3 does not hold: the renew interval and one request time-out.
+/// Longest overlap while A3 does not hold: the renew interval and one request time-out.
 const BROKEN_OVERLAP: Duration = Duration::from_secs(7);
 
 pub async fn one_leads_and_the_others_follow(stage: Stage) -> Result<()> {
@@ -61,7 +62,7 @@ pub async fn a_stopped_leader_hands_over(stage: Stage) -> Result<()> {
     let stood_down = old.event("stood-down", TIMEOUT).await;
     ensure!(stood_down.event["reason"] == "left", "{}", stood_down.event);
     let elected = scene.wait_for_leader(before, TIMEOUT).await;
-    // Without a release it would have had to wait for the end of the lease.
+    // Without a release, the new leader would have waited for the end of the lease.
     ensure!(elected.at - terminated_at < MIN_REMAINING_LEASE, "took over after {:?}", elected.at - terminated_at);
     scene.sink.wait_for_term(scene.term, TIMEOUT).await;
     scene.finish(Duration::ZERO).await
@@ -108,13 +109,13 @@ pub async fn terms_rise_although_the_container_was_deleted(stage: Stage) -> Resu
     let before = scene.term;
     scene.group.outsider().delete_container().await?;
     scene.provide_container().await?;
-    // The service may refuse to make it again for half a minute and more.
+    // The service may refuse to create it again for more than half a minute.
     scene.wait_for_leader(before, 4 * TIMEOUT).await;
     scene.sink.wait_for_term(scene.term, TIMEOUT).await;
     scene.finish(BROKEN_OVERLAP).await
 }
 
-/// A problem of another kind than that the store or this machine stood still.
+/// Returns true for a problem other than a stalled store or machine.
 fn is_not_outage(line: &Line) -> bool {
     let class = line.event["class"].as_str().unwrap_or_default();
     line.name() == "problem" && !["unreachable", "unavailable", "overload"].contains(&class)
@@ -131,7 +132,7 @@ pub async fn a_wrong_credential_is_a_problem_and_harms_nobody(stage: Stage) -> R
     ensure!(problem.event["class"] == "refused", "{}", problem.event);
     let detail = problem.event["detail"].as_str().unwrap();
     let expected = match (scene.credential, wrong_access.ca()) {
-        // An Azurite that takes tokens takes a wrong signature for a token that is none.
+        // An Azurite that accepts tokens reports a wrong signature as an invalid token.
         (Credential::SharedKey, Some(_)) => "InvalidAuthenticationInfo",
         (credential, _) => credential.name(),
     };
@@ -162,7 +163,7 @@ pub async fn a_blob_of_somebody_else_is_left_alone(stage: Stage) -> Result<()> {
     outsider.delete_container().await
 }
 
-/// A server that closes idle connections closes them just as a renewal goes out.
+/// A server that closes idle connections may close one just as a renewal is sent.
 pub async fn renewals_outlive_idle_connections(stage: Stage) -> Result<()> {
     const ELECTIONS: usize = 10;
     const RENEWALS: usize = 5;
@@ -199,7 +200,7 @@ pub async fn candidates_with_different_leases_share_an_election(stage: Stage) ->
     scene.candidates[1].line("follower of the long lease", 0, TIMEOUT, follows).await;
     scene.sink.wait_for_term(term, TIMEOUT).await;
 
-    // The long lease runs out by its own length, whatever the successor's.
+    // The long lease expires after its own duration, not the successor's.
     scene.leader().kill().await?;
     let killed = Instant::now();
     let elected = scene.wait_for_leader(term, Duration::from_secs(60)).await;
@@ -215,7 +216,7 @@ pub async fn candidates_with_different_leases_share_an_election(stage: Stage) ->
     scene.finish(Duration::ZERO).await
 }
 
-/// Most likely two jobs that were given one election by mistake.
+/// Probably two jobs that share one election by mistake.
 pub async fn the_follower_reports_that_the_leader_has_another_schedule(stage: Stage) -> Result<()> {
     let mut scene = Scene::empty(stage).await?;
     scene.candidates.push(scene.group.start("report", &[])?);
@@ -240,7 +241,7 @@ pub async fn a_store_that_restarts_costs_only_the_outage(stage: Stage) -> Result
     let mut scene = Scene::with_three_candidates(stage).await?;
     let before = scene.term;
     scene.stop_store().await?;
-    // Nobody may lead for longer than the validity, however long the store is away.
+    // No candidate may lead for longer than the validity, however long the store is unreachable.
     let stood_down = scene.leader().event("stood-down", TIMEOUT).await;
     ensure!(stood_down.event["reason"] == "validity-ended", "{}", stood_down.event);
     let is_unreachable = |line: &Line| line.event["class"] == "unreachable";

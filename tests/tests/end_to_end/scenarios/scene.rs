@@ -1,4 +1,4 @@
-//! Where scenarios take place.
+//! Fixture of the scenarios.
 
 use crate::PROGRAM;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tenure_tests::{Candidate, Credential, Group, Sink, Store};
 
 use super::TIMEOUT;
 
-/// A store, and what candidates prove themselves by.
+/// Store, and the credential of the candidates.
 pub type Stage = (Store, Credential);
 
-/// A store, a sink, and candidates, of which the first leads.
+/// Store, sink and candidates, the first of which leads.
 pub struct Scene {
     pub credential: Credential,
     pub sink: Sink,
     pub group: Group,
     pub candidates: Vec<Candidate>,
-    /// The index of the one that leads.
+    /// Index of the leader.
     pub leader: usize,
     pub term: u64,
     store: Option<Store>,
@@ -27,7 +27,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// No candidates yet. There is a container if they cannot make it.
+    /// Creates a scene without candidates. Provides a container if they cannot create it.
     pub async fn empty((store, credential): Stage) -> Result<Self> {
         let sink = Sink::start().await?;
         let group = Group::with_credential(PROGRAM, &store, &sink, credential);
@@ -46,7 +46,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Three candidates, one of which leads and works.
+    /// Starts three candidates, and waits until one leads and works.
     pub async fn with_three_candidates(stage: Stage) -> Result<Self> {
         let mut scene = Self::empty(stage).await?;
         for name in ["ada", "ben", "cyd"] {
@@ -57,7 +57,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Waits until a candidate wins a term above `above`.
+    /// Waits until a candidate wins a term above `previous_term`.
     pub async fn wait_for_leader(&mut self, previous_term: u64, limit: Duration) -> Line {
         let elections = self.candidates.iter().enumerate().map(|(index, candidate)| {
             let elected = move |line: &Line| line.name() == "elected" && line.term() > previous_term;
@@ -76,7 +76,7 @@ impl Scene {
         &mut self.candidates[self.leader]
     }
 
-    /// Makes the container, for candidates that cannot do it.
+    /// Creates the container for candidates that cannot do so.
     pub async fn provide_container(&self) -> Result<()> {
         match self.credential.makes_containers() {
             true => Ok(()),
@@ -84,21 +84,22 @@ impl Scene {
         }
     }
 
-    /// Takes the store away.
+    /// Stops the store.
     pub async fn stop_store(&mut self) -> Result<()> {
         let store = self.store.take().context("the store does not run")?;
         self.stopped = Some(store.stop().await?);
         Ok(())
     }
 
-    /// Brings the store back, and the container if candidates cannot make it: some stores forget.
+    /// Restarts the store, and the container if candidates cannot create it: some stores lose their
+    /// state.
     pub async fn start_store(&mut self) -> Result<()> {
         let stopped = self.stopped.take().context("the store was not stopped")?;
         self.store = Some(stopped.start().await?);
         self.provide_container().await
     }
 
-    /// Judges what the sink saw, stops everybody and removes the container.
+    /// Checks the sink's beats, stops all candidates and removes the container.
     pub async fn finish(mut self, overlap_at_most: Duration) -> Result<()> {
         let (overlap, stale) = self.sink.overlap();
         ensure!(

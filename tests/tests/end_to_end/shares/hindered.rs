@@ -1,4 +1,4 @@
-//! Members that reach the account in part only. protocol.md §14.2, §14.3.
+//! Members with partial access to the account. protocol.md §14.2, §14.3.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn coordinator_with_refused_signs_makes_way() {
     proxy.set_mode(Mode::RefuseSigns);
     cleo.kill().await.unwrap();
     wait_for_problem(&ada, "the signs of life of this coordinator have failed").await;
-    // Who leaves no sign is gone too, and hands over what it holds.
+    // A member without signs of life counts as gone, and hands over its shares.
     stage.balanced(&["ben"], SHARES).await;
     proxy.set_mode(Mode::Pass);
     stage.balanced(&["ada", "ben"], SHARES).await;

@@ -1,4 +1,4 @@
-//! What is kept beside an election for its shares.
+//! Blobs beside an election that store its shares.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Candidate {
             .with(variable::ELECTION, election)
             .with(variable::NAME, "ada")
             .with(variable::POLL, "500ms")
-            // A machine that has too much to do answers late.
+            // An overloaded machine answers late.
             .with(variable::LEASE, "60s")
             .with(variable::REQUEST_TIMEOUT, "15s")
             .with(variable::EVERY, "1h");
@@ -76,7 +76,7 @@ async fn ask(store: &SharesStore, ask: &StoreRequest) -> StoreResponse {
     response.response
 }
 
-/// Writes a sign: the tag that it has.
+/// Writes a sign of life, and returns its tag.
 async fn signed(store: &SharesStore, member: &str) -> Tag {
     match ask(store, &StoreRequest::WriteSign(sign(member))).await {
         StoreResponse::Signed(tag) => tag,
@@ -101,7 +101,7 @@ async fn write_plan(store: &SharesStore, plan: &Plan, expected_tag: Option<Tag>)
 async fn signs_come_and_go(store: Store) {
     let mut candidate = Candidate::new(&store.connection_string(), &new_coordinating_election());
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ä/ben."));
-    // There is no container yet.
+    // The container does not exist yet.
     assert_eq!(ask(&ada, &StoreRequest::WriteSign(sign("ada"))).await, StoreResponse::Refused);
     assert_eq!(signs(&ada).await, []);
     candidate.step(None).await;
@@ -112,12 +112,12 @@ async fn signs_come_and_go(store: Store) {
     assert_eq!(listed_signs, [sign("ä/ben."), sign("ada")], "in the order of their encoded names");
     let [(_, ben_tag), (_, ada_tag)] = both.try_into().unwrap();
     assert_eq!([&ben_tag, &ada_tag], tags.each_ref(), "that is what was told");
-    // Another sign is another version, also where it says the same.
+    // Every sign is a new version, even with the same content.
     let newer = signed(&ada, "ada").await;
     assert_ne!(newer, ada_tag);
     assert_eq!(ask(&ben, &StoreRequest::RemoveSign("ada".into(), ada_tag)).await, StoreResponse::Refused);
     assert_eq!(ask(&ben, &StoreRequest::RemoveSign("ada".into(), newer.clone())).await, StoreResponse::Done);
-    // Azurite calls that a condition which is not met, and the service a blob that is missing.
+    // Azurite reports a failed condition, and the service a missing blob.
     let repeated = ask(&ben, &StoreRequest::RemoveSign("ada".into(), newer)).await;
     assert!(matches!(repeated, StoreResponse::Done | StoreResponse::Refused), "{repeated:?}");
     assert_eq!(signs(&ada).await, [(sign("ä/ben."), ben_tag)]);
@@ -138,7 +138,7 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
         signed(&ada, "ada").await;
         loop {
             let age = oldest().await;
-            // The dates are in whole seconds.
+            // The dates have a resolution of one second.
             assert!(age <= written.elapsed() + Duration::from_secs(1), "{age:?}");
             if age >= needed {
                 break;
@@ -148,7 +148,7 @@ async fn signs_age_by_the_clock_of_the_store(store: Store) {
     }
 }
 
-/// As a supervisor sends it, which has no credential.
+/// Sends a request like a supervisor, which has no credential.
 async fn send(request: Request) -> u16 {
     let clients = Arc::new(Clients::with_env_proxies(RootCertificates::default()));
     let request = tenure::engine::to_http(&request).unwrap();
@@ -172,7 +172,7 @@ async fn a_last_will_deletes_one_sign(store: Store) {
     assert_eq!(send(second_deletion.clone()).await, 202);
     let left = signs(&ben).await.into_iter().map(|(sign, _)| sign).collect::<Vec<_>>();
     assert_eq!(left, [sign("ben")]);
-    // It comes a second time, when there is nothing, and when there is a process of that name again.
+    // The request repeats, first with no blob, and later with a new process of that name.
     let repeated = send(second_deletion.clone()).await;
     assert!(matches!(repeated, 404 | 412), "{repeated}");
     signed(&ada, "ä/ada.").await;
@@ -185,7 +185,7 @@ async fn plan_is_written_over_last_read(store: Store) {
     candidate.step(None).await;
     let (ada, ben) = (candidate.shares("ada"), candidate.shares("ben"));
     assert_eq!(ask(&ada, &StoreRequest::ReadPlan(None)).await, StoreResponse::NoPlan);
-    // Larger than what an answer of an election may have.
+    // Exceeds the limit of an election's answers.
     let members = (0..1000).map(|number| format!("member-{number}")).collect::<Vec<_>>();
     let shares = (0..20_000).map(|share| Some(share % 1000)).collect();
     let first = Plan { members, shares, ..Plan::unassigned(0) };
@@ -207,7 +207,7 @@ async fn a_list_has_more_than_one_page(store: Store) {
     for name in &expected {
         signed(&ada, name).await;
     }
-    // Beside other elections, whose names begin alike.
+    // Other elections exist whose names start alike.
     let plan = Plan::unassigned(1);
     write_plan(&ada, &plan, None).await;
     expected.sort();
@@ -215,7 +215,7 @@ async fn a_list_has_more_than_one_page(store: Store) {
     assert_eq!(listed, expected);
 }
 
-/// A lease of another program on a blob where Tenure has none.
+/// Another program's lease on a blob that Tenure never leases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
     let store = Store::embedded().await.unwrap();
@@ -309,10 +309,10 @@ async fn signs_age_by_the_clock_of_azurite() {
 
 needs!(Node => async fn signs_age_by_the_clock_of_azurite);
 
-/// The next one could not be sent meanwhile, and the member would be gone.
+/// Otherwise the next sign would be delayed, and the member would count as gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
-    // It accepts connections, and says nothing.
+    // The listener accepts connections, but never answers.
     let silent_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}/devstoreaccount1", silent_listener.local_addr().unwrap());
     let key = base64::engine::general_purpose::STANDARD.encode("key");
@@ -323,7 +323,7 @@ async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
     let sign = Sign { timing: SignTiming::from_failover(Duration::from_secs(3)), ..sign("ada") };
     let response = candidate.shares("ada").send(&StoreRequest::WriteSign(sign)).await;
     assert_eq!(response.response, StoreResponse::Unknown);
-    // Who waits for the time-out of other requests says that the account "did not answer in time".
+    // The time-out of other requests would report that the account "did not answer in time".
     assert!(response.problem.unwrap().detail.contains("given up"));
 }
 

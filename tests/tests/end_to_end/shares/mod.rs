@@ -1,4 +1,4 @@
-//! Shares of work that is split, by the library, the program and the component that ships.
+//! Shares of split work, in the library, the program and the shipped component.
 
 mod hindered;
 mod kept;

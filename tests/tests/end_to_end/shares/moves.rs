@@ -1,4 +1,4 @@
-//! Shares move where members come and go, and nothing is ever done twice at a time.
+//! Shares move when members join and leave, and no share ever has two workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,19 +18,19 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// What runs, and what is wrong with that.
+/// Running work, and its violations.
 #[derive(Default)]
 struct Observations {
-    /// Who works for each share.
+    /// Worker of each share.
     workers: BTreeMap<Part, &'static str>,
-    /// The newest term of each.
+    /// Newest term of each share.
     terms: BTreeMap<Part, u64>,
-    /// Who worked for it last.
+    /// Latest worker of each share.
     last_workers: BTreeMap<Part, &'static str>,
-    /// So often it was somebody else than the time before.
+    /// Number of changes of worker.
     move_count: usize,
     violations: Vec<String>,
     problems: Vec<String>,
@@ -42,7 +42,7 @@ struct Checker {
     changed: Arc<Notify>,
 }
 
-/// Work that is under way; it has stopped when this is dropped.
+/// Work in progress. Dropping it ends the work.
 struct Work {
     checker: Checker,
     part: Part,
@@ -50,7 +50,7 @@ struct Work {
 
 impl Checker {
     fn observations(&self) -> MutexGuard<'_, Observations> {
-        // A judgement that failed must stay the one that is told.
+        // Ignores poisoning, so that the failed check stays the one that is reported.
         self.observations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,7 +73,8 @@ impl Checker {
         Work { checker: self.clone(), part }
     }
 
-    /// Until there are so many shares that are spread evenly over these members. How many moved since the last time.
+    /// Waits until the shares are balanced over these members. Returns the number of moves since
+    /// the last call.
     async fn balanced(&self, members: &[&'static str], shares: u32) -> usize {
         let is_even = || {
             let observations = self.observations();
@@ -112,7 +113,7 @@ impl Drop for Work {
 struct Scene {
     connection_string: String,
     coordinating_election: String,
-    /// Azurite may stand still for a while, and is given leases that bear it.
+    /// Azurite may stall for a while, so its leases are longer.
     failover: Option<Duration>,
     checker: Checker,
 }
@@ -170,7 +171,7 @@ impl Scene {
         Member { task, leave }
     }
 
-    /// What a command does.
+    /// Does the work of the command `reshare`.
     async fn reshare(&self, shares: u32) {
         let election = Election::new(self.settings("command"), &BootClock::new());
         election.check().unwrap();
@@ -190,7 +191,7 @@ async fn ask(store: &SharesStore, ask: StoreRequest) -> StoreResponse {
 }
 
 impl Member {
-    /// Its work is stopped in the same instant, and its leases run out.
+    /// Stops its work at once, without a release, so that its leases expire.
     async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
@@ -202,7 +203,7 @@ impl Member {
     }
 }
 
-/// 32 shares over three members, four, three and two, and then others.
+/// Runs 32 shares over three members, then four, three and two, and then another number of shares.
 async fn shares_follow_members(store: Store) {
     let scene = Scene::new(&store);
     let checker = &scene.checker;
@@ -218,7 +219,7 @@ async fn shares_follow_members(store: Store) {
     let cleo_shares = checker.observations().workers.values().filter(|worker| **worker == "cleo").count();
     cleo.leave().await;
     assert_eq!(checker.balanced(&["ada", "dora"], 32).await, cleo_shares, "a graceful leave");
-    // Who coordinates may have changed, and nobody else.
+    // Only the coordinator may have changed.
     scene.reshare(5).await;
     checker.balanced(&["ada", "dora"], 5).await;
     dora.leave().await;

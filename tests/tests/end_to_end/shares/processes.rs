@@ -1,4 +1,5 @@
-//! Processes of `tenure run --shares`: they come, die and leave, and the commands run for each share once at a time.
+//! Processes of `tenure run --shares`: they join, die and leave, and the commands run once at a
+//! time for each share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -15,33 +16,35 @@ use tokio::time::{sleep, timeout};
 
 use crate::PROGRAM;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 pub(super) const SHARES: u32 = 8;
 
-/// A busy machine stands still for a while. A member that is silent is missed after 3 S, which is as long.
+/// Tolerates a busy machine that stalls for a while. A silent member counts as gone after `3 S`,
+/// which is as long.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Writes at its begin and before its end: who, of which share, under which term. Without shares it is 0 of 0.
+/// Work that prints its member, share, number of shares and term at its start and before its end.
+/// Without shares it prints 0 of 0.
 const WORK: &str = "tell() { echo \"$WHO ${TENURE_SHARE_INDEX:-0} ${TENURE_SHARE_COUNT:-0} $TENURE_TERM\" >> \"$PLACE\"; }; \
                     tell; sleep 0.3; tell";
 
 pub(super) struct Stage {
     pub(super) group: Group,
-    /// The request time-out is a fifth of it.
+    /// Lease; the request time-out is a fifth of it.
     pub(super) lease: Duration,
-    /// What the commands wrote, in the order in which they did.
+    /// File with the output of the commands, in order.
     pub(super) beats_file: PathBuf,
     _folder: tempfile::TempDir,
     _sink: Sink,
 }
 
-/// One line that a command wrote.
+/// One line from a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Beat {
     member: String,
-    /// Of how many, and which.
+    /// Number of shares, and the index of this one.
     pub(super) share: (u32, u32),
     term: u64,
 }
@@ -61,12 +64,12 @@ impl Stage {
         self.start_without_shares(name, &[&["--shares", &SHARES.to_string()], extra_args].concat())
     }
 
-    /// One without shares.
+    /// Starts a process without shares.
     pub(super) fn start_without_shares(&self, name: &str, extra_args: &[&str]) -> Candidate {
         Candidate::spawn(name, self.run_command(name, extra_args)).unwrap()
     }
 
-    /// One whose requests go to a proxy.
+    /// Starts a process whose requests go through a proxy.
     pub(super) fn start_through_proxy(&self, proxied: &str, name: &str) -> Candidate {
         let mut command = self.run_command(name, &["--shares", &SHARES.to_string()]);
         command.env("AZURE_STORAGE_CONNECTION_STRING", proxied);
@@ -90,8 +93,8 @@ impl Stage {
         timeout(TIMEOUT, command.output()).await.unwrap().unwrap()
     }
 
-    /// Until each of so many shares is planned for these members evenly, and held and worked for by whom it is planned
-    /// for. What `tenure status` says of them then.
+    /// Waits until `shares` shares are planned evenly for these members, and each share is held and
+    /// worked for as planned. Returns the matching `tenure status`.
     pub(super) async fn balanced(&self, members: &[&str], shares: u32) -> Value {
         let polling = async {
             loop {
@@ -114,7 +117,7 @@ impl Stage {
                             false => 1,
                         };
                     assert_eq!(output.status.code(), Some(code), "{output:?}");
-                    // Whoever beats from now on.
+                    // Counts beats from now on.
                     if all_held
                         && members.iter().all(|name| even_range.contains(&planned_count(name)))
                         && self.wait_until_worked_for(&planned, shares, before.len()).await
@@ -129,7 +132,8 @@ impl Stage {
         waited.unwrap_or_else(|_| panic!("{members:?}: {:?}", beats(&self.beats_file)))
     }
 
-    /// Waits for beats of all shares behind so many lines; false when it is another one's.
+    /// Waits up to 20 s until the beats after the first `from` lines match the plan. Returns true
+    /// if they do.
     async fn wait_until_worked_for(
         &self,
         planned: &BTreeMap<u32, String>,
@@ -153,7 +157,7 @@ impl Stage {
     }
 }
 
-/// Who should hold what, by `tenure status --json`.
+/// Returns the planned holder of each share, from `tenure status --json`.
 fn planned_shares(shares_status: &Value) -> BTreeMap<u32, String> {
     let mut planned = BTreeMap::new();
     for member in shares_status["members"].as_array().into_iter().flatten() {
@@ -165,8 +169,8 @@ fn planned_shares(shares_status: &Value) -> BTreeMap<u32, String> {
     planned
 }
 
-/// Whether each share is held by whom it is planned for, by `tenure status --json`, which has to agree with itself, and
-/// with what was worked `before` it was asked.
+/// Returns true if each share has its planned holder in `tenure status --json`. The status must
+/// agree with itself and with the beats `before` the request.
 fn check_holders(shares_status: &Value, planned: &BTreeMap<u32, String>, before: &[Beat]) -> bool {
     let mut shares_by_holder: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     let (count, mut as_planned) = (shares_status["count"].as_u64(), true);
@@ -193,7 +197,7 @@ fn check_holders(shares_status: &Value, planned: &BTreeMap<u32, String>, before:
     as_planned
 }
 
-/// All lines that are whole.
+/// Returns all complete lines.
 pub(super) fn beats(path: &Path) -> Vec<Beat> {
     let text = read_to_string(path).unwrap_or_default();
     let complete_lines = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -206,8 +210,8 @@ pub(super) fn beats(path: &Path) -> Vec<Beat> {
     complete_lines.lines().map(beat).collect()
 }
 
-/// What is wrong with these: a beat after one of a later term of its share, two holders under one term, or a beat of
-/// one split among those of another.
+/// Returns the violations: beats after one of a later term of the same share, two holders under one
+/// term, or beats of mixed splits.
 pub(super) fn violations(beats: &[Beat]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut newest: BTreeMap<(u32, u32), &Beat> = BTreeMap::new();
@@ -228,7 +232,7 @@ pub(super) fn violations(beats: &[Beat]) -> Vec<String> {
     violations
 }
 
-/// How many shares it was ordered to hand over.
+/// Returns the number of shares that it was ordered to hand over.
 fn handed_over_count(member: &Candidate) -> usize {
     let is_order = |line: &tenure_tests::Line| {
         let order = line.event["order"].as_str().unwrap_or_default();
@@ -309,7 +313,7 @@ async fn processes_come_and_go_in_azurite() {
 
 needs!(Node => async fn processes_come_and_go_in_azurite);
 
-/// What the store was asked about the blob whose name ends so, and did.
+/// Returns the store's successful requests for the blob whose name ends with `ends`.
 fn store_entries(store: &Store, ends: &str, verb: Verb) -> Vec<Entry> {
     let Store::Embedded(store) = store else { panic!("it has no such log") };
     store.with(|service| {
@@ -372,7 +376,7 @@ async fn unready_process_is_no_member() {
     let ada = stage.start("ada", &["--ready-cmd", &command]);
     let _ben = stage.start("ben", &[]);
     stage.balanced(&["ben"], SHARES).await;
-    // It has been there for long enough to count.
+    // The member has existed for long enough to count.
     let enough_probes = async {
         while read_to_string(&probe_log).unwrap_or_default().lines().count() < 4 {
             sleep(Duration::from_millis(100)).await;
@@ -383,7 +387,7 @@ async fn unready_process_is_no_member() {
 
     std::fs::write(&ready_file, "").unwrap();
     stage.balanced(&["ada", "ben"], SHARES).await;
-    // Its shares do not ask again.
+    // Its shares do not repeat the probe.
     let is_ready_note = |line: &&Line| {
         line.event["detail"].as_str().is_some_and(|detail| detail.starts_with("ready, so"))
     };

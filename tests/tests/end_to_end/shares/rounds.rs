@@ -1,4 +1,4 @@
-//! A round of what the program `shares` measures: a component is the work of each share.
+//! A round of the program `shares`: a component is the work of each share.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,14 +19,14 @@ async fn no_share_is_worked_for_twice_on_azurite() {
 
 needs!(Node => async fn no_share_is_worked_for_twice_on_azurite);
 
-/// Processes come and go.
+/// Processes join and leave.
 async fn no_share_is_worked_for_twice(store: Store) {
     let rounds = Rounds {
         program: Path::new(PROGRAM).to_owned(),
         shares: 8,
         rounds: 1,
         quiet: Duration::ZERO,
-        // Long enough that a member on a busy machine is not taken for gone.
+        // Long enough for a member on a busy machine not to count as gone.
         options: ["--lease", "30s"].map(str::to_owned).to_vec(),
     };
     let outcome = rounds.run(&store).await.unwrap();

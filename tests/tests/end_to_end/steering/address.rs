@@ -1,5 +1,5 @@
-//! A candidate wrote the address of the leader on the record: a listener there learns nothing that helps, and holds up
-//! no order.
+//! A malicious candidate wrote a leader's address into the record: its listener gets no useful
+//! secret, and delays no order.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::stage::{TIMEOUT, Stage, code, output_text};
 
-/// Listens in the place of a leader, and keeps all that it is sent.
+/// Listener in place of a leader, which records everything that it receives.
 struct Impostor {
     url: String,
     received: Arc<Mutex<String>>,
@@ -17,7 +17,7 @@ struct Impostor {
 }
 
 impl Impostor {
-    /// Sends this answer to each request, without an end.
+    /// Starts a listener that answers every request with this endless response.
     async fn start(answer: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -4,7 +4,7 @@ use tenure_tests::Candidate;
 
 use super::stage::{TIMEOUT, Stage, code, event, output_text};
 
-/// Says that it runs, under which term, and that it was told to end.
+/// Script that prints its term at the start, and a line when it receives SIGTERM.
 const DAEMON: &str = "trap 'echo told to end; exit 0' TERM; echo term $TENURE_TERM; \
                       while :; do sleep 0.1; done";
 
@@ -31,7 +31,7 @@ async fn daemon_runs_once_per_leadership_and_ends_with_it() {
     wait_for_output(&first, &format!("term {term}"), 0).await;
     let second = daemon(&stage, "ben", &[], DAEMON);
     second.event("following", TIMEOUT).await;
-    // Renewals go on beside it.
+    // Renewals continue in parallel.
     for after in [0, 1, 2] {
         let renewals = |line: &tenure_tests::Line| line.name() == "renewed";
         let line_count = first.lines().len().min(after);

@@ -1,4 +1,4 @@
-//! Mistakes of operators: one clear line, and nothing has changed.
+//! Mistakes of operators: one clear message, and no effect.
 
 use super::stage::{TIMEOUT, Stage, code, output_text};
 

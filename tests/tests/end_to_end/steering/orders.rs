@@ -35,7 +35,7 @@ async fn broken_lease_is_won_only_after_break_period() {
 }
 
 async fn probe(url: &str) -> (u16, String) {
-    // reqwest is built without a provider of its own; a second call changes nothing.
+    // reqwest is built without a default crypto provider. A second call has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let answer = reqwest::Client::builder().no_proxy().build().unwrap().get(url).send().await;
     let answer = answer.unwrap();
@@ -58,7 +58,7 @@ async fn a_candidate_that_is_not_ready_stays_out() {
     let readyz = format!("{}/readyz", address(&first).await);
     let (status, reason) = probe(&readyz).await;
     assert!(status == 503 && reason.contains("not ready"), "{status} {reason}");
-    // Until then nobody leads.
+    // Until then no candidate leads.
     let mut second = stage.start("ben", &[]);
     second.event("elected", TIMEOUT).await;
     std::fs::write(&flag, "").unwrap();

@@ -1,4 +1,4 @@
-//! The election on which orders are tested.
+//! Election for the tests of orders.
 
 use crate::PROGRAM;
 use std::process::Output;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tenure_tests::{Candidate, Group, Line, Sink, Store, reserve_port};
 use tokio::process::Command;
 
-/// For what has no bound of its own, on a busy machine.
+/// Limit of waits without a specific bound, on a busy machine.
 pub const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
-/// Followers look so often that a test does not take long.
+/// Followers poll frequently, so that tests stay short.
 const QUICK: [&str; 4] = ["--poll", "1s", "--renew", "3s"];
 
 pub struct Stage {
@@ -34,7 +34,7 @@ impl Stage {
         Self::new(Store::embedded().await.unwrap()).await
     }
 
-    /// A candidate that hints reach.
+    /// Starts a candidate that hints can reach.
     pub fn start(&self, name: &str, extra_args: &[&str]) -> Candidate {
         let listen = reserve_port().unwrap().to_string();
         let address = format!("http://{listen}");
@@ -42,12 +42,12 @@ impl Stage {
         self.start_without_listener(name, &[&listen_args, extra_args].concat())
     }
 
-    /// A candidate without listener and address.
+    /// Starts a candidate without listener and address.
     pub fn start_without_listener(&self, name: &str, extra_args: &[&str]) -> Candidate {
         self.group.start(name, &[&QUICK, extra_args].concat()).unwrap()
     }
 
-    /// Candidates of these names; the first leads.
+    /// Starts candidates with these names; the first leads.
     pub async fn start_all(&self, names: &[&str]) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for name in names {
@@ -74,7 +74,7 @@ impl Stage {
     }
 }
 
-/// Where a candidate listens.
+/// Returns the address at which a candidate listens.
 pub async fn address(candidate: &Candidate) -> String {
     let is_listening = |line: &Line| {
         line.name() == "note" && line.event["detail"].as_str().unwrap().starts_with("listening on ")
@@ -83,7 +83,7 @@ pub async fn address(candidate: &Candidate) -> String {
     line.event["detail"].as_str().unwrap().trim_start_matches("listening on ").to_owned()
 }
 
-/// Waits for the event after so many lines.
+/// Waits for the event after the first `after` lines.
 pub async fn event(candidate: &Candidate, name: &str, after: usize) -> Line {
     candidate.line(name, after, TIMEOUT, |line| line.name() == name).await
 }

@@ -1,4 +1,4 @@
-//! Transfers: each lands on its target, nobody else leads in between, and no turns overlap.
+//! Transfers: each reaches its target, no other candidate leads in between, and no turns overlap.
 //!
 //! `TENURE_TEST_TRANSFERS` sets their number.
 
@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStderr, Command};
 
 use super::stage::{TIMEOUT, Stage, code, output_text};
 
-/// Who won, in order.
+/// Returns the winners, in order.
 fn winners(candidates: &[Candidate]) -> Vec<(Instant, String)> {
     let lines = candidates.iter().flat_map(|candidate| {
         let elected = candidate.lines().into_iter().filter(|line| line.name() == "elected");
@@ -31,9 +31,9 @@ async fn transfers(store: Store, default: usize) {
     let candidates = stage.start_all(&names).await;
     let (mut leader_index, mut gaps, mut expected) = (0, Vec::new(), vec!["ada".to_owned()]);
     for round in 0..count {
-        // To each of the others in turn.
+        // Transfers to each of the other candidates in turn.
         let successor = (leader_index + 1 + round % 2) % names.len();
-        // Work is under way when it is ordered.
+        // A turn runs when the order is given.
         let term =
             candidates[leader_index].lines().iter().rfind(|l| l.name() == "elected").unwrap().term();
         stage.sink.wait_for_term(term, TIMEOUT).await;
@@ -41,7 +41,7 @@ async fn transfers(store: Store, default: usize) {
         let order = stage.transfer(&["--to", names[successor]]).await;
         assert_eq!(code(&order), 0, "round {round}: {}", output_text(&order));
         expected.push(names[successor].to_owned());
-        // The order ends as soon as the new term is on record; the candidates may not have told of it yet.
+        // The command ends once the record has the new term; the candidates may print it later.
         let event = async |at: usize, after: usize, name: &str| {
             candidates[at].line(name, after, TIMEOUT, |line| line.name() == name).await
         };
@@ -107,7 +107,7 @@ async fn without_a_candidate_of_that_name_the_leader_goes_on() {
     assert!(problem.event["detail"].as_str().unwrap().contains("nobody"), "{:?}", problem.event);
 }
 
-/// Starts a transfer to that name, and returns once its order is placed.
+/// Starts a transfer to this candidate, and returns once its order is placed.
 async fn place_transfer(stage: &Stage, to: &str) -> (Child, BufReader<ChildStderr>) {
     let mut command = Command::new(crate::PROGRAM);
     command.args(["transfer", &stage.group.election, "--to", to, "--wait", "5m"]);
@@ -119,7 +119,7 @@ async fn place_transfer(stage: &Stage, to: &str) -> (Child, BufReader<ChildStder
     (child, errors)
 }
 
-/// Waits for the end of a transfer. Returns its exit code, and what it has printed since.
+/// Waits for the end of a transfer. Returns its exit code, and its output since.
 async fn finish_transfer((mut child, mut errors): (Child, BufReader<ChildStderr>)) -> (Option<i32>, String) {
     let mut text = String::new();
     errors.read_to_string(&mut text).await.unwrap();
@@ -169,7 +169,7 @@ async fn exit_code_shows_outcome_of_transfer() {
     let (exit, text) = finish_transfer(replaced).await;
     assert_eq!(exit, Some(1), "{text}");
     assert!(text.contains("a newer transfer replaced this one"), "{text}");
-    // The lease of the leader runs out.
+    // The lease of the leader expires.
     stage.start_without_listener("ben", &[]).event("elected", TIMEOUT).await;
     let (exit, text) = finish_transfer(newer).await;
     assert_eq!(exit, Some(3), "{text}");
@@ -195,7 +195,7 @@ async fn a_lock_takes_no_orders() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unreachable_account_gets_no_order() {
-    // A port that nobody listens at.
+    // A port without a listener.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let account = format!(
         "AccountName=devstoreaccount1;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:{port}/devstoreaccount1"
@@ -209,7 +209,7 @@ async fn unreachable_account_gets_no_order() {
     }
 }
 
-/// As `chaos --transfers`, but shorter.
+/// Runs like `chaos --transfers`, but shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transfers_survive_killed_leaders_exactly_once() {
     let store = Store::embedded().await.unwrap();

@@ -1,4 +1,4 @@
-//! The entries of commands and of Spin's cron trigger.
+//! Entry points for commands and for Spin's cron trigger.
 
 use ::http::StatusCode;
 use serde_json::Value;
@@ -35,7 +35,7 @@ async fn run_takes_one_turn_with_exit_code() {
 #[tokio::test]
 async fn panic_message_has_text_and_position() {
     const MIB: usize = 1024 * 1024;
-    // There is room for it once, and not for a copy.
+    // Memory suffices for the value, but not for a copy.
     let name = [("TENURE_NAME", &*"x".repeat(10 * MIB))];
     let platform = Platform::new(UNIVERSAL_COMPONENT, &name, ClockOffset::default()).unwrap();
     let words = platform.run_out_of_memory(16 * MIB).await.unwrap();

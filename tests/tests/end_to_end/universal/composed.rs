@@ -1,4 +1,4 @@
-//! Handlers that were plugged into the socket; and the runner with a composed component.
+//! Handlers that were composed with the component, and the runner with a composed component.
 
 use std::time::Duration;
 

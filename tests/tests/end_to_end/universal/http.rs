@@ -1,4 +1,4 @@
-//! Who may ask for what.
+//! Authorization of HTTP requests.
 
 use ::http::Method;
 use serde_json::{Value, json};

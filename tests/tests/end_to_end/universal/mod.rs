@@ -1,5 +1,5 @@
-//! The universal component on a platform that is not `tenure run`: `tenure.wasm` with its built-in
-//! webhook, and handlers that were plugged into the socket.
+//! The universal component on a platform other than `tenure run`: `tenure.wasm` with its built-in
+//! webhook, and composed handlers.
 
 mod command;
 mod composed;

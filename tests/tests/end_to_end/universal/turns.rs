@@ -1,4 +1,4 @@
-//! What a turn does, by `tenure.wasm`.
+//! Turns of `tenure.wasm`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A store, an endpoint that is called by the built-in webhook, and the time that all of them go by.
+//! A store, an endpoint for the built-in webhook, and the clock of both.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -20,21 +20,21 @@ pub const BEARER: &str = "Bearer a-long-random-token";
 
 pub struct World {
     pub store: Store,
-    /// Of all clocks: those of the store and of the platforms.
+    /// Offset of all clocks: those of the store and of the platforms.
     pub time: ClockOffset,
     pub endpoint: Endpoint,
     platform: Platform,
 }
 
 impl World {
-    /// With `tenure.wasm`, and these variables beside the usual ones.
+    /// Creates a world with `tenure.wasm`, and these variables in addition to the usual ones.
     pub async fn new(extra_variables: &[(&str, &str)]) -> Self {
         Self::with_component(UNIVERSAL_COMPONENT, extra_variables).await
     }
 
     pub async fn with_component(component: &[u8], extra_variables: &[(&str, &str)]) -> Self {
         let time = ClockOffset::default();
-        // Ten minutes past an hour, whenever this runs: a minute's jump never meets the next slot.
+        // Starts ten minutes past an hour, so that a jump of a minute never meets the next slot.
         let seconds_past_hour = u64::try_from(system_clock().wall.timestamp()).unwrap() % 3600;
         time.advance(Duration::from_secs((3600 + 600 - seconds_past_hour) % 3600));
         let shift = time.clone();
@@ -60,12 +60,12 @@ impl World {
         Self { store, time, endpoint, platform }
     }
 
-    /// A replica, whose clocks can be moved on for itself.
+    /// Returns a replica, whose clocks can be advanced separately.
     pub fn replica(&self, name: &str) -> Platform {
         self.platform.with_variable("TENURE_NAME", name)
     }
 
-    /// The first turn of all, which begins the count; then a slot is due.
+    /// Runs the first turn, from which slots count, and waits until a slot is due.
     pub async fn start_first_slot(&self) {
         let (succeeded, first) = self.platform.run().await.unwrap();
         assert!(succeeded && first.contains("nothing-due"), "{first}");
@@ -81,7 +81,7 @@ pub async fn get(platform: &Platform, path: &str) -> HttpResponse {
     platform.request(Method::GET, path, None, "").await.unwrap()
 }
 
-/// What was called, and what it answers.
+/// Records calls and answers them.
 #[derive(Clone)]
 pub struct Endpoint {
     pub url: String,
@@ -103,7 +103,7 @@ impl Endpoint {
         let inner = Arc::new(Mutex::new(inner));
         let receive = async |State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, json| {
             let Json(json): Json<Value> = json;
-            // So long that calls at the same time would be seen.
+            // Long enough to detect concurrent calls.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let mut inner = inner.lock().unwrap();
             inner.calls.push((headers, json));
@@ -123,7 +123,7 @@ impl Endpoint {
         self.inner.lock().unwrap().status = status;
     }
 
-    /// What happens during each call.
+    /// Sets the action during each call.
     pub fn on_call(&self, callback: impl Fn() + Send + 'static) {
         self.inner.lock().unwrap().on_call = Box::new(callback);
     }

@@ -1,4 +1,4 @@
-//! Webhooks over TLS whose authority is nobody's that the platform trusts.
+//! Webhooks over TLS whose authority the platform does not trust.
 
 use crate::PROGRAM;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{SECRET, TIMEOUT, command, secret_url, no_secret, run_refused, stage};
 
-/// Takes every call whose handshake succeeds.
+/// Receiver of every call whose handshake succeeds.
 struct TlsReceiver {
     url: String,
     certificates: Certificates,
@@ -52,7 +52,7 @@ impl TlsReceiver {
     }
 }
 
-/// The end of the first turn.
+/// Waits for the end of the first turn.
 async fn wait_for_turn_end(candidate: &Candidate) -> Line {
     candidate.event("turn-ended", TIMEOUT).await
 }
@@ -69,7 +69,7 @@ async fn private_ca_is_trusted_only_where_configured() {
         Candidate::spawn(name, command).unwrap()
     };
     let (ca, other_ca) = (server.ca(), other.ca());
-    // What the storage account is trusted by says nothing of the webhook.
+    // Authorities trusted for the storage account do not apply to the webhook.
     let refused = [
         start_candidate("none", &[], &[]),
         start_candidate("other", &["--webhook-ca-file", &other_ca], &[]),

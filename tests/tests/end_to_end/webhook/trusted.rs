@@ -1,4 +1,4 @@
-//! Calls that their receiver can trust: it verifies them with the libraries of Standard Webhooks and of CloudEvents.
+//! Calls that their receiver verifies, with the libraries of Standard Webhooks and of CloudEvents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ const FIRST_SECRET: &str = "whsec_T25lU2VjcmV0T25lU2VjcmV0T25lU2VjcmV0";
 const SECOND_SECRET: &str = "whsec_T3RoZXJTZWNyZXRPdGhlclNlY3JldE90aGVy";
 const TOKEN: &str = "VG9rZW5PZlRoZVRlc3Q";
 
-/// Nothing of them may be seen. They are their values' beginnings.
+/// Prefixes of the secrets, which must never appear in output.
 const SECRETS: [&str; 3] = ["T25lU2Vj", "T3RoZXJT", "VG9rZW5P"];
 
-/// `tests/webhook/receiver.py`.
+/// Process of `tests/webhook/receiver.py`.
 struct Receiver {
     _child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -42,13 +42,13 @@ impl Receiver {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The next call.
+    /// Waits for the next call.
     async fn call(&mut self) -> Value {
         let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.expect("it is called");
         serde_json::from_str(&line.unwrap().expect("it goes on")).unwrap()
     }
 
-    /// The next call with this status, of the calls that are to come.
+    /// Waits for the next call with this status.
     async fn call_with(&mut self, status: u16) -> Value {
         loop {
             let call = self.call().await;
@@ -59,7 +59,7 @@ impl Receiver {
     }
 }
 
-/// Secrets of the sender, and that of its receiver.
+/// Secrets of the sender and of its receiver.
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -77,7 +77,7 @@ impl Files {
         self.folder.path().join(name)
     }
 
-    /// As platforms do: nobody sees half of it.
+    /// Replaces the file atomically, like platforms do.
     fn write(&self, name: &str, text: &str) {
         let new = self.path("new");
         fs::write(&new, format!("{text}\n")).unwrap();
@@ -104,7 +104,7 @@ fn no_secret(candidate: &Candidate) {
     assert!(SECRETS.iter().all(|secret| !transcript.contains(secret)), "{transcript}");
 }
 
-/// What holds for every call that is verified.
+/// Asserts the properties of every verified call.
 fn assert_call_is_valid(call: &Value, election: &str) {
     let (turn, event, headers) = (&call["turn"], &call["event"], &call["headers"]);
     assert_eq!(turn["election"], election, "{call}");
@@ -126,8 +126,8 @@ async fn a_receiver_verifies_each_call_while_secrets_change() {
     let mut receiver = Receiver::start(&files.path("received")).await;
     let mut ada = start_candidate(&group, &files, &receiver.url("/"), &[]);
     assert_call_is_valid(&receiver.call().await, &group.election);
-    // To another secret without a call that is refused: the sender takes it on, the receiver changes, the
-    // sender leaves the first one.
+    // Rotates the secret without a rejected call: the sender adds it, the receiver switches, and
+    // the sender removes the first one.
     files.write("secret", &format!("{FIRST_SECRET}\n{SECOND_SECRET}"));
     loop {
         let call = receiver.call().await;
@@ -146,7 +146,7 @@ async fn a_receiver_verifies_each_call_while_secrets_change() {
             break;
         }
     }
-    // What is in the middle of a change is not used.
+    // A file in the middle of a change is ignored.
     files.write("secret", "");
     let handler_event = ada.event("handler", TIMEOUT).await.event;
     let line = handler_event["line"].as_str().unwrap();
@@ -156,7 +156,7 @@ async fn a_receiver_verifies_each_call_while_secrets_change() {
         "{line}"
     );
     assert_call_is_valid(&receiver.call().await, &group.election);
-    // One that nobody knows is refused.
+    // An unknown secret is rejected.
     files.write("secret", FIRST_SECRET);
     let call = receiver.call_with(401).await;
     assert_eq!(call["turn"], "No matching signature found", "{call}");
@@ -175,7 +175,7 @@ async fn busy_receiver_is_retried_only_with_at_least_once() {
     let mut ada = start_candidate(&group, &files, &url, &["--delivery", "at-least-once"]);
     let (busy, taken) = (receiver.call().await, receiver.call().await);
     assert_eq!((&busy["status"], &taken["status"]), (&503.into(), &204.into()), "{busy} {taken}");
-    // The same turn: only what was measured, and when it was signed, is anew.
+    // The same turn: only measured values and the time of the signature change.
     for field in ["slot", "term", "attempt"] {
         assert_eq!(busy["turn"][field], taken["turn"][field], "{field}");
     }
@@ -223,7 +223,7 @@ async fn the_component_signs_as_the_runner_does() {
         assert!(SECRETS.iter().all(|secret| !output_text.contains(secret)), "{output_text}");
         output_text
     };
-    // A new election has its first slot ahead.
+    // The first slot of a new election is in the future.
     while !turn(&format!("{FIRST_SECRET} {SECOND_SECRET}")).await.contains("succeeded") {}
     let call = receiver.call().await;
     let (headers, event) = (&call["headers"], &call["event"]);

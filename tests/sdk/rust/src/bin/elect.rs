@@ -1,8 +1,8 @@
-//! A lease loop on Azure's SDK for Rust, with its default time-outs and retries.
+//! Lease loop on Azure's SDK for Rust, with its default time-outs and retries.
 //!
-//! The SDK has no sample of one, so the loop is that of Microsoft's leader election sample, with a shorter rhythm: a
-//! lease of 15 s, renewed 5 s after the last renewal, another attempt after 1 s. The work goes on beside the renewals,
-//! until one of them fails.
+//! The SDK has no leader election sample, so the loop follows Microsoft's sample at a faster
+//! rhythm: a lease of 15 s, renewed 5 s after the last renewal, and another attempt after 1 s. The
+//! work runs in parallel with the renewals until a renewal fails.
 
 use std::env::var;
 use std::io::{Read as _, Write as _};
@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
-    // The SDK takes tokens and shared access signatures; these are part of the address.
+    // The SDK takes tokens and shared access signatures; a signature is part of the address.
     let account = var("AZURE_STORAGE_CONNECTION_STRING")?;
     let part = |name: &str| account.split(';').find_map(|part| part.strip_prefix(name));
     let endpoint = part("BlobEndpoint=").ok_or("an endpoint")?.trim_end_matches('/');
@@ -69,7 +69,7 @@ async fn contend(
     }
 }
 
-/// Beats at the sink `BEAT_AT` every 20 ms, until it is stopped.
+/// Work of a leader: beats at the sink `BEAT_AT` every 20 ms until it is stopped.
 struct Work {
     over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -85,7 +85,7 @@ impl Work {
                 if told.load(Ordering::Relaxed) {
                     return;
                 }
-                // A beat that fails is left out: the sink judges by what arrives.
+                // A failed beat is ignored: the tests only use the beats that arrive.
                 connection = post(connection, &sink, beat).ok();
                 thread::sleep(Duration::from_millis(20));
             }
@@ -108,7 +108,7 @@ fn post(connection: Option<TcpStream>, sink: &str, beat: u64) -> std::io::Result
         body.len()
     );
     stream.write_all(request.as_bytes())?;
-    // The answer has no body, and comes in one piece.
+    // The response has no body, and arrives in one piece.
     match stream.read(&mut [0; 1024])? {
         0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
         _ => Ok(stream),

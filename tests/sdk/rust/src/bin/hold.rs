@@ -1,12 +1,13 @@
-//! Many leases held by Azure's SDK for Rust, and as many polled that another one holds: what `many` and `budget` compare
-//! processor time with.
+//! Holds many leases with Azure's SDK for Rust, and polls leases of another holder. `many` and
+//! `budget` use it as the reference for processor time.
 //!
 //! ```text
 //! hold ADDRESS CONTAINER LED RENEW_MS FOLLOWED POLL_MS
 //! ```
 //!
-//! A lease of 15 s is renewed `RENEW_MS` after the last renewal was sent; a follower polls by an attempt to acquire, as
-//! Microsoft's sample does. All is spread over its period. Tells `ready` once all are held, and goes on until it is killed.
+//! A lease of 15 s is renewed `RENEW_MS` after the last renewal was sent. A follower polls by an
+//! attempt to acquire, like Microsoft's sample. The requests are spread over their period. Prints
+//! `ready` once it holds all leases, and runs until it is killed.
 
 use std::error::Error;
 use std::time::Duration;
@@ -29,7 +30,7 @@ async fn main() -> Result<()> {
     let (renew, poll) = (period(renew)?, period(poll)?);
     let service = BlobServiceClient::new(Url::parse(address)?, None, None)?;
     let container = service.blob_container_client(container);
-    // It may be there.
+    // The container may already exist.
     let _ = container.create(None).await;
     let mut held = Vec::new();
     for number in 0..led {
@@ -37,7 +38,7 @@ async fn main() -> Result<()> {
         let lease = blob.acquire_lease(15, None).await?.lease_id()?.ok_or("no lease id")?;
         let first = Instant::now() + renew * number / led;
         held.push((blob, lease, first));
-        // None may run out meanwhile.
+        // Renews the first leases, so that none expires while the others are acquired.
         if number % 1_000 == 999 {
             for (blob, lease, _) in &held {
                 blob.renew_lease(lease.clone(), None).await?;
