@@ -6,17 +6,22 @@
 //! blanks in a row: no version writes it, and it could come back changed.
 //!
 //! Other programs may write to the blob. Texts that no settings allow are ignored
-//! ([`super::text`]). A record is rejected before any acquire if its term is out of reach of any
+//! ([`crate::record::text`]). A record is rejected before any acquire if its term is out of reach of any
 //! election, or if it has no room for a leader's writes.
 
 mod field;
-mod judge;
 #[cfg(test)]
 mod tests;
 mod triggers;
 mod turns;
+mod validate;
+pub(crate) mod history;
+pub(crate) mod next_record;
+pub(crate) mod write;
+pub(crate) mod text;
+pub(crate) mod snapshot;
 
-pub(super) use judge::{ValidatedRecord, UnusableRecord};
+pub(super) use validate::{ValidatedRecord, UnusableRecord};
 pub(crate) use triggers::is_current;
 pub use triggers::{Trigger, TriggerState, Triggers};
 pub(crate) use turns::Kind;
@@ -26,10 +31,10 @@ use field::Fields;
 
 use core::time::Duration;
 
-use super::history::{History, Incumbent};
-use super::service_clock::{Timestamp, is_ahead};
-use super::slots::{Delivery, WHILE_LEADING};
-use super::text::{
+use crate::record::history::{History, Incumbent};
+use crate::step::service_clock::{Timestamp, is_ahead};
+use super::schedule::{Delivery, WHILE_LEADING};
+use crate::record::text::{
     LONGEST_ADDRESS, LONGEST_NAME, LONGEST_REASON, LONGEST_SCHEDULE, encode, one_line,
 };
 use serde::{Deserialize, Serialize};

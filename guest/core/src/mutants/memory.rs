@@ -1,6 +1,6 @@
 //! State of the seeded bugs, in addition to the state of a candidate.
 
-use super::super::phase::Hold;
+use crate::protocol::phase::Hold;
 use super::super::{Moment, Timestamp};
 use super::mutant;
 use chrono::{DateTime, Utc};

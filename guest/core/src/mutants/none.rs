@@ -1,6 +1,6 @@
 //! Empty replacement of `memory` in releases.
 
-use super::super::phase::Hold;
+use crate::protocol::phase::Hold;
 use super::super::{Moment, Timestamp};
 use chrono::{DateTime, Utc};
 use tenure_azure::lease_id::LeaseId;

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use super::super::failover::Failover;
-use super::super::service_clock::Timestamp;
-use super::super::slots::Delivery;
-use super::super::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
+use crate::protocol::failover::Failover;
+use crate::step::service_clock::Timestamp;
+use super::super::schedule::Delivery;
+use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
 use super::turns::{Outcome, Started};
 use super::{Beat, FAILED, REFUSED, Refusal};
 use tenure_azure::metadata::Metadata;

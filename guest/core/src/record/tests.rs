@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::text::is_allowed_text;
+use crate::record::text::is_allowed_text;
 use super::*;
 
 fn record() -> Record {

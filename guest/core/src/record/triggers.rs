@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::super::service_clock::Timestamp;
-use super::super::slots::Delivery;
-use super::super::text::fingerprint;
+use crate::step::service_clock::Timestamp;
+use super::super::schedule::Delivery;
+use crate::record::text::fingerprint;
 use super::turns::{Outcome, Started};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::super::service_clock::Timestamp;
-use super::super::slots::Delivery;
-use super::super::text::{LONGEST_NAME, LONGEST_REASON, is_allowed_text, is_plain};
+use crate::step::service_clock::Timestamp;
+use super::super::schedule::Delivery;
+use crate::record::text::{LONGEST_NAME, LONGEST_REASON, is_allowed_text, is_plain};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 

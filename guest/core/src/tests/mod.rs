@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::variable;
+use crate::step::variable;
 use super::*;
 use tenure_azure::answer::Answer;
 use tenure_azure::lease_id::LeaseId;

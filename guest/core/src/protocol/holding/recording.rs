@@ -1,0 +1,442 @@
+//! Record writes of a leader: claims, outcomes, the name of its successor, the outcome of a
+//! transfer, beats. protocol.md §5, §6, §13.
+//!
+//! Each try plans the write anew. So a write that fails ends with its cause, such as a cancelled
+//! order or a passed slot. Only a try that may have been applied is read back first; the next plan
+//! starts from what is found. A leader that cannot record its claims and outcomes steps down.
+
+use core::time::Duration;
+
+use crate::Moment;
+use crate::schedule::agenda::{Due, Task};
+use super::super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
+use super::super::one_turn::StepProgress;
+use crate::step::pace::RetrySchedule;
+use super::super::phase::{Claim, Hold, Phase};
+use crate::step::problem::{Problem, ProblemClass};
+use crate::record::{Beat, End, Kind, LastSlot, MissedSlots, Outcome, Record, Started};
+use crate::step::report::{EndingReason, Turn, TurnResult};
+use crate::step::service_clock::Timestamp;
+use crate::schedule::Delivery;
+use crate::step::timings::BACK_OFF;
+use crate::schedule::turn_key::turn_key;
+use crate::record::write::{Progress, Write};
+use super::{end_leadership, on_lease_lost, step_down_if_stalled};
+use crate::mutants::{self, mutant};
+use tenure_azure::metadata::Metadata;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
+
+/// Maximum wait of a turn's outcome for the next claim, on which it could ride. Operators read
+/// outcomes, which should be there within five seconds.
+const MAX_RIDE_WAIT: Duration = Duration::from_secs(4);
+
+/// Slots closer than this always let the outcome ride: separate writes would add half as many
+/// again.
+const CLOSE_SLOTS: Duration = Duration::from_secs(10);
+
+/// Pause after a failed turn before its slot is tried again. It doubles each time, up to
+/// [`LONGEST_RETRY_PAUSE`].
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(60);
+
+/// A record to be written.
+pub(crate) struct PlannedRecord {
+    pub(super) record: Record,
+    /// The turn that it claims.
+    claim: Option<Claim>,
+    /// The task whose end it records.
+    abandoned: Option<Task>,
+}
+
+/// Puts the claim of a turn into the record.
+fn put_claim(record: &mut Record, task: Task, delivery: Delivery) -> Claim {
+    let kind = task.kind();
+    let Task { slot, trigger, attempt, past_due, missed } = task;
+    let claim = Claim { kind, past_due, missed };
+    match trigger {
+        Some(id) => {
+            // A further attempt keeps the rule of the first claim.
+            let previous = record.triggers.newest.as_ref().filter(|before| before.id == id);
+            let delivery = previous.map_or(delivery, |before| before.delivery);
+            record.start(Started { id, slot, attempt, delivery, outcome: None });
+        }
+        None => {
+            if missed > 0 {
+                record.missed = Some(MissedSlots { slot, count: missed });
+            }
+            record.forget_end(slot);
+            let previous = record.last_slot.replace(LastSlot { slot, attempt });
+            if previous.is_none_or(|before| before.slot != slot) {
+                record.delivery = delivery;
+            }
+        }
+    }
+    claim
+}
+
+/// Returns the time by which slots are counted: the service's.
+fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
+    let time = context.service_time();
+    mutants::memory::slot_time(context.state.nonce, context.now, time)
+}
+
+/// Returns what is due according to the agenda and the record.
+pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
+    let due =
+        context.settings.agenda.due_with_triggers(slot_time(context)?, &hold.record, &hold.orders.triggers);
+    let retry_wait = hold.retry_after.saturating_sub(context.now);
+    Some(match due {
+        _ if mutant!(NothingClaimed) => Due::Nothing,
+        Due::Now(Task { attempt: 2.., .. }) if !retry_wait.is_zero() => Due::In(retry_wait),
+        due => due,
+    })
+}
+
+/// Returns the progress of a leader, for an invocation that is one whole turn.
+pub(crate) fn progress(hold: &Hold, context: &Context<'_>) -> StepProgress {
+    let due = matches!(due(hold, context), Some(Due::Now(_) | Due::Abandon(_)));
+    let must_claim = due && context.state.turn.is_none();
+    match slot_time(context) {
+        Some(time) if hold.write.is_none() && !must_claim => {
+            StepProgress::Leading { record: Box::new(hold.record.clone()), time }
+        }
+        _ => StepProgress::UnderWay,
+    }
+}
+
+/// Reports a schedule that cannot be followed.
+pub(crate) fn report_slot_ahead(hold: &Hold, context: &mut Context<'_>) {
+    if let Some(Due::Ahead(_)) = due(hold, context) {
+        let slot = hold.record.last_slot.map(|last| last.slot).unwrap_or_default();
+        context.report(Some(Problem::slot_ahead(slot)));
+    }
+}
+
+/// Returns the record to write now. None if the record on the blob is up to date.
+///
+/// It claims a due slot or records the end of a turn, but not while a turn runs. It names a
+/// successor at any time. After a failed claim or outcome, the leader tries until a write succeeds,
+/// even if nothing else is pending. A leader that beats always writes when the next beat is due;
+/// other changes ride on it.
+pub(crate) fn plan_record(hold: &Hold, context: &Context<'_>) -> Option<PlannedRecord> {
+    let (steering, idle) = (&context.state.steering, context.state.turn.is_none());
+    let successor = steering.hand_over().map(|order| order.successor_name.clone());
+    let due = due(hold, context).filter(|_| idle && !steering.is_final());
+    let must_write_outcome = idle && is_outcome_write_due(hold, due.as_ref(), context);
+    let names_successor = hold.names_successor(successor.as_deref());
+    let refusal = steering.refusal.clone().or_else(|| hold.record.refusal.clone());
+    let has_new_refusal = refusal != hold.record.refusal;
+    let mut record = Record { successor, refusal, ..hold.record.clone() };
+    let (mut claim, mut abandoned) = (None, None);
+    match due {
+        Some(Due::Now(task)) => {
+            claim = Some(put_claim(&mut record, task, context.settings.agenda.delivery));
+        }
+        Some(Due::Abandon(task)) => {
+            record.put_outcome(task.kind(), turn_end(Outcome::Abandoned, None, context));
+            abandoned = Some(task);
+        }
+        // Independent of this candidate's own schedule: an operator's candidate has none.
+        _ if idle && hold.reset_requested => {
+            record.last_slot = Some(context.settings.agenda.initial_slot(slot_time(context)?));
+        }
+        _ if must_write_outcome
+            || !names_successor
+            || has_new_refusal
+            || hold.stalled_since.is_some()
+            || is_beat_due(hold, context) => {}
+        _ => return None,
+    }
+    Some(PlannedRecord { record, claim, abandoned })
+}
+
+/// Returns true if a write of this record has a claim or an outcome, and not only a beat or a
+/// successor.
+pub(super) fn has_work(hold: &Hold, record: &Record) -> bool {
+    hold.outcome_unwritten || !record.has_same_turns(&hold.record)
+}
+
+/// Returns the next beat. Each try has its own number, because an earlier try may still be applied
+/// and be read.
+fn next_beat(hold: &mut Hold, context: &Context<'_>, reused: bool) -> Option<Beat> {
+    let (beats, failover) = (hold.beats.as_mut()?, context.failover()?);
+    beats.number += u64::from(!reused);
+    Some(Beat { number: beats.number, promise: failover.promise() })
+}
+
+/// Returns true if a beat is due. A leader that may no longer beat takes its promise back.
+fn is_beat_due(hold: &Hold, context: &Context<'_>) -> bool {
+    hold.beats.is_some_and(|beats| beats.next <= context.now || context.failover().is_none())
+}
+
+/// Returns true if an outcome needs a write of its own. Operators read it, and at-least-once
+/// delivery needs it to finish the slot. With at-most-once delivery it rides on the next beat, or
+/// on a claim that comes soon.
+fn is_outcome_write_due(hold: &Hold, due: Option<&Due>, context: &Context<'_>) -> bool {
+    let record = &hold.record;
+    let trigger_delivery = record.triggers.newest.as_ref().map(|newest| newest.delivery);
+    let rules = [Some(record.delivery), trigger_delivery];
+    let may_wait = rules.into_iter().flatten().all(|rule| rule == Delivery::AtMostOnce);
+    let is_claim_soon = match due {
+        _ if mutant!(OutcomeWaitsForClaim) => true,
+        _ if mutant!(OutcomeNeverRides) => false,
+        Some(Due::In(wait)) => {
+            let next = slot_time(context).map(|now| now.plus(*wait));
+            let is_close = record.last_slot.zip(next).is_some_and(|(last, next)| {
+                next.since(last.slot.plus(context.settings.agenda.delay)) < CLOSE_SLOTS
+            });
+            *wait <= MAX_RIDE_WAIT || is_close
+        }
+        _ => false,
+    };
+    hold.outcome_unwritten && !(may_wait && (is_claim_soon || hold.beats.is_some()))
+}
+
+/// Returns the planned write, or the read that shows whether it was applied.
+pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<UnsignedRequest> {
+    plan_write(hold, context);
+    let write = hold.write.as_ref().filter(|write| write.pace.next_at <= context.now)?;
+    let (now, timings) = (context.now, &context.settings.timings);
+    let timeout = match timings.failover.filter(|_| hold.beats.is_some()) {
+        Some(failover) => failover.beat_timeout(hold.time_left(now)).min(timings.request_timeout),
+        None => timings.write_timeout(now, hold.renew.next_at, hold.valid_until),
+    };
+    let operation = write.operation(hold.lease);
+    let beats = mutant!(BeatWithoutCondition) && hold.beats.is_some();
+    let operation = mutants::unconditional(mutant!(ClaimWithoutCondition) || beats, operation);
+    Some(UnsignedRequest { operation, timeout })
+}
+
+/// Plans the next write, unless the last try is still in doubt.
+fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
+    let now = context.now;
+    if hold.write.as_ref().is_some_and(|write| write.uncertain_since.is_some() || write.pace.next_at > now) {
+        return;
+    }
+    let planned = plan_record(hold, context);
+    let pace = hold.write.take().map_or(RetrySchedule::due_at(now), |write| write.pace);
+    hold.pending_claim = None;
+    let Some(PlannedRecord { mut record, claim, abandoned }) = planned else { return };
+    record.beat = next_beat(hold, context, mutant!(BeatNumberReused) && pace.failures > 0);
+    hold.pending_claim = claim;
+    claim.inspect(|claim| context.state.claims.propose(&record, claim.kind));
+    if let (true, Some(claim)) = (mutant!(ClaimNotAwaited), claim) {
+        hold.record = record;
+        return start_turn(hold, claim, context);
+    }
+    hold.write = Some(Write::new(record, hold.etag.clone(), pace));
+    if let Some(Task { slot, trigger, attempt, .. }) = abandoned {
+        let description = match trigger {
+            Some(id) => format!("the trigger {id}"),
+            None => format!("the slot {}", slot.to_rfc3339()),
+        };
+        let detail = format!(
+            "{description} is abandoned after its last attempt ({attempt}); find out why all attempts failed. \
+             TENURE_MAX_ATTEMPTS limits them"
+        );
+        context.report_problem(ProblemClass::Work, detail);
+    }
+}
+
+pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+    let now = context.now;
+    let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
+    let is_read = matches!(completed.operation, Operation::Read { .. });
+    match write.on_answer(completed.answer(), completed.sent_at) {
+        Progress::Done(_, _) if now >= hold.valid_until => {
+            // Too late: it does not resurrect the leadership.
+            return end_leadership(&hold, EndingReason::ValidityEnded, context);
+        }
+        // Nothing new was to be recorded, and the read shows an older record. That does not prove
+        // that a write succeeded.
+        Progress::Done(etag, _)
+            if is_read && !hold.outcome_unwritten && hold.record.is_result_of(&write.record) =>
+        {
+            hold.etag = etag.clone();
+            write.try_again(etag, now);
+        }
+        Progress::Done(etag, sent) => {
+            hold.etag = etag;
+            let counts_from = if mutant!(PromiseFromAnswer) { now } else { sent };
+            context.effects.turns_changed |= !write.record.has_same_turns(&hold.record);
+            hold.record = write.record;
+            if hold.beats.is_some() {
+                context.effects.extension = Some(Extension::Beat);
+            }
+            match hold.record.beat {
+                Some(_) => hold.on_beat_acknowledged(counts_from, context.settings.timings.failover),
+                None => hold.fall_back_to_lease(),
+            }
+            (hold.outcome_unwritten, hold.stalled_since) = (false, None);
+            hold.reset_requested &= is_ahead(&hold.record, context);
+            if let Some(order) = context.state.steering.hand_over_mut() {
+                let took = now.saturating_sub(completed.sent_at);
+                order.on_record_written(hold.record.successor.as_deref(), took, now, &context.settings.timings);
+            }
+            if let Some(claim) = hold.pending_claim.take() {
+                on_claim_written(&mut hold, claim, context);
+            }
+            return Phase::Holding(hold);
+        }
+        Progress::NotApplied(found, etag) => {
+            if let Some(claim) = hold.merge_read(found.clone(), etag.clone()) {
+                // An earlier try was applied after all, and its turn was never started.
+                (hold.pending_claim, hold.stalled_since) = (None, None);
+                context.state.claims.propose(&hold.record, claim.kind);
+                on_claim_written(&mut hold, claim, context);
+                return Phase::Holding(hold);
+            }
+            write.restart(found, etag, now);
+        }
+        Progress::Retry => {
+            if write.pace.failures > 0 {
+                context.report_failure(&completed);
+            }
+            write.pace.on_failure(now, BACK_OFF, completed.chance);
+            if has_work(&hold, &write.record) && context.state.turn.is_none() {
+                hold.stalled_since.get_or_insert(completed.sent_at);
+            }
+        }
+        Progress::LeaseLost => return on_lease_lost(&hold, &completed, context),
+        Progress::Superseded => {
+            let detail = "the record was overwritten while this candidate held the lease: a follower took \
+                          over when beats stopped, or the lease was broken, or the blob was restored";
+            context.report_problem(ProblemClass::LeaseLost, detail.into());
+            return end_leadership(&hold, EndingReason::LeaseLost, context);
+        }
+    }
+    hold.write = Some(write);
+    step_down_if_stalled(hold, context, completed.chance)
+}
+
+/// Makes the host run the turn that was claimed last.
+fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
+    let record = &hold.record;
+    let Some(LastSlot { slot, attempt }) = record.claim(claim.kind) else { return };
+    let trigger = record.newest(claim.kind).map(|newest| newest.id.clone());
+    let settings = context.settings;
+    let turn = Turn {
+        election: settings.election.to_string(),
+        key: turn_key(slot, trigger.as_deref(), settings),
+        term: record.term,
+        slot,
+        trigger,
+        attempt,
+        past_due: claim.past_due,
+        missed: claim.missed,
+        valid_for: hold.valid_until.saturating_sub(context.started),
+        time_limit: settings.failure_policy.turn_timeout.filter(|_| !mutant!(TurnWithoutLimit)),
+        share: None,
+    };
+    context.state.turn = Some(turn.clone());
+    context.state.turn_started = context.now;
+    context.effects.run = Some(turn);
+}
+
+/// Starts the claimed turn. A leader that gives up its leadership records instead that the turn did
+/// not start.
+fn on_claim_written(hold: &mut Hold, claim: Claim, context: &mut Context<'_>) {
+    if context.state.steering.is_final() {
+        hold.record.put_outcome(claim.kind, turn_end(Outcome::NotStarted, None, context));
+        hold.outcome_unwritten = true;
+    } else {
+        start_turn(hold, claim, context);
+    }
+}
+
+/// Returns the end of a turn that started at `started_at`.
+#[inline(never)]
+fn turn_end(outcome: Outcome, started_at: Option<Moment>, context: &Context<'_>) -> End {
+    let at = slot_time(context).unwrap_or_default();
+    End { outcome, at, took: started_at.map(|began| context.now.saturating_sub(began)) }
+}
+
+/// Handles the end of a turn that was claimed under this lease.
+pub(crate) fn on_turn_ended(
+    hold: &mut Hold,
+    turn: &Turn,
+    result: &TurnResult,
+    context: &mut Context<'_>,
+) {
+    let outcome = result.outcome;
+    if mutant!(OutcomeNotRecorded) && hold.record.delivery == Delivery::AtMostOnce {
+        return;
+    }
+    let started_at = Some(context.state.turn_started).filter(|_| outcome != Outcome::NotStarted);
+    let end = turn_end(outcome, started_at, context);
+    context.effects.turns_changed = true;
+    // A successor may be named while a turn runs.
+    let pending_record = hold.write.as_mut().map(|write| &mut write.record);
+    for record in [&mut hold.record].into_iter().chain(pending_record) {
+        record.put_outcome(turn.kind(), end);
+        if let Some(reason) = &result.reason {
+            record.put_reason(end, reason);
+        }
+    }
+    hold.outcome_unwritten = true;
+    if outcome != Outcome::Succeeded {
+        let times = 1_u32.checked_shl(turn.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+        hold.retry_after = context.now + RETRY_PAUSE.saturating_mul(times).min(LONGEST_RETRY_PAUSE);
+    }
+}
+
+/// Forgets a claimed slot that lies in the future, by an operator's order.
+pub(crate) fn reset_slot(hold: &mut Hold, context: &Context<'_>) {
+    if slot_time(context).is_some() {
+        hold.reset_requested = is_ahead(&hold.record, context);
+    }
+}
+
+fn is_ahead(record: &Record, context: &Context<'_>) -> bool {
+    let agenda = &context.settings.agenda;
+    slot_time(context).is_some_and(|time| agenda.slot_ahead(time, record).is_some())
+}
+
+impl Hold {
+    /// Merges the record that a read found on the blob in place of the write. This leader wrote it,
+    /// perhaps with an earlier try that was applied late. Only the outcome of the newest turn may
+    /// be missing. Anything else is a restored older state, which is overwritten.
+    ///
+    /// Returns the kind of turn that an earlier try claimed, if there is one: it was never started.
+    fn merge_read(&mut self, read_record: Option<Box<Record>>, etag: ETag) -> Option<Claim> {
+        self.etag = etag;
+        let Some(read_record) = read_record else {
+            self.record.unknown = Metadata::default();
+            self.outcome_unwritten = true;
+            return None;
+        };
+        let is_own_term = (read_record.term, read_record.nonce) == (self.record.term, self.record.nonce);
+        if !is_own_term || (is_older(&read_record, &self.record) && !self.reset_requested) {
+            (self.record.unknown, self.record.successor) = (read_record.unknown, read_record.successor);
+            self.record.refusal = read_record.refusal;
+            self.outcome_unwritten = true;
+            return None;
+        }
+        let mut record = *read_record.clone();
+        (record.success, record.failure) = (self.record.success, self.record.failure);
+        record.failure_detail.clone_from(&self.record.failure_detail);
+        let mut late_kind = None;
+        if record.last_slot == self.record.last_slot {
+            record.finished = self.record.finished;
+        } else if record.last_slot.is_some_and(|last| last.attempt > 0) {
+            late_kind = Some(Kind::Slot);
+        }
+        match (&mut record.triggers.newest, &self.record.triggers.newest) {
+            (Some(read_newest), Some(known_newest)) if (&read_newest.id, read_newest.attempt) == (&known_newest.id, known_newest.attempt) => {
+                read_newest.outcome = known_newest.outcome;
+            }
+            (Some(read_newest), _) if read_newest.outcome.is_none() => late_kind = Some(Kind::Trigger),
+            _ => {}
+        }
+        self.outcome_unwritten = !record.has_same_turns(&read_record);
+        self.record = record;
+        late_kind.map(|kind| Claim { kind, past_due: false, missed: 0 })
+    }
+}
+
+/// Returns true if the turns on one record were claimed before those on the other.
+fn is_older(one: &Record, other: &Record) -> bool {
+    let claim = |record: &Record, kind| record.claim(kind).map(|c| (c.slot, c.attempt));
+    [Kind::Slot, Kind::Trigger].into_iter().any(|kind| claim(one, kind) < claim(other, kind))
+}

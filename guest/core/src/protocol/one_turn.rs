@@ -1,0 +1,329 @@
+//! One whole turn in one invocation: read, acquire, claim, run, complete, release. protocol.md §10.
+//!
+//! Drives [`Step`](crate::Step) for platforms that call a component on a timer and keep no state
+//! between calls. The lease is not renewed during the turn, so it is as long as possible, and a
+//! longer turn is reported as overrun. Everything else works as in a long-running candidate.
+
+use core::time::Duration;
+
+use crate::Moment;
+use crate::record::history::Incumbent;
+use crate::step::problem::Problem;
+use crate::record::{End, Outcome, Record};
+use crate::step::report::{Event, Report, Role, State, Turn, TurnResult};
+use crate::step::service_clock::Timestamp;
+use crate::step::settings::Settings;
+use crate::record::snapshot::{LeaseState, Inspection};
+use tenure_base::prelude::*;
+
+/// Maximum time to contend without leading, and to lead without a due turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Maximum time to release the lease; after that it runs out.
+const RELEASE_TIME: Duration = Duration::from_secs(8);
+
+/// Maximum wait for a turn that is due soon: the caller's clock may be a little fast, and the next
+/// call may be a day away.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
+
+/// Pause between two reads after another candidate was faster.
+const READ_AGAIN: Duration = Duration::from_millis(300);
+
+/// Progress of the candidate after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepProgress {
+    /// The candidate holds nothing, and no pending request can still be granted.
+    Watching,
+    /// A lease or a claim is being won or released.
+    UnderWay,
+    /// The candidate leads, and no turn is due.
+    Leading {
+        /// The record on the blob.
+        record: Box<Record>,
+        /// The time of the service.
+        time: Timestamp,
+    },
+    /// The candidate has left.
+    Left {
+        /// True if the outcome of the turn was recorded.
+        outcome_recorded: bool,
+    },
+}
+
+/// The outcome of an invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneTurnOutcome {
+    /// The turn ran and succeeded.
+    Succeeded,
+    /// The turn ran, and the handler returned an error.
+    Failed,
+    /// The turn ended after the time for which the leadership was certain.
+    Overran,
+    /// There was no turn to run.
+    NothingDue,
+    /// Another candidate leads.
+    Followed,
+    /// The candidate did not win in the available time.
+    Undecided,
+    /// The service did not answer, or the blob is not usable.
+    Unanswered,
+}
+
+/// The result of an invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneTurnResult {
+    /// The outcome.
+    pub outcome: OneTurnOutcome,
+    /// The term under which the candidate led, if it did.
+    pub term: Option<u64>,
+    /// The leader, if the candidate followed.
+    pub leader: Option<Incumbent>,
+    /// The turn that was claimed.
+    pub turn: Option<Turn>,
+    /// True if the handler was called.
+    pub handler_called: bool,
+    /// The error that the handler returned.
+    pub error: Option<String>,
+    /// True if the outcome of the turn is on record. None without an outcome.
+    pub outcome_recorded: Option<bool>,
+    /// Due time of the next turn; not later than now if it is due at once.
+    pub next: Option<Timestamp>,
+    /// Problems during the invocation.
+    pub problems: Vec<Problem>,
+}
+
+/// The next action of an invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OneTurnAction {
+    /// Read the election, and pass the result to [`OneTurn::on_read`].
+    Read,
+    /// Perform a step with [`OneTurn::state`] and this event, and pass its report to
+    /// [`OneTurn::on_step`].
+    Step(Option<Event>),
+    /// Wait until then.
+    Wait(Moment),
+    /// Call the handler, and pass its result to [`OneTurn::on_handler_done`].
+    Run(Turn),
+    /// The invocation is complete.
+    Done(Box<OneTurnResult>),
+}
+
+/// An invocation.
+#[derive(Debug)]
+pub struct OneTurn<'s> {
+    settings: &'s Settings,
+    stage: Stage,
+    /// Time until which the candidate contends.
+    patient_until: Moment,
+    /// True if it has already waited for a turn.
+    has_waited: bool,
+    state: Option<State>,
+    /// Time until which the leadership is certain.
+    valid_until: Moment,
+    /// The last known record of the leader, the service's time, and the instant of both.
+    last_known: Option<(Box<Record>, Timestamp, Moment)>,
+    result: OneTurnResult,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Reading { at: Moment },
+    Contending { at: Moment },
+    Running(Turn),
+    Leaving { event: Option<Event>, at: Moment, until: Moment },
+    Done,
+}
+
+impl<'s> OneTurn<'s> {
+    /// Starts an invocation at `now`.
+    #[must_use]
+    pub fn new(settings: &'s Settings, now: Moment) -> Self {
+        Self {
+            settings,
+            stage: Stage::Reading { at: now },
+            patient_until: now + PATIENCE,
+            has_waited: false,
+            state: None,
+            valid_until: Moment::ZERO,
+            last_known: None,
+            result: OneTurnResult {
+                outcome: OneTurnOutcome::Undecided,
+                term: None,
+                leader: None,
+                turn: None,
+                handler_called: false,
+                error: None,
+                outcome_recorded: None,
+                next: None,
+                problems: Vec::new(),
+            },
+        }
+    }
+
+    /// Returns the state for the next step.
+    #[must_use]
+    pub fn state(&self) -> Option<&[u8]> {
+        self.state.as_ref().map(State::as_bytes)
+    }
+
+    /// Returns the action to take at `now`.
+    pub fn next(&mut self, now: Moment) -> OneTurnAction {
+        let patient_until = self.patient_until;
+        let wait = |at: Moment, until: Moment| OneTurnAction::Wait(at.min(until));
+        match &mut self.stage {
+            Stage::Reading { .. } if now >= patient_until => self.end(OneTurnOutcome::Undecided),
+            Stage::Reading { at } if now < *at => wait(*at, patient_until),
+            Stage::Reading { .. } => OneTurnAction::Read,
+            Stage::Contending { .. } if now >= patient_until => {
+                self.leave(OneTurnOutcome::Undecided, Event::Leave(None), now);
+                self.next(now)
+            }
+            Stage::Contending { at } if now < *at => wait(*at, patient_until),
+            Stage::Contending { .. } => OneTurnAction::Step(None),
+            // Suspended since the claim: the turn is not started any more.
+            Stage::Running(_) if now >= self.valid_until => {
+                self.leave(OneTurnOutcome::Overran, Event::LeaveLate(Outcome::NotStarted.into()), now);
+                self.next(now)
+            }
+            Stage::Running(turn) => {
+                turn.valid_for = self.valid_until - now;
+                OneTurnAction::Run(turn.clone())
+            }
+            Stage::Leaving { until, .. } if now >= *until => self.end(self.result.outcome),
+            Stage::Leaving { at, until, .. } if now < *at => wait(*at, *until),
+            Stage::Leaving { event, .. } => OneTurnAction::Step(event.take()),
+            Stage::Done => OneTurnAction::Done(Box::new(self.result.clone())),
+        }
+    }
+
+    /// Handles the result of a read.
+    pub fn on_read(&mut self, inspection: Result<Inspection, Problem>, now: Moment) {
+        let Inspection { snapshot, next_turn } = match inspection {
+            Ok(inspection) => inspection,
+            Err(problem) => {
+                self.result.problems.push(problem);
+                self.end(OneTurnOutcome::Unanswered);
+                return;
+            }
+        };
+        self.result.next = next_turn;
+        let schedules = Problem::schedule_mismatch(snapshot.turns.schedule.as_deref(), self.settings);
+        let ahead = snapshot.ahead.map(|ahead_by| Problem::slot_ahead(snapshot.answered_at.plus(ahead_by)));
+        for problem in schedules.into_iter().chain(ahead) {
+            if !self.result.problems.contains(&problem) {
+                self.result.problems.push(problem);
+            }
+        }
+        if let Some(problem) = snapshot.problem {
+            self.result.problems.push(problem);
+            self.end(OneTurnOutcome::Unanswered);
+            return;
+        }
+        if matches!(snapshot.lease, LeaseState::Leased | LeaseState::Breaking) {
+            self.result.leader = snapshot.incumbent;
+            self.end(OneTurnOutcome::Followed);
+            return;
+        }
+        let wait = next_turn.map(|next| next.since(snapshot.answered_at));
+        match wait {
+            // The very first leader writes the record.
+            _ if snapshot.incumbent.is_none() => self.stage = Stage::Contending { at: now },
+            Some(Duration::ZERO) => self.stage = Stage::Contending { at: now },
+            Some(wait) if wait <= SHORT_WAIT && !self.has_waited => {
+                // Answers have whole seconds, so the turn counts as due only after the next full
+                // second.
+                let wait = Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
+                self.has_waited = true;
+                self.patient_until += wait;
+                self.stage = Stage::Reading { at: now + wait };
+            }
+            _ => {
+                self.end(OneTurnOutcome::NothingDue);
+            }
+        }
+    }
+
+    /// Handles the report of a step that started at `started_at`.
+    pub fn on_step(&mut self, report: Report, prospect: StepProgress, started_at: Moment, now: Moment) {
+        self.state = Some(report.state);
+        let failed = !report.problems.is_empty();
+        self.result.problems.extend(report.problems);
+        if let StepProgress::Leading { record, time } = &prospect {
+            self.last_known = Some((record.clone(), *time, now));
+        }
+        let next_step_at = started_at + report.again_in;
+        if let Stage::Leaving { event, at, .. } = &mut self.stage {
+            match prospect {
+                StepProgress::Left { outcome_recorded } => {
+                    self.result.outcome_recorded = self.result.handler_called.then_some(outcome_recorded);
+                    self.end(self.result.outcome);
+                }
+                _ => (*event, *at) = (None, next_step_at),
+            }
+            return;
+        }
+        if let Role::Leading(leadership) = &report.role {
+            if self.result.term.is_none() {
+                self.patient_until = now + PATIENCE;
+            }
+            self.result.term = Some(leadership.term);
+        }
+        match (report.run, prospect, report.role) {
+            (Some(turn), ..) => {
+                self.valid_until = started_at + turn.valid_for;
+                self.result.turn = Some(turn.clone());
+                self.stage = Stage::Running(turn);
+            }
+            (None, StepProgress::Leading { .. }, _) => {
+                self.result.next = self.next_turn(now);
+                self.leave(OneTurnOutcome::NothingDue, Event::Leave(None), now);
+            }
+            (None, StepProgress::Watching, Role::Following(leader)) => {
+                self.result.leader = leader;
+                self.end(OneTurnOutcome::Followed);
+            }
+            // Another candidate was faster, or a problem occurred. A read shows the new state.
+            (None, StepProgress::Watching, _) => {
+                let at = if failed { next_step_at } else { next_step_at.min(now + READ_AGAIN) };
+                self.stage = Stage::Reading { at };
+            }
+            _ => self.stage = Stage::Contending { at: next_step_at },
+        }
+    }
+
+    /// Handles the result of the handler.
+    pub fn on_handler_done(&mut self, result: Result<(), String>, now: Moment) {
+        self.result.handler_called = true;
+        let outcome = if result.is_ok() { Outcome::Succeeded } else { Outcome::Failed };
+        self.result.error = result.err();
+        if let (Some((record, time, _)), Some(turn)) = (&mut self.last_known, &self.result.turn) {
+            let end = End { outcome, at: *time, took: None };
+            record.put_outcome(turn.kind(), end);
+        }
+        self.result.next = self.next_turn(now);
+        let result = TurnResult { outcome, reason: self.result.error.clone() };
+        let (one_turn_outcome, event) = match outcome {
+            _ if now >= self.valid_until => (OneTurnOutcome::Overran, Event::LeaveLate(result)),
+            Outcome::Succeeded => (OneTurnOutcome::Succeeded, Event::Leave(Some(result))),
+            _ => (OneTurnOutcome::Failed, Event::Leave(Some(result))),
+        };
+        self.leave(one_turn_outcome, event, now);
+    }
+
+    /// Returns the due time of the next turn, according to the last known record.
+    fn next_turn(&self, now: Moment) -> Option<Timestamp> {
+        let (record, time, known_at) = self.last_known.as_ref()?;
+        self.settings.agenda.next(time.plus(now.saturating_sub(*known_at)), record)
+    }
+
+    fn leave(&mut self, outcome: OneTurnOutcome, event: Event, now: Moment) {
+        self.result.outcome = outcome;
+        self.stage = Stage::Leaving { event: Some(event), at: now, until: now + RELEASE_TIME };
+    }
+
+    fn end(&mut self, outcome: OneTurnOutcome) -> OneTurnAction {
+        self.result.outcome = outcome;
+        self.stage = Stage::Done;
+        OneTurnAction::Done(Box::new(self.result.clone()))
+    }
+}

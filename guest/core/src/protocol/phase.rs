@@ -1,0 +1,254 @@
+//! The phases of a candidate in the protocol, and the data of each. The rules of a phase are in the
+//! module of its name: two functions, `next` and `on_answer`, from this value to its successor.
+
+use core::time::Duration;
+
+use crate::Moment;
+use super::failover::Failover;
+use crate::step::pace::RetrySchedule;
+use crate::record::{Kind, Record, Trigger};
+use crate::record::write::Write;
+use serde::{Deserialize, Serialize};
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::ETag;
+use tenure_base::prelude::*;
+
+/// The phase of a candidate in the protocol.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, for the length of a step; smaller on wasm"
+)]
+pub(crate) enum Phase {
+    /// protocol.md §4.1: polling, or creating a missing resource.
+    Watching(Watch),
+    /// protocol.md §4.2.
+    Acquiring(Attempt),
+    /// protocol.md §4.3.
+    Raising(Raise),
+    /// protocol.md §4.4, §5: leading.
+    Holding(Hold),
+    /// protocol.md §7.1: the host was notified of the end; the work is not yet seen stopped. The
+    /// lease, unless it is lost, is released after that.
+    Stopping { lease: Option<LeaseId> },
+    /// protocol.md §7.1: releasing a lease that may belong to this candidate.
+    Releasing(Release),
+    /// The candidate has left the election.
+    Left,
+}
+
+impl Phase {
+    /// Returns the leadership, if there is one.
+    pub fn hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Holding(hold) => Some(hold),
+            _ => None,
+        }
+    }
+}
+
+/// Maximum immediate repetitions of a request, when the blob changed concurrently or no two dates
+/// of the service agree. Then the candidate waits like any follower.
+pub(crate) const MOST_ROUNDS: u32 = 3;
+
+/// A candidate that polls.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Watch {
+    /// The resource to create.
+    pub missing: Option<MissingResource>,
+    pub pace: RetrySchedule,
+    /// Immediately repeated polls so far.
+    pub rounds: u32,
+}
+
+impl Watch {
+    pub fn at(next: Moment) -> Self {
+        Self { missing: None, pace: RetrySchedule::due_at(next), rounds: 0 }
+    }
+}
+
+/// A missing resource.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum MissingResource {
+    Blob,
+    Container,
+}
+
+/// One attempt to win a term, with a lease id of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub lease: LeaseId,
+    /// The tag of the blob as read; lease operations do not change it.
+    pub etag: ETag,
+    pub record: Option<Record>,
+    /// True if a request of this attempt may have been applied without an answer.
+    pub may_be_granted: bool,
+    pub pace: RetrySchedule,
+    /// Immediately repeated requests so far.
+    pub rounds: u32,
+    /// True if the leader gave its lease to that id.
+    pub handed_over: bool,
+    /// The check that must finish before the lease is acquired.
+    pub check: Option<SplitCheck>,
+}
+
+/// A running check for members and shares (protocol.md §14.6): the next page to list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SplitCheck {
+    /// The list.
+    pub list: SplitList,
+    /// Start of the page.
+    pub marker: Option<String>,
+}
+
+/// The lists of a check, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SplitList {
+    Members,
+    Shares,
+}
+
+/// The lease is acquired; the term is not raised yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Raise {
+    pub lease: LeaseId,
+    pub acquired_at: Moment,
+    /// Instant after which it is too late to lead by this lease.
+    pub valid_until: Moment,
+    pub write: Write,
+    /// Time for which the candidate does not contend if the term cannot be raised.
+    pub back_off: Duration,
+    /// The check that follows the write of the term, and must finish before the candidate leads.
+    pub check: Option<SplitCheck>,
+    /// The tag of the record with the term, and the time at which the write was sent.
+    pub term_write: Option<(ETag, Moment)>,
+}
+
+/// Leadership.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    pub lease: LeaseId,
+    /// Instant until which the leader acts: by its lease, and by its promise if it gave one.
+    pub valid_until: Moment,
+    /// Instant until which it may act by its lease.
+    pub lease_until: Moment,
+    /// Set if the leader promises to have stopped soon after each beat.
+    pub beats: Option<Beats>,
+    /// Time at which the lease was acquired.
+    pub acquired_at: Moment,
+    pub orders: LeaderOrders,
+    pub renew: RetrySchedule,
+    /// The record on the blob, plus the outcome of the last turn, which may not be written yet.
+    pub record: Record,
+    pub etag: ETag,
+    pub outcome_unwritten: bool,
+    /// The newest planned write. It is planned anew before each try, unless a try is in doubt: then
+    /// a read first shows whether that one was applied.
+    pub write: Option<Write>,
+    /// The turn that this write claims.
+    pub pending_claim: Option<Claim>,
+    /// Time of the first claim or outcome that did not get on record, if none did since.
+    pub stalled_since: Option<Moment>,
+    /// True if an operator asks to forget a claimed slot that lies in the future.
+    pub reset_requested: bool,
+    /// Earliest time of another try at a failed slot.
+    pub retry_after: Moment,
+}
+
+/// The orders that a leader has read. protocol.md §7.5.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LeaderOrders {
+    /// The triggers of the newest read; some of them may be claimed by now.
+    pub triggers: Vec<Trigger>,
+    /// Time at which the next read is due.
+    pub read_at: Moment,
+    /// Time at which the newest read was answered, or failed.
+    pub answered_at: Moment,
+    /// True if a hint came since the newest read.
+    pub was_hinted: bool,
+    /// The ids of the transfers that it obeyed in this term, the newest first.
+    pub obeyed_transfers: Vec<String>,
+}
+
+/// The beats of a leader. protocol.md §13.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Beats {
+    /// The number of the newest try.
+    pub number: u64,
+    /// Time at which the next beat is due.
+    pub next: Moment,
+    /// Instant until which the leader acts by the newest beat that is known to be on record.
+    pub acts_until: Moment,
+}
+
+impl Hold {
+    /// Returns the remaining validity at `now`.
+    pub fn time_left(&self, now: Moment) -> Duration {
+        self.valid_until.saturating_sub(now)
+    }
+
+    /// Extends the lease to `lease_until`.
+    pub fn extend_lease(&mut self, lease_until: Moment) {
+        self.lease_until = lease_until;
+        self.update_validity();
+    }
+
+    /// Extends the validity by a beat that is on record and was sent at `sent_at`.
+    pub fn on_beat_acknowledged(&mut self, sent_at: Moment, failover: Option<Failover>) {
+        if let (Some(beats), Some(failover)) = (&mut self.beats, failover) {
+            beats.next = sent_at + failover.beat_interval();
+            beats.acts_until = beats.acts_until.max(sent_at + failover.validity());
+        }
+        self.update_validity();
+    }
+
+    /// Drops the promise after it was taken back on record.
+    pub fn fall_back_to_lease(&mut self) {
+        self.beats = None;
+        self.update_validity();
+    }
+
+    fn update_validity(&mut self) {
+        let promised_until = self.beats.map_or(self.lease_until, |beats| beats.acts_until);
+        self.valid_until = self.lease_until.min(promised_until);
+    }
+
+    /// Returns true if the newest renewal was answered.
+    pub fn is_renewed(&self) -> bool {
+        self.renew.failures == 0
+    }
+
+    /// Returns true if the record on the blob names this successor, as far as is known.
+    pub fn names_successor(&self, successor: Option<&str>) -> bool {
+        self.record.successor.as_deref() == successor
+    }
+}
+
+/// Data of a claimed turn that the record does not hold.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    pub kind: Kind,
+    pub past_due: bool,
+    pub missed: u32,
+}
+
+/// A lease to be released.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Release {
+    pub lease: LeaseId,
+    /// The id that the lease is changed to. None: it is released.
+    pub successor: Option<LeaseId>,
+    /// Tag of its announcement as a successor. The announcement is withdrawn first, in one try.
+    pub announcement_tag: Option<ETag>,
+    /// Outcome of the last turn, to be recorded first: other candidates need it.
+    pub last_write: Option<Write>,
+    /// Deadline for the answer to that write: until then the lease is certainly held. The outcome
+    /// of a turn that ended later is tried all the same: the service refuses it if the lease is
+    /// lost.
+    pub write_deadline: Moment,
+    /// Instant by which the lease has certainly expired.
+    pub gives_up_at: Moment,
+    /// Time to contend again.
+    pub contend_at: Moment,
+    pub pace: RetrySchedule,
+}

@@ -1,0 +1,167 @@
+//! Releasing a lease, after the work was seen stopped. protocol.md §7.1.
+
+use core::time::Duration;
+
+use crate::Moment;
+use crate::side::announcement::{LAST_WRITE, LONGEST_TRY};
+use super::context::{CompletedRequest, Context, UnsignedRequest};
+use crate::side::follower::withdrawal;
+use crate::step::pace::RetrySchedule;
+use super::phase::{Hold, Phase, Release, Watch};
+use crate::step::report::{Ending, EndingReason};
+use crate::record::write::Write;
+use crate::mutants::{memory, mutant};
+use tenure_azure::answer::Class;
+use tenure_azure::lease_id::LeaseId;
+use tenure_azure::operation::Operation;
+
+/// Time for which the lease is offered to a successor; not shorter than one try.
+const OFFER: Duration = Duration::from_secs(4);
+
+/// Time for which a leaving successor tries to release a lease that it may hold.
+const UNCERTAIN_LEASE_TIME: Duration = Duration::from_secs(3);
+
+/// Ends a leadership whose work was seen stopped. Other candidates have priority for a while,
+/// depending on the reason.
+pub(crate) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Release {
+    memory::given_up(hold);
+    context.state.steering.clear();
+    context.effects.ending = Some(Ending { term: hold.record.term, reason });
+    let poll = context.settings.timings.poll;
+    let contend_pause = match reason {
+        EndingReason::Left => Duration::ZERO,
+        EndingReason::HandedOver => poll,
+        _ => poll / 2,
+    };
+    Release {
+        last_write: last_write(hold, context.now),
+        write_deadline: hold.lease_until,
+        ..release(hold.lease, context.now + contend_pause, context)
+    }
+}
+
+/// Returns the write of an outcome that is not on the blob yet, while the service answers and no
+/// other write is in doubt.
+fn last_write(hold: &Hold, now: Moment) -> Option<Write> {
+    let is_uncertain = hold.write.as_ref().is_some_and(|write| write.uncertain_since.is_some());
+    let mut record = hold.record.clone();
+    if let (Some(beat), Some(beats)) = (&mut record.beat, hold.beats) {
+        beat.number = beats.number + 1;
+    }
+    // A leader that beats had a recent answer from the store.
+    (hold.outcome_unwritten && !is_uncertain && (hold.is_renewed() || hold.beats.is_some()))
+        .then(|| Write::new(record, hold.etag.clone(), RetrySchedule::due_at(now)))
+}
+
+/// Releases the lease of an ended leadership after its work was seen stopped, unless it is lost.
+pub(crate) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> Phase {
+    let releases_now = lease.is_some() && context.state.health.ineligible_until() <= context.now;
+    let pause = if releases_now { Duration::ZERO } else { context.settings.timings.poll / 2 };
+    let contend_at = context.now + pause;
+    lease.map_or_else(|| leave_or_watch(contend_at, context), |l| Phase::Releasing(release(l, contend_at, context)))
+}
+
+/// Releases the lease of a failed attempt.
+pub(crate) fn give_back(lease: LeaseId, context: &Context<'_>) -> Release {
+    release(lease, context.now + context.settings.timings.poll / 2, context)
+}
+
+/// Releases a lease; then leaves, or contends again at `contend_at`.
+pub(crate) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>) -> Release {
+    Release {
+        lease,
+        successor: None,
+        announcement_tag: None,
+        last_write: None,
+        write_deadline: context.now,
+        gives_up_at: context.now + context.settings.timings.lease,
+        contend_at,
+        pace: RetrySchedule::due_at(context.now),
+    }
+}
+
+/// Leaves the election without leading. The leader may have given this candidate the lease as its
+/// successor.
+pub(crate) fn leave_as_follower(context: &mut Context<'_>) -> Phase {
+    let (now, follower) = (context.now, &mut context.state.follower);
+    let Some(lease) = follower.successor_lease(now) else { return Phase::Left };
+    let announcement_tag = follower.announcement_tag.take().filter(|_| !mutant!(AnnouncementNotTakenBack));
+    let until = now + UNCERTAIN_LEASE_TIME;
+    Phase::Releasing(Release { announcement_tag, gives_up_at: until, ..release(lease, now, context) })
+}
+
+/// Withdraws an announcement, writes the last outcome, and gives the lease to the successor or
+/// releases it, in this order.
+pub(crate) fn next(mut release: Release, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
+    let (now, timings) = (context.now, &context.settings.timings);
+    if now >= release.gives_up_at {
+        // Nothing could be sent without a token: the lease has expired.
+        return (leave_or_watch(release.contend_at, context), None);
+    }
+    if release.pace.next_at > now {
+        return (Phase::Releasing(release), None);
+    }
+    let (lease, timeout) = (release.lease, timings.request_timeout);
+    if let Some(announced) = release.announcement_tag.take() {
+        let operation = withdrawal(announced, context.settings);
+        let timeout = timeout.min(LAST_WRITE);
+        return (Phase::Releasing(release), Some(UnsignedRequest { operation, timeout }));
+    }
+    let change_timeout = timeout.min(LONGEST_TRY);
+    let offer_time = OFFER.max(LAST_WRITE + change_timeout);
+    if now + timings.lease > release.gives_up_at + offer_time && !mutant!(SuccessorOrNobody) {
+        // The successor may be gone by now. If the change was applied, the release meets another
+        // holder.
+        release.successor = None;
+    }
+    // Only under a lease that is certainly held until the answer arrives.
+    if now + LAST_WRITE >= release.write_deadline {
+        release.last_write = None;
+    }
+    let (operation, timeout) = match (&release.last_write, release.successor) {
+        (Some(write), _) => (write.operation(lease), timeout.min(LAST_WRITE)),
+        (None, Some(to)) => (Operation::Change { lease, proposed: to }, change_timeout),
+        (None, None) => (Operation::Release { lease }, timeout),
+    };
+    (Phase::Releasing(release), Some(UnsignedRequest { operation, timeout }))
+}
+
+pub(crate) fn on_answer(
+    mut release: Release,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    let (now, timings) = (context.now, &context.settings.timings);
+    let is_done = completed.class() == Some(Class::Done);
+    if release.last_write.take().is_some() {
+        // Written or not, the release does not wait for a second try.
+        context.effects.outcome_recorded = is_done;
+        return Phase::Releasing(release);
+    }
+    let (is_unknown, is_refused) = (completed.is_outcome_unknown(), completed.is_refused());
+    let (may_resume, until) = (is_unknown && !context.state.leaving, timings.valid_until(now, now));
+    if let Some(hold) = memory::resumed(may_resume, release.lease, until) {
+        return Phase::Holding(hold);
+    }
+    if is_refused || (is_unknown && release.pace.failures > 0) {
+        context.report_failure(&completed);
+    }
+    if (is_unknown || is_refused) && now < release.gives_up_at && !mutant!(ReleaseNotRepeated) {
+        release.pace.on_failure(now, timings.patience(), completed.chance);
+        return Phase::Releasing(release);
+    }
+    // After a try that was refused or is uncertain, it is not certain that another candidate won.
+    if completed.class() == Some(Class::Conflict) && release.pace.failures == 0 {
+        context.state.health.on_lease_taken();
+    }
+    // A conflict is an answer too: an earlier try released the lease, or another candidate holds
+    // it.
+    leave_or_watch(release.contend_at, context)
+}
+
+fn leave_or_watch(contend_at: Moment, context: &Context<'_>) -> Phase {
+    match context.state.leaving {
+        true => Phase::Left,
+        false => Phase::Watching(Watch::at(contend_at)),
+    }
+}

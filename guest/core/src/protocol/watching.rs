@@ -1,0 +1,355 @@
+//! Polling, and creating missing resources. protocol.md §4.1. `inheriting` polls for the lease of a
+//! successor.
+
+mod inheriting;
+
+use crate::Moment;
+use crate::step::chance::{Chance, lease_id};
+use super::context::{CompletedRequest, Context, UnsignedRequest, State};
+use crate::record::next_record::next_record;
+use crate::step::pace::RetrySchedule;
+use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Watch};
+use crate::step::problem::{Problem, ProblemClass};
+use super::pulse::Pulse;
+use super::raising::report_no_date;
+use crate::record::{ValidatedRecord, Record, UnusableRecord};
+use crate::step::timings::BACK_OFF;
+use crate::schedule::turns::Turns;
+use crate::mutants::mutant;
+use tenure_azure::answer::{Class, LeaseState, Properties};
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
+
+/// Error codes of a creation if another candidate created the blob first.
+const IT_EXISTS: [&str; 2] = ["BlobAlreadyExists", "LeaseIdMissing"];
+
+/// Polls (a successor polls with its own lease id), creates a missing resource, or takes over from
+/// a leader whose promise ended.
+pub(crate) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<UnsignedRequest>) {
+    let (now, follower) = (context.now, &context.state.follower);
+    let promise_now = promise_clock(now, context);
+    let may_contend = !context.is_ineligible();
+    // The candidate may have been paused since it found the blob missing.
+    watch.missing = watch.missing.filter(|_| may_contend);
+    let ready_pulse = follower.pulse.as_ref().filter(|pulse| may_contend && pulse.is_takeover_due(promise_now));
+    let operation = match watch.missing {
+        None => ready_pulse.map_or(Operation::Read { lease: follower.poll_lease(now) }, Pulse::take_over),
+        Some(MissingResource::Blob) => Operation::CreateBlob,
+        Some(MissingResource::Container) => Operation::CreateContainer,
+    };
+    let timings = &context.settings.timings;
+    let timeout = match timings.failover {
+        // If the service is slow, the next try has more time.
+        Some(failover) if follower.pulse.is_some() && watch.pace.failures == 0 => {
+            failover.poll_timeout().min(timings.request_timeout)
+        }
+        _ => timings.request_timeout,
+    };
+    let outgoing = (watch.pace.next_at <= context.now).then_some(UnsignedRequest { operation, timeout });
+    (Phase::Watching(watch), outgoing)
+}
+
+/// Handles the answer. After a hint the next poll may come soon.
+pub(crate) fn on_answer(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+    let (sent, was_poll) = (completed.sent_at, matches!(completed.operation, Operation::Read { .. }));
+    let mut phase = handle_answer(watch, completed, context);
+    if !was_poll {
+        return phase;
+    }
+    // The poll counts, whatever its result.
+    let State { follower, hints, .. } = &mut context.state;
+    let next = hints.on_poll(sent, follower.known_term(), context.now);
+    match (&mut phase, next) {
+        // A pending announcement needs the time until the next poll.
+        (Phase::Watching(watch), Some(next))
+            if watch.missing.is_none() && !follower.has_request() =>
+        {
+            watch.pace.next_at = watch.pace.next_at.min(next);
+        }
+        _ => hints.clear(),
+    }
+    phase
+}
+
+fn handle_answer(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+    match completed.operation {
+        Operation::Read { lease: Some(lease) } => {
+            return inheriting::on_answer(*lease, completed, context);
+        }
+        Operation::Break { .. } => return on_break_answer(watch, completed, context),
+        _ => {}
+    }
+    if let Some(missing) = watch.missing {
+        return on_creation_answer(missing, watch, completed, context);
+    }
+    if !context.has_pending_background_request() {
+        context.state.follower.forget_request();
+    }
+    let Some(answer) = completed.answer() else {
+        return poll_later(watch, completed, context);
+    };
+    match (answer.class, &answer.properties, &answer.etag) {
+        (Class::Done, Some(properties), Some(etag)) => {
+            let received_at = if mutant!(PromiseFromLook) { completed.sent_at } else { context.now };
+            on_blob_read(watch, properties, (etag, received_at), context, completed.chance)
+        }
+        (Class::MissingBlob | Class::MissingContainer, ..) if context.is_ineligible() => {
+            stay_out(context, completed.chance)
+        }
+        (Class::MissingBlob, ..) => create(MissingResource::Blob, watch),
+        (Class::MissingContainer, ..) => create(MissingResource::Container, watch),
+        _ => poll_later(watch, completed, context),
+    }
+}
+
+/// Handles the read blob: follows the leader, or contends.
+fn on_blob_read(
+    watch: Watch,
+    properties: &Properties,
+    (etag, received_at): (&ETag, Moment),
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let time = context.service_estimate();
+    let record = match Record::validate(&context.settings.election, properties, time) {
+        Ok(ValidatedRecord { record, ignored }) => {
+            // Treats ignored fields as absent.
+            if let Some(detail) = ignored {
+                context.report_problem(ProblemClass::Configuration, detail);
+            }
+            record
+        }
+        // If two dates differ, the next one shows which is wrong.
+        Err(UnusableRecord { depends_on_time: true, .. })
+            if context.service_time().is_none() && watch.rounds < MOST_ROUNDS =>
+        {
+            return poll_again(watch.rounds, context, chance);
+        }
+        Err(problem) => return reject_blob(problem, context, chance),
+    };
+    context.state.follower.pulse = match properties.lease {
+        LeaseState::Leased => observe_pulse(record.as_ref(), etag, received_at, context, chance),
+        _ => None,
+    };
+    context.effects.turns = record.as_ref().zip(time).map(|(record, now)| {
+        let runs = !record.is_ended() && properties.lease == LeaseState::Leased;
+        Turns::from_record(record, runs, now, &context.settings.agenda)
+    });
+    let schedule = record.as_ref().and_then(|record| record.schedule.as_deref());
+    // No candidate holds a lease without an end.
+    let other_schedule = Problem::schedule_mismatch(schedule, context.settings)
+        .filter(|_| properties.lease != LeaseState::Infinite);
+    context.report(other_schedule);
+    match properties.lease {
+        LeaseState::Leased | LeaseState::Breaking => follow(record, context, chance),
+        _ if time.is_none() => {
+            report_no_date(context);
+            Phase::Watching(Watch::at(context.next_try(chance)))
+        }
+        LeaseState::Infinite => {
+            context.report(Some(Problem::infinite_lease(context.settings)));
+            stay_out(context, chance)
+        }
+        LeaseState::Available | LeaseState::Expired | LeaseState::Broken => {
+            contend(etag.clone(), record, watch.rounds, context, chance)
+        }
+    }
+}
+
+/// Returns the instant on the clock by which a leader's promise is counted.
+fn promise_clock(instant: Moment, context: &Context<'_>) -> Moment {
+    if mutant!(PromiseByTheFasterClock) { instant } else { context.slow_clock(instant) }
+}
+
+/// Returns the beat of a leader that this candidate may take over from, as shown by an answer
+/// received at `received_at`.
+fn observe_pulse(
+    record: Option<&Record>,
+    etag: &ETag,
+    received_at: Moment,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Option<Pulse> {
+    let previous = context.state.follower.pulse.take();
+    let record = record.filter(|_| !context.is_ineligible())?;
+    let (received_at, own_failover) = (promise_clock(received_at, context), context.settings.timings.failover);
+    let pulse = Pulse::observe(previous, record, etag, received_at, own_failover, chance)?;
+    validate_next_record(Some(record.clone()), context).is_ok().then_some(pulse)
+}
+
+/// Handles the answer to a break: acquires the lease if nothing was written since.
+fn on_break_answer(mut watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+    let pulse = context.state.follower.pulse.take();
+    if mutant!(TimerNotRestarted) {
+        context.state.follower.pulse.clone_from(&pulse);
+    }
+    match (completed.class(), pulse) {
+        (Some(Class::Done), Some(pulse)) => {
+            let (etag, record) = pulse.into_parts();
+            contend(etag, Some(record), watch.rounds, context, completed.chance)
+        }
+        (Some(Class::Refused), _) => poll_later(watch, completed, context),
+        // The result of the break is unknown: a poll shows it.
+        (Some(Class::Unavailable | Class::Nonsense) | None, pulse) => {
+            let promise_now = promise_clock(context.now, context);
+            let chance = &mut *completed.chance;
+            context.state.follower.pulse = pulse.map(|pulse| pulse.on_break_unanswered(promise_now, chance));
+            watch.pace.on_failure(context.now, BACK_OFF, chance);
+            Phase::Watching(watch)
+        }
+        // The leader beat again, or another candidate took over.
+        _ => poll_again(watch.rounds, context, completed.chance),
+    }
+}
+
+/// Follows the holder of the lease, and prepares the announcement.
+fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+    let (now, settings, stays_out) = (context.now, context.settings, context.is_ineligible());
+    let has_pending_request = context.has_pending_background_request();
+    let follower = &mut context.state.follower;
+    // The holder is this candidate if its own lease could not be released: then there is no leader.
+    let is_own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
+    let leader = record.filter(|_| !is_own);
+    let unsplit_leader =
+        leader.as_ref().filter(|record| settings.coordinates && !record.is_coordinated());
+    let unsplit_problem = unsplit_leader.map(|record| {
+        let (leader, election) = (&record.leader, &settings.election);
+        let detail = format!(
+            "{leader} leads {election} without --shares, and runs all of its work. The processes that have --shares wait \
+             until it no longer leads; end it, or start it with --shares"
+        );
+        Problem { class: ProblemClass::Configuration, detail }
+    });
+    if let Some(record) = &leader {
+        follower.announce(record, (stays_out, has_pending_request), settings, now, chance);
+    }
+    follower.following = (!is_own).then(|| leader.as_ref().map(Record::incumbent));
+    context.report(unsplit_problem);
+    let mut next = context.next_poll(chance);
+    if let Some(pulse) = &context.state.follower.pulse {
+        let promise_now = promise_clock(now, context);
+        let is_takeover_candidate = settings.timings.failover.is_some() || pulse.is_takeover_due(promise_now);
+        let end = pulse.takeover_at().filter(|_| is_takeover_candidate);
+        next = end.map_or(next, |end| next.min(now + end.saturating_sub(promise_now)));
+    }
+    Phase::Watching(Watch::at(next))
+}
+
+/// Contends, since no candidate leads. The blob is not acquired if this candidate could not lead
+/// with its record.
+fn contend(
+    etag: ETag,
+    record: Option<Record>,
+    rounds: u32,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    if context.is_ineligible() {
+        return stay_out(context, chance);
+    }
+    if let Err(problem) = validate_next_record(record.clone(), context) {
+        return reject_blob(problem, context, chance);
+    }
+    clear_leader(context);
+    // Orders to a failed attempt are void, and so is the announced id.
+    context.state.steering.clear();
+    context.state.follower.successor = None;
+    let (lease, pace) = (lease_id(chance), RetrySchedule::due_at(context.now));
+    let check = SplitCheck::new(record.as_ref(), context.settings);
+    let (may_be_granted, handed_over) = (false, false);
+    Phase::Acquiring(Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check })
+}
+
+/// Validates the record with which this candidate would lead.
+fn validate_next_record(record: Option<Record>, context: &Context<'_>) -> Result<(), UnusableRecord> {
+    let (settings, state) = (context.settings, &context.state);
+    let since = context.service_estimate().unwrap_or_default();
+    next_record(settings, state.nonce, &state.claims, record, since).validate_next(&settings.election)
+}
+
+/// Rejects a blob that no candidate can lead with.
+fn reject_blob(problem: UnusableRecord, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+    if !problem.is_closed {
+        context.report(Some(Problem::from_unusable(problem)));
+    }
+    stay_out(context, chance)
+}
+
+/// Leaves a free lease to other candidates for now.
+fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+    clear_leader(context);
+    Phase::Watching(Watch::at(context.next_try(chance)))
+}
+
+/// Clears the known leader; an earlier promise is void.
+fn clear_leader(context: &mut Context<'_>) {
+    (context.state.follower.following, context.state.follower.pulse) = (None, None);
+}
+
+fn create(missing: MissingResource, watch: Watch) -> Phase {
+    Phase::Watching(Watch { missing: Some(missing), ..watch })
+}
+
+/// Handles the answer to a creation.
+fn on_creation_answer(
+    missing: MissingResource,
+    mut watch: Watch,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    clear_leader(context);
+    let Some(answer) = completed.answer() else {
+        return poll_later(watch, completed, context);
+    };
+    let is_deleting = answer.code.as_deref() == Some("ContainerBeingDeleted");
+    match (answer.class, missing, &answer.etag) {
+        (Class::Done, MissingResource::Blob, Some(etag)) => {
+            contend(etag.clone(), None, watch.rounds, context, completed.chance)
+        }
+        (Class::Conflict, ..) if is_deleting => poll_later(watch, completed, context),
+        // Created, or another candidate created the container.
+        (Class::Done | Class::Conflict, MissingResource::Container, _) => create(MissingResource::Blob, watch),
+        (Class::MissingContainer, MissingResource::Blob, _) if watch.rounds < MOST_ROUNDS => {
+            watch.rounds += 1;
+            create(MissingResource::Container, watch)
+        }
+        // Another candidate created the blob, and may lead already.
+        (Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet, MissingResource::Blob, _) => {
+            report_unless(&IT_EXISTS, &completed, context);
+            poll_again(watch.rounds, context, completed.chance)
+        }
+        _ => poll_later(watch, completed, context),
+    }
+}
+
+/// Reports an answer with a code outside the protocol.
+pub(crate) fn report_unless(expected: &[&str], completed: &CompletedRequest<'_>, context: &mut Context<'_>) {
+    let code = completed.answer().and_then(|answer| answer.code.as_deref());
+    if code.is_some_and(|code| !expected.contains(&code)) {
+        context.report_failure(completed);
+    }
+}
+
+/// Polls again, because the blob changed since it was read.
+pub(crate) fn poll_again(rounds: u32, context: &Context<'_>, chance: &mut dyn Chance) -> Phase {
+    if rounds < MOST_ROUNDS {
+        return Phase::Watching(Watch { rounds: rounds + 1, ..Watch::at(context.now) });
+    }
+    Phase::Watching(Watch::at(context.next_try(chance)))
+}
+
+/// Polls later, because the blob could not be read or created.
+fn poll_later(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+    let Watch { mut pace, rounds, .. } = watch;
+    if completed.is_outcome_unknown() && pace.failures == 0 {
+        pace.on_failure(context.now, BACK_OFF, completed.chance);
+        return Phase::Watching(Watch { missing: None, pace, rounds });
+    }
+    context.report_failure(&completed);
+    let failures = pace.failures.saturating_add(1);
+    pace = RetrySchedule { next_at: context.next_poll(completed.chance), failures };
+    if mutant!(StopsWhenRefused) && completed.is_refused() {
+        pace.next_at = Moment::MAX;
+    }
+    Phase::Watching(Watch { missing: None, pace, rounds: 0 })
+}

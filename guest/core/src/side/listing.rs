@@ -1,0 +1,309 @@
+//! The list of candidates: each candidate writes its name from time to time to a blob next to the
+//! election's. protocol.md §7.4.
+//!
+//! It informs operators and status pages only; no decision depends on it. So its requests run in
+//! the background ([`super::background`]), one read and one write in about eleven minutes, and
+//! nothing waits for them. A write replaces exactly the version that was read (`If-Match`), so that
+//! no candidate loses another one's entry. If another candidate was faster, it reads again.
+
+use core::time::Duration;
+
+use crate::Moment;
+use crate::step::chance::{Chance, jitter};
+use crate::step::problem::Problem;
+use crate::step::service_clock::Timestamp;
+use crate::step::settings::Settings;
+use super::side_blob_rules::{self, CANDIDATE};
+use crate::record::text::{LONGEST_ADDRESS, LONGEST_NAME, encode, decode_allowed};
+use crate::mutants::mutant;
+use chrono::DateTime;
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class, Properties};
+use tenure_azure::metadata::Metadata;
+use tenure_azure::name::SideBlob;
+use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
+
+/// Maximum time from the start to the first read, and to the next read after another candidate was
+/// faster.
+const FIRST_READ: Duration = Duration::from_secs(20);
+
+/// Time from one write to the next read, and the maximum jitter, so that candidates do not
+/// coincide.
+const READ_INTERVAL: Duration = Duration::from_secs(10 * 60);
+const READ_JITTER: Duration = Duration::from_secs(2 * 60);
+
+/// Age at which an entry expires: by then its candidate should have renewed it twice.
+const MAX_AGE: Duration = Duration::from_secs(30 * 60);
+
+/// Maximum lost races in a row before this candidate waits for its next time.
+const MOST_TRIES: u32 = 3;
+
+/// Maximum bytes of the entries: the metadata of a blob has 8 KiB. That is about 80 candidates,
+/// each with an address; beyond that, only the most recent are kept.
+const MOST_BYTES: usize = 6 * 1024;
+
+/// The entries, separated by spaces.
+const LIST: &str = "tenurecandidates";
+
+/// A recently seen candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Its name; not unique.
+    pub name: String,
+    /// Address at which it can be reached, if it is configured.
+    pub address: Option<String>,
+    /// False if its host is not ready (`--ready-cmd`), so that it does not contend.
+    pub ready: bool,
+    /// Time within which it replaces a dead leader, if that is shorter than the lease.
+    pub failover: Option<Duration>,
+    /// Time at which it wrote this entry; on the blob in whole seconds.
+    pub seen: Timestamp,
+}
+
+/// A candidate's copy of the list, and its next request about it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Listing {
+    /// The other candidates and itself, as they were read or written last.
+    pub known: Vec<Listed>,
+    next_request: NextRequest,
+    /// Number of races in a row that another candidate won.
+    lost_races: u32,
+    /// True if the entry changed while it was being written.
+    is_outdated: bool,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+enum NextRequest {
+    /// The list may not be written.
+    #[default]
+    Nothing,
+    Read(Moment),
+    /// Write the list over the version with that tag, or create it.
+    Write(Option<ETag>),
+}
+
+impl Listing {
+    /// Creates the listing of a new candidate. An observer only reads.
+    pub fn new(settings: &Settings, now: Moment, nonce: u64) -> Self {
+        let next = match !settings.one_shot && settings.election.may_have_side_blobs() {
+            // The nonce is as random as any other number.
+            true => NextRequest::Read(now + FIRST_READ / 2 + random_part(FIRST_READ / 2, nonce)),
+            false => NextRequest::Nothing,
+        };
+        Self { next_request: next, ..Self::default() }
+    }
+
+    /// Records that this candidate's entry has to change.
+    pub fn on_own_change(&mut self, now: Moment) {
+        match &mut self.next_request {
+            NextRequest::Read(due) => *due = now.min(*due),
+            NextRequest::Write(_) => self.is_outdated = true,
+            NextRequest::Nothing => {}
+        }
+    }
+
+    /// Returns the next request and its due time. None without the service's time.
+    pub fn request(
+        &self,
+        settings: &Settings,
+        ready: bool,
+        time: Option<Timestamp>,
+    ) -> Option<(Moment, Operation)> {
+        let blob = SideBlob::Candidates;
+        match &self.next_request {
+            NextRequest::Nothing => None,
+            NextRequest::Read(due) => Some((*due, Operation::ReadSideBlob(blob))),
+            NextRequest::Write(over) => {
+                let entries = with_own_entry(&self.known, settings, ready, time?);
+                let (over, metadata) = (over.clone(), to_metadata(&entries, settings));
+                Some((Moment::ZERO, Operation::WriteSideBlob { blob, replaces: over, metadata }))
+            }
+        }
+    }
+
+    /// Handles the answer to a read, or to a write of this entry. Returns true if the list may have
+    /// changed.
+    pub fn on_answer(
+        &mut self,
+        (is_write, answer): (bool, Option<&Answer>),
+        (settings, ready): (&Settings, bool),
+        (time, now): (Option<Timestamp>, Moment),
+        chance: &mut dyn Chance,
+    ) -> bool {
+        let class = answer.map(|answer| answer.class);
+        let lost_race = matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && is_write;
+        let read_list = answer.filter(|_| class == Some(Class::Done) && !is_write).and_then(read_list);
+        let read_later =
+            |chance: &mut dyn Chance| NextRequest::Read(now + READ_INTERVAL + random_part(READ_JITTER, chance.bits()));
+        let (next, known) = match (class, read_list) {
+            (_, Some((_, entries))) if settings.observes => {
+                (read_later(chance), Some(recent(entries, time)))
+            }
+            (Some(Class::MissingBlob), _) if settings.observes => (read_later(chance), Some(Vec::new())),
+            (Some(Class::MissingBlob), _) if !is_write => (NextRequest::Write(None), Some(Vec::new())),
+            (_, Some((etag, entries))) => (NextRequest::Write(Some(etag)), Some(recent(entries, time))),
+            _ if lost_race && self.lost_races < MOST_TRIES => {
+                (NextRequest::Read(now + jitter(FIRST_READ, chance)), None)
+            }
+            // Written, or abandoned until the next time. A foreign blob is left untouched.
+            _ => {
+                let done = class == Some(Class::Done) && is_write;
+                let own_time = time.filter(|_| done);
+                let known = own_time.map(|time| with_own_entry(&self.known, settings, ready, time));
+                (read_later(chance), known)
+            }
+        };
+        self.lost_races = match &next {
+            NextRequest::Read(_) if lost_race && self.lost_races < MOST_TRIES => self.lost_races + 1,
+            NextRequest::Write(_) => self.lost_races,
+            NextRequest::Read(_) | NextRequest::Nothing => 0,
+        };
+        let outdated = is_write && core::mem::take(&mut self.is_outdated);
+        self.next_request = if outdated { NextRequest::Read(now) } else { next };
+        let is_changed = known.is_some();
+        if let Some(known) = known {
+            self.known = known;
+        }
+        is_changed
+    }
+
+    /// Returns the names of the other candidates for a message about a missing one. None if
+    /// `wanted` is listed, or if no candidate is known.
+    pub fn others_if_missing(&self, wanted: &str, own_name: &str) -> Option<String> {
+        let others = self.known.iter().map(|entry| &entry.name).filter(|name| *name != own_name);
+        let names: Vec<_> = others.cloned().collect();
+        (!names.is_empty() && !names.iter().any(|name| name == wanted)).then(|| names.join(", "))
+    }
+}
+
+/// Returns a random part of a span.
+fn random_part(span: Duration, bits: u64) -> Duration {
+    let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
+    Duration::from_millis(bits % millis)
+}
+
+/// Returns the entries including this candidate's, the most recent first.
+fn with_own_entry(known: &[Listed], settings: &Settings, ready: bool, time: Timestamp) -> Vec<Listed> {
+    let own_entry = Listed {
+        name: settings.name.clone(),
+        address: settings.address.clone(),
+        ready,
+        failover: settings.timings.failover.map(|failover| failover.within),
+        seen: time,
+    };
+    let others = known.iter().filter(|entry| entry.name != own_entry.name).cloned();
+    let others = if mutant!(ListsOnlyItself) { Vec::new() } else { others.collect() };
+    let mut entries = recent(others, Some(time));
+    entries.insert(0, own_entry);
+    entries
+}
+
+/// Returns the recently seen entries, the most recent first.
+fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
+    // No candidate's clock is so far ahead: such an entry would stay forever.
+    let is_recent =
+        |time: Timestamp, seen: Timestamp| time.since(seen) < MAX_AGE && seen.since(time) < MAX_AGE;
+    let mut sorted: Vec<Listed> = Vec::new();
+    // They are stored sorted. The library's sort would add 5 KB to the component.
+    for entry in entries {
+        if time.is_none_or(|time| is_recent(time, entry.seen)) {
+            let comes_before = |other: &Listed| {
+                entry.seen > other.seen || entry.seen == other.seen && entry.name < other.name
+            };
+            let place = sorted.iter().position(comes_before).unwrap_or(sorted.len());
+            sorted.insert(place, entry);
+        }
+    }
+    sorted
+}
+
+/// Returns the metadata with as many entries as there is room for.
+fn to_metadata(entries: &[Listed], settings: &Settings) -> Metadata {
+    let mut list = String::new();
+    for entry in entries {
+        let text = entry.to_text();
+        if list.len() + 1 + text.len() > MOST_BYTES {
+            break;
+        }
+        if !list.is_empty() {
+            list.push(' ');
+        }
+        list += &text;
+    }
+    let mut metadata = Metadata::default();
+    metadata.insert(CANDIDATE.into(), encode(&settings.name));
+    metadata.insert(LIST.into(), list);
+    metadata
+}
+
+/// Returns the tag and the entries of the list in the answer to a read. None if the blob is
+/// foreign.
+fn read_list(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
+    let properties =
+        answer.properties.as_ref().filter(|properties| side_blob_rules::is_from_candidate(properties))?;
+    Some((answer.etag.clone()?, parse_entries(properties).flatten().collect()))
+}
+
+/// Returns the entries on the list; None for each that no candidate wrote.
+fn parse_entries(properties: &Properties) -> impl Iterator<Item = Option<Listed>> {
+    properties.metadata.get(LIST).unwrap_or_default().split_whitespace().map(Listed::parse)
+}
+
+/// Returns true if candidates wrote these properties, or if they have an unknown version.
+pub(crate) fn is_valid(properties: &Properties) -> bool {
+    parse_entries(properties).all(|entry| entry.is_some())
+}
+
+/// Returns the recently seen candidates from the answer to a read of their list, for operators.
+///
+/// # Errors
+/// The list could not be read.
+pub fn listed(answer: &Answer, settings: &Settings) -> Result<Vec<Listed>, Problem> {
+    match answer.class {
+        Class::Done => {
+            let time = answer.date.map(Timestamp::from_date);
+            Ok(read_list(answer).map(|(_, entries)| recent(entries, time)).unwrap_or_default())
+        }
+        Class::MissingBlob | Class::MissingContainer => Ok(Vec::new()),
+        _ => {
+            let operation = Operation::ReadSideBlob(SideBlob::Candidates);
+            Err(Problem::from_answer(answer, &operation, settings))
+        }
+    }
+}
+
+impl Listed {
+    /// Returns `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. Fields of later versions follow them.
+    fn to_text(&self) -> String {
+        let seconds = self.seen.to_date().timestamp();
+        let state = if self.ready { "ready" } else { "unready" };
+        let failover = self.failover.map(|within| within.as_millis().to_string());
+        let address = self.address.as_deref().map(encode);
+        [
+            encode(&self.name),
+            seconds.to_string(),
+            state.into(),
+            failover.unwrap_or_default(),
+            address.unwrap_or_default(),
+        ]
+        .join(",")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split(',');
+        let name = decode_allowed(fields.next()?, LONGEST_NAME)?;
+        let seconds: i64 = fields.next()?.parse().ok()?;
+        let ready = fields.next()? != "unready";
+        let failover = match fields.next()? {
+            "" => None,
+            millis => Some(Duration::from_millis(millis.parse().ok()?)),
+        };
+        let address = match fields.next()? {
+            "" => None,
+            address => Some(decode_allowed(address, LONGEST_ADDRESS)?),
+        };
+        let seen = Timestamp::from_date(DateTime::from_timestamp(seconds, 0)?);
+        Some(Self { name, address, ready, failover, seen })
+    }
+}

@@ -1,0 +1,174 @@
+//! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the
+//! process.
+
+use crate::side::announcement::LAST_WRITE;
+use crate::side::background;
+use super::chance::Chance;
+use crate::protocol::context::Context;
+use crate::protocol::handing_over;
+use crate::protocol::holding;
+use crate::side::orders;
+use crate::protocol::phase::{Phase, Release};
+use super::problem::ProblemClass;
+use crate::record::Outcome;
+use crate::protocol::releasing::{leave_as_follower, release, step_down};
+use super::report::{EndingReason, Event, Turn, TurnResult};
+use crate::protocol::steering::GivingUp;
+use crate::mutants::mutant;
+
+/// Applies an event since the last step.
+pub(crate) fn apply(
+    event: Event,
+    mut phase: Phase,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    if let Event::BackgroundReply(reply) = event {
+        return background::on_background_reply(reply, phase, context, chance);
+    }
+    let watch = match &mut phase {
+        Phase::Watching(watch) => Some(watch),
+        _ => None,
+    };
+    // Hints can be very frequent, and do not invalidate the request.
+    if event != Event::Hint {
+        context.state.follower.drop_request(watch, context.settings, context.now);
+    }
+    match event {
+        Event::TurnEnded(result) => return turn_ended(&result, phase, context, chance),
+        Event::Leave(result) => return leave(result.as_ref(), phase, context),
+        Event::LeaveLate(result) => {
+            return match leave(Some(&result), phase, context) {
+                // The outcome has one try to get on record, so that the turn is not repeated
+                // without need.
+                Phase::Releasing(release) => {
+                    let write_until = context.now + 2 * LAST_WRITE;
+                    Phase::Releasing(Release { write_deadline: write_until, ..release })
+                }
+                phase => phase,
+            };
+        }
+        Event::ResetSlot => {
+            if let Phase::Holding(hold) = &mut phase {
+                holding::reset_slot(hold, context);
+            }
+        }
+        Event::Resign => resign(&phase, context),
+        Event::HandOver(to) => handing_over::order(to, None, phase.hold(), context),
+        Event::Ready(ready) => {
+            context.state.steering.not_ready = !ready;
+            context.state.listing.on_own_change(context.now);
+            match ready {
+                true => on_ready(&mut phase, context),
+                false
+                    if mutant!(HandsOverThoughNotReady)
+                        && context.state.steering.hand_over().is_some() => {}
+                false => resign(&phase, context),
+            }
+        }
+        Event::BackgroundReply(_) => {}
+        Event::Hint => on_hint(&mut phase, context),
+    }
+    phase
+}
+
+/// Polls at once for a leader that beats, if this candidate takes over before the end of the lease.
+fn on_ready(phase: &mut Phase, context: &Context<'_>) {
+    if let Phase::Watching(watch) = phase
+        && context.failover().is_some()
+        && !context.is_ineligible()
+    {
+        watch.pace.next_at = watch.pace.next_at.min(context.now);
+    }
+}
+
+/// Handles a hint. A leader reads orders: protocol.md §7.5. A follower that may contend polls
+/// sooner, and so does an observer: §4.5. An announcement waits for that no longer than one poll.
+fn on_hint(phase: &mut Phase, context: &mut Context<'_>) {
+    let (now, accepts_hint) = (context.now, context.settings.observes || !context.is_ineligible());
+    let term = context.state.follower.known_term();
+    if let Phase::Holding(hold) = phase {
+        orders::on_hint(hold, now);
+    }
+    if let Phase::Watching(watch) = phase
+        && watch.missing.is_none()
+        && accepts_hint
+        && !mutant!(HintIgnored)
+        && context.state.hints.accept(term, now)
+    {
+        watch.pace.next_at = watch.pace.next_at.min(now);
+    }
+}
+
+/// Gives up a leadership, or one that is about to be won.
+fn resign(phase: &Phase, context: &mut Context<'_>) {
+    if matches!(phase, Phase::Acquiring(_) | Phase::Raising(_) | Phase::Holding(_)) {
+        context.state.steering.giving_up = Some(GivingUp::Resign);
+    }
+}
+
+fn turn_ended(
+    result: &TurnResult,
+    mut phase: Phase,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let Some(turn) = take_ended_turn(Some(result), &mut phase, context) else { return phase };
+    let outcome = result.outcome;
+    let (now, settings) = (context.now, context.settings);
+    let health = &mut context.state.health;
+    let Some(cool_down) = health.on_turn_ended(outcome, &settings.failure_policy, now, chance) else {
+        // Work that was to last as long as the leadership has ended.
+        let is_last = settings.agenda.is_one_turn_a_term();
+        if is_last && context.state.steering.hand_over().is_none() {
+            resign(&phase, context);
+        }
+        return phase;
+    };
+    let detail = health.explain(&turn, outcome, cool_down);
+    context.report_problem(ProblemClass::Work, detail);
+    match phase {
+        Phase::Holding(hold) => {
+            Phase::Releasing(step_down(&hold, EndingReason::WorkFailed, context))
+        }
+        phase => phase,
+    }
+}
+
+/// Takes the turn that the host ran, with its result if known.
+fn take_ended_turn(
+    result: Option<&TurnResult>,
+    phase: &mut Phase,
+    context: &mut Context<'_>,
+) -> Option<Turn> {
+    let turn = context.state.turn.take()?;
+    if result.is_some_and(|result| result.outcome == Outcome::NotStarted) {
+        context.state.claims.set_started(&turn, false);
+    }
+    if let (Some(result), Phase::Holding(hold)) = (result, phase) {
+        holding::on_turn_ended(hold, &turn, result, context);
+    }
+    Some(turn)
+}
+
+fn leave(result: Option<&TurnResult>, mut phase: Phase, context: &mut Context<'_>) -> Phase {
+    context.state.leaving = true;
+    take_ended_turn(result, &mut phase, context);
+    let lease = match phase {
+        Phase::Holding(hold) => {
+            return Phase::Releasing(step_down(&hold, EndingReason::Left, context));
+        }
+        Phase::Releasing(_) => return phase,
+        Phase::Acquiring(attempt) => {
+            (attempt.may_be_granted && !mutant!(UnsureAcquireForgotten)).then_some(attempt.lease)
+        }
+        Phase::Raising(raise) => Some(raise.lease),
+        Phase::Stopping { lease } => lease,
+        Phase::Watching(_) | Phase::Left => None,
+    };
+    context.state.follower.following = None;
+    match lease {
+        Some(lease) => Phase::Releasing(release(lease, context.now, context)),
+        None => leave_as_follower(context),
+    }
+}

@@ -1,0 +1,251 @@
+//! Problems, for the operator, with a limited rate of repetition.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::Moment;
+use crate::record::UnusableRecord;
+use super::service_clock::Timestamp;
+use super::settings::Settings;
+use serde::{Deserialize, Serialize};
+use tenure_azure::answer::{Answer, Class};
+use tenure_azure::credential::Credential;
+use tenure_azure::name::{BlobName, SideBlob};
+use tenure_azure::operation::Operation;
+use tenure_base::prelude::*;
+
+/// Interval between two reports of a lasting problem.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// Number of problems that are remembered.
+const MAX_REMEMBERED: usize = 6;
+
+/// Advice for a container that a candidate cannot create.
+const CREATE_CONTAINER_ADVICE: &str =
+    "create the container once, by hand or by template, or check the name of the election";
+
+/// The kind of problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemClass {
+    /// The account, the container or a setting does not suit the election.
+    Configuration,
+    /// The blob holds other content, so no candidate can lead with it.
+    UnusableBlob,
+    /// Another program holds the lease.
+    ForeignLease,
+    /// The service refuses the credential, its permission, or the request.
+    Refused,
+    /// The clock of this machine differs too much.
+    Clock,
+    /// No response.
+    Unreachable,
+    /// The service cannot serve now.
+    Unavailable,
+    /// A response that the service would not give.
+    Nonsense,
+    /// A held lease is gone.
+    LeaseLost,
+    /// The schedule does not match the record, or another candidate has a different one.
+    Schedule,
+    /// The leader's work fails.
+    Work,
+    /// An order by an operator or a rule could not be carried out.
+    Order,
+}
+
+impl ProblemClass {
+    /// Returns its name, as the WIT package spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::UnusableBlob => "unusable-blob",
+            Self::ForeignLease => "foreign-lease",
+            Self::Refused => "refused",
+            Self::Clock => "clock",
+            Self::Unreachable => "unreachable",
+            Self::Unavailable => "unavailable",
+            Self::Nonsense => "nonsense",
+            Self::LeaseLost => "lease-lost",
+            Self::Schedule => "schedule",
+            Self::Work => "work",
+            Self::Order => "order",
+        }
+    }
+}
+
+/// A problem. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The kind.
+    pub class: ProblemClass,
+    /// Description of the problem and advice.
+    pub detail: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class.name(), self.detail)
+    }
+}
+
+impl core::error::Error for Problem {}
+
+impl Problem {
+    /// Two different schedules on one blob: most likely two jobs that share it by mistake.
+    pub fn schedule_mismatch(leader_schedule: Option<&str>, settings: &Settings) -> Option<Self> {
+        let (leader_schedule, own_schedule) = (leader_schedule?, settings.agenda.description()?);
+        let election = &settings.election;
+        let detail = format!(
+            "the leader of {election} ran \"{leader_schedule}\", this candidate has \"{own_schedule}\"; give every job its own \
+             election, unless its schedule is just being changed"
+        );
+        (leader_schedule != own_schedule).then_some(Self { class: ProblemClass::Schedule, detail })
+    }
+
+    /// Creates the problem of a blob that no candidate can lead with.
+    pub(crate) fn from_unusable(unusable: UnusableRecord) -> Self {
+        Self { class: ProblemClass::UnusableBlob, detail: unusable.detail }
+    }
+
+    /// A lease without an end. Candidates acquire leases of 60 s at most.
+    pub fn infinite_lease(settings: &Settings) -> Self {
+        let election = &settings.election;
+        let detail = format!(
+            "something other than a candidate holds the lease of {election}: the lease has no end, so no candidate \
+             can lead. Find out which program acquired it, and stop that; then end the lease: tenure break {election}"
+        );
+        Self { class: ProblemClass::ForeignLease, detail }
+    }
+
+    /// The container is missing, and the credential certainly cannot create it. None if it may.
+    pub fn container_missing(settings: &Settings) -> Option<Self> {
+        let Credential::Sas(sas) = settings.account.credential() else { return None };
+        if sas.can_create_containers() {
+            return None;
+        }
+        let detail = format!(
+            "{}, and this SAS cannot create it: {CREATE_CONTAINER_ADVICE}",
+            missing_container(&settings.election)
+        );
+        Some(Self { class: ProblemClass::Refused, detail })
+    }
+
+    /// A blob next to the election's with data that no candidate wrote. It counts as absent.
+    pub fn foreign_side_blob(blob: SideBlob, settings: &Settings) -> Self {
+        let name = settings.election.side_blob_name(blob);
+        let detail = format!(
+            "the blob {name} holds data that no candidate wrote; it is left untouched. Find out who else may write \
+             beside the election's blob, and delete this one"
+        );
+        Self { class: ProblemClass::Configuration, detail }
+    }
+
+    /// Describes an unexpected answer.
+    pub fn from_answer(answer: &Answer, operation: &Operation, settings: &Settings) -> Self {
+        let class = match answer.class {
+            Class::Refused => ProblemClass::Refused,
+            Class::MissingBlob | Class::MissingContainer => ProblemClass::Configuration,
+            // That is permanent.
+            Class::Conflict if answer.code.as_deref() == Some("BlobImmutableDueToPolicy") => {
+                ProblemClass::Configuration
+            }
+            Class::Unavailable
+            | Class::Conflict
+            | Class::LeaseMismatch
+            | Class::ConditionNotMet => ProblemClass::Unavailable,
+            Class::Done | Class::Nonsense => ProblemClass::Nonsense,
+        };
+        let mut detail = answer.explain(operation, &settings.election, &settings.account);
+        if matches!(operation, Operation::CreateContainer)
+            && (answer.class, answer.status) == (Class::Refused, 403)
+        {
+            let missing = missing_container(&settings.election);
+            detail = format!(
+                "{missing}, and this credential may not create it ({}): {CREATE_CONTAINER_ADVICE}",
+                ["403", answer.code.as_deref().unwrap_or_default()].join(" ").trim_end()
+            );
+        }
+        if let (Class::Refused, Credential::Sas(sas), Some(now)) =
+            (answer.class, settings.account.credential(), answer.date)
+            && let Some(times) = sas.validity_note(now)
+        {
+            detail.push_str("; ");
+            detail.push_str(&times);
+        }
+        Self { class, detail }
+    }
+
+    /// A claimed slot that blocks all turns.
+    pub fn slot_ahead(slot: Timestamp) -> Self {
+        let slot = slot.to_rfc3339();
+        let detail = format!(
+            "the last claimed slot, {slot}, lies in the future; no turn runs until then. If that is \
+             a mistake, run: tenure reset-slot"
+        );
+        Self { class: ProblemClass::Schedule, detail }
+    }
+}
+
+fn missing_container(election: &BlobName) -> String {
+    format!("the container {} does not exist", election.container())
+}
+
+/// The problems that were reported recently.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecentProblems(Vec<(u64, Moment)>);
+
+impl RecentProblems {
+    /// Returns true if this problem should be reported now.
+    pub fn is_new(&mut self, problem: &Problem, now: Moment) -> bool {
+        let fingerprint = fingerprint(problem);
+        self.0.retain(|(_, at)| now.saturating_sub(*at) < REMINDER);
+        if self.0.iter().any(|(known, _)| *known == fingerprint) {
+            return false;
+        }
+        if self.0.len() == MAX_REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push((fingerprint, now));
+        true
+    }
+}
+
+/// Returns a hash that distinguishes a handful of texts, the same in every instance.
+fn fingerprint(problem: &Problem) -> u64 {
+    // FNV-1a.
+    let bytes = [problem.class as u8].into_iter().chain(problem.detail.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(detail: &str) -> Problem {
+        Problem { class: ProblemClass::Refused, detail: detail.into() }
+    }
+
+    #[test]
+    fn the_same_problem_is_reported_once_a_minute() {
+        let mut reported = RecentProblems::default();
+        let at = Duration::from_secs;
+        assert!(reported.is_new(&problem("a"), at(0)));
+        assert!(!reported.is_new(&problem("a"), at(59)));
+        assert!(reported.is_new(&problem("b"), at(59)), "another one is news");
+        let other = Problem { class: ProblemClass::Clock, ..problem("a") };
+        assert!(reported.is_new(&other, at(59)), "another class is news");
+        assert!(reported.is_new(&problem("a"), at(60)));
+    }
+
+    #[test]
+    fn remembered_problems_are_bounded() {
+        let mut reported = RecentProblems::default();
+        for n in 0..100 {
+            assert!(reported.is_new(&problem(&n.to_string()), Duration::ZERO));
+        }
+        assert_eq!(reported.0.len(), MAX_REMEMBERED);
+    }
+}

@@ -1,0 +1,235 @@
+//! The rules of the periods and between them. protocol.md §2.
+
+use core::time::Duration;
+
+use crate::protocol::failover::Failover;
+use super::super::limits;
+use super::super::timings::{BACK_OFF, Timings};
+use super::{ONE_SHOT_LEASE, SettingsReader, variable};
+use tenure_base::duration::format_duration;
+use tenure_base::prelude::*;
+
+/// The settings of the periods.
+const PERIODS: [&str; 6] = [
+    variable::LEASE,
+    variable::MARGIN,
+    variable::RENEW,
+    variable::POLL,
+    variable::REQUEST_TIMEOUT,
+    variable::FAILOVER,
+];
+
+impl SettingsReader<'_> {
+    /// Checks every rule, and complains about all that are broken. None if there are complaints
+    /// about periods.
+    pub(super) fn timings(&mut self) -> Option<Timings> {
+        // An unreadable period may be the one that conflicts with the others.
+        let incomplete = self.has_complaint(&PERIODS);
+        if self.options.failover.is_some() && self.one_shot {
+            let problem = "an invocation that is one whole turn cannot use failover";
+            let advice = "leave it out, or let a host call the component in steps";
+            self.complain(variable::FAILOVER, problem, advice);
+        }
+        let advice = "choose 3s; less only if requests take at most a tenth of it";
+        let failover = self.options.failover;
+        let failover = self.duration_in(variable::FAILOVER, failover, limits::FAILOVER, advice);
+        let lease = self.lease(failover);
+        let margin = self.options.margin.unwrap_or(limits::LEAST_MARGIN.max(lease / 5));
+        let advice =
+            "the service may end a lease 2s early; leave the margin at a fifth of the lease";
+        self.at_least(variable::MARGIN, margin, limits::LEAST_MARGIN, advice);
+        let request_timeout = self
+            .duration_in(
+                variable::REQUEST_TIMEOUT,
+                self.options.request_timeout,
+                limits::REQUEST_TIMEOUT,
+                "choose 3s unless the storage account is far away",
+            )
+            .unwrap_or(limits::DEFAULT_REQUEST_TIMEOUT);
+        let poll = self
+            .duration_in(
+                variable::POLL,
+                self.options.poll,
+                limits::POLL,
+                "a follower waits half of it to all of it; 4s gives a fast takeover at little cost",
+            )
+            .unwrap_or(limits::DEFAULT_POLL);
+        let renew = self.options.renew.unwrap_or(lease * 4 / 15);
+        let advice = "choose about a quarter of the lease";
+        let timings = Timings {
+            lease,
+            margin,
+            renew,
+            poll,
+            request_timeout,
+            failover: failover.map(|within| Failover { within }),
+        };
+        if self.at_least(variable::RENEW, renew, limits::LEAST_RENEW, advice)
+            && limits::LEASE.contains(&lease)
+            && !incomplete
+        {
+            self.check_renewal_fits(&timings);
+        }
+        (!self.has_complaint(&PERIODS)).then_some(timings)
+    }
+
+    fn lease(&mut self, failover: Option<Duration>) -> Duration {
+        let default = match failover {
+            _ if self.one_shot => ONE_SHOT_LEASE,
+            Some(_) => limits::DEFAULT_LEASE_WITH_FAILOVER,
+            None => limits::DEFAULT_LEASE,
+        };
+        let lease = self.options.lease.unwrap_or(default);
+        if !limits::LEASE.contains(&lease) || lease.subsec_nanos() != 0 {
+            let (least, most) = limits::LEASE.into_inner();
+            let [lease, least, most] = [lease, least, most].map(format_duration);
+            let problem = format!(
+                "{lease} is not a lease that the service grants (whole seconds, {least} to {most})"
+            );
+            let advice = "choose 15s to be replaced soonest, more for fewer requests";
+            self.complain(variable::LEASE, problem, advice);
+        }
+        lease
+    }
+
+    /// Returns true if a period is at least that long. Complains if it is not.
+    fn at_least(
+        &mut self,
+        setting: &'static str,
+        period: Duration,
+        least: Duration,
+        advice: &str,
+    ) -> bool {
+        let is_long_enough = period >= least;
+        if !is_long_enough {
+            let (period, least) = (format_duration(period), format_duration(least));
+            self.complain(setting, format!("{period} is shorter than {least}"), advice);
+        }
+        is_long_enough
+    }
+
+    fn check_renewal_fits(&mut self, timings: &Timings) {
+        let Timings { lease, margin, renew, request_timeout, .. } = *timings;
+        let attempt = request_timeout + BACK_OFF;
+        if renew + 2 * attempt + margin <= lease {
+            return;
+        }
+        let longest_renewal = lease.saturating_sub(2 * attempt + margin);
+        let advice = if longest_renewal < limits::LEAST_RENEW {
+            "choose a longer lease, a shorter margin or a shorter request time-out".into()
+        } else {
+            let most = u64::try_from(longest_renewal.as_millis()).unwrap_or(u64::MAX);
+            format!(
+                "renew every {} or less, or choose a longer lease, a shorter margin or a shorter request time-out",
+                format_duration(Duration::from_millis(most))
+            )
+        };
+        let options = &self.options;
+        let setting = match (options.renew, options.margin, options.request_timeout) {
+            (Some(_), ..) => variable::RENEW,
+            (None, Some(_), _) => variable::MARGIN,
+            (None, None, Some(_)) => variable::REQUEST_TIMEOUT,
+            (None, None, None) => variable::LEASE,
+        };
+        let problem = format!(
+            "a renewal every {} and two attempts of {} each exceed the {} for which a leader may act, with a lease of \
+             {} and a margin of {}",
+            format_duration(renew),
+            format_duration(attempt),
+            format_duration(timings.lease_validity()),
+            format_duration(lease),
+            format_duration(margin),
+        );
+        self.complain(setting, problem, &advice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+
+    fn read_timings(options: &Options) -> Result<Timings, Vec<(&'static str, String)>> {
+        let mut reader = SettingsReader::new(options, &|_: &str| None, false);
+        let timings = reader.timings();
+        let complaints = reader.complaints.into_iter().map(|c| (c.setting.variable(), c.advice));
+        timings.ok_or_else(|| complaints.collect())
+    }
+
+    fn seconds(seconds: f64) -> Option<Duration> {
+        Some(Duration::from_secs_f64(seconds))
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_protocol() {
+        let timings = read_timings(&Options::default()).unwrap();
+        let expected = Timings {
+            lease: Duration::from_secs(15),
+            margin: Duration::from_secs(3),
+            renew: Duration::from_secs(4),
+            poll: Duration::from_secs(4),
+            request_timeout: Duration::from_secs(3),
+            failover: None,
+        };
+        assert_eq!(timings, expected);
+    }
+
+    #[test]
+    fn unset_periods_follow_from_the_lease() {
+        for lease in 15..=60 {
+            let timings = Options { lease: seconds(f64::from(lease)), ..Options::default() };
+            let timings = read_timings(&timings).unwrap();
+            assert_eq!(timings.margin, Duration::from_secs(3).max(timings.lease / 5));
+            assert_eq!(timings.renew, timings.lease * 4 / 15);
+        }
+    }
+
+    #[test]
+    fn refuses_each_contradiction_and_names_it() {
+        let none = Options::default;
+        for (wanted, setting) in [
+            (Options { lease: seconds(14.0), ..none() }, variable::LEASE),
+            (Options { lease: seconds(61.0), ..none() }, variable::LEASE),
+            (Options { lease: seconds(15.5), ..none() }, variable::LEASE),
+            (Options { margin: seconds(2.4), ..none() }, variable::MARGIN),
+            (Options { margin: seconds(9.0), ..none() }, variable::MARGIN),
+            (Options { renew: seconds(5.1), ..none() }, variable::RENEW),
+            (Options { renew: seconds(0.5), ..none() }, variable::RENEW),
+            (Options { renew: seconds(20.0), ..none() }, variable::RENEW),
+            (Options { poll: seconds(0.4), ..none() }, variable::POLL),
+            (Options { poll: seconds(61.0), ..none() }, variable::POLL),
+            (Options { request_timeout: seconds(0.9), ..none() }, variable::REQUEST_TIMEOUT),
+            (Options { request_timeout: seconds(4.0), ..none() }, variable::REQUEST_TIMEOUT),
+            (Options { request_timeout: seconds(31.0), ..none() }, variable::REQUEST_TIMEOUT),
+            (Options { failover: seconds(0.9), ..none() }, variable::FAILOVER),
+            (Options { failover: seconds(10.1), ..none() }, variable::FAILOVER),
+        ] {
+            let breaches = read_timings(&wanted).unwrap_err();
+            assert!(breaches.iter().any(|(name, _)| *name == setting), "{wanted:?}: {breaches:?}");
+        }
+        let all = Options {
+            lease: seconds(70.0),
+            margin: seconds(1.0),
+            poll: seconds(0.0),
+            renew: seconds(0.1),
+            request_timeout: seconds(0.0),
+            failover: seconds(0.0),
+            ..none()
+        };
+        assert_eq!(read_timings(&all).unwrap_err().len(), 6);
+    }
+
+    #[test]
+    fn the_advice_can_be_followed() {
+        let wanted = Options { renew: seconds(20.0), ..Options::default() };
+        let (_, advice) = read_timings(&wanted).unwrap_err().remove(0);
+        assert!(advice.starts_with("renew every 5s or less"), "{advice}");
+        assert!(read_timings(&Options { renew: seconds(5.0), ..Options::default() }).is_ok());
+    }
+
+    #[test]
+    fn with_failover_the_lease_is_long_unless_it_is_set() {
+        let with = read_timings(&Options { failover: seconds(3.0), ..Options::default() }).unwrap();
+        assert_eq!((with.lease, with.renew), (Duration::from_secs(60), Duration::from_secs(16)));
+    }
+}

@@ -1,0 +1,137 @@
+//! The wake-up time of a candidate, and its spare time until then.
+
+use core::time::Duration;
+
+use crate::Moment;
+use crate::schedule::agenda::Due;
+use crate::side::background;
+use crate::protocol::context::Context;
+use super::credential_state::LEAST_FETCH;
+use crate::protocol::handing_over;
+use crate::protocol::holding;
+use crate::protocol::phase::{Hold, Phase};
+use super::timings::BACK_OFF;
+
+/// Maximum requests in a step before it yields to the host.
+pub(crate) const MOST_REQUESTS: u32 = 16;
+
+/// Maximum length of a step for a candidate that holds no lease. The host may have an event for it,
+/// such as the order to leave, and delivers it with the next step.
+const UNINTERRUPTED: Duration = Duration::from_secs(1);
+
+/// Interval of steps while the host has not seen the handler stopped.
+const STOPPING: Duration = Duration::from_secs(1);
+
+/// Interval of checks of a schedule that cannot be followed now.
+const STUCK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Maximum interval of steps for a candidate with its secret in a file, which each step reads
+/// again.
+const READ_AGAIN: Duration = Duration::from_secs(4);
+
+/// Returns true if the step yields to the host before this candidate continues.
+pub(crate) fn yields_to_host(phase: &Phase, context: &Context<'_>) -> bool {
+    let holds_nothing = match phase {
+        Phase::Watching(_) => true,
+        Phase::Acquiring(attempt) => !attempt.may_be_granted,
+        _ => false,
+    };
+    let is_overdue = context.now >= context.started + UNINTERRUPTED;
+    holds_nothing && context.effects.requests_sent > 0 && is_overdue
+}
+
+/// Returns the time for which only background requests are due.
+pub(crate) fn spare_time(phase: &Phase, context: &Context<'_>) -> Duration {
+    match phase {
+        Phase::Holding(hold) if hold.is_renewed() => {
+            leader_due(hold, context).saturating_sub(context.now)
+        }
+        Phase::Watching(watch) => watch.pace.next_at.saturating_sub(context.now),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Returns the latest time of the next step.
+pub(crate) fn wake_up(phase: &Phase, context: &Context<'_>) -> Moment {
+    let next = with_background(phase_due(phase, context), phase, context);
+    let is_final = matches!(phase, Phase::Left) || context.settings.file.is_none();
+    if is_final { next } else { next.min(context.now + READ_AGAIN) }
+}
+
+/// Returns the time at which the phase itself has an action.
+fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
+    let (now, follower) = (context.now, &context.state.follower);
+    match phase {
+        _ if context.effects.requests_sent == MOST_REQUESTS => now + BACK_OFF,
+        Phase::Watching(_) if follower.has_request() && yields_to_host(phase, context) => now,
+        Phase::Watching(watch) => watch.pace.next_at,
+        Phase::Acquiring(attempt) => attempt.pace.next_at,
+        Phase::Raising(raise) => raise.write.pace.next_at.min(raise.valid_until),
+        Phase::Holding(hold) => leader_due(hold, context),
+        Phase::Stopping { .. } if context.effects.ending.is_some() => now,
+        Phase::Stopping { .. } => now + STOPPING,
+        Phase::Releasing(release) => release.pace.next_at,
+        Phase::Left => now + context.settings.timings.lease,
+    }
+}
+
+/// Returns the time at which a leader renews, writes, claims, or gives up.
+fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
+    let now = context.now;
+    let is_busy = context.state.turn.is_some() || context.state.steering.is_final();
+    let due = holding::due(hold, context).filter(|_| !is_busy);
+    let work = match (&hold.write, due) {
+        _ if !hold.is_renewed() && hold.beats.is_none() => None,
+        (Some(write), _) => Some(write.pace.next_at),
+        (None, _) if holding::plan_record(hold, context).is_some() => Some(now),
+        (None, Some(Due::In(wait))) => Some(now + wait),
+        (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK_INTERVAL)),
+        (None, _) => None,
+    };
+    let next = hold.renew.next_at.min(hold.valid_until);
+    let give_up_at = handing_over::due_at(hold, context);
+    // A beat in doubt is retried together with its write.
+    let beat = hold.beats.filter(|_| hold.write.is_none()).map(|beats| beats.next);
+    [work, give_up_at, beat].into_iter().flatten().fold(next, Moment::min)
+}
+
+/// Returns the wake-up time including background requests. It is not before a token is possible if
+/// everything waits for one, but for a leader as soon as the token can be requested. A leader
+/// without another reason to wake up is woken in good time.
+fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment {
+    let (now, credential) = (context.now, context.settings.account.credential());
+    let credential_state = &context.state.credential_state;
+    let in_flight_until = background::in_flight_until(context).unwrap_or(now);
+    let token_due =
+        credential_state.due_at(credential).filter(|_| credential_state.auth_source(credential, now).is_none());
+    let token_due = token_due.map(|due| due.max(in_flight_until));
+    match (phase, token_due) {
+        (Phase::Stopping { .. } | Phase::Left, _) => next,
+        (Phase::Holding(hold), Some(due)) => {
+            let due = if hold.is_renewed() { due } else { next.max(due) };
+            fetch_before(due, hold.valid_until, now)
+        }
+        (Phase::Raising(raise), Some(due)) => fetch_before(next.max(due), raise.valid_until, now),
+        (Phase::Releasing(release), Some(due)) => next.max(due).min(release.gives_up_at),
+        (_, Some(due)) => next.max(due),
+        (Phase::Holding(_), None) if context.settings.timings.failover.is_some() => {
+            let queued = background::queue(phase, context).into_iter();
+            queued.map(|request| request.due.max(in_flight_until)).fold(next, Moment::min)
+        }
+        (Phase::Holding(hold), None) if hold.is_renewed() => {
+            let fitting = background::queue(phase, context).into_iter().filter_map(|request| {
+                let due = request.due.max(now);
+                (next.saturating_sub(due) >= request.least_timeout).then_some(due)
+            });
+            fitting.min().unwrap_or(next)
+        }
+        _ => next,
+    }
+}
+
+/// Returns the time of the request for a token that everything depends on, up to `end`. It is `end`
+/// itself if there is no time left for the request.
+fn fetch_before(at: Moment, end: Moment, now: Moment) -> Moment {
+    let fits = end.saturating_sub(at.max(now)) >= LEAST_FETCH;
+    if fits { at } else { end }
+}
