@@ -3,7 +3,7 @@
 use super::args::DemoArguments;
 use super::output::{CommandResult, eprint, fail};
 use super::signals::Signals;
-use super::terminal::wants_colour;
+use crate::output::terminal::wants_colour;
 use std::process::ExitCode;
 use tenure_demo::{DemoEnd, Options};
 

@@ -5,50 +5,26 @@
 #![cfg_attr(not(unix), allow(dead_code, unused_imports))]
 
 mod args;
-mod candidacy;
 mod check;
-mod complaint;
 mod compose;
-mod configuration;
 #[cfg(feature = "demo")]
 mod demo;
-mod descriptors;
-mod engine;
-mod handler;
-#[doc(hidden)]
-pub mod inputs;
-mod judged;
-mod lists;
 #[cfg(unix)]
 mod lock;
-#[cfg(unix)]
-mod lock_codes;
-mod log;
 mod manual;
-mod member;
 mod orders;
 mod output;
-mod process;
-mod ranges;
-mod ready;
 mod repair;
 mod run;
-#[cfg_attr(not(target_os = "linux"), path = "service_manager/none.rs")]
-mod service_manager;
 mod settings;
 mod signals;
 mod status;
 mod store;
 #[cfg_attr(not(unix), path = "supervisor/none.rs")]
 mod supervisor;
-mod systemd;
-#[cfg_attr(not(feature = "otel"), path = "telemetry/none.rs")]
-mod telemetry;
-mod terminal;
-mod text;
-mod times;
-mod variables;
 mod version;
+#[doc(hidden)]
+pub mod fuzzing;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
@@ -116,7 +92,7 @@ fn usage_error(error: clap::Error, is_lock: bool) -> ExitCode {
     #[cfg(unix)]
     if is_lock && error.use_stderr() {
         let _ = error.print();
-        return ExitCode::from(lock_codes::FAILED);
+        return ExitCode::from(lock::codes::FAILED);
     }
     #[cfg(not(unix))]
     let _ = is_lock;

@@ -3,19 +3,21 @@
 //! It is a candidate whose work lasts as long as its leadership. It leaves when the work is over.
 
 mod obstacle;
+#[cfg(unix)]
+pub(crate) mod codes;
 
-use super::complaint::{Complaint, printable, report};
-use super::configuration::Configuration;
-use super::descriptors;
-use super::judged::{Shared, leave_wills, set_up_process};
-use super::lock_codes::{SIGNAL_BASE, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
-use super::log::{Log, Output};
+use crate::settings::complaint::{Complaint, printable, report};
+use crate::settings::configuration::Configuration;
+use crate::run::descriptors;
+use crate::run::startup::{Shared, leave_wills, set_up_process};
+use crate::lock::codes::{SIGNAL_BASE, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
+use crate::output::log::{Log, Output};
 use super::output::{CommandResult, eprint, fail};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use super::settings::{CommandLine, Elections};
 use super::signals::{REPEAT_WINDOW, Signals};
 use super::supervisor::{self, Supervised};
-use super::telemetry::Telemetry;
+use crate::output::telemetry::Telemetry;
 use obstacle::{ObstacleKind, ObstacleTracker};
 use std::cell::OnceCell;
 use std::future::pending;

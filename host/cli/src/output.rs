@@ -1,8 +1,14 @@
 //! Standard output and standard error of commands, and the exit codes of failed commands.
 
-use super::complaint::{Complaint, report};
-use super::log::json_text;
-use super::terminal::{columns, wrap_lines};
+pub(crate) mod log;
+pub(crate) mod event_lines;
+pub(crate) mod terminal;
+pub(crate) mod times;
+#[cfg_attr(not(feature = "otel"), path = "output/telemetry/none.rs")]
+pub(crate) mod telemetry;
+use crate::settings::complaint::{Complaint, report};
+use crate::output::log::json_text;
+use crate::output::terminal::{columns, wrap_lines};
 use serde_json::json;
 use std::fmt::Display;
 use std::io::{self, Write as _};

@@ -1,19 +1,31 @@
 //! `tenure run`: runs candidates until a signal. `tenure observe`: runs observers, which take no
 //! part.
 
-use super::configuration::{Configuration, Split};
-use super::descriptors;
-use super::judged::{ProcessSetup, Shared, leave_wills, set_up_process};
-use super::lists::ElectionLists;
-use super::log::{Log, Output};
-use super::member;
+pub(crate) mod candidacy;
+pub(crate) mod member;
+pub(crate) mod startup;
+pub(crate) mod handler;
+pub(crate) mod ready;
+pub(crate) mod engine;
+pub(crate) mod process;
+pub(crate) mod descriptors;
+pub(crate) mod election_lists;
+#[cfg_attr(not(target_os = "linux"), path = "run/service_manager/none.rs")]
+pub(crate) mod service_manager;
+pub(crate) mod systemd;
+use crate::settings::configuration::{Configuration, Split};
+use crate::run::descriptors;
+use crate::run::startup::{ProcessSetup, Shared, leave_wills, set_up_process};
+use crate::run::election_lists::ElectionLists;
+use crate::output::log::{Log, Output};
+use crate::run::member;
 use super::output::{CommandResult, fail_with_os_error, fail_with_complaints};
-use super::process::Process;
+use crate::run::process::Process;
 use super::settings::{CommandLine, Elections, ResolvedSettings};
 use super::signals::{REPEAT_WINDOW, Signals};
 use super::supervisor::{self, Supervised};
-use super::systemd;
-use super::telemetry::Telemetry;
+use crate::run::systemd;
+use crate::output::telemetry::Telemetry;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -5,14 +5,14 @@
 //! processes of its work have exited. If no supervisor can be started, the elections run in the
 //! initial process, and the log reports that there is no last will.
 
-mod last_words;
 mod wills;
+mod will_report;
 
 pub(super) use tenure_supervisor::{Candidate, Link, Supervised};
 
-use super::lock_codes::{SIGNAL_BASE, FAILED, LOST};
-use super::log::{Style, LogContext};
-use super::service_manager::ServiceManager;
+use crate::lock::codes::{SIGNAL_BASE, FAILED, LOST};
+use crate::output::log::{Style, LogContext};
+use crate::run::service_manager::ServiceManager;
 use super::signals::Signals;
 use rustix::process::Signal;
 use std::ffi::OsString;

@@ -23,7 +23,7 @@ pub use schedule::{durations, schedule};
 pub use shares::shares;
 pub use store::{store_head, store_requests};
 #[cfg(feature = "program")]
-pub use tenure_cli::inputs::{messages, settings_file};
+pub use tenure_cli::fuzzing::{messages, settings_file};
 pub use token::token;
 pub use webhook::webhook;
 

@@ -1,8 +1,8 @@
 //! Findings of a check, as text lines and as JSON objects.
 
-use crate::complaint::printable;
+use crate::settings::complaint::printable;
 use crate::output::{UNUSABLE, print};
-use crate::terminal::{wrap_words, wants_colour, columns};
+use crate::output::terminal::{wrap_words, wants_colour, columns};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, stdout};

@@ -7,12 +7,12 @@ mod examination;
 mod findings;
 mod settings;
 
-use super::candidacy::Candidacy;
-use super::complaint::printable;
-use super::configuration::Configuration;
-use super::engine;
-use super::judged::{Shared, leave_wills, set_up_process};
-use super::log::{Log, Output, json_text};
+use crate::run::candidacy::Candidacy;
+use crate::settings::complaint::printable;
+use crate::settings::configuration::Configuration;
+use crate::run::engine;
+use crate::run::startup::{Shared, leave_wills, set_up_process};
+use crate::output::log::{Log, Output, json_text};
 use super::output::{CommandResult, complain, eprint, fail, print, print_wrapped};
 use super::settings::table::{
     COMMAND, CONNECTION_STRING_FILE, CRON, EVERY, HANDLER, JSON, NO_WORK, OFFLINE, WEBHOOK,
@@ -20,7 +20,7 @@ use super::settings::table::{
 };
 use super::settings::{CommandLine, Elections, Value};
 use super::signals::{REPEAT_WINDOW, Signals};
-use super::terminal::align_columns;
+use crate::output::terminal::align_columns;
 use super::version::VERSION;
 use account::Account;
 use examination::Examination;

@@ -1,10 +1,10 @@
 //! The settings of the elections that are checked, as text and as JSON.
 
-use crate::candidacy::Candidacy;
-use crate::complaint::printable;
-use crate::handler::WorkDescription;
-use crate::terminal::{wrap_words, columns};
-use crate::times::{now, schedule_zone};
+use crate::run::candidacy::Candidacy;
+use crate::settings::complaint::printable;
+use crate::run::handler::WorkDescription;
+use crate::output::terminal::{wrap_words, columns};
+use crate::output::times::{now, schedule_zone};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

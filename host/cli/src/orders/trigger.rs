@@ -1,7 +1,7 @@
 //! `tenure trigger`: requests a turn outside the schedule, and waits for its end if requested.
 
 use super::{Failure, Operator, check_answer, poll, random_id};
-use crate::configuration::Configuration;
+use crate::settings::configuration::Configuration;
 use crate::output::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{ID, TRIGGER_WAIT};

@@ -1,7 +1,7 @@
 //! `tenure break`: ends the lease of an unreachable leader.
 
-use crate::complaint::{NO_ELECTION, printable};
-use crate::configuration::Configuration;
+use crate::settings::complaint::{NO_ELECTION, printable};
+use crate::settings::configuration::Configuration;
 use crate::output::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{PERIOD, YES};

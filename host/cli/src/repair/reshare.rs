@@ -1,7 +1,7 @@
 //! `tenure reshare`: requests another number of shares.
 
-use crate::complaint::printable;
-use crate::configuration::Configuration;
+use crate::settings::complaint::printable;
+use crate::settings::configuration::Configuration;
 use crate::output::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, YES};

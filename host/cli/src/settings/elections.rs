@@ -1,13 +1,13 @@
 //! The elections of a command: that of the command line, or those of `tenure.toml`.
 
-use super::given::{PLACEHOLDER, ResolvedSettings, Value, VariableLookup, environment};
-use super::options::CommandLine;
+use super::resolved::{PLACEHOLDER, ResolvedSettings, Value, VariableLookup, environment};
+use super::command_line::CommandLine;
 use super::parse::{self, Content, Section};
 use super::pattern::{self, Pattern};
 use super::setting::{Scope, Setting};
 use super::source::SettingsFile;
 use super::table::{CONFIG, ELECTION, FOR_EACH};
-use crate::complaint::{Complaint, redacted};
+use crate::settings::complaint::{Complaint, redacted};
 use std::collections::BTreeSet;
 
 const MAX_LISTED: usize = 20;

@@ -6,12 +6,10 @@
 //! 3. [`resolved`] determines the effective values, from the command line, variables and the file.
 //! 4. [`elections`] does that for each election, and [`pattern`] makes several elections of one.
 //!
-//! [`Configuration`](super::configuration::Configuration) defines which commands read which of
+//! [`Configuration`](crate::settings::configuration::Configuration) defines which commands read which of
 //! them.
 
 mod elections;
-mod given;
-mod options;
 mod parse;
 mod pattern;
 mod secret;
@@ -20,13 +18,19 @@ mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod complaint;
+pub(crate) mod configuration;
+pub(crate) mod ranges;
+pub(crate) mod unknown_variables;
+mod resolved;
+mod command_line;
 
 pub(crate) use elections::Elections;
-pub(crate) use given::{ResolvedSettings, Origin, Value};
-pub(crate) use options::{CommandLine, MAX_WIDTH, format_section, with_options};
+pub(crate) use resolved::{ResolvedSettings, Origin, Value};
+pub(crate) use command_line::{CommandLine, MAX_WIDTH, format_section, with_options};
 pub(crate) use pattern::Pattern;
 
 /// Returns the complaints about the text of a settings file.
-pub(crate) fn complaints_in(text: &str) -> Vec<crate::complaint::Complaint> {
+pub(crate) fn complaints_in(text: &str) -> Vec<crate::settings::complaint::Complaint> {
     parse::parse(&source::SettingsFile::from_text(text), table::TABLE).complaints
 }

@@ -1,9 +1,9 @@
 //! Patterns: settings of several elections, with the placeholder `{each}` for their names.
 
-use super::given::{PLACEHOLDER, ResolvedSettings, Value};
+use super::resolved::{PLACEHOLDER, ResolvedSettings, Value};
 use super::source::{SettingsFile, ValueItem};
 use super::table::{ELECTION, FOR_EACH, FOR_EACH_FILE};
-use crate::complaint::{Complaint, is_deceptive, redacted};
+use crate::settings::complaint::{Complaint, is_deceptive, redacted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

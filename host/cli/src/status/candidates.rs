@@ -1,8 +1,8 @@
 //! The list of candidates next to an election's blob.
 
-use crate::complaint::printable;
-use crate::terminal::align_columns;
-use crate::times::ago;
+use crate::settings::complaint::printable;
+use crate::output::terminal::align_columns;
+use crate::output::times::ago;
 use tenure_base::duration::format_duration;
 use tenure_core::{Listed, Timestamp};
 

@@ -1,8 +1,8 @@
 //! The former leaders of an election, from the record on its blob.
 
-use crate::complaint::printable;
-use crate::terminal::align_columns;
-use crate::times::{elapsed, described_zone};
+use crate::settings::complaint::printable;
+use crate::output::terminal::align_columns;
+use crate::output::times::{elapsed, described_zone};
 use std::fmt::Write as _;
 use tenure::status::local_time;
 use tenure_core::Snapshot;

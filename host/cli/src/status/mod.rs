@@ -1,25 +1,22 @@
 //! `tenure status`: shows an election, or all elections of a file.
 
 mod candidates;
-mod change;
-mod here;
 mod history;
-mod several;
 mod shares;
 mod subjects;
 pub(super) mod watch;
 
-use super::complaint::printable;
-use super::configuration::Configuration;
-use super::log::json_text;
+use crate::settings::complaint::printable;
+use crate::settings::configuration::Configuration;
+use crate::output::log::json_text;
 use super::output::{CommandResult, UNUSABLE, print};
-use super::ranges::ranges;
+use crate::settings::ranges::ranges;
 use super::settings::CommandLine;
 use super::settings::table::{HISTORY, WATCH};
-use super::terminal::{wrap_words, columns};
-use super::times::{attempt_clause, ago, until, now, turn_duration, whole_seconds, described_zone};
+use crate::output::terminal::{wrap_words, columns};
+use crate::output::times::{attempt_clause, ago, until, now, turn_duration, whole_seconds, described_zone};
 use futures_util::{StreamExt as _, stream};
-use here::{LocalConfig, Remark};
+use this_machine::{LocalConfig, Remark};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
@@ -52,11 +49,11 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
         _ if json => objects().map(|object| json_text(&object)).collect(),
         [one] => one_as_text(one, line.has(&HISTORY)),
         several if line.has(&HISTORY) => {
-            format!("{}\n{}", several::table(several), several::histories(several))
+            format!("{}\n{}", overview::table(several), overview::histories(several))
         }
-        several => several::table(several),
+        several => overview::table(several),
     });
-    several::problems(&views);
+    overview::problems(&views);
     Ok(ExitCode::from(views.iter().map(View::exit_code).max().unwrap_or(0)))
 }
 
@@ -106,7 +103,7 @@ impl View {
     fn remarks(&self, snapshot: &Snapshot) -> Vec<Remark> {
         let options = &self.configuration.settings.options;
         let local = LocalConfig { name: options.name.clone(), schedule: options.schedule() };
-        let mut remarks = here::remarks(snapshot, &local, self.read_between);
+        let mut remarks = this_machine::remarks(snapshot, &local, self.read_between);
         let mut add_unread = |class, subject: String, Problem { class: why, detail }: &Problem| {
             let detail = format!("{subject} could not be read ({}): {detail}", why.name());
             remarks.push(Remark { class, detail });
@@ -159,7 +156,7 @@ fn object(view: &View) -> Value {
 
 /// Returns an election that could not be read as JSON.
 fn unread_object(election: &str, problem: &Problem) -> Value {
-    let remarks = [Remark { class: "role", detail: here::meaning(problem.class).to_owned() }];
+    let remarks = [Remark { class: "role", detail: this_machine::meaning(problem.class).to_owned() }];
     json!({ "election": election, "problem": self::problem(problem), "here": remarks })
 }
 
@@ -176,7 +173,7 @@ fn one_as_text(view: &View, with_history: bool) -> String {
     let replacement_row = replacement.map(|replacement| row("failover", &replacement.to_string(), width));
     let mut text = as_text(&view.election, snapshot, width);
     text += &replacement_row.unwrap_or_default();
-    text += &here::rows(&view.remarks(snapshot), width);
+    text += &this_machine::rows(&view.remarks(snapshot), width);
     let mut sections = Vec::new();
     if with_history {
         sections.push(history::table(snapshot));
@@ -385,3 +382,6 @@ fn describe_instant(instant: Timestamp, now: Timestamp, zone: Zone) -> String {
 
 #[cfg(test)]
 mod tests;
+mod this_machine;
+mod overview;
+mod changes;

@@ -1,6 +1,6 @@
 //! The elections that `tenure status` shows.
 
-use crate::configuration::Configuration;
+use crate::settings::configuration::Configuration;
 use crate::output::complain;
 use crate::settings::table::{INTERVAL, JSON};
 use crate::settings::{CommandLine, Elections};

@@ -1,15 +1,15 @@
 //! `tenure status --watch`: reads elections repeatedly, and prints their changes.
 
-use super::change::{Change, ChangeDetector};
+use super::changes::{Change, ChangeDetector};
 use super::subjects::Subjects;
-use crate::complaint::Complaint;
-use crate::log::{LogContext, json};
+use crate::settings::complaint::Complaint;
+use crate::output::log::{LogContext, json};
 use crate::output::{CommandResult, complain, fail, report_write_error};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_INTERVAL, FOR_EACH_FILE};
 use crate::signals::Signals;
-use crate::terminal::{wants_colour, columns};
-use crate::text::Layout;
+use crate::output::terminal::{wants_colour, columns};
+use crate::output::event_lines::Layout;
 
 use chrono::Utc;
 use std::io::{self, IsTerminal, Write};

@@ -1,7 +1,7 @@
 //! Sends the last wills of a dead runner.
 
-use super::last_words::{WillOutcome, WillReport};
-use crate::log::{Log, Style, LogContext};
+use super::will_report::{WillOutcome, WillReport};
+use crate::output::log::{Log, Style, LogContext};
 use crate::output::eprint;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -7,7 +7,6 @@
 
 mod clock;
 mod credential;
-mod facts;
 mod scratch;
 mod times;
 mod trial;
@@ -15,7 +14,7 @@ mod trial;
 use super::findings::Finding;
 use chrono::{DateTime, Utc};
 use clock::Offset;
-use facts::Facts;
+use account_properties::Facts;
 use scratch::Scratch;
 use std::time::Duration;
 use tenure_azure::BlobName;
@@ -394,3 +393,4 @@ fn to_time_delta(span: Duration) -> chrono::TimeDelta {
 
 #[cfg(test)]
 mod tests;
+mod account_properties;

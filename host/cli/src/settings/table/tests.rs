@@ -1,7 +1,7 @@
 //! Checks that the table agrees with the code that validates the settings.
 
 use super::*;
-use crate::settings::options::{to_text, range};
+use crate::settings::command_line::{to_text, range};
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_core::Complaint;
 

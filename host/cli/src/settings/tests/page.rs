@@ -1,6 +1,6 @@
 //! The tables of docs/configuration.md.
 
-use crate::settings::options::{first_sentence, to_text, range};
+use crate::settings::command_line::{first_sentence, to_text, range};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;

@@ -1,11 +1,10 @@
 //! The shares of split work: their holders, the times of their wins, and pending moves. The data is
 //! from the plan and from the records of the shares' elections.
 
-mod show;
 
 use super::subjects::{MAX_CONCURRENT, Subject};
 use futures_util::{StreamExt as _, stream};
-pub(super) use show::{as_json, as_text};
+pub(super) use render::{as_json, as_text};
 use std::collections::BTreeMap;
 use tenure::engine::{CandidateSettings, Election};
 use tenure_core::{Problem, ProblemClass, Timestamp};
@@ -200,3 +199,4 @@ async fn record(election: Election, closing: bool) -> Record {
 
 #[cfg(test)]
 mod tests;
+mod render;

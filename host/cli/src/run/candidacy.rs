@@ -1,0 +1,375 @@
+//! One election of `tenure run`, with validated settings.
+
+use crate::settings::configuration::{Configuration, expiry};
+use super::handler::{self, WorkDescription};
+use crate::output::log::{Log, LogContext};
+use super::ready;
+use crate::settings::ResolvedSettings;
+use crate::settings::table::{GRACE, READY_CMD};
+use crate::supervisor::Link;
+use crate::output::telemetry::CandidateTelemetry;
+use crate::output::times::schedule_zone;
+use crate::version::VERSION;
+use chrono::Utc;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::Event;
+use tenure::engine::{Election, Elector as _, Order, Runner};
+use tenure::handler::{Handler, from_fn};
+use tenure::status::TakeoverTime;
+use tenure_base::duration::format_duration;
+use tenure_clock::{BootClock, Clock as _};
+use tenure_core::{Needs, Role, Settings};
+use tenure_members::{LEAVE_WITHIN, MemberSettings, ShareHandler, CandidateContext, resign_for_shares};
+use tenure_server::{Board, Watcher};
+use tenure_shares::{SignTiming, Sign};
+use tenure_wasmtime::{CheckError, ElectionComponent, Engine};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+
+/// Capacity of the queue of orders.
+const ORDERS: usize = 8;
+
+/// The visible state of a candidate, and the queue of its orders. It exists before the settings are
+/// validated, because compiling components takes time.
+pub(crate) struct Front {
+    pub board: Arc<Board>,
+    order: mpsc::Sender<Order>,
+    orders: mpsc::Receiver<Order>,
+}
+
+/// A validated candidate that has not started yet.
+pub(crate) struct Candidacy {
+    elector: ElectionComponent,
+    handler: Box<dyn Handler>,
+    grace: Option<Duration>,
+    ready_cmd: Option<String>,
+    ready: watch::Sender<bool>,
+    /// The authorities that a supervisor trusts when it sends the last will.
+    ca_file: Option<OsString>,
+    pub settings: Settings,
+    pub work: WorkDescription,
+    /// Description of the credential, and the reason why it is used.
+    pub credential: String,
+    /// The origins that receive requests of the election.
+    pub origins: Vec<String>,
+    /// Notes to log at the start.
+    pub notes: Vec<String>,
+    log: Log,
+    /// True if it watches the leader: it has an address itself, or observes.
+    watches_leader: bool,
+    pub board: Arc<Board>,
+    /// Sender of orders to this candidate.
+    pub order: mpsc::Sender<Order>,
+    orders: mpsc::Receiver<Order>,
+    /// Set for the coordinating election: the work is split into shares.
+    pub coordination: Option<Coordination>,
+    /// For listing the members with shares while this candidate leads, since it runs all of the
+    /// work then. None if its work is split, or if it observes.
+    lists_members: Option<Election>,
+}
+
+/// State that the coordinating candidate needs for the shares of the work.
+pub(crate) struct Coordination {
+    /// The settings that each share's settings derive from.
+    pub resolved: ResolvedSettings,
+    /// For requests outside the candidate's steps.
+    pub election: Arc<Election>,
+    pub membership: MemberSettings,
+    /// True if a supervisor deletes the member's blob when this process has died.
+    pub leaves_wills: bool,
+}
+
+/// The loop of a candidate, with its background tasks.
+pub(crate) struct Contender {
+    runner: Runner<ElectionComponent, BootClock>,
+    orders: mpsc::Receiver<Order>,
+    /// Tasks that run the readiness check, and watch the leader.
+    background: JoinSet<()>,
+}
+
+impl Front {
+    pub(crate) fn new(configuration: &Configuration, clock: &BootClock) -> Self {
+        let board = Arc::new(new_board(configuration, clock));
+        board.delay_start();
+        let (order, orders) = mpsc::channel(ORDERS);
+        Self { board, order, orders }
+    }
+}
+
+impl Candidacy {
+    /// Validates the settings. Returns none if there are complaints. Sends nothing. The candidate
+    /// is a new one on `component`. Its background requests use the connections of `election`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if there can be no candidate, whatever the settings are.
+    pub(crate) async fn prepare(
+        engine: &Engine,
+        (component, election): (&ElectionComponent, &Election),
+        clock: &BootClock,
+        configuration: &mut Configuration,
+        log: Log,
+        front: Front,
+    ) -> Result<Option<Self>, String> {
+        let grace = configuration.duration(&GRACE);
+        // The member starts the candidate of a share only when it is ready.
+        let ready_cmd =
+            configuration.resolved.text(&READY_CMD).filter(|_| configuration.part.is_none());
+        let ca_file = configuration.resolved.ca_file();
+        let settings = configuration.settings.clone();
+        let authorities = configuration.authorities.clone();
+        let elector_for = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
+        let election_for = |settings| {
+            let election = election.with_settings(settings).with_root_certificates(authorities.clone());
+            let checked = election.check();
+            checked.map_err(|invalid| invalid.to_string()).map(|_| election)
+        };
+        let mut elector = elector_for(settings.clone());
+        let (_, mut read) = configuration.resolve_election(election);
+        if read.is_some() {
+            match elector.check().await {
+                Ok(_) => {}
+                Err(CheckError::Settings(complaints)) => {
+                    configuration.add_component_complaints(&complaints);
+                    read = None;
+                }
+                Err(CheckError::Component(error)) => return Err(error.to_string()),
+            }
+        }
+        // Compiling a component may take long.
+        let work = handler::from_configuration(engine, clock, configuration, &log, &front.board).await;
+        let observes = configuration.observes();
+        // A supervisor need not replace an observer that dies.
+        let replacement = configuration.settings.takeover_time().filter(|_| !observes);
+        let watches = observes || configuration.settings.options.address.is_some();
+        let Front { board, order, orders } = front;
+        let Some((work, read)) = work.zip(read) else { return Ok(None) };
+        let Needs { origins, credential, mut notes } = read.needs(Utc::now());
+        if read.orders.is_some() && !read.election.may_have_side_blobs() {
+            let detail = "the name of the election's blob is too long for a second blob beside it, so this candidate takes \
+                          no orders (tenure transfer, tenure trigger); use a shorter name";
+            notes.push(detail.to_owned());
+        }
+        notes.extend(configuration.file_permission_warnings());
+        notes.extend(replacement.map(|value| replacement_note(value, configuration)));
+        notes.extend(work.description.notes());
+        let (mut handler, mut coordination) = (work.handler, None);
+        if let Some(split) = configuration.split {
+            let settings = configuration.coordination_settings();
+            elector = elector_for(settings.clone());
+            // The check grants the component what it needs.
+            elector.check().await.map_err(|error| error.to_string())?;
+            let election = election_for(settings.clone())?;
+            notes.push(split.note(&read.name));
+            handler = no_work(split.count);
+            let timings = &read.timings;
+            let pace = SignTiming::from_failover(timings.failover.map_or(timings.lease, |failover| failover.within));
+            let sign =
+                Sign { member: read.name.clone(), weight: split.capacity, max_shares: split.max_shares, timing: pace };
+            let membership = MemberSettings {
+                sign,
+                count: split.count,
+                break_after: 2 * timings.lease + grace.or(work.grace).unwrap_or_default(),
+                leave_within: LEAVE_WITHIN,
+            };
+            coordination = Some(Coordination {
+                resolved: configuration.resolved.clone(),
+                election: Arc::new(election),
+                membership,
+                leaves_wills: settings.options.last_will == Some(true),
+            });
+        }
+        if let Some((part, settings)) = &configuration.part {
+            let coordinating = election_for(settings.clone())?;
+            handler = Box::new(ShareHandler::new(*part, handler, Arc::new(coordinating)));
+        }
+        let runs_all = coordination.is_none() && configuration.part.is_none() && !observes;
+        let lists_members = if runs_all { Some(election_for(settings)?) } else { None };
+        let log = log.in_zone(schedule_zone(read.agenda.schedule.as_ref()));
+        Ok(Some(Self {
+            settings: read,
+            work: work.description,
+            credential,
+            origins,
+            elector,
+            handler,
+            grace: grace.or(work.grace),
+            ready: watch::Sender::new(ready_cmd.is_none()),
+            ready_cmd,
+            ca_file,
+            notes,
+            log,
+            watches_leader: watches,
+            board,
+            order,
+            orders,
+            coordination,
+            lists_members,
+        }))
+    }
+
+    /// Watches the result of `--ready-cmd`.
+    pub(crate) fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
+    }
+
+    /// Returns the name of the storage account, and where it is.
+    pub(crate) fn account(&self) -> String {
+        format!("{} at {}", self.settings.account.name(), self.settings.account.origin())
+    }
+
+    /// Logs the start of this candidate, and its notes and the shared ones.
+    pub(crate) fn log_start(&self, shared_notes: &[String]) {
+        let Settings { election, name, agenda, timings, .. } = &self.settings;
+        self.log.event(&Event::Starting {
+            version: VERSION.to_owned(),
+            candidate: name.clone(),
+            election: election.to_string(),
+            elector: self.elector.kind(),
+            schedule: agenda.description(),
+            work: (!matches!(self.work, WorkDescription::Nothing)).then(|| self.work.to_string()),
+            lease: timings.lease,
+            failover: timings.failover.map(|failover| failover.within),
+            account: self.account(),
+            credential: self.credential.clone(),
+        });
+        for detail in self.notes.iter().chain(shared_notes) {
+            self.log.note_once(detail);
+        }
+    }
+
+    /// Prepares the candidate to contend. `changed` is notified of each change of the visible
+    /// state. The supervisor receives the last will, under the number by which it knows the
+    /// candidate. `watcher` watches the leader if this candidate is to. `telemetry` observes
+    /// reports and events for a collector, and `place` observes them for a share.
+    pub(crate) fn into_contender(
+        self,
+        clock: BootClock,
+        changed: &Arc<Notify>,
+        watcher: &Arc<Watcher>,
+        supervisor: Option<(Arc<Link>, usize)>,
+        telemetry: CandidateTelemetry,
+        place: Option<&CandidateContext>,
+    ) -> Contender {
+        let report_to_member = place.map(CandidateContext::report_observer);
+        let (log, note_log) = (self.log.clone(), self.log);
+        let (step_clock, event_clock) = (clock.handle(), clock.handle());
+        let ca_file = self.ca_file;
+        let (step_board, event_board) = (self.board.clone(), self.board.clone());
+        let (step_notify, event_notify) = (changed.clone(), changed.clone());
+        let handler = telemetry.wrap(self.handler);
+        let mut background = JoinSet::new();
+        let leads = watch::Sender::new(None);
+        if let Some(election) = self.lists_members {
+            let election = Arc::new(election);
+            let (event_log, order) = (note_log.clone(), self.order.clone());
+            let poll = self.settings.timings.poll;
+            let events = move |event| event_log.event(&event);
+            background.spawn(resign_for_shares(election, poll, leads.subscribe(), order, events));
+        }
+        let step_telemetry = telemetry.clone();
+        let mut runner = Runner::new(self.elector, handler, clock)
+            .run_turns_on(Handle::current())
+            .on_report(move |report, taken_at| {
+                let now = step_clock.now();
+                if let Some((link, number)) = &supervisor {
+                    let ago = now.saturating_sub(taken_at);
+                    link.on_step(*number, report, ago, ca_file.as_ref());
+                }
+                step_board.on_step(report, taken_at, now);
+                step_telemetry.on_report(report);
+                let term = match &report.role {
+                    Role::Leading(leading) => Some(leading.term),
+                    _ => None,
+                };
+                leads.send_if_modified(|known| std::mem::replace(known, term) != term);
+                if let Some(report_to_member) = &report_to_member {
+                    report_to_member(report, taken_at);
+                }
+                step_notify.notify_one();
+            })
+            .on_event(move |event| {
+                event_board.on_event(&event, event_clock.now());
+                telemetry.on_event(&event);
+                log.event(&event);
+                event_notify.notify_one();
+            });
+        if let Some(grace) = self.grace {
+            runner = runner.grace(grace);
+        }
+        if let Some(place) = place {
+            runner = runner.hold_until_stopped(place.work_guard());
+        }
+        let hints = self.board.hints();
+        runner = runner.with_hints(hints.clone());
+        if self.ready_cmd.is_some() {
+            self.board.when_ready(self.ready.subscribe());
+        }
+        if self.watches_leader {
+            let (watcher, board, log) = (watcher.clone(), self.board, note_log.clone());
+            let log_note = move |detail| log.event(&Event::Note { detail });
+            background.spawn(async move { watcher.run(board, hints, log_note).await });
+        }
+        if let Some(command) = self.ready_cmd {
+            runner = runner.when_ready(self.ready.subscribe());
+            let readiness_check = ready::wait(command, self.ready, move |event| note_log.event(&event));
+            background.spawn(readiness_check);
+        }
+        Contender { runner, orders: self.orders, background }
+    }
+}
+
+impl Contender {
+    /// Contends until `leave` completes, and returns when the candidate has left.
+    pub(crate) async fn run(&mut self, leave: impl Future<Output = ()>) {
+        self.runner.run_with(leave, &mut self.orders).await;
+    }
+
+    /// Stops the background tasks, which hold the log.
+    pub(crate) async fn end(mut self) {
+        self.background.shutdown().await;
+    }
+}
+
+/// Returns the handler of the coordinating election, which has no turns.
+fn no_work(shares: u32) -> Box<dyn Handler> {
+    let message = format!(
+        "nothing was run: the work is split into {shares} shares; trigger the election of one, \
+         BLOB.share.SPLIT.INDEX-of-COUNT"
+    );
+    Box::new(from_fn(move |_, _| std::future::ready(Err(message.clone().into()))))
+}
+
+/// Describes how soon this candidate is replaced if it dies as leader, and why.
+fn replacement_note(replacement: TakeoverTime, configuration: &Configuration) -> String {
+    let timings =
+        configuration.settings.options.timings().filter(|_| replacement.promise.is_some());
+    let beats = timings.map(|timings| {
+        format!(
+            ". As leader it writes a beat every {}, and stops its work {} after the last successful one",
+            format_duration(timings.renewal_interval()),
+            format_duration(timings.validity()),
+        )
+    });
+    format!("{replacement}{}", beats.unwrap_or_default())
+}
+
+/// Creates the board with the visible state of this candidate.
+fn new_board(configuration: &Configuration, clock: &BootClock) -> Board {
+    let LogContext { election, candidate } = configuration.log_context();
+    let board = Board::new(&election, &candidate, clock.now());
+    let settings = configuration.settings.clone();
+    // The file with the SAS may be replaced.
+    let board = match expiry(&settings) {
+        Some(_) => board.with_expiry(move || expiry(&settings)),
+        None => board,
+    };
+    match configuration.settings.takeover_time() {
+        _ if configuration.observes() => board.for_observer(),
+        Some(replacement) => board.with_replacement(replacement),
+        None => board,
+    }
+}

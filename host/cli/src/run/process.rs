@@ -1,0 +1,159 @@
+//! The elections of a process, which can be added and removed while others run.
+
+use super::candidacy::{Candidacy, Front};
+use crate::settings::configuration::Configuration;
+use super::descriptors;
+use super::startup::{Shared, leave_wills};
+use crate::output::log::{Log, LogContext};
+use crate::supervisor::{self, Link};
+use crate::output::telemetry::Telemetry;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tenure::engine::{LeaveSignal, Order, Task, Tasks};
+use tenure::{ProblemKind, Event};
+use tenure_clock::Clock as _;
+use tenure_core::ProblemClass;
+use tenure_members::CandidateContext;
+use tenure_server::{Hosts, Roster, Watcher};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+/// State that the candidates of this process share, and the roster of them.
+pub(crate) struct Process {
+    pub shared: Shared,
+    pub tasks: Tasks,
+    pub roster: Roster,
+    /// The host names by which clients may address the listener.
+    pub hosts: Hosts,
+    /// Notified of each change of the visible state.
+    pub changed: Arc<Notify>,
+    pub watcher: Arc<Watcher>,
+    pub telemetry: Telemetry,
+    /// None without a supervisor.
+    pub link: Option<Arc<Link>>,
+    pub address: Option<SocketAddr>,
+    pub log: Log,
+    pub has_warned_of_descriptors: AtomicBool,
+}
+
+/// An election that was added. It continues when this is dropped.
+pub(crate) struct Handle {
+    task: Task,
+    orders: mpsc::Sender<Order>,
+}
+
+impl Process {
+    /// Adds an election while others run, with a place if it is for a share. Returns none after
+    /// reporting the problem if it cannot start.
+    pub(crate) async fn add(
+        &self,
+        mut configuration: Configuration,
+        place: Option<&CandidateContext>,
+    ) -> Option<Handle> {
+        if let Some(detail) = descriptors::raise_limit(self.roster.count() + 1)
+            && !self.has_warned_of_descriptors.swap(true, Ordering::Relaxed)
+        {
+            self.log.event(&Event::Note { detail });
+        }
+        configuration.default_address(self.address);
+        configuration.recorded_host().iter().for_each(|host| self.hosts.add(host));
+        if let Some(link) = &self.link {
+            leave_wills(std::slice::from_mut(&mut configuration), Some(link));
+        }
+        let context = configuration.log_context();
+        let log = self.log.for_candidate(&context);
+        let front = Front::new(&configuration, &self.shared.clock);
+        let board = front.board.clone();
+        let prepared = self.shared.prepare(&mut configuration, log.clone(), front).await;
+        let reasons = match prepared {
+            Ok(Some(candidacy)) if configuration.complaints.is_empty() => {
+                self.roster.add(board);
+                candidacy.log_start(&[]);
+                return Some(self.start(candidacy, context, Duration::ZERO, place));
+            }
+            Ok(_) => configuration.complaints.iter().map(ToString::to_string).collect(),
+            Err(problem) => vec![problem],
+        };
+        let class = ProblemKind::Election(ProblemClass::Configuration);
+        for reason in reasons {
+            let detail = format!("this election was not added: {reason}");
+            log.event(&Event::Problem { class, detail });
+        }
+        None
+    }
+
+    /// Starts a candidate of the roster after `wait`. One with a place leaves only when its handle
+    /// requests it.
+    pub(crate) fn start(
+        &self,
+        candidacy: Candidacy,
+        context: LogContext,
+        wait: Duration,
+        place: Option<&CandidateContext>,
+    ) -> Handle {
+        candidacy.board.start(self.shared.clock.now());
+        let telemetry = self.telemetry.for_candidate(&context);
+        let supervisor = self.link.clone().map(|link| {
+            let number = supervisor::add(&link, &context);
+            (link, number)
+        });
+        let (roster, board, changed) =
+            (self.roster.clone(), candidacy.board.clone(), self.changed.clone());
+        let (orders, is_placed) = (candidacy.order.clone(), place.is_some());
+        let mut contender = candidacy.into_contender(
+            self.shared.clock.clone(),
+            &self.changed,
+            &self.watcher,
+            supervisor.clone(),
+            telemetry,
+            place,
+        );
+        // Each candidate has its own task, so that events of one election cost the others no work.
+        let task = self.tasks.add(|leave| async move {
+            let leave_requested = async |leave: LeaveSignal| match is_placed {
+                true => leave.requested_for_task().await,
+                false => leave.requested().await,
+            };
+            let _ = timeout(wait, leave_requested(leave.clone())).await;
+            contender.run(pin!(leave_requested(leave.clone()))).await;
+            contender.end().await;
+            // When the whole process ends, the roster still shows all candidates, as having left.
+            if leave.is_for_task_only() {
+                roster.remove(&board);
+                if let Some((link, number)) = supervisor {
+                    link.remove_candidate(number);
+                }
+                changed.notify_one();
+            }
+        });
+        Handle { task, orders }
+    }
+
+    /// Ends the remaining tasks, and sends the last telemetry, for `patience` at most.
+    pub(crate) async fn shut_down(&self, patience: Duration) {
+        self.tasks.abort().await;
+        self.telemetry.shut_down(patience).await;
+    }
+}
+
+impl Handle {
+    /// Leaves the election: stops its work, and releases its lease. Returns when that is done, and
+    /// continues in the background if it is dropped before.
+    pub(crate) async fn remove(mut self) {
+        self.task.leave();
+        self.ended().await;
+    }
+
+    /// Waits until the candidate has left.
+    pub(crate) async fn ended(&mut self) {
+        self.task.join().await;
+    }
+
+    pub(crate) async fn order(&self, order: Order) {
+        // A candidate that has left ignores orders.
+        let _ = self.orders.send(order).await;
+    }
+}

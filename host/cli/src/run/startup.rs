@@ -1,0 +1,167 @@
+//! Startup of `tenure run`, `tenure check` and `tenure lock`, before anything is sent.
+
+use super::candidacy::{Candidacy, Front};
+use crate::settings::configuration::Configuration;
+use super::engine;
+use crate::output::log::Log;
+use crate::settings::Elections;
+use crate::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
+use crate::supervisor::Link;
+use crate::settings::unknown_variables;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tenure::RootCertificates;
+use tenure::engine::{CandidateSettings, Election, Variables};
+use tenure_clock::BootClock;
+use tenure_server::Hosts;
+use tenure_wasmtime::{ElectionComponent, Engine};
+use tokio::net::TcpListener;
+
+/// The state of a process before its elections are validated. Validation takes time if components
+/// have to be compiled.
+pub(crate) struct ProcessSetup {
+    pub listener: Option<TcpListener>,
+    pub hosts: Hosts,
+    pub authorities: RootCertificates,
+    /// Notes about the whole process.
+    pub notes: Vec<String>,
+    /// One for each election.
+    pub fronts: Vec<Front>,
+    pub address: Option<SocketAddr>,
+}
+
+/// State that the candidates of a process share.
+pub(crate) struct Shared {
+    pub engine: Engine,
+    pub clock: BootClock,
+    component: ElectionComponent,
+    /// For requests outside the steps of candidates. It shares their connections.
+    election: Election,
+}
+
+/// Binds the listener. With `in_use_notes`, a candidate with these settings may be running, so an
+/// address in use is only a note.
+pub(crate) async fn set_up_process(
+    engine: &Engine,
+    clock: &BootClock,
+    configurations: &mut [Configuration],
+    in_use_notes: Option<&mut Vec<String>>,
+) -> ProcessSetup {
+    let mut listener = None;
+    let (mut hosts, mut authorities) = (Hosts::default(), RootCertificates::default());
+    let mut notes: Vec<String> = engine.cache_problem().map(str::to_owned).into_iter().collect();
+    if let Some(first) = configurations.first_mut() {
+        listener = first.listener(in_use_notes).await;
+        hosts = first.hosts();
+        if first.resolved.text(&LISTEN).is_none() {
+            first.check_unused_options();
+        }
+        authorities = first.authorities.clone();
+        notes.extend(variables::unread(&first.resolved.table));
+    }
+    configurations.iter().filter_map(Configuration::recorded_host).for_each(|h| hosts.add(&h));
+    let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    configurations.iter_mut().for_each(|c| c.default_address(address));
+    let fronts = configurations.iter().map(|c| Front::new(c, clock)).collect();
+    ProcessSetup { listener, hosts, authorities, notes, fronts, address }
+}
+
+impl Shared {
+    /// Loads the election component, which takes a while if it has to be compiled.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if there can be no candidate, whatever the settings are.
+    pub(crate) async fn load(
+        (engine, clock): (Engine, BootClock),
+        authorities: RootCertificates,
+        log: &Log,
+    ) -> Result<Self, String> {
+        let (component_engine, component_clock) = (engine.clone(), clock.clone());
+        let load = move || ElectionComponent::new(&component_engine, Variables::new(), &component_clock);
+        let component = engine::load(log, "the election component", load).await;
+        // Clients with the same authorities share connections.
+        let component = component.map_err(|error| error.to_string())?;
+        let component = component.trusting(authorities.clone());
+        let election = Election::new(CandidateSettings::default(), &clock).with_root_certificates(authorities);
+        Ok(Self { engine, clock, component, election })
+    }
+
+    /// Validates the settings of one candidate, and loads its handler. Returns none if there are
+    /// complaints.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`load`](Self::load).
+    pub(crate) async fn prepare(
+        &self,
+        configuration: &mut Configuration,
+        log: Log,
+        front: Front,
+    ) -> Result<Option<Candidacy>, String> {
+        let Self { engine, clock, component, election } = self;
+        Candidacy::prepare(engine, (component, election), clock, configuration, log, front).await
+    }
+
+    /// Prepares all candidates. Returns none if there are complaints, which are added to
+    /// `elections`.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`load`](Self::load).
+    pub(crate) async fn prepare_all(
+        &self,
+        elections: &mut Elections,
+        configurations: &mut [Configuration],
+        logs: Vec<Log>,
+        fronts: Vec<Front>,
+    ) -> Result<Option<Vec<Candidacy>>, String> {
+        let count = configurations.len();
+        let mut candidacies = Vec::new();
+        if !self.are_valid(configurations) {
+            configurations.iter_mut().for_each(|configuration| configuration.compiles = false);
+        }
+        for ((configuration, log), front) in configurations.iter_mut().zip(logs).zip(fronts) {
+            candidacies.extend(self.prepare(configuration, log, front).await?);
+            elections.complain(std::mem::take(&mut configuration.complaints));
+        }
+        // A single invalid election prevents the start of all.
+        let all = elections.complaints.is_empty() && candidacies.len() == count;
+        Ok(all.then_some(candidacies))
+    }
+
+    /// Returns false if the settings of an election have a mistake that can be found before
+    /// handlers are compiled.
+    fn are_valid(&self, configurations: &[Configuration]) -> bool {
+        if !configurations.iter().any(|configuration| configuration.resolved.is_on(&HANDLER)) {
+            return true;
+        }
+        for Configuration { complaints, settings, .. } in configurations {
+            let election = self.election.with_settings(settings.clone());
+            if !complaints.is_empty() || election.check().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Enables last wills, which the supervisor sends for a leader that died. Returns the reason if the
+/// supervisor could not detect the end of all work. An application that polls continues when this
+/// process dies, so its election has no will.
+pub(crate) fn leave_wills(
+    configurations: &mut [Configuration],
+    supervisor: Option<&Arc<Link>>,
+) -> Option<String> {
+    let commands = configurations.iter().any(|c| c.resolved.is_on(&COMMAND));
+    if commands && !cfg!(target_os = "linux") {
+        return Some(
+            "on this system processes that a command leaves behind cannot be seen".to_owned(),
+        );
+    }
+    for configuration in configurations.iter_mut().filter(|c| !c.resolved.is_on(&NO_WORK)) {
+        configuration.settings.options.last_will = Some(true);
+        configuration.supervisor = supervisor.cloned();
+    }
+    None
+}
