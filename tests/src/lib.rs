@@ -19,13 +19,11 @@ pub mod identity;
 pub mod killed_calls;
 pub mod locks;
 pub mod measure;
-pub mod orders;
 pub mod outsider;
 pub mod platform;
 pub mod port;
 pub mod proxy;
 pub mod reports;
-pub mod rounds;
 pub mod sdk;
 pub mod sink;
 pub mod store;
@@ -34,6 +32,8 @@ pub mod tools;
 pub mod transfers;
 pub mod trials;
 pub mod triggers;
+pub mod share_rounds;
+pub mod operator;
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::orders::current_leader;
+use crate::operator::current_leader;
 use crate::{Candidate, Group, Sink, Store, reserve_port};
 
 /// Longer than any transfer takes.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, kill_process};
 use tokio::time::{sleep, timeout};
 
-use crate::orders::{self, current_leader};
+use crate::operator::{self, current_leader};
 use crate::{Candidate, Group, Sink, Store, reserve_port};
 
 /// Longer than any trigger takes.

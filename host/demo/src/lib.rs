@@ -4,20 +4,20 @@
 
 #![deny(missing_docs)]
 
-mod act;
-mod link;
 mod page;
 mod picture;
 mod screen;
 mod sink;
-mod stage;
 mod story;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod view;
+mod action;
+mod processes;
+mod network_path;
 
-use act::Action;
+use action::Action;
 use screen::Screen;
 use std::io;
 use std::pin::{Pin, pin};
@@ -83,7 +83,7 @@ impl From<io::Error> for DemoEnd {
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> DemoEnd {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let mut tasks = JoinSet::new();
-    let story = match stage::open(names, &mut tasks).await {
+    let story = match processes::open(names, &mut tasks).await {
         Ok(story) => story,
         Err(error) => return DemoEnd::SetupFailed(error),
     };

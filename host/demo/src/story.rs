@@ -1,7 +1,7 @@
 //! The events so far: the actions on the candidates, and their reports. All times count from the
 //! start.
 
-use super::act::Action;
+use super::action::Action;
 use super::sink::Sink;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;

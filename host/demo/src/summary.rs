@@ -1,6 +1,6 @@
 //! The table at the end of the demo.
 
-use super::act::Action;
+use super::action::Action;
 use super::picture::{BAD, DIM, GOOD, styled};
 use super::story::{Story, format_brief};
 

@@ -1,6 +1,6 @@
 //! The story as the page and the terminal show it.
 
-use super::act::Action;
+use super::action::Action;
 use super::story::{ELECTION, Lane, State, Story};
 use std::time::Duration;
 use tenure_core::milliseconds;

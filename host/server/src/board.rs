@@ -8,7 +8,7 @@ pub use readiness::Problem;
 pub(super) use readiness::Readiness;
 pub(super) use state::{Change, State};
 
-use super::counts::Metrics;
+use super::counters::Metrics;
 use super::role::{FollowedLeader, Leader, Role};
 use chrono::{DateTime, Utc};
 use std::fmt;

@@ -50,10 +50,8 @@
 #![deny(missing_docs)]
 
 mod accept;
-mod answers;
 mod application;
 mod board;
-mod counts;
 mod exposition;
 pub mod format;
 mod hosts;
@@ -64,11 +62,13 @@ mod process;
 mod recent;
 mod role;
 mod roster;
-mod show;
 #[cfg(test)]
 mod tests;
 mod timeline;
 pub mod watch;
+mod responses;
+mod counters;
+mod board_view;
 
 pub use application::Application;
 pub use board::{Board, Problem, Summary};

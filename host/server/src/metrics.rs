@@ -1,7 +1,7 @@
 //! The metrics of candidates and of their process: one table for `/metrics` and for OpenTelemetry.
 
 use super::board::{Board, Readiness};
-use super::counts::Counts;
+use super::counters::Counts;
 use super::process;
 use super::role::Role;
 use chrono::{DateTime, Utc};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Timestamp, Turns};
 
-pub use super::counts::{DurationHistogram, renewal, renewal_bounds, turn_bounds};
+pub use super::counters::{DurationHistogram, renewal, renewal_bounds, turn_bounds};
 
 use Read::{Candidate, Count, All, Process};
 

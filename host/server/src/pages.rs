@@ -1,6 +1,6 @@
 //! The requests for JSON, probes and metrics.
 
-use super::answers::{json_response, has_query_key, unavailable, uncached_response};
+use super::responses::{json_response, has_query_key, unavailable, uncached_response};
 use super::board::Readiness;
 use super::exposition::exposition;
 use super::format::candidate_as_json;

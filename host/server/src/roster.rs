@@ -1,9 +1,9 @@
 //! The candidates of a process. They may be added and removed while requests are served.
 
-use super::answers::{json_response, unknown_election, query_value};
+use super::responses::{json_response, unknown_election, query_value};
 use super::board::Board;
 use super::page::Source;
-use super::show;
+use super::board_view;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

@@ -1,7 +1,7 @@
 //! The data of a guest's store: its capabilities.
 
 use super::engine::Engine;
-use super::holdings::Holdings;
+use super::host_memory::Holdings;
 use super::limits::Limits;
 use super::output::Output;
 use super::surroundings::Surroundings;

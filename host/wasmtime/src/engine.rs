@@ -10,7 +10,7 @@
 use super::cache;
 use super::compiled::{Compiled, ComponentGuard};
 use super::error::EngineError;
-use super::places::{Permit, PermitPool, Urgency};
+use super::permits::{Permit, PermitPool, Urgency};
 use super::ticker::Ticker;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -14,7 +14,6 @@
 pub mod campaign;
 pub mod candidate;
 pub mod clock;
-pub mod judge;
 pub mod large;
 pub mod network;
 pub mod process;
@@ -22,9 +21,10 @@ pub mod scenario;
 pub mod store;
 pub mod supervisor;
 pub mod world;
+pub mod checker;
 
 use fastrand::Rng;
-use judge::Violation;
+use checker::Violation;
 use scenario::{Action, Target, ZONES};
 use tenure_shares::mutants::{self, Mutant};
 use world::{Event, Requests, Size, World};

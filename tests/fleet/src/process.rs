@@ -8,7 +8,7 @@ use tenure_shares::{Action, StoreResponse, StoreRequest, Leader, Member, SignTim
 
 use crate::candidate::{Candidate, Effect, Timing};
 use crate::clock::Clock;
-use crate::judge::{Checker, Observations};
+use crate::checker::{Checker, Observations};
 use crate::store::{Key, Op, Reply};
 use crate::supervisor::{WillAction, LastWill};
 

@@ -8,7 +8,7 @@ use tenure_shares::{StoreResponse, StoreRequest, SignTiming, Sign};
 
 use crate::candidate::Timing;
 use crate::clock::Clock;
-use crate::judge::Checker;
+use crate::checker::Checker;
 use crate::network::{RequestOutcome, Network};
 use crate::process::{RequestKind, Outcome, Process, Request, Scene, milliseconds};
 use crate::scenario::{Action, ZONES};

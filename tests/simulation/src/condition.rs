@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::fate::{self, ConnectionError, RequestOutcome, Reply};
+use super::request_outcome::{self, ConnectionError, RequestOutcome, Reply};
 use super::fault::{Fault, Step};
 use super::history::{HistoryEvent, CandidateId};
 use super::hostile;

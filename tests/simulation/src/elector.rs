@@ -15,7 +15,7 @@ use tokio::select;
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::fate::ConnectionError;
+use super::request_outcome::ConnectionError;
 use super::history::{HistoryEvent, CandidateId};
 use super::native::Native;
 use super::network;

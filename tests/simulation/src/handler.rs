@@ -11,7 +11,7 @@ use tenure_core::{Timestamp, Turn};
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::gate::{Gate, TurnState};
+use super::process_state::{Gate, TurnState};
 use super::history::{HistoryEvent, CandidateId, trigger_number};
 use super::plan::Trait;
 use super::world::{Millis, World};

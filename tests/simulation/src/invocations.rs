@@ -12,7 +12,7 @@ use tenure_core::{OneTurnOutcome, CredentialState, OneTurnAction, OneTurn, Setti
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::gate::TurnState;
+use super::process_state::TurnState;
 use super::history::{HistoryEvent, CandidateId, trigger_number};
 use super::native::{StepSurroundings, Native};
 use super::process::Process;

@@ -24,10 +24,8 @@ pub mod coverage;
 pub mod dice;
 pub mod elector;
 pub mod exploration;
-pub mod fate;
 pub mod fault;
 mod finale;
-pub mod gate;
 pub mod handler;
 pub mod hints;
 pub mod history;
@@ -41,15 +39,17 @@ pub mod oracle;
 pub mod plan;
 pub mod process;
 pub mod service;
-pub mod strike;
 pub mod supervisor;
 mod token;
 pub mod trace;
 mod transfers;
 mod triggers;
 mod variables;
-pub mod wire;
 pub mod world;
+pub mod request_outcome;
+pub mod process_state;
+pub mod injection;
+pub mod step_classifier;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -200,7 +200,7 @@ async fn run_schedule(world: &Arc<World>, fidelity: &Fidelity) {
     for machine in 0..world.plan.machines.len() {
         tokio::spawn(process::machine(world.clone(), machine, fidelity.clone()));
     }
-    tokio::spawn(strike::inject_timed_faults(world.clone()));
+    tokio::spawn(injection::inject_timed_faults(world.clone()));
     tokio::spawn(hints::send_hints(world.clone()));
     tokio::spawn(triggers::run_commands(world.clone()));
     tokio::spawn(transfers::run_commands(world.clone()));
@@ -212,7 +212,7 @@ async fn run_invocations(world: &Arc<World>) {
     for machine in 0..world.plan.machines.len() {
         tokio::spawn(invocations::replica(world.clone(), machine));
     }
-    tokio::spawn(strike::inject_timed_faults(world.clone()));
+    tokio::spawn(injection::inject_timed_faults(world.clone()));
     world.wait_until(world.plan.finale + world.plan.final_duration).await;
     world.note(HistoryEvent::ScheduleEnded);
 }

@@ -22,7 +22,7 @@ use super::clock::SimClock;
 use super::condition::{BadSecret, BrokenSettings};
 use super::dice::Dice;
 use super::elector::{OF_CANDIDATES, record_handover_failure};
-use super::fate::ConnectionError;
+use super::request_outcome::ConnectionError;
 use super::fault::Fault;
 use super::history::CandidateId;
 use super::network;

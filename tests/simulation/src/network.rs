@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tenure_store::{Request, Response};
 use tokio::sync::oneshot;
 
-use super::fate::{self, ConnectionError, RequestOutcome, Reply};
+use super::request_outcome::{self, ConnectionError, RequestOutcome, Reply};
 use super::fault::{Fault, Kind, Step};
 use super::history::{Answer, SentRequest, RequestIndex, HistoryEvent, CandidateId};
 use super::plan::{Latency, Moment, Trait};
-use super::strike;
+use super::injection;
 use super::transfers;
-use super::wire;
+use super::step_classifier;
 use super::world::{Millis, State, World};
 
 /// Result that reaches the sender.

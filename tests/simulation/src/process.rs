@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::dice::Dice;
 use super::elector::{Fidelity, SimElector};
-use super::gate::Gate;
+use super::process_state::Gate;
 use super::handler::SimHandler;
 use super::history::{HistoryEvent, CandidateId};
 use super::supervisor;

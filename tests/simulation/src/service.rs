@@ -12,7 +12,7 @@ use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as S
 use super::dice::Dice;
 use super::history::{Answer, CandidateId};
 use super::plan::{Beginning, Class, Plan};
-use super::wire::parse_lease_id;
+use super::step_classifier::parse_lease_id;
 use super::world::Millis;
 use super::{hostile, token};
 

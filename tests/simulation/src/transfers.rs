@@ -103,7 +103,7 @@ fn on_placed(world: &World, number: usize, term: u64, decided_at: Millis) {
 
 /// Returns the number in the name of a candidate.
 fn candidate_number(name: &str) -> usize {
-    name.strip_prefix('m').and_then(|number| number.parse().ok()).unwrap_or(super::wire::UNKNOWN_CANDIDATE)
+    name.strip_prefix('m').and_then(|number| number.parse().ok()).unwrap_or(super::step_classifier::UNKNOWN_CANDIDATE)
 }
 
 /// Handles a response with orders that reaches a leader.

@@ -13,11 +13,11 @@ use super::condition::{Condition, BrokenSettings};
 use super::coverage::Coverage;
 use super::dice::Dice;
 use super::fault::{Fault, Step};
-use super::gate::{Gate, Process};
+use super::process_state::{Gate, Process};
 use super::history::{Entry, History, Life, HistoryEvent, CandidateId};
 use super::plan::{Ambush, Beginning, Plan, Trait, Version};
 use super::service::Service;
-use super::wire::StepClassifier;
+use super::step_classifier::StepClassifier;
 
 /// True time since the start of the schedule, in milliseconds. Events have this resolution.
 pub type Millis = u64;

@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use tenure_tests::Store;
 use tenure_tests::measure::{Spread, Table, load};
-use tenure_tests::rounds::{Change, ChangeResult, Rounds};
+use tenure_tests::share_rounds::{Change, ChangeResult, Rounds};
 
 #[derive(Parser)]
 #[command(about = "Measures how soon shares have their holders when processes come, leave and die")]

@@ -8,11 +8,11 @@
 //! leader are stale. The measurements ignore the candidates' own logs.
 
 mod contender;
-mod judge;
 mod round;
 mod seat;
 mod server;
+mod summary;
 
 pub use contender::{Contender, Ready, Setting};
-pub use judge::Summary;
+pub use summary::Summary;
 pub use round::{Fault, Outcome, measure_rest_rate, round};

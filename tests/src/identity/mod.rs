@@ -6,12 +6,12 @@
 //! request of the right form gets a token, unless the test scripted another [`Reply`].
 
 mod expected;
-mod judge;
 mod listen;
 mod reply;
 mod request;
 #[cfg(test)]
 mod tests;
+mod check;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -178,7 +178,7 @@ async fn answer(State(shared): State<Arc<SharedState>>, request: axum::extract::
     let request = Request::read(request).await;
     let (expected, reply) = {
         let mut endpoint_state = shared.lock();
-        let complaints = judge::check_request(&endpoint_state.expected.expected_request(), &request);
+        let complaints = check::check_request(&endpoint_state.expected.expected_request(), &request);
         endpoint_state.requests.push(request);
         let expected = endpoint_state.expected.clone();
         if !complaints.is_empty() {

@@ -23,11 +23,9 @@ mod identity;
 mod languages;
 #[cfg(target_os = "linux")]
 mod last_will;
-mod leaks;
 mod listening;
 #[cfg(target_os = "linux")]
 mod lock;
-mod onlookers;
 mod packaging;
 mod page;
 mod problems;
@@ -52,6 +50,8 @@ mod unruly_processes;
 mod watching;
 #[cfg(unix)]
 mod webhook;
+mod status;
+mod secrets;
 
 /// `tenure`, like an installed one.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");

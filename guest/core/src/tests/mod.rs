@@ -11,7 +11,6 @@ mod files;
 mod handing_over;
 mod hints;
 mod holding;
-mod hostile;
 mod last_wills;
 mod leaving;
 mod listing;
@@ -25,10 +24,11 @@ mod successors;
 mod transfers;
 mod triggers;
 mod turns;
-mod unraised;
 
 mod while_leading;
 mod winning;
+mod failed_raises;
+mod foreign_data;
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 use super::script::{ms, started};
-use crate::act::Action;
+use crate::action::Action;
 use crate::picture::{WIDTH, render_live, render_final};
 use crate::screen::plain;
 use crate::story::Event;

@@ -1,6 +1,6 @@
 //! Short scripts for stories. Times are in milliseconds.
 
-use crate::act::Action;
+use crate::action::Action;
 use crate::sink::Sink;
 use crate::story::{Event, State, Story};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 use super::script::{ms, started};
-use crate::act::Action;
+use crate::action::Action;
 use crate::story::Event;
 use crate::summary;
 

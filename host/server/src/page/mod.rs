@@ -11,8 +11,8 @@ mod rate;
 mod tests;
 pub mod view;
 
-pub use super::answers::json_response;
-use super::answers::{has_query_key, unavailable, uncached_response, unknown_election, query_value};
+pub use super::responses::json_response;
+use super::responses::{has_query_key, unavailable, uncached_response, unknown_election, query_value};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;

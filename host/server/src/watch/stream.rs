@@ -1,6 +1,6 @@
 //! The stream of a candidate's status updates.
 
-use super::super::answers::unavailable;
+use super::super::responses::unavailable;
 use super::super::board::Board;
 use super::super::roster::{Roster, select_entry};
 use super::StatusUpdate;

@@ -2,7 +2,7 @@
 //! small script language and two transports.
 
 mod clients;
-mod face;
+mod server;
 mod sas;
 pub mod script;
 pub mod send;

@@ -1,7 +1,7 @@
 //! Tests of many elections in one process.
 
 use super::{Wireless, settings, store, surroundings};
-use crate::places::Urgency;
+use crate::permits::Urgency;
 use crate::{ComponentError, ElectionComponent, Engine, Network, NetworkFailure};
 use bytes::Bytes;
 use futures_util::FutureExt as _;

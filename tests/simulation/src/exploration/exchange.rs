@@ -3,7 +3,7 @@
 use tenure_azure::{LeaseId, Operation};
 use tenure_store::Service;
 
-use super::known::{Hashed, digest};
+use super::hashed::{Hashed, digest};
 use super::oracle::{Oracle, Violation, Work};
 use super::process::{Process, Turn};
 use super::state::{RequestInFlight, State};

@@ -28,10 +28,8 @@
 //!   candidate, life and instant, and hardly change any pause.
 
 mod action;
-mod chance;
 mod effect;
 mod exchange;
-mod known;
 mod oracle;
 mod process;
 mod scope;
@@ -39,6 +37,8 @@ mod search;
 mod state;
 mod step;
 mod time;
+mod hashed;
+mod draws;
 
 pub use oracle::Invariant;
 pub use scope::{Bounds, Flaw, Scope, Start};

@@ -7,7 +7,7 @@ use std::fmt;
 
 use tenure_azure::LeaseId;
 
-use super::chance::created_lease;
+use super::draws::created_lease;
 use super::time::Instant;
 
 /// The longest of poll and renewal, plus a request's timeout and an instant.

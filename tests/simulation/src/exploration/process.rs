@@ -6,7 +6,7 @@
 
 use tenure_azure::Operation;
 
-use super::known::Hashed;
+use super::hashed::Hashed;
 use super::scope::{Flaw, Scope};
 use super::step::{Arrival, Flight, StepInput};
 use super::time::Instant;

@@ -7,7 +7,7 @@ use tenure_azure::{ETag, LeaseId, Operation};
 use tenure_core::{LastSlot, Record, Settings, Timestamp};
 use tenure_store::{Account, Request, Service};
 
-use super::known::{Hashed, Memo, digest};
+use super::hashed::{Hashed, Memo, digest};
 use super::oracle::{Invariant, Validity};
 use super::process::Process;
 use super::state::RequestInFlight;

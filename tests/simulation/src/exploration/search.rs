@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::action::Action;
-use super::known::digest;
+use super::hashed::digest;
 use super::scope::{Bounds, Scope};
 use super::state::State;
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tenure_azure::Operation;
 use tenure_store::{Request, Service};
 
-use super::known::{Hashed, digest};
+use super::hashed::{Hashed, digest};
 use super::oracle::{Oracle, Violation};
 use super::process::{Progress, Process, Push};
 use super::scope::{Flaw, Scope};

@@ -6,8 +6,8 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::{Answer, Operation};
 use tenure_core::{SignedRequest, BackgroundRequest, Event, Failure, FailureKind, Outcome, Report, Role, Step, StepAction};
 
-use super::chance::Draws;
-use super::known::{Hashed, digest};
+use super::draws::Draws;
+use super::hashed::{Hashed, digest};
 use super::process::{Progress, Process, Turn};
 use super::scope::Scope;
 use super::time::{Instant, moment, wall_time};

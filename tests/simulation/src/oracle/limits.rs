@@ -8,7 +8,7 @@ use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, HistoryEvent, CandidateId, Written};
 use super::super::plan::{COOL_DOWN, LONGEST_COOL_DOWN};
 use super::super::world::Millis;
-use super::calm::{ends_leadership, on_slow_clock};
+use super::fault_periods::{ends_leadership, on_slow_clock};
 use super::{Violation, violation};
 
 /// Time that the host takes to stop a turn: a millisecond by its own clock, with a reserve.

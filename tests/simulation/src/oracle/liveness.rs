@@ -21,7 +21,7 @@ use super::super::fault::{Fault, Step};
 use super::super::history::{SentRequest, Entry, History, HistoryEvent, CandidateId, Win, Written};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
-use super::calm::on_slow_clock;
+use super::fault_periods::on_slow_clock;
 use super::terms::record_lost_between;
 use super::{Violation, violation};
 

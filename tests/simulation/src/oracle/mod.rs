@@ -4,18 +4,10 @@
 //! It uses the order of accepted writes, the requests on the wire, and the times at which handlers
 //! worked. It knows the clocks of candidates, but not what candidates believe.
 
-mod announced;
-mod answers;
 mod beats;
-mod calm;
-mod dates;
-mod fields;
-mod giving_back;
-mod handing_over;
 mod hints;
 mod leases;
 mod limits;
-mod listing;
 mod liveness;
 mod overlap;
 mod pace;
@@ -25,6 +17,14 @@ mod succession;
 mod terms;
 mod transfers;
 mod validity;
+mod announcements;
+mod invocations;
+mod fault_periods;
+mod service_time;
+mod foreign_fields;
+mod releases;
+mod handovers;
+mod candidate_lists;
 
 use std::fmt;
 
@@ -64,14 +64,14 @@ pub fn check(history: &History, class: Class) -> Vec<Violation> {
     violations.extend(leases::check_i8(history));
     violations.extend(beats::check_i9(history));
     violations.extend(beats::check_versions(history));
-    violations.extend(fields::check_foreign_fields(history));
+    violations.extend(foreign_fields::check_foreign_fields(history));
     violations.extend(limits::check_limits(history));
     violations.extend(progress::check_progress(history));
-    violations.extend(giving_back::check_releases(history));
-    violations.extend(handing_over::check_handovers(history));
-    violations.extend(announced::check_announcements(history));
+    violations.extend(releases::check_releases(history));
+    violations.extend(handovers::check_handovers(history));
+    violations.extend(announcements::check_announcements(history));
     violations.extend(hints::check_hints(history));
-    violations.extend(listing::check_candidate_lists(history));
+    violations.extend(candidate_lists::check_candidate_lists(history));
     violations.extend(transfers::check_transfers(history));
     violations.sort_by_key(|violation| violation.at);
     violations
@@ -83,7 +83,7 @@ pub fn check_slots(history: &History) -> Vec<Violation> {
     let mut violations = terms::check_i2(history);
     violations.extend(slots::check_i5(history));
     violations.extend(leases::check_i8(history));
-    violations.extend(answers::check_invocations(history));
+    violations.extend(invocations::check_invocations(history));
     violations.sort_by_key(|violation| violation.at);
     violations
 }

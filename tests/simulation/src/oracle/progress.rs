@@ -18,7 +18,7 @@ use super::super::fault::Step;
 use super::super::history::{Entry, History, Life, RequestIndex, Periods, Triggered, HistoryEvent, CandidateId, Written};
 use super::super::token::LIFETIME_RANGE;
 use super::super::world::Millis;
-use super::calm::{FaultPeriods, Leadership, between, four_round_trips, on_slow_clock};
+use super::fault_periods::{FaultPeriods, Leadership, between, four_round_trips, on_slow_clock};
 use super::{Violation, dates, violation};
 
 /// Longest time that an outcome may wait for the next claim.

@@ -19,7 +19,7 @@ use super::super::fault::Fault;
 use super::super::fault::Step;
 use super::super::history::{SentRequest, Entry, History, Periods, Triggered, HistoryEvent, CandidateId, Written};
 use super::super::world::Millis;
-use super::dates;
+use super::service_time;
 use super::{Violation, violation};
 
 /// A slot, its attempt, and its trigger, if the slot is not scheduled.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::super::fault::Fault;
 use super::super::history::{History, Transfer, HistoryEvent, CandidateId};
 use super::super::world::Millis;
-use super::calm::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
+use super::fault_periods::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
 use super::{Violation, violation};
 
 /// Age up to which a transfer is obeyed.

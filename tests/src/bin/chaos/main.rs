@@ -16,8 +16,8 @@
 //! Round N of seed S is round 1 of seed S + N - 1. Exits with 1 if Tenure broke a bound or a Tenure
 //! round failed.
 
-mod judge;
 
+mod summary;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ use tenure_tests::{Store, baseline, killed_calls, transfers, triggers};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use judge::{Summary, RoundResult};
+use summary::{Summary, RoundResult};
 
 #[derive(Parser)]
 #[command(about = "Kills, freezes, stops and cuts off leaders, and counts late requests")]

@@ -8,8 +8,8 @@
 //!
 //! Exits with 1 if a bound was broken or a round failed.
 
-mod judge;
 mod round;
+mod summary;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tenure_tests::{Group, Sink, Store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use judge::Summary;
+use summary::Summary;
 
 #[derive(Parser)]
 #[command(about = "Measures takeover times and overlaps with real processes")]

@@ -1,10 +1,10 @@
 //! Real `tenure run` processes with a command as work: its environment, the ends of its turns, and
 //! its death before another candidate may lead.
 
-mod ends;
 mod faults;
 mod processes;
 mod round;
 mod settings;
 mod stage;
 mod turns;
+mod turn_ends;

@@ -3,14 +3,14 @@
 
 mod check;
 mod file;
-mod first_words;
-mod hang_up;
 #[cfg(target_os = "linux")]
 mod lists;
-mod looks;
 mod manual;
-#[cfg(target_os = "linux")]
-mod several;
 mod stage;
 #[cfg(target_os = "linux")]
 mod supervision;
+mod greeting;
+mod sighup;
+mod inspect;
+#[cfg(target_os = "linux")]
+mod several_elections;

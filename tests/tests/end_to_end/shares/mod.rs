@@ -1,8 +1,8 @@
 //! Shares of split work, in the library, the program and the shipped component.
 
-mod hindered;
-mod kept;
 mod moves;
 mod processes;
-mod rolls;
 mod rounds;
+mod shares_store;
+mod partial_access;
+mod rollout;

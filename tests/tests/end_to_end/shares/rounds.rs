@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tenure_tests::rounds::Rounds;
+use tenure_tests::share_rounds::Rounds;
 use tenure_tests::{Store, needs};
 
 use crate::PROGRAM;

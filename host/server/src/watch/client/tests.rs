@@ -1,6 +1,6 @@
 use super::super::EndedLeadership;
 use super::*;
-use crate::answers::query_value;
+use crate::responses::query_value;
 use crate::role::Leader;
 
 const AT_START: Duration = Duration::ZERO;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::super::fault::{Fault, Step};
 use super::super::history::{Answer, Entry, History, Periods, HistoryEvent, CandidateId, Win};
 use super::super::world::Millis;
-use super::calm::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
+use super::fault_periods::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
 use super::pace::TOKEN_FETCH_TIMEOUT;
 use super::progress::{MAX_TOKEN_LIFETIME, has_time_for_writes};
 use super::{Violation, violation};

@@ -7,7 +7,7 @@
 use super::super::fault::Step;
 use super::super::history::{SentRequest, History, HistoryEvent, CandidateId};
 use super::super::world::Millis;
-use super::calm::between;
+use super::fault_periods::between;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,7 +1,7 @@
 //! The store, the sink, and the candidates as processes of this program.
 
-use super::act::Action;
-use super::link;
+use super::action::Action;
+use super::network_path;
 use super::sink::Sink;
 use super::story::{ELECTION, Event, SharedStory, Story};
 use chrono::{DateTime, Utc};

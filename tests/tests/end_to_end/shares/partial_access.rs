@@ -7,7 +7,7 @@ use tenure_tests::{PATIENCE, Store};
 use tokio::time::{sleep, timeout};
 
 use super::processes::{SHARES, Stage, beats, violations};
-use super::rolls::wait_for_problem;
+use super::rollout::wait_for_problem;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_cannot_read_the_plan_loses_its_shares_to_a_new_split() {
