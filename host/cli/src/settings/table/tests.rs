@@ -108,7 +108,7 @@ fn defaults_are_those_of_the_program() {
 
 #[test]
 fn every_variable_of_the_component_has_a_row() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/variable.rs");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/step/variable.rs");
     let source = std::fs::read_to_string(source).unwrap();
     // The second part of the module contains the variables that hosts set.
     let user_section = source.split("A host sets the rest, and no user.").next().unwrap();
