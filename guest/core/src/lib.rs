@@ -19,11 +19,8 @@
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]
 
-#[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod protocol;
-mod record;
-mod schedule;
 mod side;
 mod step;
 
@@ -47,7 +44,7 @@ pub use step::options::{Options, Orders, Retries};
 pub use side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 pub use step::elapsed_clock::ElapsedClock;
 pub use step::problem::{Problem, ProblemClass};
-pub use record::{
+pub use record::metadata::{
     Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
     Trigger, TriggerState, Triggers,
 };
@@ -58,7 +55,7 @@ pub use step::report::{
 pub use step::service_clock::{ServiceClock, Timestamp};
 pub use step::settings::{Needs, Settings};
 pub use side::side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
-pub use schedule::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone, ZoneOffset};
+pub use schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone, ZoneOffset};
 pub use record::snapshot::{LeaseState, Inspection, Snapshot, break_remaining};
 pub use side::split::active_member_or_share;
 pub use record::text::is_order_id;
@@ -75,3 +72,6 @@ pub type Moment = core::time::Duration;
 
 #[cfg(test)]
 mod tests;
+mod record;
+#[cfg_attr(not(feature = "mutants"), doc(hidden))]
+mod schedule;

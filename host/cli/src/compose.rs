@@ -1,7 +1,7 @@
 //! `tenure compose`: combines an election and a handler into one component.
 
 use super::args::ComposeArguments;
-use super::output::{CommandResult, fail, print};
+use crate::output::stdio::{CommandResult, fail, print};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::Path;

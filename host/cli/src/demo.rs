@@ -1,7 +1,7 @@
 //! `tenure demo`: a self-contained failover demo.
 
 use super::args::DemoArguments;
-use super::output::{CommandResult, eprint, fail};
+use crate::output::stdio::{CommandResult, eprint, fail};
 use super::signals::Signals;
 use crate::output::terminal::wants_colour;
 use std::process::ExitCode;

@@ -13,9 +13,7 @@ mod demo;
 mod lock;
 mod manual;
 mod orders;
-mod output;
 mod repair;
-mod run;
 mod settings;
 mod signals;
 mod status;
@@ -25,10 +23,16 @@ mod supervisor;
 mod version;
 #[doc(hidden)]
 pub mod fuzzing;
+pub(crate) mod complaint;
+pub(crate) mod configuration;
+pub(crate) mod ranges;
+pub(crate) mod unknown_variables;
+mod run;
+mod output;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
-use output::{CommandResult, exit_code, fail_with_os_error};
+use output::stdio::{CommandResult, exit_code, fail_with_os_error};
 use settings::CommandLine;
 use settings::table::TABLE;
 use std::process::ExitCode;
@@ -66,8 +70,8 @@ fn run_command() -> ExitCode {
     let line = matches.subcommand().map(|(name, options)| CommandLine::from_matches(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
-        Command::Run => on_runtime(2, fail_with_os_error, run::run(line, supervised)),
-        Command::Observe => on_runtime(2, fail_with_os_error, run::observe(line)),
+        Command::Run => on_runtime(2, fail_with_os_error, run::command::run(line, supervised)),
+        Command::Observe => on_runtime(2, fail_with_os_error, run::command::observe(line)),
         #[cfg(unix)]
         Command::Lock => on_runtime(2, lock::report_failure, lock::lock(line, supervised)),
         Command::Check => on_runtime(2, fail_with_os_error, check::check(line)),

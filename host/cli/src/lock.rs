@@ -6,13 +6,13 @@ mod obstacle;
 #[cfg(unix)]
 pub(crate) mod codes;
 
-use crate::settings::complaint::{Complaint, printable, report};
-use crate::settings::configuration::Configuration;
+use crate::complaint::{Complaint, printable, report};
+use crate::configuration::Configuration;
 use crate::run::descriptors;
 use crate::run::startup::{Shared, leave_wills, set_up_process};
 use crate::lock::codes::{SIGNAL_BASE, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
 use crate::output::log::{Log, Output};
-use super::output::{CommandResult, eprint, fail};
+use crate::output::stdio::{CommandResult, eprint, fail};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use super::settings::{CommandLine, Elections};
 use super::signals::{REPEAT_WINDOW, Signals};

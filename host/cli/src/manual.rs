@@ -1,7 +1,7 @@
 //! `tenure completions` and `tenure man`: the command line for shells and as manual pages.
 
 use super::args::{self, CompletionsArguments, ManArguments};
-use super::output::{CommandResult, fail, print};
+use crate::output::stdio::{CommandResult, fail, print};
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::TABLE;
 use super::version::VERSION;

@@ -1,7 +1,7 @@
 //! `tenure store`: the embedded blob store, until a signal.
 
 use super::args::StoreArguments;
-use super::output::{CommandResult, fail, print};
+use crate::output::stdio::{CommandResult, fail, print};
 use super::signals::Signals;
 use std::process::ExitCode;
 use tenure_store as store;

@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::Moment;
 use crate::step::chance::{Chance, jitter};
 use crate::step::failure_policy::FailurePolicy;
-use crate::record::Outcome;
+use crate::record::metadata::Outcome;
 use crate::step::report::Turn;
 use crate::step::settings::Settings;
 use crate::mutants::mutant;

@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::Moment;
 use crate::record::history::Incumbent;
 use crate::step::problem::Problem;
-use crate::record::{End, Outcome, Record};
+use crate::record::metadata::{End, Outcome, Record};
 use crate::step::report::{Event, Report, Role, State, Turn, TurnResult};
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;

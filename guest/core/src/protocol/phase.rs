@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::Moment;
 use super::failover::Failover;
 use crate::step::pace::RetrySchedule;
-use crate::record::{Kind, Record, Trigger};
+use crate::record::metadata::{Kind, Record, Trigger};
 use crate::record::write::Write;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;

@@ -11,7 +11,7 @@ use crate::Moment;
 use crate::step::chance::Chance;
 use super::failover::Failover;
 use crate::step::pace::RetrySchedule;
-use crate::record::{Beat, Record};
+use crate::record::metadata::{Beat, Record};
 use crate::step::service_clock::nanos;
 use crate::step::timings::BACK_OFF;
 use crate::mutants::mutant;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::Moment;
 use crate::side::announcement::{QUICK_POLL, freshness, lease_change_time, successor_time, work_end_time};
 use super::phase::Hold;
-use crate::record::Refusal;
+use crate::record::metadata::Refusal;
 use crate::step::timings::Timings;
 use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Wat
 use crate::step::problem::{Problem, ProblemClass};
 use super::pulse::Pulse;
 use super::raising::report_no_date;
-use crate::record::{ValidatedRecord, Record, UnusableRecord};
+use crate::record::metadata::{ValidatedRecord, Record, UnusableRecord};
 use crate::step::timings::BACK_OFF;
 use crate::schedule::turns::Turns;
 use crate::mutants::mutant;

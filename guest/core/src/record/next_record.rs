@@ -1,6 +1,6 @@
 //! The record with which a candidate begins to lead. protocol.md §4.3.
 
-use crate::record::{Beat, End, Kind, LastSlot, Outcome, Record};
+use crate::record::metadata::{Beat, End, Kind, LastSlot, Outcome, Record};
 use crate::step::report::Turn;
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use crate::schedule::agenda::{Due, Task};
 use super::history::Incumbent;
 use crate::step::problem::Problem;
-use crate::record::Record;
+use crate::record::metadata::Record;
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
 use crate::schedule::turns::Turns;

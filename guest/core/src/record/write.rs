@@ -3,7 +3,7 @@
 
 use crate::Moment;
 use crate::step::pace::RetrySchedule;
-use crate::record::Record;
+use crate::record::metadata::Record;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;

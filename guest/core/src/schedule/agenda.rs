@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::record::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, is_current};
+use crate::record::metadata::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, is_current};
 use crate::step::service_clock::{Timestamp, is_ahead, nanos};
-use crate::schedule::{Delivery, Schedule};
+use crate::schedule::slots::{Delivery, Schedule};
 use crate::record::text::fingerprint;
 use crate::mutants::mutant;
 use tenure_base::prelude::*;

@@ -2,9 +2,9 @@
 //! for missed slots.
 
 use super::agenda::Agenda;
-use crate::record::{Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record};
+use crate::record::metadata::{Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record};
 use crate::step::service_clock::Timestamp;
-use crate::schedule::Schedule;
+use crate::schedule::slots::Schedule;
 use tenure_base::prelude::*;
 
 /// The turns on a record at some instant.

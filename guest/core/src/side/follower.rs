@@ -13,7 +13,7 @@ use crate::step::chance::{Chance, lease_id};
 use crate::record::history::Incumbent;
 use crate::protocol::phase::Watch;
 use crate::protocol::pulse::Pulse;
-use crate::record::Record;
+use crate::record::metadata::Record;
 use crate::step::settings::Settings;
 use super::side_blob_rules::{self, LEAST_TIMEOUT};
 use crate::mutants::{self, mutant};

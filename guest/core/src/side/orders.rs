@@ -16,7 +16,7 @@ use crate::protocol::handing_over;
 use crate::step::limits;
 use crate::protocol::phase::{Hold, LeaderOrders};
 use crate::step::problem::Problem;
-use crate::record::{self, Trigger};
+use crate::record::metadata::{self, Trigger};
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
 use super::side_blob_rules::{self, CANDIDATE};
@@ -213,7 +213,7 @@ impl Orders {
             }),
             Some(_) => return None,
         };
-        Some(Self { triggers, transfer, unknown: record::retain_printable(unknown) })
+        Some(Self { triggers, transfer, unknown: metadata::retain_printable(unknown) })
     }
 
     fn to_metadata(&self, settings: &Settings) -> Metadata {

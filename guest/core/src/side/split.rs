@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::protocol::context::CompletedRequest;
 use crate::protocol::phase::{SplitList, SplitCheck};
 use crate::step::problem::{Problem, ProblemClass};
-use crate::record::Record;
+use crate::record::metadata::Record;
 use crate::step::settings::Settings;
 use super::side_blobs::side_blob_prefix;
 use crate::record::text::{LONGEST_NAME, decode_allowed};

@@ -18,7 +18,7 @@ use super::limits;
 use crate::side::listing::{Listed, listed};
 use crate::side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 use super::problem::{Problem, ProblemClass};
-use crate::record::TriggerState;
+use crate::record::metadata::TriggerState;
 use super::report::{Event, Report, Request, Response};
 use super::settings::Settings;
 use crate::side::side_blobs::{

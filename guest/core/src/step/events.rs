@@ -10,7 +10,7 @@ use crate::protocol::holding;
 use crate::side::orders;
 use crate::protocol::phase::{Phase, Release};
 use super::problem::ProblemClass;
-use crate::record::Outcome;
+use crate::record::metadata::Outcome;
 use crate::protocol::releasing::{leave_as_follower, release, step_down};
 use super::report::{EndingReason, Event, Turn, TurnResult};
 use crate::protocol::steering::GivingUp;

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Moment;
-use crate::record::UnusableRecord;
+use crate::record::metadata::UnusableRecord;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
 use serde::{Deserialize, Serialize};

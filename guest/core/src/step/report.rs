@@ -7,7 +7,7 @@ use super::failure::Failure;
 use crate::record::history::Incumbent;
 use crate::side::listing::Listed;
 use super::problem::Problem;
-use crate::record::{Kind, Outcome};
+use crate::record::metadata::{Kind, Outcome};
 use super::service_clock::Timestamp;
 use crate::schedule::turns::Turns;
 use serde::{Deserialize, Serialize};

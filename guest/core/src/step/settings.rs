@@ -15,7 +15,7 @@ use super::environment::{Environment, SecretFile};
 use super::failure_policy::FailurePolicy;
 use super::limits;
 use super::options::{Options, Orders, Value, complaint, is_blank, numbers, unreadable};
-use crate::schedule::Schedule;
+use crate::schedule::slots::Schedule;
 use crate::record::text::is_plain;
 use super::timings::Timings;
 use super::variable;

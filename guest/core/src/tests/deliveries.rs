@@ -1,7 +1,7 @@
 //! At-least-once delivery, and the reset of a slot: protocol.md §6.
 
 use super::*;
-use crate::record::Started;
+use crate::record::metadata::Started;
 
 const AT_LEAST_ONCE: &[(&str, &str)] = &[
     (variable::EVERY, "10m"),

@@ -1,7 +1,7 @@
 //! Triggered turns: protocol.md §6.1.
 
 use super::*;
-use crate::record::Started;
+use crate::record::metadata::Started;
 
 /// Returns the orders as commands write them.
 pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {

@@ -8,7 +8,7 @@ mod standalone;
 pub(super) use standalone::DemoArguments;
 pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 
-use crate::settings::complaint::DOUBLE_DASH_ADVICE;
+use crate::complaint::DOUBLE_DASH_ADVICE;
 use super::settings::setting::Setting;
 use super::settings::{MAX_WIDTH, format_section, with_options};
 use super::version::VERSION;

@@ -1,6 +1,6 @@
 //! Commands that need no election.
 
-use crate::settings::configuration::listen_address;
+use crate::configuration::listen_address;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;

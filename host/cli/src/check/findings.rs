@@ -1,7 +1,7 @@
 //! Findings of a check, as text lines and as JSON objects.
 
-use crate::settings::complaint::printable;
-use crate::output::{UNUSABLE, print};
+use crate::complaint::printable;
+use crate::output::stdio::{UNUSABLE, print};
 use crate::output::terminal::{wrap_words, wants_colour, columns};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;

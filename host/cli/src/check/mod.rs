@@ -8,12 +8,12 @@ mod findings;
 mod settings;
 
 use crate::run::candidacy::Candidacy;
-use crate::settings::complaint::printable;
-use crate::settings::configuration::Configuration;
+use crate::complaint::printable;
+use crate::configuration::Configuration;
 use crate::run::engine;
 use crate::run::startup::{Shared, leave_wills, set_up_process};
 use crate::output::log::{Log, Output, json_text};
-use super::output::{CommandResult, complain, eprint, fail, print, print_wrapped};
+use crate::output::stdio::{CommandResult, complain, eprint, fail, print, print_wrapped};
 use super::settings::table::{
     COMMAND, CONNECTION_STRING_FILE, CRON, EVERY, HANDLER, JSON, NO_WORK, OFFLINE, WEBHOOK,
     WHILE_LEADING,

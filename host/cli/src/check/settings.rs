@@ -1,7 +1,7 @@
 //! The settings of the elections that are checked, as text and as JSON.
 
 use crate::run::candidacy::Candidacy;
-use crate::settings::complaint::printable;
+use crate::complaint::printable;
 use crate::run::handler::WorkDescription;
 use crate::output::terminal::{wrap_words, columns};
 use crate::output::times::{now, schedule_zone};

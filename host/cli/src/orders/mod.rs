@@ -6,8 +6,8 @@ mod trigger;
 pub(super) use transfer::transfer;
 pub(super) use trigger::trigger;
 
-use crate::settings::complaint::printable;
-use crate::settings::configuration::Configuration;
+use crate::complaint::printable;
+use crate::configuration::Configuration;
 use std::hash::{BuildHasher as _, RandomState};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! `tenure transfer`: moves the leadership to another candidate.
 
 use super::{Failure, Operator, check_answer, poll, random_id};
-use crate::settings::complaint::printable;
-use crate::settings::configuration::Configuration;
-use crate::output::{CommandResult, eprint, fail_with, print_wrapped};
+use crate::complaint::printable;
+use crate::configuration::Configuration;
+use crate::output::stdio::{CommandResult, eprint, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_WAIT, TO, TRANSFER_WAIT};
 use std::process::ExitCode;

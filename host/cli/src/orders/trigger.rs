@@ -1,8 +1,8 @@
 //! `tenure trigger`: requests a turn outside the schedule, and waits for its end if requested.
 
 use super::{Failure, Operator, check_answer, poll, random_id};
-use crate::settings::configuration::Configuration;
-use crate::output::{CommandResult, fail, fail_with, print_wrapped};
+use crate::configuration::Configuration;
+use crate::output::stdio::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{ID, TRIGGER_WAIT};
 use std::mem::discriminant;

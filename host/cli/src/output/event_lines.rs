@@ -1,6 +1,6 @@
 //! Formats events as text lines.
 
-use crate::settings::complaint::printable;
+use crate::complaint::printable;
 use super::terminal::wrap_words;
 use super::times::{attempt_clause, last_success_clause, whole_seconds};
 use anstyle::{AnsiColor, Style};

@@ -3,7 +3,7 @@
 //! A thread of its own writes it, so that a blocked reader does not delay the candidate, which has
 //! deadlines to meet.
 
-use crate::settings::complaint::is_deceptive;
+use crate::complaint::is_deceptive;
 use super::terminal::columns;
 use super::times::time_of_day;
 use super::{terminal, text};

@@ -1,8 +1,8 @@
 //! `tenure break`: ends the lease of an unreachable leader.
 
-use crate::settings::complaint::{NO_ELECTION, printable};
-use crate::settings::configuration::Configuration;
-use crate::output::{CommandResult, fail, fail_with, print_wrapped};
+use crate::complaint::{NO_ELECTION, printable};
+use crate::configuration::Configuration;
+use crate::output::stdio::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{PERIOD, YES};
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ mod break_lease;
 mod reset_slot;
 mod reshare;
 
-use super::output::eprint;
+use crate::output::stdio::eprint;
 pub(super) use break_lease::break_lease;
 pub(super) use reset_slot::reset_slot;
 pub(super) use reshare::reshare;

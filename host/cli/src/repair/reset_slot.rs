@@ -1,8 +1,8 @@
 //! `tenure reset-slot`: leads for a moment, to remove a slot in the future from the record.
 
-use crate::settings::complaint::{NO_ELECTION, printable};
-use crate::settings::configuration::Configuration;
-use crate::output::{CommandResult, UNUSABLE, eprint, fail_with, print_wrapped};
+use crate::complaint::{NO_ELECTION, printable};
+use crate::configuration::Configuration;
+use crate::output::stdio::{CommandResult, UNUSABLE, eprint, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::YES;
 use crate::signals::Signals;

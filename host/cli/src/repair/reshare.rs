@@ -1,8 +1,8 @@
 //! `tenure reshare`: requests another number of shares.
 
-use crate::settings::complaint::printable;
-use crate::settings::configuration::Configuration;
-use crate::output::{CommandResult, fail, fail_with, print_wrapped};
+use crate::complaint::printable;
+use crate::configuration::Configuration;
+use crate::output::stdio::{CommandResult, fail, fail_with, print_wrapped};
 use crate::settings::CommandLine;
 use crate::settings::table::{NEW_SHARES, YES};
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! One election of `tenure run`, with validated settings.
 
-use crate::settings::configuration::{Configuration, expiry};
+use crate::configuration::{Configuration, expiry};
 use super::handler::{self, WorkDescription};
 use crate::output::log::{Log, LogContext};
 use super::ready;

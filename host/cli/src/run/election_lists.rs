@@ -5,8 +5,8 @@
 //! file system that hangs, or an election that starts slowly, delays neither the process nor other
 //! elections.
 
-use crate::settings::complaint::Complaint;
-use crate::settings::configuration::Configuration;
+use crate::complaint::Complaint;
+use crate::configuration::Configuration;
 use crate::output::log::Log;
 use super::process::{Handle, Process};
 use crate::settings::table::ELECTION;

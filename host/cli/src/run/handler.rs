@@ -1,7 +1,7 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
-use crate::settings::complaint::redacted_address;
-use crate::settings::configuration::Configuration;
+use crate::complaint::redacted_address;
+use crate::configuration::Configuration;
 use super::engine;
 use crate::output::log::Log;
 use crate::settings::setting::Setting;

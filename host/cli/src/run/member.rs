@@ -1,7 +1,7 @@
 //! A process that takes part in the shares of an election: `tenure run --shares`.
 
 use super::candidacy::{Candidacy, Coordination};
-use crate::settings::configuration::Configuration;
+use crate::configuration::Configuration;
 use crate::output::log::LogContext;
 use super::process::{Handle, Process};
 use std::future::pending;

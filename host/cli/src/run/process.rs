@@ -1,7 +1,7 @@
 //! The elections of a process, which can be added and removed while others run.
 
 use super::candidacy::{Candidacy, Front};
-use crate::settings::configuration::Configuration;
+use crate::configuration::Configuration;
 use super::descriptors;
 use super::startup::{Shared, leave_wills};
 use crate::output::log::{Log, LogContext};

@@ -1,13 +1,13 @@
 //! Startup of `tenure run`, `tenure check` and `tenure lock`, before anything is sent.
 
 use super::candidacy::{Candidacy, Front};
-use crate::settings::configuration::Configuration;
+use crate::configuration::Configuration;
 use super::engine;
 use crate::output::log::Log;
 use crate::settings::Elections;
 use crate::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
 use crate::supervisor::Link;
-use crate::settings::unknown_variables;
+use crate::unknown_variables;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tenure::RootCertificates;

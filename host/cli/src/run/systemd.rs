@@ -10,7 +10,7 @@
 //! Systemd accepts messages only from the process that it started. That is the supervisor, so the
 //! supervisor forwards them. Other systems have no notifications.
 
-use crate::settings::complaint::printable;
+use crate::complaint::printable;
 use super::service_manager::{ServiceManager, watchdog_limit};
 use crate::supervisor::Link;
 use std::time::Duration;

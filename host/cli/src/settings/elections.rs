@@ -7,7 +7,7 @@ use super::pattern::{self, Pattern};
 use super::setting::{Scope, Setting};
 use super::source::SettingsFile;
 use super::table::{CONFIG, ELECTION, FOR_EACH};
-use crate::settings::complaint::{Complaint, redacted};
+use crate::complaint::{Complaint, redacted};
 use std::collections::BTreeSet;
 
 const MAX_LISTED: usize = 20;

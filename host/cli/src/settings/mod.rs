@@ -6,7 +6,7 @@
 //! 3. [`resolved`] determines the effective values, from the command line, variables and the file.
 //! 4. [`elections`] does that for each election, and [`pattern`] makes several elections of one.
 //!
-//! [`Configuration`](crate::settings::configuration::Configuration) defines which commands read which of
+//! [`Configuration`](crate::configuration::Configuration) defines which commands read which of
 //! them.
 
 mod elections;
@@ -18,10 +18,6 @@ mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-pub(crate) mod complaint;
-pub(crate) mod configuration;
-pub(crate) mod ranges;
-pub(crate) mod unknown_variables;
 mod resolved;
 mod command_line;
 
@@ -31,6 +27,6 @@ pub(crate) use command_line::{CommandLine, MAX_WIDTH, format_section, with_optio
 pub(crate) use pattern::Pattern;
 
 /// Returns the complaints about the text of a settings file.
-pub(crate) fn complaints_in(text: &str) -> Vec<crate::settings::complaint::Complaint> {
+pub(crate) fn complaints_in(text: &str) -> Vec<crate::complaint::Complaint> {
     parse::parse(&source::SettingsFile::from_text(text), table::TABLE).complaints
 }

@@ -4,7 +4,7 @@ use super::secret;
 use super::setting::{Kind, Scope, Setting};
 use super::source::{SettingsFile, ValueItem};
 use super::table::{CONNECTION_STRING_FILE, ELECTION};
-use crate::settings::complaint::{Complaint, printable, redacted};
+use crate::complaint::{Complaint, printable, redacted};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

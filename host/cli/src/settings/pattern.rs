@@ -3,7 +3,7 @@
 use super::resolved::{PLACEHOLDER, ResolvedSettings, Value};
 use super::source::{SettingsFile, ValueItem};
 use super::table::{ELECTION, FOR_EACH, FOR_EACH_FILE};
-use crate::settings::complaint::{Complaint, is_deceptive, redacted};
+use crate::complaint::{Complaint, is_deceptive, redacted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

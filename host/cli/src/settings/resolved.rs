@@ -7,7 +7,7 @@ use super::parse::{Content, Section};
 use super::setting::{Kind, Scope, Setting};
 use super::source::ValueItem;
 use super::table::{ADDRESS, ALLOW_HOST, CA_FILE, FOR_EACH, FOR_EACH_FILE, LISTEN, LISTEN_HOST};
-use crate::settings::complaint::{redacted, redacted_address};
+use crate::complaint::{redacted, redacted_address};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 

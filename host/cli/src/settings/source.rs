@@ -1,6 +1,6 @@
 //! The text of the file, and positions in it.
 
-use crate::settings::complaint::{Complaint, redacted};
+use crate::complaint::{Complaint, redacted};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};

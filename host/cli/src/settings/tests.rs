@@ -7,7 +7,7 @@ use super::source::SettingsFile;
 use super::table::{MEMORY_LIMIT, TABLE};
 use super::*;
 use crate::args::program;
-use crate::settings::configuration::Configuration;
+use crate::configuration::Configuration;
 use crate::{manual, variables};
 use clap_complete::Shell;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! The list of candidates next to an election's blob.
 
-use crate::settings::complaint::printable;
+use crate::complaint::printable;
 use crate::output::terminal::align_columns;
 use crate::output::times::ago;
 use tenure_base::duration::format_duration;

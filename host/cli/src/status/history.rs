@@ -1,6 +1,6 @@
 //! The former leaders of an election, from the record on its blob.
 
-use crate::settings::complaint::printable;
+use crate::complaint::printable;
 use crate::output::terminal::align_columns;
 use crate::output::times::{elapsed, described_zone};
 use std::fmt::Write as _;

@@ -6,11 +6,11 @@ mod shares;
 mod subjects;
 pub(super) mod watch;
 
-use crate::settings::complaint::printable;
-use crate::settings::configuration::Configuration;
+use crate::complaint::printable;
+use crate::configuration::Configuration;
 use crate::output::log::json_text;
-use super::output::{CommandResult, UNUSABLE, print};
-use crate::settings::ranges::ranges;
+use crate::output::stdio::{CommandResult, UNUSABLE, print};
+use crate::ranges::ranges;
 use super::settings::CommandLine;
 use super::settings::table::{HISTORY, WATCH};
 use crate::output::terminal::{wrap_words, columns};

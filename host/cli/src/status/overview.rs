@@ -1,8 +1,8 @@
 //! All elections of a file, the failures first.
 
 use super::{View, history};
-use crate::settings::complaint::printable;
-use crate::output::eprint;
+use crate::complaint::printable;
+use crate::output::stdio::eprint;
 use crate::output::terminal::align_columns;
 use crate::output::times::{ago, whole_seconds};
 use tenure::status::{ElectionHealth, TurnSummary};

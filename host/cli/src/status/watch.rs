@@ -2,9 +2,9 @@
 
 use super::changes::{Change, ChangeDetector};
 use super::subjects::Subjects;
-use crate::settings::complaint::Complaint;
+use crate::complaint::Complaint;
 use crate::output::log::{LogContext, json};
-use crate::output::{CommandResult, complain, fail, report_write_error};
+use crate::output::stdio::{CommandResult, complain, fail, report_write_error};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_INTERVAL, FOR_EACH_FILE};
 use crate::signals::Signals;

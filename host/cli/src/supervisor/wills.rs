@@ -2,7 +2,7 @@
 
 use super::will_report::{WillOutcome, WillReport};
 use crate::output::log::{Log, Style, LogContext};
-use crate::output::eprint;
+use crate::output::stdio::eprint;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

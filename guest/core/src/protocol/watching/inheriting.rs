@@ -6,7 +6,7 @@ use crate::step::pace::RetrySchedule;
 use super::super::phase::{Attempt, MOST_ROUNDS, Phase, Watch};
 use crate::step::problem::Problem;
 use super::super::raising;
-use crate::record::Record;
+use crate::record::metadata::Record;
 use super::super::releasing::give_back;
 use super::validate_next_record;
 use crate::mutants::mutant;

@@ -1,5 +1,5 @@
-use crate::record::Finished;
-use crate::schedule::{Cron, Zone};
+use crate::record::metadata::Finished;
+use crate::schedule::slots::{Cron, Zone};
 use super::*;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 
 use crate::record::history::Incumbent;
 use crate::step::problem::{Problem, ProblemClass};
-use crate::record::{ValidatedRecord, Record, Refusal, Trigger, TriggerState};
+use crate::record::metadata::{ValidatedRecord, Record, Refusal, Trigger, TriggerState};
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
-use crate::schedule::Schedule;
+use crate::schedule::slots::Schedule;
 use crate::record::text::{LONGEST_NAME, is_allowed_text, is_order_id};
 use super::{MAX_TRIGGERS, Orders, Transfer};
 use crate::mutants::mutant;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::schedule::agenda::{Agenda, Missed};
 use super::super::limits;
 use super::super::options::Retries;
-use crate::schedule::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone};
+use crate::schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone};
 use crate::record::text::LONGEST_CRON;
 use super::super::timings::Timings;
 use super::{SettingsReader, is_quoted, non_blank, redact, variable};

@@ -1,5 +1,5 @@
 use crate::schedule::agenda::Missed;
-use crate::schedule::Delivery;
+use crate::schedule::slots::Delivery;
 use super::*;
 
 fn read(pairs: &[(&str, &str)]) -> Result<Settings, Vec<Complaint>> {

@@ -5,7 +5,7 @@ use super::super::table::{
 };
 use super::*;
 use crate::args::program;
-use crate::settings::configuration::Configuration;
+use crate::configuration::Configuration;
 use std::ffi::OsString;
 
 /// Returns a command line of `tenure run`.

@@ -1,8 +1,8 @@
 //! The text and the JSON of shares.
 
 use super::{Holder, MAX_READ, Move, MemberRow, Shares};
-use crate::settings::complaint::printable;
-use crate::settings::ranges::ranges;
+use crate::complaint::printable;
+use crate::ranges::ranges;
 use crate::output::terminal::align_columns;
 use crate::output::times::ago;
 use serde_json::{Value, json};

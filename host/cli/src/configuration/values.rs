@@ -1,7 +1,7 @@
 //! Parses values by their kind, and checks the ranges of the table.
 
 use super::Configuration;
-use crate::settings::complaint::redacted;
+use crate::complaint::redacted;
 use crate::output::log::{Format, Output, Style, LogContext};
 use crate::settings::setting::{Kind, Part, Range, Setting};
 use crate::settings::table::{LOG, LOG_LEVEL};

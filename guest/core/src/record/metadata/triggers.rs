@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::step::service_clock::Timestamp;
-use super::super::schedule::Delivery;
+use crate::schedule::slots::Delivery;
 use crate::record::text::fingerprint;
 use super::turns::{Outcome, Started};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::protocol::failover::Failover;
 use crate::step::service_clock::Timestamp;
-use super::super::schedule::Delivery;
+use crate::schedule::slots::Delivery;
 use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
 use super::turns::{Outcome, Started};
 use super::{Beat, FAILED, REFUSED, Refusal};

@@ -3,7 +3,7 @@
 use super::Configuration;
 #[cfg(unix)]
 use super::stop_time;
-use crate::settings::complaint::redacted;
+use crate::complaint::redacted;
 #[cfg(unix)]
 use crate::settings::table::STOP_TIME;
 use crate::settings::table::{ALLOW_HOST, ENV};

@@ -1,7 +1,7 @@
 //! Complaints that name each setting as the operator gave it.
 
 use super::Configuration;
-use crate::settings::complaint::{DOUBLE_DASH_ADVICE, Complaint};
+use crate::complaint::{DOUBLE_DASH_ADVICE, Complaint};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
 use crate::settings::{Origin, Value};

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::step::service_clock::Timestamp;
-use super::super::schedule::Delivery;
+use crate::schedule::slots::Delivery;
 use crate::record::text::{LONGEST_NAME, LONGEST_REASON, is_allowed_text, is_plain};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;

@@ -1,12 +1,12 @@
 //! Files with secrets that other users of this machine may read.
 
-use crate::settings::complaint::redacted;
+use crate::complaint::redacted;
 use std::path::Path;
 
 /// Returns a warning if other users may read a file with a secret: its mode permits it, and they
 /// may enter each directory above it.
 #[cfg(unix)]
-pub(in crate::settings::configuration) fn warning(file: &Path) -> Option<String> {
+pub(in crate::configuration) fn warning(file: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     const READ: u32 = 0o004;
     const ENTER: u32 = 0o001;
@@ -26,7 +26,7 @@ pub(in crate::settings::configuration) fn warning(file: &Path) -> Option<String>
 }
 
 #[cfg(not(unix))]
-pub(in crate::settings::configuration) fn warning(_: &Path) -> Option<String> {
+pub(in crate::configuration) fn warning(_: &Path) -> Option<String> {
     None
 }
 

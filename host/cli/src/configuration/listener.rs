@@ -1,7 +1,7 @@
 //! The listener that serves the state of candidates.
 
 use super::Configuration;
-use crate::settings::complaint::redacted_address;
+use crate::complaint::redacted_address;
 use crate::settings::table::{LISTEN, LISTEN_HOST};
 use reqwest::Url;
 use std::io::ErrorKind;

@@ -18,7 +18,7 @@ pub(crate) use election_settings::expiry;
 pub(crate) use split::Split;
 
 use super::complaint::Complaint;
-use crate::output::fail_with_complaints;
+use crate::output::stdio::fail_with_complaints;
 use crate::settings::setting::Setting;
 use crate::settings::table::{
     CA_FILE, CONNECTION_STRING_FILE, CRON, DELIVERY, EVERY, FAILOVER, JITTER, LISTEN, LOCK_POLL,

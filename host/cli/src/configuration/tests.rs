@@ -111,7 +111,7 @@ fn connection_string_as_a_file_is_refused_and_redacted() {
     let mut configuration = run_configuration(&["--connection-string-file", secret]);
     configuration.add_complaints(vec![complaint(variable::CONNECTION_STRING)]);
     assert_eq!(sources(&configuration), ["--connection-string-file …"]);
-    let text = crate::settings::complaint::report(&configuration.complaints);
+    let text = crate::complaint::report(&configuration.complaints);
     assert!(text.contains("not a file"), "{text}");
     assert!(!text.contains("c2VjcmV0"), "{text}");
 }
@@ -202,13 +202,13 @@ async fn no_part_of_a_token_before_the_host_of_an_address_is_shown() {
     for host in hosts {
         let mut configuration = run_configuration(&["--allow-host", host]);
         configuration.allow_list();
-        let text = crate::settings::complaint::report(&configuration.complaints);
+        let text = crate::complaint::report(&configuration.complaints);
         assert!(text.contains("--allow-host ") && !text.contains("c2VjcmV0"), "{text}");
     }
     let mut configuration = run_configuration(&["--listen", "c2VjcmV0@host", "--listen-host", "c2VjcmV0@host"]);
     assert!(configuration.listener(None).await.is_none());
     configuration.hosts();
-    let text = crate::settings::complaint::report(&configuration.complaints);
+    let text = crate::complaint::report(&configuration.complaints);
     assert!(text.contains("--listen …@host") && text.contains("--listen-host …@host"), "{text}");
     assert!(!text.contains("c2VjcmV0"), "{text}");
 }
