@@ -44,7 +44,7 @@ fn make_readable(file: &std::fs::File) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn readable(_: &std::fs::File) -> io::Result<()> {
+fn make_readable(_: &std::fs::File) -> io::Result<()> {
     Ok(())
 }
 

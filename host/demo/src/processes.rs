@@ -237,8 +237,8 @@ fn signal(child: &mut Child, action: Action) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn signal(child: &mut Child, act: Action) -> io::Result<()> {
-    match act {
+fn signal(child: &mut Child, action: Action) -> io::Result<()> {
+    match action {
         Action::KillMachine => child.start_kill(),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }

@@ -117,12 +117,12 @@ fn refusal(directory: &Path, reason: &str) -> String {
 
 /// Permissions are not checked on this system.
 #[cfg(not(unix))]
-fn own(_: &Path) -> Result<(), String> {
+fn check_private(_: &Path) -> Result<(), String> {
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn trusted(_: &Path) -> Result<(), String> {
+fn check_trusted(_: &Path) -> Result<(), String> {
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! imports it.
 //!
 //! A module here is a child of the crate's root together with its own children; the root itself is
-//! another one. Its arrows are the paths to the root, by `super::` or `crate::`, in its files
+//! another one. A child that only declares modules is a folder: each of its children is a module. Its arrows are the paths to the root, by `super::` or `crate::`, in its files
 //! except tests. A name that the root imports leads to the module that defines it; one that the
 //! root defines leads to the root. A method call has no arrow.
 
@@ -146,6 +146,22 @@ fn attributes_give_modules_other_files() {
 }
 
 #[test]
+fn children_of_a_folder_are_modules() {
+    let file = |path: &[&str], text: &str| {
+        let path: Vec<_> = path.iter().map(ToString::to_string).collect();
+        File { folders: 0, depth: path.len(), path, text: text.to_owned() }
+    };
+    let folder = file(&["a"], "//! Two modules.\n\npub(crate) mod b;\nmod c;\n");
+    let one = file(&["a", "b"], "use super::c::C; use crate::d::D;");
+    let other = file(&["a", "c"], "use crate::a::b::B;");
+    let (root, files) = flatten("mod a;\nmod d;\npub use a::b::B;".to_owned(), vec![
+        folder, one, other, file(&["d"], "fn f() { g() }"),
+    ]);
+    let found = arrows(&root, &files).unwrap();
+    assert_eq!(circles(&found), [BTreeSet::from(["b", "c"].map(str::to_owned))]);
+}
+
+#[test]
 fn cycle_is_found_and_chain_is_not() {
     let arrows = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e")];
     let mut graph = Arrows::new();
@@ -229,7 +245,38 @@ fn read(src: &Path) -> (String, Vec<File>) {
         let other = named.iter().find(|(path, _)| *path == file.path);
         file.depth = other.map_or(file.path.len(), |(_, depth)| *depth);
     }
-    (root.text, files)
+    flatten(root.text, files)
+}
+
+/// Makes the children of each folder children of the root, as the folder itself has no code.
+fn flatten(mut root: String, mut files: Vec<File>) -> (String, Vec<File>) {
+    let is_folder = |file: &&File| file.path.len() == 1 && declares_only_modules(&file.text);
+    let folders: Vec<_> = files.iter().filter(is_folder).map(|file| file.path[0].clone()).collect();
+    for folder in &folders {
+        let at = files.iter().position(|file| file.path == [folder.clone()]).expect("the folder");
+        let declarations = files.remove(at).text;
+        root = root.replace(&format!("mod {folder};"), &declarations.replace("//!", "//"));
+        root = root.replace(&format!("use {folder}::"), "use ");
+        for file in &mut files {
+            for start in ["crate", "super"] {
+                let path = format!("{start}::{folder}::");
+                file.text = file.text.replace(&path, &format!("{start}::"));
+            }
+            if file.path[0] == *folder {
+                file.path.remove(0);
+                file.depth -= 1;
+            }
+        }
+    }
+    (root, files)
+}
+
+fn declares_only_modules(text: &str) -> bool {
+    let tokens = tokens(text);
+    let modules = tokens.iter().filter(|token| ident(token) == "mod").count();
+    let ends = tokens.iter().filter(|token| is_punct(Some(token), ';')).count();
+    modules > 0 && modules == ends && tokens.iter().all(|token| !matches!(token,
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace))
 }
 
 /// Returns the files that attributes assign to children of a module, and the depth of these

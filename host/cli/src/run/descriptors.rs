@@ -32,7 +32,7 @@ pub(crate) fn raise_limit(elections: usize) -> Option<String> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn make_room(_: usize) -> Option<String> {
+pub(crate) fn raise_limit(_: usize) -> Option<String> {
     None
 }
 

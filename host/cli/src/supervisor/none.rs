@@ -1,7 +1,7 @@
 //! Replacement on systems without a supervisor: they have no signals to forward, and no reliable
 //! way to detect the end of all processes.
 
-use super::log::{Style, Whose};
+use super::output::log::{LogContext, Style};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Report, Request};
 
-pub(super) enum Part {
+pub(super) enum ProcessRole {
     Other,
     #[allow(dead_code, reason = "as on systems that have one")]
     Supervisor(ExitCode),
     Runner(Result<Supervised, String>),
 }
 
-impl Part {
-    pub(super) fn of(words: &mut Vec<OsString>) -> Self {
-        match words.get(1).is_some_and(|command| command == "run") {
+impl ProcessRole {
+    pub(super) fn detect(arguments: &mut Vec<OsString>) -> Self {
+        match arguments.get(1).is_some_and(|command| command == "run") {
             true => Self::Runner(Err("not available on this system".to_owned())),
             false => Self::Other,
         }
@@ -38,7 +38,7 @@ pub(crate) fn link(supervised: &Supervised, _: Style) -> Result<Arc<Link>, Strin
     match supervised.0 {}
 }
 
-pub(crate) fn add(link: &Link, _: &Whose) -> usize {
+pub(crate) fn add(link: &Link, _: &LogContext) -> usize {
     match link.0 {}
 }
 

@@ -1,7 +1,7 @@
 //! Replacement for a build without OpenTelemetry: it sends nothing, and reports that if variables
 //! enable it.
 
-use super::log::{Log, Whose};
+use super::log::{Log, LogContext};
 use std::time::Duration;
 use tenure::handler::Handler;
 use tenure::{Class, Event};
@@ -11,13 +11,13 @@ use tenure_server::Roster;
 
 // The braces make `default` work for both variants of the type.
 #[derive(Default)]
-pub(super) struct Telemetry {}
+pub(crate) struct Telemetry {}
 
 #[derive(Clone)]
-pub(super) struct Witness {}
+pub(crate) struct CandidateTelemetry {}
 
 impl Telemetry {
-    pub(super) fn start(_: &Roster, _: usize, _: &BootClock, log: &Log) -> Self {
+    pub(crate) fn start(_: &Roster, _: usize, _: &BootClock, log: &Log) -> Self {
         if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT")
             .is_some_and(|endpoint| !endpoint.is_empty())
         {
@@ -30,20 +30,20 @@ impl Telemetry {
         Self {}
     }
 
-    pub(super) fn witness(&self, _: &Whose) -> Witness {
-        Witness {}
+    pub(crate) fn for_candidate(&self, _: &LogContext) -> CandidateTelemetry {
+        CandidateTelemetry {}
     }
 
     #[allow(clippy::unused_async, reason = "as where there is something to send")]
-    pub(super) async fn end(&self, _: Duration) {}
+    pub(crate) async fn shut_down(&self, _: Duration) {}
 }
 
-impl Witness {
-    pub(super) fn stepped(&self, _: &Report) {}
+impl CandidateTelemetry {
+    pub(crate) fn on_report(&self, _: &Report) {}
 
-    pub(super) fn happened(&self, _: &Event) {}
+    pub(crate) fn on_event(&self, _: &Event) {}
 
-    pub(super) fn around(&self, handler: Box<dyn Handler>) -> Box<dyn Handler> {
+    pub(crate) fn wrap(&self, handler: Box<dyn Handler>) -> Box<dyn Handler> {
         handler
     }
 }

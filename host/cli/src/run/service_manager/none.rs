@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 /// Never exists.
-pub(super) struct ServiceManager;
+pub(crate) struct ServiceManager;
 
 impl ServiceManager {
-    pub(super) fn is_there() -> bool {
+    pub(crate) fn is_present() -> bool {
         false
     }
 
-    pub(super) fn from_env() -> Option<Self> {
+    pub(crate) fn from_env() -> Option<Self> {
         None
     }
 
-    pub(super) fn tell(&self, _: String) {}
+    pub(crate) fn send(&self, _: String) {}
 }
 
-pub(super) fn watchdog(_: u32) -> Option<Duration> {
+pub(crate) fn watchdog_limit(_: u32) -> Option<Duration> {
     None
 }
