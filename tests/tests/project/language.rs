@@ -7,7 +7,7 @@ use std::path::Path;
 use proc_macro2::{Literal, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-use crate::documents::{files, root};
+use super::documents::{files, root};
 
 /// Beginnings that hide the subject of a comment.
 const OPENINGS: [&str; 20] = [
