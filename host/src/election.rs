@@ -1,4 +1,4 @@
-//! An election in a blob, reached over HTTP: [`Election`].
+//! Elections in a blob, reached over HTTP: [`Election`].
 
 use crate::egress::direct::{from_http, to_http};
 use crate::egress::{AllowList, RootCertificates, Clients, Gate};
@@ -20,21 +20,24 @@ use tenure_core::{
 };
 use tokio::time::timeout;
 
-/// An election with the settings of one candidate, or of whoever looks at it. As the elector of a
-/// [`Runner`](crate::runner::Runner) it contends. It decides as the election component does, by the same code.
+/// An election with the settings of one candidate or observer.
 ///
-/// It may send requests to the origins that its [`check`](Self::check) named, so nothing is sent before that.
+/// As the elector of a [`Runner`](crate::runner::Runner) it contends, with the same code as the
+/// election component.
+///
+/// It sends requests only to the origins that [`check`](Self::check) allowed, so it sends nothing
+/// before that.
 pub struct Election {
     settings: CandidateSettings,
     clock: ClockHandle,
     clients: Arc<Clients>,
     gate: OnceLock<Gate>,
-    /// What it remembers of its credential for side blobs.
+    /// State of its credential for requests outside the steps.
     side_session: Mutex<State>,
 }
 
 impl Election {
-    /// One with these settings. `clock` is the one that the runner uses.
+    /// Creates an election with these settings. `clock` is the clock of the runner.
     pub fn new(settings: impl Into<CandidateSettings>, clock: &impl Clock) -> Self {
         Self {
             settings: settings.into(),
@@ -45,7 +48,8 @@ impl Election {
         }
     }
 
-    /// Another one, with other settings. It trusts the same servers, and they share their connections.
+    /// Creates an election with other settings. It trusts the same servers and shares their
+    /// connections.
     #[must_use]
     pub fn with_settings(&self, settings: impl Into<CandidateSettings>) -> Self {
         Self {
@@ -57,7 +61,7 @@ impl Election {
         }
     }
 
-    /// The election in the blob with that suffix. It needs a [`check`](Self::check) like a new one.
+    /// Creates the election in the blob with that suffix. It needs its own [`check`](Self::check).
     #[must_use]
     pub fn with_suffix(&self, suffix: &str) -> Self {
         let mut settings = self.settings.clone();
@@ -66,33 +70,34 @@ impl Election {
         self.with_settings(settings)
     }
 
-    /// Trusts servers that `authorities` vouch for, beside those that the platform trusts. It
-    /// needs a [`check`](Self::check) afterwards, like a new one.
+    /// Trusts servers with these root certificates, in addition to those that the platform trusts.
+    ///
+    /// The election needs a new [`check`](Self::check) afterwards.
     #[must_use]
     pub fn with_root_certificates(mut self, root_certificates: RootCertificates) -> Self {
         self.clients = self.clients.clone().with_root_certificates(root_certificates);
-        // What was granted before does not know them.
+        // The gate of an earlier check does not know the new certificates.
         self.gate = OnceLock::new();
         self
     }
 
-    /// Judges the settings, and allows requests to where they lead. Sends nothing.
+    /// Validates the settings, and allows requests to the origins that they name. Sends nothing.
     ///
     /// # Errors
     ///
-    /// All complaints at once.
+    /// Returns all complaints about the settings at once.
     pub fn check(&self) -> Result<Needs, InvalidSettings> {
         let settings = Settings::read_from(&self.settings).map_err(InvalidSettings)?;
         let mut needs = settings.needs(Utc::now());
         if self.settings.credential.tokens().is_some() {
             needs.credential = "tokens that the program issues".to_owned();
         }
-        // A second check of the same settings needs the same.
+        // A second check of the same settings allows the same requests.
         let _ = self.gate.set(Gate::for_election(AllowList::from_needs(&needs)?, self.clients.clone()));
         Ok(needs)
     }
 
-    /// Allows requests, where nobody has [checked](Self::check) the settings yet.
+    /// Runs [`check`](Self::check) unless it has already succeeded.
     pub(crate) fn ensure_checked(&self) -> Result<(), InvalidSettings> {
         if self.gate.get().is_none() {
             self.check()?;
@@ -104,7 +109,7 @@ impl Election {
         &self.settings
     }
 
-    /// One step, as the WIT's `election.step`.
+    /// Runs one step, like the WIT's `election.step`.
     pub async fn step(
         &self,
         state: Option<&State>,
@@ -130,18 +135,18 @@ impl Election {
         report
     }
 
-    /// The settings for requests beside the steps.
+    /// Returns the settings, with a current token, for requests outside the steps.
     async fn refreshed_settings(&self) -> Result<Settings, Problem> {
         self.renew_token().await?;
         read_settings(&self.settings)
     }
 
-    /// Makes sure that there is a token, where a provider issues them. Returns the provider's error if there is an earlier
-    /// token.
+    /// Ensures that there is a token, if a provider issues them. Returns the provider's error if an
+    /// earlier token remains.
     ///
     /// # Errors
     ///
-    /// There is no token yet.
+    /// Fails if the provider has issued no token yet.
     async fn renew_token(&self) -> Result<Option<Problem>, Problem> {
         let problem = |error| Problem {
             class: ProblemClass::Unavailable,
@@ -152,11 +157,11 @@ impl Election {
         Ok(tokens.new_failure().map(problem))
     }
 
-    /// Sends a request of a report, to where steps may send requests themselves.
+    /// Sends a request of a report. It may go to the same origins as the requests of steps.
     ///
     /// # Errors
     ///
-    /// Why there is no answer.
+    /// Returns the failure if there is no response.
     pub async fn send(&self, request: &Request) -> Result<Response, Failure> {
         let other_failure = |detail: String| Failure { kind: FailureKind::Other, detail };
         let within = request.timeout;
@@ -164,11 +169,11 @@ impl Election {
         self.exchange(request, within).await
     }
 
-    /// Looks at the election without taking part.
+    /// Reads the state of the election without taking part.
     ///
     /// # Errors
     ///
-    /// The service could not be asked, or the blob is no election.
+    /// Fails if the storage service did not respond or refused, or if the blob holds no election.
     pub async fn inspect(&self) -> Result<Snapshot, Problem> {
         let settings = self.refreshed_settings().await?;
         let mut credential_state = CredentialState::default();
@@ -176,35 +181,39 @@ impl Election {
         Ok(inspection.snapshot)
     }
 
-    /// The candidates that were seen lately, those seen last first.
+    /// Returns the candidates that were recently active, the most recent first.
     ///
     /// # Errors
     ///
-    /// The service could not be asked.
+    /// Fails if the storage service did not respond or refused.
     pub async fn candidates(&self) -> Result<Vec<Listed>, Problem> {
         let settings = self.refreshed_settings().await?;
         driver::candidates(&settings, &self.io()).await
     }
 
-    /// Asks for a turn outside the schedule, by a trigger of that id, or tells what became of it. An `id` is 1 to 64
-    /// letters, digits, dots, hyphens and underscores. The same one again does no harm: to retry, use the same. Eight may
-    /// wait; one that is not claimed within an hour has no turn.
+    /// Requests a turn outside the schedule, or returns the state of that request.
+    ///
+    /// `id` is the idempotency key of the trigger: 1 to 64 letters, digits, dots, hyphens and
+    /// underscores. To retry, use the same id; a repeated id starts no second turn. Up to eight
+    /// triggers can wait. A trigger that no leader claims within an hour expires.
     ///
     /// # Errors
     ///
-    /// It was not placed, or the service could not be asked. With class `Unreachable`, `Unavailable` or
-    /// `Nonsense` it may have been placed all the same.
+    /// Fails if the trigger was not placed, or the storage service did not respond. It may have
+    /// been placed despite an error of class `Unreachable`, `Unavailable` or `Nonsense`.
     pub async fn trigger(&self, id: &str, submit: bool) -> Result<TriggerState, Problem> {
         let settings = self.refreshed_settings().await?;
         driver::place_trigger(&settings, id, submit, &self.io()).await
     }
 
-    /// Places an order to give the leadership up, or says what became of it. The first call has no term, and places it; it
-    /// returns [`TransferState::Waiting`]. Further calls have that term.
+    /// Requests a transfer of leadership, or returns the state of that request.
+    ///
+    /// The first call has no term and places the order. It returns [`TransferState::Waiting`] with
+    /// the term to use in further calls.
     ///
     /// # Errors
     ///
-    /// As [`trigger`](Self::trigger).
+    /// Fails like [`trigger`](Self::trigger).
     pub async fn transfer(
         &self,
         order: &TransferOrder,
@@ -214,26 +223,27 @@ impl Election {
         driver::place_transfer(&settings, order.clone(), submit, &self.io()).await
     }
 
-    /// Breaks the lease, whoever holds it, after at most `period` (whole seconds, up to 60), or
-    /// when it expires. Returns how long it is still held.
+    /// Breaks the lease, regardless of its holder, after at most `period` (whole seconds, up to
+    /// 60), or when it expires. Returns the time for which it is still held.
     ///
-    /// Without a `period` no two leaders overlap. **With one that is shorter than the rest of the lease, two may act until
-    /// the next renewal of the old one fails.**
+    /// Without a `period`, leaders never overlap. **With a `period` shorter than the remaining
+    /// lease time, two leaders may act until the old leader's next renewal fails.**
     ///
     /// # Errors
     ///
-    /// The service refused or could not be asked. With class `Unreachable`, `Unavailable` or `Nonsense` it
-    /// may have been broken all the same.
+    /// Fails if the storage service refused or did not respond. The lease may have been broken
+    /// despite an error of class `Unreachable`, `Unavailable` or `Nonsense`.
     pub async fn break_lease(&self, period: Option<Duration>) -> Result<Duration, Problem> {
         let settings = self.refreshed_settings().await?;
         driver::break_lease(&settings, period, &self.io()).await
     }
 
-    /// Sends a request about blobs beside the election's. When it has begun, it is given up after `limit`.
+    /// Sends a request about blobs next to the election's blob. It times out `limit` after its
+    /// start.
     ///
     /// # Errors
     ///
-    /// It was refused, or nobody knows whether it was done.
+    /// Fails if the request was refused, or its outcome is unknown.
     pub async fn send_side_request(
         &self,
         request: SideRequest,
@@ -251,8 +261,9 @@ impl Election {
         })
     }
 
-    /// The request that deletes the blob with that suffix if it is still that version, for a process that outlives this
-    /// one. None: nothing authorises it now.
+    /// Returns the request that deletes the blob with that suffix if its version is unchanged. A
+    /// process that outlives this one sends it. Returns `None` if nothing authorises the request
+    /// now.
     pub fn delete_request(&self, suffix: &str, tag: ETag) -> Option<Request> {
         let settings = read_settings(&self.settings).ok()?;
         driver::deletion(settings, suffix, tag, &self.load_session(), &self.io())
@@ -280,14 +291,14 @@ impl Election {
     }
 }
 
-/// The surroundings of a step, or of a request outside an election.
+/// I/O of a step, or of a request outside an election.
 struct StepIo<'e> {
     election: &'e Election,
-    /// The clock when it began.
+    /// Clock at the start.
     started_at: Moment,
-    /// By how much that may have run ahead.
+    /// Time by which `started_at` may have run ahead.
     clock_lead: Duration,
-    /// The clock then, without that.
+    /// Clock at the start, without that lead.
     steady_start: Moment,
 }
 

@@ -1,4 +1,4 @@
-//! The way to lead: an elector, and what its work may do.
+//! The elector, the entry point for programs.
 
 use crate::egress::RootCertificates;
 use crate::election::Election;
@@ -18,8 +18,8 @@ use tokio::runtime::Handle as Runtime;
 
 /// Elects a leader among the replicas of a program, through a lease on an Azure blob.
 ///
-/// All electors of a process share a thread and the connections to the storage service. An election of a process takes 20
-/// to 30 KiB, so there may be thousands.
+/// All electors of a process share one thread and the connections to the storage service. Each
+/// election takes 20 to 30 KiB, so a process can take part in thousands.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -29,27 +29,27 @@ use tokio::runtime::Handle as Runtime;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let elector = Elector::new(Settings::new("jobs/report", Credential::Environment))?;
 ///
-/// // A daemon on exactly one replica, until SIGTERM or Ctrl-C.
+/// Run a daemon on exactly one replica, until SIGTERM or Ctrl-C.
 /// elector
-///     .run_while_leading(tenure::terminated(), |lease| async move {
+///     .run_while_leading(tenure::shutdown_signal(), |lease| async move {
 ///         println!("leading, term {}", lease.term());
 ///         lease.lost().await;
 ///         Ok(())
 ///     })
 ///     .await?;
 ///
-/// // Or a job that runs each hour, on exactly one replica.
+/// Or run a job each hour, on exactly one replica.
 /// let hourly = Schedule::Every(Duration::from_secs(3600));
 /// elector
-///     .run_on(hourly, tenure::terminated(), |turn, lease| async move {
+///     .run_on_schedule(hourly, tenure::shutdown_signal(), |turn, lease| async move {
 ///         println!("slot {} under term {}", turn.slot.to_rfc3339(), lease.term());
 ///         Ok(())
 ///     })
 ///     .await?;
 ///
-/// // Or a program that asks whether it leads.
+/// Or check from anywhere in the program whether this replica leads.
 /// let membership = elector.start()?;
-/// if let Some(term) = membership.leads() {
+/// if let Some(term) = membership.leading_term() {
 ///     println!("this replica may act, under term {term}");
 /// }
 /// membership.leave().await;
@@ -57,9 +57,11 @@ use tokio::runtime::Handle as Runtime;
 /// # }
 /// ```
 ///
-/// A future of work is dropped at its next `.await` when its leadership ends. Work that does not await cannot be stopped:
-/// it asks [`Lease::is_lost`] before each thing that it does. The [term](Lease::term) protects the rest: terms only rise,
-/// so a sink that refuses a smaller one than it has seen is safe from a leader that is late.
+/// When leadership ends, the future of the work is dropped at its next `.await`. Work that does not
+/// await cannot be stopped: it must check [`Lease::is_lost`] before each action.
+///
+/// The [term](Lease::term) is a fencing token, and terms only rise. A sink that rejects terms
+/// smaller than the largest one it has seen is safe from late leaders.
 #[derive(Clone, Debug)]
 pub struct Elector {
     election: Arc<Election>,
@@ -67,20 +69,20 @@ pub struct Elector {
     process: Arc<ProcessResources>,
 }
 
-/// Why there can be no elector.
+/// Error of [`Elector::new`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewElectorError {
-    /// The settings cannot be used.
+    /// The settings are invalid.
     #[error("the settings cannot be used")]
     Settings(#[from] InvalidSettings),
-    /// The system has no thread left for the elections of this process.
+    /// The system could not start the thread for the elections of this process.
     #[error("no thread could be started for the elections")]
     Thread(#[from] io::Error),
 }
 
-/// Resources that the electors of a process share. The thread never ends: leases are released also after the last elector
-/// is dropped.
+/// Resources shared by the electors of a process. The thread never ends, so that leases are
+/// released even after the last elector is dropped.
 #[derive(Debug)]
 struct ProcessResources {
     clock: BootClock,
@@ -103,11 +105,12 @@ impl ProcessResources {
 }
 
 impl Elector {
-    /// Creates an elector, and sends nothing yet.
+    /// Creates an elector. Sends nothing yet.
     ///
     /// # Errors
     ///
-    /// All complaints about the settings at once, or the system has no thread left.
+    /// Returns all complaints about the settings at once, or an error if the system cannot start a
+    /// thread.
     pub fn new(settings: Settings) -> Result<Self, NewElectorError> {
         let process = ProcessResources::shared()?;
         let election = process.election.with_settings(settings.clone());
@@ -115,7 +118,7 @@ impl Elector {
         Ok(Self { election: Arc::new(election), settings, process })
     }
 
-    /// Trusts servers that `authorities` vouch for, beside those that the platform trusts.
+    /// Trusts servers with these root certificates, in addition to those that the platform trusts.
     #[must_use]
     pub fn with_root_certificates(mut self, root_certificates: RootCertificates) -> Self {
         let election = self.election.with_settings(self.settings.clone());
@@ -123,20 +126,21 @@ impl Elector {
         self
     }
 
-    /// Contends until `shutdown` completes, and runs `work` each time that this process leads, for as long as it leads.
-    /// Returns when the work has stopped and the lease is released.
+    /// Contends until `shutdown` completes, and runs `work` while this process leads. Returns when
+    /// the work has stopped and the lease is released.
     ///
-    /// When `work` returns, the leadership ends, and another replica can lead. After an error or a panic this one stays out
-    /// for the [cool-down](Settings::cool_down). When this future is dropped, the process leaves the election all the same,
-    /// and nothing waits for that.
+    /// When `work` returns, leadership ends and another replica can lead. After an error or a
+    /// panic, this replica does not contend for the [cool-down](Settings::cool_down). Dropping this
+    /// future also leaves the election, in the background.
     ///
     /// # Errors
     ///
-    /// The settings do not go with work that lasts: jitter, delivery, missed slots, a time limit of a turn.
+    /// Fails if settings for scheduled turns are set: jitter, delivery, missed slots, or a time
+    /// limit of a turn.
     ///
     /// # Panics
     ///
-    /// Outside a runtime of tokio, which runs the work.
+    /// Panics outside a tokio runtime, on which the work runs.
     pub async fn run_while_leading<F, T>(
         &self,
         shutdown: impl Future<Output = ()>,
@@ -149,19 +153,19 @@ impl Elector {
         self.run(Schedule::WhileLeading, shutdown, from_fn(move |_, lease| work(lease))).await
     }
 
-    /// Contends until `shutdown` completes, and runs `work` for each slot of the schedule while this process leads. Returns
-    /// when the work has stopped and the lease is released.
+    /// Contends until `shutdown` completes, and runs `work` for each slot of the schedule while
+    /// this process leads. Returns when the work has stopped and the lease is released.
     ///
-    /// After `max_failures` errors in a row, and after a panic, another replica leads. When this future is dropped, the
-    /// process leaves the election all the same, and nothing waits for that.
+    /// After `max_failures` errors in a row, or after a panic, another replica leads. Dropping this
+    /// future also leaves the election, in the background.
     ///
     /// # Errors
     ///
-    /// All complaints about the schedule, and about settings that do not go with it.
+    /// Returns all complaints about the schedule, and about settings that conflict with it.
     ///
     /// # Panics
     ///
-    /// Outside a runtime of tokio, which runs the work.
+    /// Panics outside a tokio runtime, on which the work runs.
     pub async fn run_on_schedule<F, T>(
         &self,
         schedule: Schedule,
@@ -199,31 +203,33 @@ impl Elector {
         Ok(())
     }
 
-    /// Contends from now on, without work of its own: the program asks the [`Membership`] whether it leads.
+    /// Starts to contend without a handler. The program checks through the [`Membership`] whether
+    /// it leads.
     ///
     /// # Errors
     ///
-    /// As [`run_while_leading`](Self::run_while_leading).
+    /// Fails like [`run_while_leading`](Self::run_while_leading).
     ///
     /// # Panics
     ///
-    /// Outside a runtime of tokio.
+    /// Panics outside a tokio runtime.
     pub fn start(&self) -> Result<Membership, InvalidSettings> {
         self.start_with_handler(Schedule::WhileLeading, from_fn(|_, _| pending()))
     }
 
-    /// Contends from now on with a handler of any kind. The handler runs on the runtime that this is called in, which must
-    /// outlast the membership: without it, each turn fails.
+    /// Starts to contend with a handler.
     ///
-    /// Two electors of one election contend with each other. Give them [names](Settings::name) that differ.
+    /// The handler runs on the current runtime, which must outlast the membership; without it, each
+    /// turn fails. Two electors of the same election contend with each other and need different
+    /// [names](Settings::name).
     ///
     /// # Errors
     ///
-    /// As [`run_on`](Self::run_on).
+    /// Fails like [`run_on_schedule`](Self::run_on_schedule).
     ///
     /// # Panics
     ///
-    /// Outside a runtime of tokio.
+    /// Panics outside a tokio runtime.
     pub fn start_with_handler(
         &self,
         schedule: Schedule,

@@ -1,8 +1,10 @@
-//! The parts of an elector, for hosts of components and for tests of them: the [seam](Elector), the [loop](Runner) that drives
-//! it on a clock of the crate `tenure-clock`, and requests that are guarded down to the socket.
+//! Parts of an elector, for hosts of components and their tests.
 //!
-//! The contract between the two sides is the crate `tenure-core`: states, events, reports. All of this may change in any
-//! release.
+//! The [`Runner`] drives an [`Elector`] on a clock of the crate `tenure-clock`. Requests are
+//! guarded down to the socket. The types that both sides exchange are in the crate `tenure-core`:
+//! states, events, reports.
+//!
+//! All of this may change in any release.
 
 pub use crate::egress::{
     AllowList, Body, Budget, Clients, Error, Gate, InvalidOrigin, Limits, Outlet, Policy, Proxy,
@@ -17,5 +19,5 @@ pub use crate::settings::variables::Variables;
 pub use crate::tasks::{LeaveSignal, Task, Tasks};
 pub use crate::trace_parent::TraceParent;
 
-/// The interface by which a handler is called.
+/// Interface through which a handler component is called.
 pub const LEADER_HANDLER: &str = "tenure:election/leader-handler@0.1.0";

@@ -1,4 +1,4 @@
-//! The leadership under which work runs. protocol.md §11.
+//! Leadership under which work runs. protocol.md §11.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,39 +9,45 @@ use tenure_core::mutants::{Mutant, is_active};
 use tenure_core::nanoseconds;
 use tokio::sync::Notify;
 
-/// The leadership under which work runs, as it is at the moment: a renewal prolongs it, and its end may come early. Clones
-/// see the same.
+/// Leadership under which work runs.
+///
+/// A renewal extends it, and it may end early. Clones share its state.
 #[derive(Clone, Debug)]
 pub struct Lease {
     term: u64,
     clock: ClockHandle,
-    /// Until when work may go on, in nanoseconds on the clock.
+    /// End of the time in which work may run, in nanoseconds on the clock.
     valid_until: Arc<AtomicU64>,
-    /// Those who wait for that instant to be moved.
+    /// Notifies waiters when that instant changes.
     changed: Arc<Notify>,
 }
 
 impl Lease {
-    /// Creates the lease of a leader of `term`, which may act until the instant `until` of `clock`. For tests of a handler,
-    /// and for programs that call one themselves.
+    /// Creates the lease of a leader of `term`, which may act until the instant `valid_until` of
+    /// `clock`.
+    ///
+    /// This is for tests of a handler, and for programs that call handlers themselves.
     pub fn new(term: u64, clock: ClockHandle, valid_until: Duration) -> Self {
         let valid_until = Arc::new(AtomicU64::new(nanoseconds(valid_until)));
         Self { term, clock, valid_until, changed: Arc::default() }
     }
 
-    /// Returns the fencing token: send it to whatever the work writes to, which refuses a smaller one than it has seen.
+    /// Returns the fencing token. Send it with each write; the sink rejects terms smaller than the
+    /// largest one it has seen.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Returns how long this process may still act, unless a renewal adds to it. Zero once the leadership is over.
+    /// Returns the time for which this process may still act, without further renewals. Returns
+    /// zero once leadership has ended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.valid_until().saturating_sub(self.clock.now())
     }
 
-    /// Returns until when this process may act, unless a renewal adds to it, by the time of day of this machine.
+    /// Returns the time until which this process may act without further renewals, by the wall
+    /// clock of this machine.
     #[must_use]
     pub fn deadline(&self) -> SystemTime {
         SystemTime::now() + self.remaining()
@@ -57,25 +63,26 @@ impl Lease {
         self.remaining().is_zero()
     }
 
-    /// Waits until this process must not act any more, at most 100 ms longer. A handler awaits it for what it has started
-    /// and cannot drop. Nothing is lost when the future is dropped.
+    /// Waits until this process must not act any more, and at most 100 ms longer.
+    ///
+    /// A handler awaits it for work that it started and cannot drop. The future is cancel safe.
     pub async fn lost(&self) {
         loop {
             let remaining = self.remaining();
             if remaining.is_zero() {
                 return;
             }
-            // It can end early, and timers stand still while a machine sleeps.
+            // The lease can end early, and timers stop while the machine is suspended.
             tokio::time::sleep(remaining.min(Duration::from_millis(100))).await;
         }
     }
 
-    /// Returns how long ago the work must have ended.
+    /// Returns the time since the work should have ended.
     pub(crate) fn overdue(&self) -> Duration {
         self.clock.now().saturating_sub(self.valid_until())
     }
 
-    /// Returns true if this is a clone of `other`.
+    /// Returns true if `other` is a clone of this lease.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.valid_until, &other.valid_until)
@@ -90,17 +97,17 @@ impl Lease {
         self.changed.notify_waiters();
     }
 
-    /// Ends it at once.
+    /// Ends the lease at once.
     pub(crate) fn end(&self) {
         self.set_valid_until(Duration::ZERO);
     }
 
-    /// Completes as soon as it ends at another instant than `known`.
+    /// Waits until the deadline changes from `known`.
     #[cfg(unix)]
     pub(crate) async fn changed_from(&self, known: Duration) {
         loop {
             let mut notified = std::pin::pin!(self.changed.notified());
-            // From here on no move is missed.
+            // From here on no change is missed.
             notified.as_mut().enable();
             if self.valid_until() != known {
                 return;

@@ -1,8 +1,8 @@
-//! Runs one leader among many, elected through a lease on an Azure blob.
+//! Leader election for replicas of a program, backed by an Azure blob lease.
 //!
-//! Each replica of a program runs the same code. One of them wins a lease on an Azure blob, and
-//! only that one runs its *handler*, once for each slot of a schedule. When it dies, hangs or
-//! loses the network, its work is stopped before another one can win.
+//! All replicas run the same code. The replica that holds the lease is the leader. It runs its
+//! *handler*, either once for each slot of a schedule or for as long as it leads. If the leader
+//! dies, hangs or loses the network, its work is stopped before another replica can win.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -11,15 +11,15 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // The environment holds the credential: a platform sets it there.
+//! The environment holds the credential; platforms set it there.
 //!     let mut settings = Settings::new("jobs/report", Credential::Environment);
 //!     settings.lease = Some(Duration::from_secs(20));
-//!     // All complaints about the settings at once, before anything is sent.
+//! Returns all complaints about the settings at once, before anything is sent.
 //!     let elector = Elector::new(settings)?;
-//!     // Contends until SIGTERM or Ctrl-C; then stops the work and releases the lease.
+//! Contends until SIGTERM or Ctrl-C; then stops the work and releases the lease.
 //!     elector
-//!         .run_while_leading(tenure::terminated(), |lease| async move {
-//!             // Terms rise: let the sink refuse a smaller one than it has seen.
+//!         .run_while_leading(tenure::shutdown_signal(), |lease| async move {
+//!             // Fencing token: the sink rejects terms smaller than the largest it has seen.
 //!             println!("leading, term {}, {:?} left", lease.term(), lease.remaining());
 //!             lease.lost().await;
 //!             Ok(())
@@ -29,35 +29,37 @@
 //! }
 //! ```
 //!
-//! [`Elector::run_on`] runs work on a schedule, and [`Elector::start`] serves programs that ask whether they lead. Each
-//! [`Event`] also goes to subscribers of the crate `tracing`.
+//! [`Elector::run_on_schedule`] runs work on a schedule. [`Elector::start`] suits programs that
+//! check whether they lead. Each [`Event`] also goes to subscribers of the crate `tracing`.
 //!
 //! # Coming from another crate
 //!
 //! | client-go `leaderelection` | kubert `lease` | here |
 //! |---|---|---|
 //! | `OnStartedLeading(ctx)` | `Claim::is_current_for` | the work of [`Elector::run_while_leading`] |
-//! | `ctx.Done()` | the next `Claim` | its future is dropped; [`Lease::lost`] for what it started; [`handler::Handler::stopped`] is waited for |
-//! | `OnStoppedLeading` | | the end of the work's future; what follows `run_while_leading`, where it leaves |
-//! | `OnNewLeader`, `GetLeader` | `watch::Receiver<Arc<Claim>>` | [`Membership::roles`] |
-//! | `IsLeader` | `Claim::is_current_for` | [`Membership::leads`] |
+//! | `ctx.Done()` | the next `Claim` | the future is dropped; [`Lease::lost`] for tasks that it started; the runner waits for [`handler::Handler::stopped`] |
+//! | `OnStoppedLeading` | | the work's future is dropped or returns; code after `run_while_leading`, on leaving |
+//! | `OnNewLeader`, `GetLeader` | `watch::Receiver<Arc<Claim>>` | [`Membership::watch_role`] |
+//! | `IsLeader` | `Claim::is_current_for` | [`Membership::leading_term`] |
 //! | `Identity` | `claimant` | [`settings::Settings::name`] |
 //! | `LeaseDuration`, `RenewDeadline`, `RetryPeriod` | `lease_duration`, `renew_grace_period` | `lease`, `lease` less `margin`, `renew` and `poll` of [`settings::Settings`] |
 //! | `ReleaseOnCancel` | `vacate` | always, when [`Membership::leave`] or `run_while_leading` completes |
 //! | `HealthzAdaptor` | | `/healthz` of the crate `tenure-server` |
-//! | `Run` returns when the leadership is lost | | it contends again, and returns only after `shutdown` |
+//! | `Run` returns when leadership is lost | | contends again; returns only after `shutdown` |
 //!
 //! # Design decisions
 //!
-//! - A pure core decides everything about the election. [`engine::Election`] drives it natively. The election component,
-//!   which the crate `tenure-wasmtime` hosts, has the same core.
-//! - The [`engine::Runner`] gives either its time, runs the turns that it orders, and stops a leader's work no later than
-//!   the last instant at which it certainly holds the lease. It decides nothing. [`engine::Elector`] is the seam: the tests
-//!   put a script there, and `tenure-wasmtime` the
-//!   component.
-//! - A step runs to its end, because it may already have released the lease, unless the future of `run` itself is
-//!   dropped. A turn may be dropped at any time.
-//! - The order is always: stop the work, see it stopped, tell the component, release.
+//! - A pure core makes all decisions about the election. [`engine::Election`] drives it natively.
+//!   The election component, which the crate `tenure-wasmtime` hosts, contains the same core.
+//! - The [`engine::Runner`] drives either one and makes no decisions. It passes the time, runs the
+//!   turns that the core orders, and stops a leader's work in time. Work stops no later than the
+//!   last instant at which the leader certainly holds the lease.
+//! - [`engine::Elector`] is the interface between the two. Tests implement it with a script, and
+//!   `tenure-wasmtime` with the component.
+//! - A step always runs to its end, because it may already have released the lease. Only dropping
+//!   the future of `run` interrupts it. A turn may be dropped at any time.
+//! - The order on leaving is fixed: stop the work, wait until it has stopped, report that to the
+//!   core, release the lease.
 
 #![deny(missing_docs)]
 

@@ -1,26 +1,27 @@
-//! Bytes of a handler as lines.
+//! Splits the output of a handler into lines.
 
-/// The most bytes of a line. A longer one is cut.
+/// Maximum bytes of a line. Longer lines are split.
 const MAX_LINE: usize = 4096;
 
 type LineCallback = Box<dyn FnMut(String) + Send>;
 
-/// Hands each line of what is written to it to a function. Bytes that are not UTF-8 are replaced.
-/// The last line needs no end: it is handed over when this is dropped.
+/// Splits the bytes that are written to it into lines, and passes each line to a callback.
+///
+/// Invalid UTF-8 is replaced. An unterminated last line is passed when this is dropped.
 pub struct Lines {
     on_line: LineCallback,
     line: Vec<u8>,
-    /// `line` continues one that was cut.
+    /// True if `line` continues a line that was split.
     is_continuation: bool,
 }
 
 impl Lines {
-    /// Each line is handed to `take`.
+    /// Creates a splitter that passes each line to `on_line`.
     pub fn new(on_line: impl FnMut(String) + Send + 'static) -> Self {
         Self { on_line: Box::new(on_line), line: Vec::new(), is_continuation: false }
     }
 
-    /// Takes bytes that may end in the middle of a line.
+    /// Takes bytes, which may end in the middle of a line.
     pub fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
@@ -28,14 +29,14 @@ impl Lines {
                 continue;
             }
             self.line.push(byte);
-            // Only now is it known that the line goes on.
+            // Only now it is certain that the line continues.
             if self.line.len() > MAX_LINE {
                 self.emit_part();
             }
         }
     }
 
-    /// Hands over as much as a line may have, without parting a character.
+    /// Passes the longest possible part of the line, without splitting a character.
     fn emit_part(&mut self) {
         let is_continuation_byte = |at: &usize| self.line[*at] & 0b1100_0000 == 0b1000_0000;
         // A character has at most four bytes.
@@ -48,7 +49,7 @@ impl Lines {
     fn emit_line(&mut self) {
         let line = String::from_utf8_lossy(&self.line).trim_end_matches('\r').to_owned();
         self.line.clear();
-        // Nothing but the end of a line that was cut.
+        // An empty rest of a split line is only its end.
         if !(std::mem::take(&mut self.is_continuation) && line.is_empty()) {
             (self.on_line)(line);
         }
@@ -112,7 +113,7 @@ mod tests {
                 assert!(full.iter().all(|line| line.len() > MAX_LINE - 4 && line.len() <= MAX_LINE));
             }
         }
-        // No character goes on for so long.
+        // No character has that many continuation bytes.
         let lines = lines_of(&[&[0x80; MAX_LINE + 1]]);
         assert_eq!(lines, ["\u{fffd}".repeat(MAX_LINE), "\u{fffd}".to_owned()]);
     }

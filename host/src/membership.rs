@@ -1,4 +1,4 @@
-//! An election that this process takes part in: its role, its events, and the way out.
+//! Membership of this process in an election: its role, its events, and how to leave.
 
 use crate::election::Election;
 use crate::lease::Lease;
@@ -15,41 +15,43 @@ use tokio::sync::watch;
 /// Capacity of an [`Events`] for a slow reader.
 const EVENTS: usize = 256;
 
-/// An election that this process takes part in, from [`Elector::start`](crate::Elector::start) on.
+/// Membership of this process in an election, from [`Elector::start`](crate::Elector::start).
 ///
-/// When this is dropped, the process leaves the election as with [`leave`](Self::leave), and nothing waits for that.
+/// Dropping it leaves the election like [`leave`](Self::leave), in the background.
 #[derive(Debug)]
 pub struct Membership {
     task: Task,
     role: watch::Receiver<Role>,
-    /// A channel takes about 60 KiB, so it is made for the first reader.
+    /// Created for the first reader, because a channel takes about 60 KiB.
     events: Arc<OnceLock<broadcast::Sender<Event>>>,
 }
 
-/// The role of a process in an election.
+/// Role of a process in an election.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Role {
-    /// Not known yet, or no leader is known.
+    /// The role or the leader is not known yet.
     #[default]
     Undecided,
-    /// The process leads, or did until now: the lease decides (see [`leads`](Role::leads)).
+    /// The process leads, or did until now: the lease decides (see
+    /// [`leading_term`](Role::leading_term)).
     ///
-    /// This lease is also lost when the end begins: when the process is to [leave](Membership::leave), or when its work is
-    /// asked to stop. It is released as soon as the handler has stopped, and waits for no other code. To act by this lease
-    /// alone, start with a handler that lasts as long as the leadership.
+    /// This lease is lost early, when the process starts to [leave](Membership::leave) or its work
+    /// is asked to stop. It is released as soon as the handler has stopped, and does not wait for
+    /// other code. To act under the whole lease, start with a handler that lasts as long as
+    /// leadership.
     Leading(Lease),
-    /// Another one leads.
+    /// Another candidate leads.
     #[non_exhaustive]
     Following {
-        /// Which one, where that is known.
+        /// The leader, if it is known.
         leader: Option<Leader>,
     },
     /// The process has left the election.
     Left,
 }
 
-/// Another candidate, which leads, as the record tells it.
+/// Another candidate that leads, according to its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
@@ -57,11 +59,12 @@ pub struct Leader {
     pub name: String,
     /// Its fencing token.
     pub term: u64,
-    /// Its [address](crate::settings::Settings::address), where requests for the leader can be sent.
+    /// Its [address](crate::settings::Settings::address), to which requests for the leader can be
+    /// sent.
     pub address: Option<String>,
 }
 
-/// The events of an election as they happen: see [`Membership::events`].
+/// Stream of the events of an election: see [`Membership::events`].
 #[derive(Debug)]
 pub struct Events(broadcast::Receiver<Event>);
 
@@ -85,14 +88,15 @@ impl Membership {
         Self { task, role, events }
     }
 
-    /// Returns the role of this process in the election at this instant.
+    /// Returns the current role of this process in the election.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role.borrow().clone()
     }
 
-    /// Returns the role of this process now, as a change, and whenever it changes. A renewal is no change. The last role is
-    /// [`Left`](Role::Left).
+    /// Returns a receiver of the role, which reports the current role first and then each change.
+    ///
+    /// A renewal is not a change. The last role is [`Left`](Role::Left).
     #[must_use]
     pub fn watch_role(&self) -> watch::Receiver<Role> {
         let mut role = self.role.clone();
@@ -100,21 +104,27 @@ impl Membership {
         role
     }
 
-    /// Returns the term of this process if it leads and may act at this instant, as [`Role::leads`] does.
+    /// Returns the term of this process if it currently leads and may act, like
+    /// [`Role::leading_term`].
     #[must_use]
     pub fn leading_term(&self) -> Option<u64> {
         self.role.borrow().leading_term()
     }
 
-    /// Returns the events from now on. They are for people: act on the role and on the deadline of a turn.
+    /// Returns the stream of events from now on.
+    ///
+    /// Events are for logs and displays. Programs should act on the role and on the deadline of a
+    /// turn.
     #[must_use]
     pub fn events(&self) -> Events {
         Events(self.events.get_or_init(|| broadcast::Sender::new(EVENTS)).subscribe())
     }
 
-    /// Leaves the election: lets a running turn end within the [grace](crate::handler::Handler::grace) of its handler or
-    /// stops it, releases the lease, and completes when that is over, as [`Runner::run`] does. It begins at once, and goes
-    /// on when the future is dropped. A handler that did not stop in time may still run then.
+    /// Leaves the election and returns when that is done, like [`Runner::run`].
+    ///
+    /// It lets a running turn end within the [grace period](crate::handler::Handler::grace) of its
+    /// handler or stops it, and releases the lease. It starts at once, and continues if the future
+    /// is dropped. A handler that did not stop in time may still run afterwards.
     pub fn leave(mut self) -> impl Future<Output = ()> {
         self.task.leave();
         async move { self.task.join().await }
@@ -128,10 +138,10 @@ impl Drop for Membership {
 }
 
 impl Events {
-    /// Returns the next event; none once the process has left the election.
+    /// Returns the next event, or `None` once the process has left the election.
     ///
-    /// A reader that falls behind by more than 256 events misses the oldest of them. No event is lost when the future is
-    /// dropped.
+    /// A reader that falls behind by more than 256 events misses the oldest ones. This method is
+    /// cancel safe.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             match self.0.recv().await {
@@ -143,7 +153,7 @@ impl Events {
     }
 }
 
-/// Shows that the process has left, however the candidate ends.
+/// Sets the role to `Left` when the candidate ends, even by a panic.
 struct LeaveGuard(Arc<watch::Sender<Role>>);
 
 impl Drop for LeaveGuard {
@@ -152,7 +162,7 @@ impl Drop for LeaveGuard {
     }
 }
 
-/// Makes the candidate show its role in `shown`.
+/// Makes the candidate publish its role through `role_sender`.
 fn publish_role(
     candidate: Runner<Election, BootClock>,
     role_sender: Arc<watch::Sender<Role>>,
@@ -162,7 +172,7 @@ fn publish_role(
     let leaving_flag = is_leaving.clone();
     candidate
         .on_report(move |report, taken_at| {
-            // The lease is held until the turn is over. Code outside the turn has to stop now.
+            // The lease is held until the turn is over, but code outside the turn must stop now.
             let is_ending = report.wind_down || leaving_flag.load(Ordering::Relaxed);
             role_sender.send_if_modified(|role| match &report.role {
                 contract::Role::Leading(_) if is_ending => role.end_leadership(None),
@@ -170,7 +180,7 @@ fn publish_role(
             });
         })
         .on_event(move |event| {
-            // At the end of its validity a step may be under way, and take its time.
+            // A step may still be running when the validity ends.
             match event {
                 Event::StoodDown { term, .. } => {
                     ended_sender.send_if_modified(|role| role.end_leadership(Some(term)))
@@ -191,8 +201,10 @@ impl Leader {
 }
 
 impl Role {
-    /// Its term, if it leads and may act at this instant. None also where it is shown as the leader, but its time is over:
-    /// a step may be under way then, or the machine was suspended.
+    /// Returns the term of the process if it leads and may act now.
+    ///
+    /// Returns `None` if the role is `Leading` but its lease has run out. That happens during a
+    /// step, or after the machine was suspended.
     #[must_use]
     pub fn leading_term(&self) -> Option<u64> {
         match self {
@@ -201,7 +213,7 @@ impl Role {
         }
     }
 
-    /// Becomes what a report says that is counted from `taken_at`. Whether that is a change.
+    /// Applies a report whose durations count from `taken_at`. Returns true if the role changed.
     fn update(&mut self, reported: &contract::Role, taken_at: Duration, clock: &ClockHandle) -> bool {
         let next = match (reported, &*self) {
             (contract::Role::Leading(leadership), _) => {
@@ -234,7 +246,7 @@ impl Role {
         true
     }
 
-    /// Ends with the election. Returns true if that is a change.
+    /// Sets the role to `Left`. Returns true if the role changed.
     fn set_left(&mut self) -> bool {
         if let Self::Leading(lease) = self {
             lease.end();
@@ -242,7 +254,7 @@ impl Role {
         !matches!(std::mem::replace(self, Self::Left), Self::Left)
     }
 
-    /// The leadership of that term is over, or of any. Whether it was not known yet.
+    /// Ends the leadership of that term, or of any term. Returns true if the role changed.
     fn end_leadership(&mut self, ended_term: Option<u64>) -> bool {
         match self {
             Self::Leading(lease) if ended_term.is_none_or(|ended_term| lease.term() == ended_term) => lease.end(),

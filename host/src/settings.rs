@@ -1,7 +1,8 @@
-//! What a candidate is told: the election, its credential, its schedule and its timings.
+//! Settings of a candidate: the election, its credential, its schedule and its timings.
 //!
-//! A program writes [`Settings`], and an [`Elector`](crate::Elector) judges them: [`InvalidSettings`] has all that is wrong
-//! with them at once. Programs that a deployment configures take its [`Variables`].
+//! A program creates [`Settings`], and an [`Elector`](crate::Elector) validates them.
+//! [`InvalidSettings`] contains all complaints at once. Programs that are configured by their
+//! deployment use [`Variables`].
 
 pub(crate) mod candidate;
 pub(crate) mod replacement;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::variable;
 
-/// The settings cannot be used. All that is wrong with them.
+/// Invalid settings, with all complaints about them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", sentences(.0))]
 pub struct InvalidSettings(pub Vec<Complaint>);
@@ -29,8 +30,9 @@ fn sentences(complaints: &[Complaint]) -> String {
     texts.collect::<Vec<_>>().join(". ")
 }
 
-/// The settings of one candidate, by the names of the program's options. Where there is an `Option`, none means the
-/// default. `docs/configuration.md` says more about each.
+/// Settings of one candidate, named like the program's options.
+///
+/// `None` selects the default. `docs/configuration.md` describes each setting in detail.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,91 +45,110 @@ fn sentences(complaints: &[Complaint]) -> String {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The election, as `CONTAINER/BLOB`. Both are created when they are missing. Each job needs a blob of its own.
+    /// The election, as `CONTAINER/BLOB`. Both are created if missing. Each job needs its own blob.
     pub election: String,
-    /// What the requests to the storage account are authorised with.
+    /// Credential for requests to the storage account.
     pub credential: Credential,
-    /// How others see this candidate, in at most 128 bytes; by default the names of the machine and the process. Processes
-    /// of one name cannot be told apart by operators.
+    /// Name of this candidate, at most 128 bytes. The default is made of the names of the machine
+    /// and the process.
+    ///
+    /// Operators cannot distinguish processes with the same name.
     pub name: Option<String>,
-    /// Where this candidate can be reached while it leads, in at most 256 bytes. People and followers are shown it. If it
-    /// begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`) read `/watch` there, so that
-    /// they learn at once when the leader goes. Commands that give an order notify the leader there.
+    /// Address of this candidate while it leads, at most 256 bytes. Operators and followers see it.
+    ///
+    /// If it begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`)
+    /// read `/watch` there. They then notice at once when the leader goes. Commands that order a
+    /// transfer or a turn notify the leader there.
     pub address: Option<String>,
-    /// Over how long the turns of all elections are spread, up to a day and less than the interval. All turns of one
-    /// election come late by the same part of it.
+    /// Time over which the turns of all elections are spread, up to a day and less than the
+    /// interval. All turns of one election are delayed by the same part of it.
     pub jitter: Duration,
-    /// Whether a turn that went wrong is repeated; up to 100 attempts.
+    /// Delivery of turns: failed turns are retried up to 100 times with at-least-once delivery.
     pub delivery: Delivery,
-    /// What becomes of slots that nobody could run in time. [`Missed::All`] takes up to 1000.
+    /// Rule for missed slots. [`Missed::All`] runs up to 1000.
     pub missed: Missed,
-    /// How long a lease lasts without a renewal: 15 s to 60 s, in whole seconds; by default 15 s, or 60 s
-    /// with [`failover`](Settings::failover).
+    /// Duration of a lease without a renewal: 15 s to 60 s, in whole seconds. The default is 15 s,
+    /// or 60 s with [`failover`](Settings::failover).
     pub lease: Option<Duration>,
-    /// How long before the end of the lease the work is stopped: at least 2.5 s; by default a fifth of the lease.
+    /// Time before the end of the lease at which the work is stopped: at least 2.5 s. The default
+    /// is a fifth of the lease.
     pub margin: Option<Duration>,
-    /// How often a leader renews: at least 1 s, by default 4/15 of the lease. This interval and two
-    /// attempts at a renewal (a request time-out and 0.5 s each) must fit into the lease less the margin.
+    /// Interval between renewals of a leader: at least 1 s. The default is 4/15 of the lease.
+    ///
+    /// This interval and two renewal attempts (a request timeout and 0.5 s each) must fit into the
+    /// lease minus the margin.
     pub renew: Option<Duration>,
-    /// The longest that a follower waits between two polls: 500 ms to a minute, by default 4 s. The shortest is half
-    /// of it.
+    /// Longest interval between two polls of a follower: 500 ms to a minute. The default is 4 s.
+    /// The shortest interval is half of it.
     pub poll: Option<Duration>,
-    /// How soon a leader that died is replaced: 1 s to 10 s, by default when its lease ends. Leader and followers
-    /// send a request every sixth of it.
+    /// Time within which a dead leader is replaced: 1 s to 10 s. By default it is replaced when its
+    /// lease ends.
+    ///
+    /// Leader and followers send a request every sixth of this time.
     pub failover: Option<Duration>,
-    /// The longest that one request may take: 1 s to 30 s, by default 3 s.
+    /// Timeout of one request: 1 s to 30 s. The default is 3 s.
     pub request_timeout: Option<Duration>,
-    /// The longest that a turn may take: 100 ms to a day, by default as long as the leadership. A turn that takes
-    /// longer is stopped, and ends the leadership.
+    /// Time limit of a turn: 100 ms to a day. By default a turn may last as long as leadership. A
+    /// turn that exceeds it is stopped, and ends leadership.
     pub turn_timeout: Option<Duration>,
-    /// How many failed turns in a row end the leadership, up to 1000; 0: never. Default 3; with
-    /// [`Schedule::WhileLeading`] 1. A panic and a time-out end it at once.
+    /// Number of failed turns in a row that end leadership, up to 1000; 0 means never. The default
+    /// is 3, and 1 with [`Schedule::WhileLeading`]. A panic or a timeout ends it at once.
     pub max_failures: Option<u32>,
-    /// How long a candidate whose work failed stays out at first: 1 s to an hour, by default 30 s. It is a random time from
-    /// half of this to all of it, and doubles each time until a turn succeeds.
+    /// Time for which a candidate does not contend after its work failed: 1 s to an hour. The
+    /// default is 30 s.
+    ///
+    /// The actual time is random, between half and all of it. It doubles with each failure until a
+    /// turn succeeds.
     pub cool_down: Option<Duration>,
-    /// After so long a leader resigns: four leases to 366 days; by default never.
+    /// Time after which a leader resigns: four leases to 366 days. The default is never.
     pub max_tenure: Option<Duration>,
 }
 
-/// When the work runs.
+/// Schedule of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// A turn for each interval of 1 s to 366 days, aligned to the epoch: an hour is each full hour, UTC.
+    /// A turn for each interval of 1 s to 366 days, aligned to the epoch. An interval of an hour
+    /// means each full hour, UTC.
     Every(Duration),
     /// A turn at each of these times.
     Cron {
-        /// Five fields, like `0 9 * * MON-FRI`, or six that begin with the second.
+        /// Five fields, like `0 9 * * MON-FRI`, or six with the seconds first.
         expression: String,
-        /// By its IANA name, like `Europe/Berlin`; none is UTC.
+        /// IANA name of the time zone, like `Europe/Berlin`. `None` is UTC.
         time_zone: Option<String>,
     },
-    /// No timer: one turn begins with the leadership, and may last as long. When it ends, so does the leadership. After
-    /// `Ok` the candidate contends again after two polls; an error or a panic keeps it out for the
-    /// [cool-down](Settings::cool_down). Work that has nothing to return ends with `std::future::pending().await`. Jitter,
-    /// a rule for missed slots, a delivery and a turn's time-out are refused beside it.
+    /// No timer: one turn starts with leadership, and may last as long. When it ends, leadership
+    /// ends.
+    ///
+    /// After `Ok` the candidate contends again after two polls. After an error or a panic it does
+    /// not contend for the [cool-down](Settings::cool_down). Work that never returns ends with
+    /// `std::future::pending().await`. Settings of jitter, missed slots, delivery and turn timeouts
+    /// are rejected with this schedule.
     WhileLeading,
-    /// No timer: a turn for each trigger (`tenure trigger`), and no other.
+    /// No timer: turns run for triggers only (`tenure trigger`).
     OnTrigger,
 }
 
-/// What the requests to the storage account are authorised with.
+/// Credential for requests to the storage account.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Credential {
-    /// What the environment of this process says, as for the program `tenure`: `docs/security.md` lists the
-    /// variables, some of which platforms set; [`variable`] has them all. Its other variables are not read. A
-    /// credential that the program has already is given by [`tokens`](Self::tokens).
+    /// Credential from the environment of this process, as for the program `tenure`.
+    ///
+    /// `docs/security.md` lists the variables, some of which platforms set; [`variable`] contains
+    /// all names. Other variables are not read. Use [`tokens`](Self::tokens) for a credential that
+    /// the program already has.
     Environment,
-    /// A connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
+    /// Connection string with a key or a shared access signature, or `UseDevelopmentStorage=true`.
     ConnectionString(Secret),
-    /// A file that holds one. It is read again in each step, so that the key can be replaced.
+    /// File that contains a connection string. It is read in each step, so that the key can be
+    /// replaced.
     ConnectionStringFile(PathBuf),
     /// Tokens of Microsoft Entra ID from a provider: see [`tokens`](Self::tokens).
     #[non_exhaustive]
     Tokens {
-        /// The name of the storage account, or the address of its Blob service.
+        /// Name of the storage account, or the address of its Blob service.
         account: String,
         /// The provider, and its last token.
         tokens: Tokens,
@@ -158,21 +179,22 @@ impl Settings {
         }
     }
 
-    /// Returns the name of this machine, if it has one that is text.
+    /// Returns the name of this machine, if it is valid text.
     #[cfg(unix)]
     #[must_use]
     pub fn machine_name() -> Option<String> {
         rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
     }
 
-    /// Returns the name of this machine, if the environment has it.
+    /// Returns the name of this machine, if the environment contains it.
     #[cfg(not(unix))]
     #[must_use]
     pub fn machine_name() -> Option<String> {
         std::env::var("COMPUTERNAME").ok()
     }
 
-    /// Returns the [name](Self::name) of a candidate that is given none: that of the machine and the process.
+    /// Returns the default [name](Self::name) of a candidate: the names of the machine and the
+    /// process.
     #[must_use]
     pub fn default_name() -> String {
         let machine = Self::machine_name().unwrap_or_else(|| "candidate".to_owned());
@@ -181,8 +203,10 @@ impl Settings {
 }
 
 impl Credential {
-    /// Tokens of Microsoft Entra ID from a provider. `account` is the name of the storage account, or the address of its Blob
-    /// service. Clones of this share their tokens. The election component cannot use them.
+    /// Creates a credential from a provider of Microsoft Entra ID tokens.
+    ///
+    /// `account` is the name of the storage account, or the address of its Blob service. Clones
+    /// share their tokens. The election component does not support this credential.
     pub fn tokens(account: impl Into<String>, provider: impl TokenProvider) -> Self {
         Self::Tokens { account: account.into(), tokens: Tokens::new(provider) }
     }

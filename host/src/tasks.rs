@@ -1,7 +1,8 @@
-//! A thread for the elections of a process alone, and what runs on it.
+//! A thread for the elections of a process, and its tasks.
 //!
-//! The candidates of a process share it, with their requests and timers: what one of them does needs no other thread to
-//! wake up. Turns, pages and collectors are elsewhere, so that nothing that they compute holds up a renewal.
+//! All candidates of a process share the thread, including their requests and timers, so no other
+//! thread must wake up for them. Turns, pages and collectors run elsewhere, so that their
+//! computations do not delay renewals.
 
 use crate::future::wait_until_true;
 use std::future::poll_fn;
@@ -14,29 +15,29 @@ use tokio::select;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
-/// Tasks that come and go. When this is dropped, they end.
+/// A dynamic set of tasks on one thread. They end when this is dropped.
 #[derive(Debug)]
 pub struct Tasks {
-    /// What they run on: one thread.
+    /// Runtime of the tasks, with one thread.
     pub runtime: Runtime,
     running: Mutex<JoinSet<()>>,
-    /// Held by the one that waits for their end.
+    /// Held while joining the tasks.
     join_lock: tokio::sync::Mutex<()>,
     added: Notify,
-    /// All are to leave.
+    /// True if all tasks are to leave.
     leave: watch::Sender<bool>,
-    /// Its end ends the thread.
+    /// Dropping it ends the thread.
     _keep_alive: oneshot::Sender<()>,
 }
 
-/// A task that was added. It goes on when this is dropped.
+/// Handle to an added task. Dropping it does not end the task.
 #[derive(Clone, Debug)]
 pub struct Task {
     leave: watch::Sender<bool>,
     ended: watch::Receiver<()>,
 }
 
-/// The word that a task is to leave.
+/// Signal that a task is to leave.
 #[derive(Clone, Debug)]
 pub struct LeaveSignal {
     task_flag: watch::Receiver<bool>,
@@ -44,16 +45,18 @@ pub struct LeaveSignal {
 }
 
 impl Tasks {
+    /// Starts the thread.
+    ///
     /// # Errors
     ///
-    /// The system has no thread left, or no descriptor.
+    /// Fails if the system cannot create a thread or a descriptor.
     pub fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (keep_alive, end) = oneshot::channel();
         let handle = runtime.handle().clone();
         let work = move || {
             let _ = runtime.block_on(end);
-            // Name resolution under way must not hold up the end.
+            // Name resolution in progress must not delay the end.
             runtime.shutdown_background();
         };
         thread::Builder::new().name("tenure-elections".to_owned()).spawn(work)?;
@@ -67,15 +70,15 @@ impl Tasks {
         })
     }
 
-    /// Runs one more, which is told when it is to leave.
+    /// Adds a task, which receives the signal to leave.
     pub fn add<F>(&self, task: impl FnOnce(LeaveSignal) -> F) -> Task
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let leave = watch::Sender::new(false);
-        // Dropped with the task, however it ends.
+        // Dropped with the task, even on a panic.
         let (running, ended) = watch::channel(());
-        // In a place of its own, or the task would have room for it twice.
+        // Boxed, because the task would otherwise reserve its size twice.
         let task = Box::pin(task(LeaveSignal { task_flag: leave.subscribe(), shared_flag: self.leave.subscribe() }));
         let task = async move {
             let _running = running;
@@ -89,28 +92,28 @@ impl Tasks {
         Task { leave, ended }
     }
 
-    /// Whether all are to leave.
+    /// Returns true if all tasks are to leave.
     pub fn is_leaving(&self) -> bool {
         *self.leave.borrow()
     }
 
-    /// Completes when all are to leave.
+    /// Waits until all tasks are to leave.
     pub async fn leave_requested(&self) {
         wait_until_true(&mut self.leave.subscribe()).await;
     }
 
-    /// Has all leave.
+    /// Asks all tasks to leave.
     pub fn leave(&self) {
         self.leave.send_replace(true);
     }
 
-    /// Completes when all were told to leave and have ended.
+    /// Waits until all tasks were asked to leave and have ended.
     ///
     /// # Panics
     ///
-    /// As soon as one of them did.
+    /// Panics as soon as a task has panicked.
     pub async fn join(&self) {
-        // Tasks wake up one that waits for them, and no other.
+        // A `JoinSet` wakes only one waiter.
         let _one = self.join_lock.lock().await;
         let mut leave = self.leave.subscribe();
         loop {
@@ -119,7 +122,7 @@ impl Tasks {
                 Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
                 Some(_) => {}
                 None if *leave.borrow() => return,
-                // Nothing runs, which is no end: more may come.
+                // An empty set is not the end, because tasks may be added.
                 None => select! {
                     () = self.added.notified() => {}
                     _ = leave.changed() => {}
@@ -128,13 +131,14 @@ impl Tasks {
         }
     }
 
-    /// Ends all, whatever they are at.
+    /// Aborts all tasks.
     pub async fn abort(&self) {
         let mut running = std::mem::take(&mut *self.running());
         running.shutdown().await;
     }
 
-    /// What has ended takes room until somebody hears of it. A panic is kept for [`ended`](Self::ended).
+    /// Removes ended tasks, which use memory until they are joined. Keeps a panic for
+    /// [`join`](Self::join).
     fn reap_ended(&self, running: &mut JoinSet<()>) {
         while let Some(ended) = running.try_join_next() {
             if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
@@ -150,20 +154,20 @@ impl Tasks {
 }
 
 impl Task {
-    /// Has it leave.
+    /// Asks the task to leave.
     pub fn leave(&self) {
         self.leave.send_replace(true);
     }
 
-    /// Completes when it has ended.
+    /// Waits until the task has ended.
     pub async fn join(&mut self) {
-        // Nothing is ever sent.
+        // The channel carries no values; it closes at the end.
         while self.ended.changed().await.is_ok() {}
     }
 }
 
 impl LeaveSignal {
-    /// Completes when the task is to leave.
+    /// Waits until the task is to leave.
     pub async fn requested(mut self) {
         select! {
             () = wait_until_true(&mut self.task_flag) => {}
@@ -171,12 +175,12 @@ impl LeaveSignal {
         }
     }
 
-    /// Completes when the task was told so itself: whoever added it has it leave in its turn.
+    /// Waits until this task alone is asked to leave by its owner.
     pub async fn requested_for_task(mut self) {
         wait_until_true(&mut self.task_flag).await;
     }
 
-    /// Whether the task alone is to leave, while others go on.
+    /// Returns true if only this task is to leave, while other tasks continue.
     #[must_use]
     pub fn is_for_task_only(&self) -> bool {
         *self.task_flag.borrow() && !*self.shared_flag.borrow()
@@ -199,13 +203,13 @@ mod tests {
         first.join().await;
         assert!(timeout(Duration::ZERO, second.join()).await.is_err(), "it goes on");
         let third = tasks.add(wait_for_leave);
-        // Whoever holds nothing of a task has not ended it.
+        // Dropping a handle does not end its task.
         drop(third);
         assert!(timeout(Duration::ZERO, tasks.join()).await.is_err(), "two go on");
         tasks.leave();
         tasks.join().await;
         second.join().await;
-        // It has left before it began.
+        // The task is asked to leave before it starts.
         tasks.add(wait_for_leave).join().await;
         tasks.join().await;
     }
@@ -218,7 +222,7 @@ mod tests {
         for _ in 0..2 {
             let tasks = tasks.clone();
             waiting.spawn(async move { tasks.join().await });
-            // It waits before the next one does.
+            // Lets this task wait before the next one does.
             tokio::task::yield_now().await;
         }
         tasks.leave();

@@ -1,12 +1,15 @@
-//! When a process is asked to end.
+//! Shutdown signal of a process.
 
-/// Completes when this process is asked to end: by Ctrl-C, and on Unix by SIGTERM, which service managers, containers and
-/// Kubernetes send. From the first poll on, neither of them ends the process by itself, also when this has completed. A
-/// second one ends it with `tokio::spawn(async { terminated().await; terminated().await; std::process::exit(1) })`.
+/// Waits until this process is asked to shut down: by Ctrl-C, and on Unix by SIGTERM, which service
+/// managers, containers and Kubernetes send.
+///
+/// From the first poll on, these signals do not end the process by themselves, even after this has
+/// completed. To exit on a second signal: `tokio::spawn(async { shutdown_signal().await;
+/// shutdown_signal().await; std::process::exit(1) })`.
 ///
 /// # Panics
 ///
-/// Outside a runtime of tokio that has its drivers enabled.
+/// Panics outside a tokio runtime with its drivers enabled.
 pub async fn shutdown_signal() {
     #[cfg(unix)]
     {
@@ -15,7 +18,7 @@ pub async fn shutdown_signal() {
         let received = |kind| async move {
             match signal(kind) {
                 Ok(mut signal) => drop(signal.recv().await),
-                // It ends the process as ever.
+                // The signal keeps its default action and ends the process.
                 Err(_) => pending().await,
             }
         };

@@ -1,4 +1,4 @@
-//! Tokens of Microsoft Entra ID from a provider that the program brings.
+//! Tokens of Microsoft Entra ID from a provider of the program.
 
 use crate::future::{BoxError, BoxFuture};
 use std::fmt;
@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime};
 use tenure_core::{Secret, error_chain};
 use tokio::time::{Instant, timeout};
 
-/// Issues tokens of Microsoft Entra ID for the storage account, for a program that has a credential already.
+/// Issues tokens of Microsoft Entra ID for the storage account, for programs that already have a
+/// credential.
 ///
 /// ```ignore
-/// // Any credential of the Azure SDK. The crates `azure_core` and `azure_identity` are no dependencies of this one.
+/// Any credential of the Azure SDK. Add `azure_core` and `azure_identity` to your dependencies.
 /// #[derive(Debug)]
 /// struct Azure(Arc<dyn azure_core::credentials::TokenCredential>);
 ///
@@ -24,12 +25,15 @@ use tokio::time::{Instant, timeout};
 /// }
 /// ```
 pub trait TokenProvider: fmt::Debug + Send + Sync + 'static {
-    /// Returns a token for [`Token::SCOPE`]. It is called before the first request, and again from 5 minutes before the last
-    /// token expires, at most every 10 s. It may take 10 s.
+    /// Returns a token for [`Token::SCOPE`].
+    ///
+    /// It is called before the first request, and again from 5 minutes before the last token
+    /// expires, at most every 10 s. It must complete within 10 s.
     ///
     /// # Errors
     ///
-    /// The reason why there is no token now, which is reported. The last token is used meanwhile.
+    /// Returns the reason why there is no token now, which is reported. The last token remains in
+    /// use.
     fn token(&self) -> BoxFuture<'_, Result<Token, BoxError>>;
 }
 
@@ -41,7 +45,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// The scope of tokens for storage.
+    /// Scope of tokens for storage.
     pub const SCOPE: &str = "https://storage.azure.com/.default";
 
     /// Creates a token that expires at that time.
@@ -50,26 +54,26 @@ impl Token {
     }
 }
 
-/// A token is replaced so long before it expires.
+/// Time before its expiry at which a token is replaced.
 const RENEW_EARLY: Duration = Duration::from_secs(5 * 60);
 
-/// The longest that a provider may take.
+/// Timeout of a call to the provider.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The shortest time from one answer of a provider to the next call.
+/// Shortest time from a reply of the provider to the next call.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// Stands for the token where settings are judged before there is one.
+/// Placeholder for the token while settings are validated before the first call.
 const NO_TOKEN: &str = "none-yet";
 
-/// The tokens of a provider. Clones share them.
+/// Tokens of a provider. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Tokens(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     provider: Arc<dyn TokenProvider>,
-    /// Held by the one that calls the provider.
+    /// Held while calling the provider.
     call_lock: tokio::sync::Mutex<()>,
     last: Mutex<LastCall>,
 }
@@ -77,11 +81,11 @@ struct Shared {
 #[derive(Debug, Default)]
 struct LastCall {
     token: Option<Token>,
-    /// The time of the last answer.
+    /// Time of the last reply.
     answered_at: Option<Instant>,
-    /// The error of the last answer.
+    /// Error of the last reply.
     failure: Option<String>,
-    /// That error was returned by [`Tokens::new_failure`].
+    /// True if [`Tokens::new_failure`] has returned the error.
     is_reported: bool,
 }
 
@@ -91,17 +95,18 @@ impl Tokens {
         Self(Arc::new(Shared { provider, call_lock: Default::default(), last: Mutex::default() }))
     }
 
-    /// Returns the last token. One that has expired is returned too: the service decides.
+    /// Returns the last token, even if it has expired, because the service decides.
     pub(crate) fn last(&self) -> Secret {
         let last = self.0.last();
         last.token.as_ref().map_or_else(|| NO_TOKEN.into(), |token| token.secret.clone())
     }
 
-    /// Calls the provider when a new token is due. Waits for the answer only where there is no valid token.
+    /// Calls the provider if a new token is due. Waits for the reply only if there is no valid
+    /// token.
     ///
     /// # Errors
     ///
-    /// There is no token yet: the provider's error.
+    /// Returns the provider's error if there is no token yet.
     pub(crate) async fn renew(&self) -> Result<(), String> {
         let shared = &self.0;
         let time_left = shared.time_left();
@@ -122,14 +127,14 @@ impl Tokens {
         }
     }
 
-    /// Returns the provider's error, if it was not returned before.
+    /// Returns the provider's error, unless it was returned before.
     pub(crate) fn new_failure(&self) -> Option<String> {
         let mut last = self.0.last();
         if std::mem::replace(&mut last.is_reported, true) { None } else { last.failure.clone() }
     }
 }
 
-/// Equal if they share their tokens.
+/// Equal if both share their tokens.
 impl PartialEq for Tokens {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -143,7 +148,7 @@ impl Shared {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how long the last token is still valid.
+    /// Returns the remaining validity of the last token.
     fn time_left(&self) -> Duration {
         let expires = self.last().token.as_ref().map(|token| token.expires);
         let time_left = expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
@@ -177,7 +182,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::advance;
 
-    /// Its tokens are valid for that time. None: it has no tokens.
+    /// Issues tokens that are valid for that time, or fails if it is `None`.
     #[derive(Clone, Debug)]
     struct Provider(Option<Duration>, Arc<AtomicUsize>);
 
@@ -220,7 +225,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(calls.load(Ordering::SeqCst), 1, "it answered just now");
         advance(RETRY_PAUSE).await;
-        // The call runs in a task, which has not begun.
+        // The call runs in a task that has not started.
         tokens.renew().await.unwrap();
         assert_eq!(tokens.last().reveal(), "t0");
         while tokens.last().reveal() == "t0" {

@@ -1,4 +1,4 @@
-//! The trace that a turn belongs to.
+//! Trace of a turn.
 
 use std::fmt;
 
@@ -6,25 +6,31 @@ tokio::task_local! {
     static CURRENT: TraceParent;
 }
 
-/// The span that a turn runs in, as the header `traceparent` of [W3C Trace Context] tells it.
+/// Span of a turn, as in the header `traceparent` of [W3C Trace Context].
 ///
-/// Whoever traces turns runs them in its [`scope`](Self::scope). Then it is in the environment of a command and
-/// of a component, as `TRACEPARENT`, and on each of their requests that has no such header yet, and on that of a
-/// webhook. A handler in Rust asks for the [`current`](Self::current) one.
+/// A host that traces turns runs them in a [`scope`](Self::scope). The span is then passed on in
+/// these places:
+///
+/// - `TRACEPARENT` in the environment of a command or a component
+/// - the header of each of their requests that has none yet
+/// - the header of the requests of a webhook
+///
+/// A handler in Rust reads the [`current`](Self::current) span.
 ///
 /// [W3C Trace Context]: https://www.w3.org/TR/trace-context/#traceparent-header
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace: not zero.
+    /// Trace id, not zero.
     pub trace: u128,
-    /// The span: not zero.
+    /// Span id, not zero.
     pub span: u64,
-    /// Whether it is recorded.
+    /// True if the trace is recorded.
     pub sampled: bool,
 }
 
 impl TraceParent {
-    /// That of the turn which calls this; none where nobody traces it, or in a task that the turn has spawned.
+    /// Returns the span of the current turn. Returns `None` if it is not traced, or in a task that
+    /// the turn has spawned.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(|current| *current).ok()

@@ -1,7 +1,8 @@
-//! The time that decides: one clock for the runner, the component and the handler.
+//! Suspend-aware clock shared by the runner, the component and the handler.
 //!
-//! A leader's validity must also run out while the machine sleeps, so the clock counts suspended
-//! time, and a sleep until an instant ends at once when the machine wakes up after that instant.
+//! A leader's validity must also expire while the machine is suspended, so the clock counts
+//! suspended time. If the machine resumes after the wake-up instant of a sleep, the sleep ends at
+//! once.
 
 #![deny(missing_docs)]
 
@@ -12,50 +13,55 @@ use std::time::Duration;
 
 /// A clock that never goes back and counts while the machine is suspended.
 ///
-/// Instants are durations since an origin of the clock's choice. Clones share that origin.
+/// Instants are durations since an origin that the clock chooses. Clones share that origin.
 pub trait Clock: Clone + Send + Sync + 'static {
-    /// The time that has passed since the origin.
+    /// Returns the time since the origin.
     fn now(&self) -> Duration;
 
-    /// Completes as soon as [`now`](Clock::now) is at least `at`.
+    /// Waits until [`now`](Clock::now) is at least `at`.
     fn sleep_until(&self, at: Duration) -> impl Future<Output = ()> + Send;
 
-    /// What [`now`](Clock::now) tells, and by how much that may have run ahead of the time that passed, all in all.
-    /// Both come from one reading of the clock: a second reading could differ.
+    /// Returns [`now`](Clock::now), and the total time by which it may have run ahead of the time
+    /// that passed.
+    ///
+    /// Both come from one read of the clock, because a second read could differ.
     fn read(&self) -> (Duration, Duration) {
         (self.now(), Duration::ZERO)
     }
 
-    /// This clock for those who only read it.
+    /// Returns a read-only handle to this clock.
     fn handle(&self) -> ClockHandle {
         let clock = self.clone();
         ClockHandle(Arc::new(move || clock.read()))
     }
 }
 
-/// The reading half of a [`Clock`], whatever its type.
+/// Read-only handle to a [`Clock`] of any type.
 #[derive(Clone)]
 pub struct ClockHandle(Arc<dyn Fn() -> (Duration, Duration) + Send + Sync>);
 
 impl ClockHandle {
-    /// A clock of a test's own.
+    /// Creates a handle that reads `now`, for tests.
     #[cfg(any(test, feature = "test-util"))]
     pub fn from_fn(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || (now(), Duration::ZERO)))
     }
 
-    /// The time that has passed since the origin of the clock.
+    /// Returns the time since the origin of the clock.
     pub fn now(&self) -> Duration {
         self.read().0
     }
 
-    /// As [`Clock::read`].
+    /// Returns the same values as [`Clock::read`].
     pub fn read(&self) -> (Duration, Duration) {
         (self.0)()
     }
 
-    /// This clock, whose next reading is what stands in `first`, in nanoseconds, unless that is 0: for a reading that was
-    /// taken in the name of whoever reads next. A freeze in between counts then.
+    /// Returns a handle to this clock whose next read takes the value of `first`, in nanoseconds,
+    /// unless that is 0.
+    ///
+    /// This serves a read that was taken earlier for the next reader. A freeze of the process in
+    /// between then counts.
     pub fn with_first_read(&self, first: &Arc<AtomicU64>) -> Self {
         let (clock, first) = (self.clone(), first.clone());
         Self(Arc::new(move || match first.swap(0, Ordering::Relaxed) {
@@ -64,8 +70,10 @@ impl ClockHandle {
         }))
     }
 
-    /// This clock as one that never runs ahead. Within a step, where only differences count, that is right for
-    /// leaders and followers: every span of a leader counts from before it asked.
+    /// Returns a handle to this clock that never runs ahead.
+    ///
+    /// Within a step only differences count, and every span of a leader counts from before its
+    /// request. The handle is therefore correct for leaders and followers.
     pub fn without_lead(&self) -> Self {
         let clock = self.clone();
         Self(Arc::new(move || {
@@ -81,16 +89,17 @@ impl fmt::Debug for ClockHandle {
     }
 }
 
-/// The clock of the machine, counted from the first use of one in this process: all of them tell the same.
+/// Clock of the machine, counted from its first use in this process. All instances agree.
 ///
-/// `CLOCK_BOOTTIME` on Linux. Elsewhere whichever of the monotonic and the wall clock moved further
-/// since the last reading: one of them usually counts while the machine is suspended. By how much the other one
-/// fell behind is known too, for what must not come too soon.
+/// It reads `CLOCK_BOOTTIME` on Linux. On other systems it follows the monotonic clock or the wall
+/// clock, whichever moved further since the last read. One of them usually counts while the machine
+/// is suspended. [`Clock::read`] also returns how far the other one fell behind, for events that
+/// must not come too early.
 #[derive(Clone, Debug)]
 pub struct BootClock(system::System);
 
 impl BootClock {
-    /// The clock of this process.
+    /// Creates a handle to the clock of this process.
     pub fn new() -> Self {
         Self(system::System::new())
     }
@@ -127,7 +136,7 @@ mod system {
     use std::sync::{Arc, LazyLock};
     use std::time::Duration;
 
-    /// An elector and its runner count alike, whichever clocks they were given.
+    /// Shared by all clocks of the process, so that an elector and its runner agree.
     static ORIGIN: LazyLock<Duration> = LazyLock::new(boottime);
 
     #[derive(Clone)]
@@ -167,10 +176,10 @@ mod system {
     use std::time::{Duration, Instant};
     use tenure_core::OwnTime;
 
-    /// An elector and its runner count alike, whichever clocks they were given.
+    /// Shared by all clocks of the process, so that an elector and its runner agree.
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-    /// The wall clock may be set back; this clock must not go back, nor stand still meanwhile.
+    /// The wall clock may be set back. This clock must then neither go back nor stop.
     static TIME: LazyLock<Mutex<OwnTime>> =
         LazyLock::new(|| Mutex::new(OwnTime::begin(ORIGIN.elapsed(), Utc::now())));
 
@@ -190,7 +199,7 @@ mod system {
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
-            // In short steps: the timer may stand still while the machine is suspended.
+            // In short steps, because the timer may stop while the machine is suspended.
             let left = at.saturating_sub(self.read().0);
             tokio::time::sleep(left.min(Duration::from_millis(100))).await;
         }
@@ -217,7 +226,7 @@ mod tests {
         let (clock, first) = (ClockHandle::from_fn(|| Duration::from_secs(9)), Arc::new(AtomicU64::new(0)));
         let clock = clock.with_first_read(&first);
         assert_eq!(clock.now(), Duration::from_secs(9));
-        // A freeze came in between.
+        // The process was frozen in between.
         first.store(4_000_000_000, Ordering::Relaxed);
         assert_eq!(clock.now(), Duration::from_secs(4));
         assert_eq!(clock.now(), Duration::from_secs(9));
@@ -235,7 +244,6 @@ mod tests {
     #[test]
     fn all_clocks_of_a_process_agree() {
         let old = BootClock::new();
-        // As while a component is compiled.
         std::thread::sleep(Duration::from_millis(2));
         let new = BootClock::new();
         let (first, second, third) = (old.now(), new.now(), old.now());

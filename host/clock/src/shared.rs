@@ -1,24 +1,23 @@
-//! A clock that several processes of one machine read alike.
+//! Clock that all processes of a machine read alike.
 
 use super::{BootClock, Clock as _};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Counts while the machine is suspended, on both of them.
+/// Counts while the machine is suspended on Linux and Android.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// The time since an instant that is the same one in every process until the machine is started
-/// anew.
+/// Returns the time since an instant that all processes share until the machine restarts.
 pub fn now() -> Duration {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Completes as soon as [`now`] is at least `at`; at once when the machine wakes up after that.
+/// Waits until [`now`] is at least `at`. Returns at once if the machine resumes after `at`.
 pub async fn sleep_until(at: Duration) {
     let clock = BootClock::new();
     loop {

@@ -1,8 +1,10 @@
-//! Who sleeps on a clock that counts while the machine is suspended: one timer of the kernel for all in a runtime.
+//! Suspend-aware timer: one timerfd per runtime, shared by all its sleepers.
 //!
-//! Tokio's timers stand still while the machine is suspended, and a timer of the kernel for each sleep is five calls of the
-//! system. A task of the runtime in which somebody sleeps waits for the kernel's timer, and wakes whoever is due there. No
-//! runtime waits for another one: a handler may have that one's threads for as long as it likes.
+//! Tokio's timers stop while the machine is suspended, and a timerfd for each sleep would cost five
+//! system calls. Each runtime with sleepers has a task that waits for its timerfd and wakes the
+//! sleepers that are due.
+//!
+//! No runtime waits for another one, because a handler may block the threads of its own runtime.
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -19,17 +21,17 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
-/// The alarms of all runtimes in which somebody sleeps.
+/// Alarms of all runtimes that have sleepers.
 #[derive(Default)]
 pub(super) struct Timer(Mutex<HashMap<Id, TimerEntry>>);
 
-/// An alarm, and the task that waits for it.
+/// An alarm and the task that waits for it.
 struct TimerEntry {
     alarm: Arc<Alarm>,
     task: AbortHandle,
 }
 
-/// A timer of the kernel, and those who wait for it.
+/// A timerfd and its sleepers.
 struct Alarm {
     timer: AsyncFd<OwnedFd>,
     state: Mutex<State>,
@@ -37,34 +39,34 @@ struct Alarm {
 
 #[derive(Default)]
 struct State {
-    /// By when they are due, and then by arrival.
+    /// Sleepers by due time, then by arrival.
     sleepers: BTreeMap<Key, Waker>,
     arrivals: u64,
-    /// When it goes off. It may be earlier than need be.
+    /// Instant at which the timerfd expires. It may be earlier than needed.
     armed_for: Option<Duration>,
-    /// The runtime ends: nobody would be woken.
+    /// True if the runtime is ending and can no longer wake sleepers.
     is_closed: bool,
 }
 
 type Key = (Duration, u64);
 
 impl Timer {
-    /// Completes when the alarm went off for `at`, on `CLOCK_BOOTTIME`, or a little earlier.
+    /// Waits until the alarm expires at `at` on `CLOCK_BOOTTIME`, or a little earlier.
     ///
     /// # Errors
     ///
-    /// The system has no timer left.
+    /// Fails if the system has no timer left.
     pub(super) async fn sleep(&self, at: Duration) -> io::Result<()> {
         let alarm = self.alarm()?;
         let mut sleep = Sleep { alarm: &alarm, key: None };
         poll_fn(|context| sleep.poll(at, context.waker())).await
     }
 
-    /// That of the runtime that this is called in.
+    /// Returns the alarm of the current runtime, and creates it if needed.
     fn alarm(&self) -> io::Result<Arc<Alarm>> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let mut alarms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A runtime may have the number of one that has ended.
+        // A new runtime may reuse the id of one that has ended.
         alarms.retain(|_, entry| !entry.task.is_finished());
         if let Some(existing) = alarms.get(&runtime.id()) {
             return Ok(existing.alarm.clone());
@@ -96,7 +98,7 @@ impl Alarm {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts somebody into the queue who is to be woken at `at`.
+    /// Adds a sleeper that is due at `at`.
     fn register(&self, at: Duration, waker: &Waker) -> io::Result<Key> {
         let mut state = self.state();
         if state.is_closed {
@@ -109,7 +111,7 @@ impl Alarm {
         Ok(key)
     }
 
-    /// Has it go off at `at`, if it would later.
+    /// Sets the timerfd to expire at `at`, unless it expires earlier.
     fn arm(&self, state: &mut State, at: Duration) -> io::Result<()> {
         if state.armed_for.is_some_and(|armed_for| armed_for <= at) {
             return Ok(());
@@ -126,7 +128,7 @@ impl Alarm {
         Ok(())
     }
 
-    /// Wakes all who are due, and sets the alarm for the next one.
+    /// Wakes all sleepers that are due, and arms the timerfd for the next one.
     fn wake(&self, now: Duration) {
         let mut state = self.state();
         state.armed_for = None;
@@ -134,14 +136,14 @@ impl Alarm {
         let mut due = std::mem::replace(&mut state.sleepers, later);
         let next = state.sleepers.keys().next().map(|(at, _)| *at);
         if next.is_some_and(|next| self.arm(&mut state, next).is_err()) {
-            // They find out by themselves that there is none.
+            // Woken early, the other sleepers find out that there is no timer.
             due.append(&mut state.sleepers);
         }
         drop(state);
         due.into_values().for_each(Waker::wake);
     }
 
-    /// Nobody waits for the kernel's timer any more: who still sleeps is woken, and looks for another alarm.
+    /// Closes the alarm: its task has ended. Wakes all sleepers, so that they use another alarm.
     fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
@@ -151,13 +153,13 @@ impl Alarm {
     }
 }
 
-/// The task of an alarm. It is dropped with its runtime, too.
+/// Task of an alarm. It is dropped with its runtime.
 struct AlarmTask(Arc<Alarm>);
 
 impl AlarmTask {
     async fn run(self) {
         while let Ok(mut ready) = self.0.timer.readable().await {
-            // Before anybody sets it again, so that nothing is missed.
+            // Cleared before a sleeper can arm the timer again, so that no expiry is missed.
             ready.clear_ready();
             self.0.wake(super::shared::now());
         }
@@ -170,10 +172,9 @@ impl Drop for AlarmTask {
     }
 }
 
-/// One who sleeps.
 struct Sleep<'a> {
     alarm: &'a Alarm,
-    /// None: it is not in the queue yet.
+    /// `None` until the sleeper is registered.
     key: Option<Key>,
 }
 
@@ -193,7 +194,8 @@ impl Sleep<'_> {
         let Some(registered) = state.sleepers.get_mut(&key) else { return Poll::Ready(Ok(())) };
         if !registered.will_wake(waker) {
             let old = std::mem::replace(registered, waker.clone());
-            // With it a task may go, and others who sleep.
+            // Dropping the old waker may drop a task with other sleepers, which would lock the
+            // state again.
             drop(state);
             drop(old);
         }
@@ -225,7 +227,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(5);
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// For a test that fails to come to its end.
+    /// Limit for a test that would otherwise hang.
     const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
     fn has_no_sleepers(timer: &Timer) -> bool {
@@ -237,7 +239,7 @@ mod tests {
         runtime().block_on(async {
             let timer = Arc::new(Timer::default());
             let (order, started_at) = (Arc::new(Mutex::new(Vec::new())), boottime());
-            // Each of them a task, so that they go on in the order in which they are woken.
+            // One task each, so that they continue in the order in which they are woken.
             let sleepers = [3, 1, 2, 1].map(|number| {
                 let (timer, order) = (timer.clone(), order.clone());
                 tokio::spawn(async move {
@@ -264,7 +266,6 @@ mod tests {
                 _ = timer.sleep(soon + LONG) => unreachable!("an hour has passed"),
                 slept = timer.sleep(soon) => slept.unwrap(),
             }
-            // Nobody is left behind.
             assert!(has_no_sleepers(&timer));
         });
     }
@@ -274,7 +275,7 @@ mod tests {
         let timer = Arc::new(Timer::default());
         let (blocked, running) = (runtime(), runtime());
         blocked.block_on(timer.sleep(boottime() + SHORT)).unwrap();
-        // From here on nothing happens in that one.
+        // The blocked runtime runs nothing from here on.
         running.block_on(async {
             let sleep = timer.sleep(boottime() + SHORT);
             timeout(LONG_ENOUGH, sleep).await.expect("it is woken").unwrap();

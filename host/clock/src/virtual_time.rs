@@ -1,4 +1,4 @@
-//! A clock for tests: time stands still while anything runs, and jumps when nothing does.
+//! Clock for tests. Time jumps when no task can run, and stands still otherwise.
 
 use super::Clock;
 use std::future::poll_fn;
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// After this many rounds of the executor, whatever can run has run.
+/// Rounds of the executor after which all ready tasks have run.
 const ROUNDS: usize = 64;
 
 #[derive(Clone, Default)]
-/// A clock that jumps from sleeper to sleeper.
+/// Clock that jumps from sleeper to sleeper.
 pub struct VirtualClock(Arc<Mutex<State>>);
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct State {
 }
 
 impl VirtualClock {
-    /// Runs `test` on one thread, and lets the time jump from sleeper to sleeper.
+    /// Runs `test` on one thread and advances the time from sleeper to sleeper.
     pub fn run<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
         let clock = Self::default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -33,7 +33,7 @@ impl VirtualClock {
         })
     }
 
-    /// So much time passes while nobody runs, as on a machine that sleeps.
+    /// Advances the time while nothing runs, as on a suspended machine.
     pub fn advance(&self, time: Duration) {
         let mut state = self.0.lock().unwrap();
         state.now += time;

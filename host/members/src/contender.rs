@@ -1,4 +1,4 @@
-//! A coordinating candidate or one of a share, as the member knows it that began it, and the place that it is given.
+//! A member's handle to a candidate that it started, and the candidate's side of it.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,55 +8,58 @@ use tenure_core::{Report, Role};
 use tokio::select;
 use tokio::sync::{Notify, mpsc, watch};
 
-/// After so many reports in which a leader names no successor, an order to hand over came to nothing. One report may be
-/// of a step that was under way when it was ordered.
+/// Reports without a successor after which a requested handover counts as failed. One report may
+/// belong to a step that was under way when it was requested.
 const REPORTS_TO_AWAIT: u64 = 3;
 
-/// So many orders may wait.
+/// Capacity of the queue of orders.
 const ORDER_CAPACITY: usize = 8;
 
-/// A candidate that was begun.
+/// Member's handle to a running candidate.
 pub(super) struct CandidateHandle {
     status: SharedStatus,
     orders: mpsc::Sender<Order>,
     leave: watch::Sender<bool>,
-    /// To whom it was ordered to hand over, and after how many reports.
+    /// Successor of the last requested handover, and the report count at that time.
     pending_handover: Option<(String, u64)>,
 }
 
-/// The place where a candidate and its member meet: the member sees the candidate's reports, and the candidate gets its orders.
-/// The candidate is over when this is dropped, and all that it was [kept](Place::kept) for.
+/// Candidate's side of its connection to the member.
+///
+/// The member observes the candidate's reports, and the candidate receives the member's orders. The
+/// candidate is finished when this and all its [guards](CandidateContext::work_guard) are dropped.
 pub struct CandidateContext {
     finish_guard: Arc<FinishGuard>,
     orders: mpsc::Receiver<Order>,
     leave: watch::Receiver<bool>,
 }
 
-/// The state that a candidate showed.
+/// State that a candidate reported, shared with its member.
 #[derive(Clone)]
 struct SharedStatus {
     current: Arc<Mutex<CandidateStatus>>,
     changed: Arc<Notify>,
 }
 
-/// Tells that the candidate is over when it is dropped.
+/// Marks the candidate as finished when it is dropped.
 struct FinishGuard(SharedStatus);
 
 #[derive(Clone, Debug, Default)]
 struct CandidateStatus {
-    /// Its term, and until when it may act.
+    /// Term of the candidate and the end of its validity, while it leads.
     leadership: Option<(u64, Duration)>,
-    /// To whom it hands over.
+    /// Candidate to which this one is handing over.
     successor: Option<String>,
     reports: u64,
-    /// The newest leader that is known coordinates shares.
+    /// True if the newest known leader coordinates shares.
     is_coordinated: bool,
     has_left: bool,
     is_finished: bool,
 }
 
 impl CandidateHandle {
-    /// One that is to be begun at that place. `changed` is told of whatever may be news.
+    /// Creates the handle to a candidate that is to be started, and the candidate's context.
+    /// Notifies `changed` of state changes.
     pub fn new(changed: &Arc<Notify>) -> (Self, CandidateContext) {
         let status = SharedStatus { current: Arc::default(), changed: changed.clone() };
         let (orders, order_receiver) = mpsc::channel(ORDER_CAPACITY);
@@ -65,49 +68,50 @@ impl CandidateHandle {
         (Self { status, orders, leave, pending_handover: None }, context)
     }
 
-    /// The term in which it leads at `now`.
+    /// Returns the term in which the candidate leads at `now`.
     pub fn leading_term(&self, now: Duration) -> Option<u64> {
         self.status.lock().leadership.filter(|(_, until)| now < *until).map(|(term, _)| term)
     }
 
-    /// Returns true if the newest leader that it knows of coordinates shares. False too as long as it knows of none.
+    /// Returns true if the newest leader that it knows coordinates shares. Returns false while it
+    /// knows none.
     pub fn is_coordinated(&self) -> bool {
         self.status.lock().is_coordinated
     }
 
-    /// The one that it was ordered to hand over to lately, or hands over to.
+    /// Returns the successor of a recently requested or running handover.
     pub fn successor(&self) -> Option<String> {
         let status = self.status.lock();
         let recent_handover = self.pending_handover.as_ref().filter(|(_, at)| status.reports < at + REPORTS_TO_AWAIT);
         recent_handover.map(|(to, _)| to.clone()).or_else(|| status.successor.clone())
     }
 
-    /// The candidate has left, but a turn of it may still run.
+    /// Returns true if the candidate has left but a turn of it may still run.
     pub fn is_still_stopping(&self) -> bool {
         let status = self.status.lock();
         status.has_left && !status.is_finished
     }
 
-    /// The candidate has left, and nothing of its turns runs any more.
+    /// Returns true if the candidate has left and all its turns have stopped.
     pub fn is_finished(&self) -> bool {
         self.status.lock().is_finished
     }
 
-    /// Has it hand over to the candidate of that name.
+    /// Orders the candidate to hand over to candidate `to`.
     pub fn hand_over(&mut self, to: String) {
         let report_count = self.status.lock().reports;
-        // Where there is no room it has not come to the orders before; it is ordered again.
+        // If the queue is full the member repeats the order later.
         if self.orders.try_send(Order::HandOver(to.clone())).is_ok() {
             self.pending_handover = Some((to, report_count));
         }
     }
 
-    /// Orders it to contend, or not to.
+    /// Orders the candidate to contend, or not to contend.
     pub fn set_ready(&self, ready: bool) {
         let _ = self.orders.try_send(Order::Ready(ready));
     }
 
-    /// Has it leave.
+    /// Asks the candidate to leave.
     pub fn leave(&self) {
         self.leave.send_replace(true);
     }
@@ -118,7 +122,7 @@ impl SharedStatus {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of a report that is counted from `at`.
+    /// Records a report whose durations count from `taken_at`.
     fn update(&self, report: &Report, taken_at: Duration) {
         let leadership = match &report.role {
             Role::Leading(leading) => Some((leading.term, taken_at + leading.valid_for)),
@@ -146,20 +150,23 @@ impl SharedStatus {
 }
 
 impl CandidateContext {
-    /// Returns the function that takes each report, with the instant from which its durations count.
+    /// Returns the function that takes each report, with the instant from which its durations
+    /// count.
     pub fn report_observer(&self) -> impl Fn(&Report, Duration) + Send + Sync + use<> {
         let FinishGuard(status) = &*self.finish_guard;
         let status = status.clone();
         move |report, taken_at| status.update(report, taken_at)
     }
 
-    /// To be kept as long as a turn of the candidate may run: its share is not begun again before. See
-    /// [`Runner::keeping`](tenure::engine::Runner::keeping).
+    /// Returns a guard to hold while a turn of the candidate may run. Its share is not started
+    /// again before the guard is dropped.
+    ///
+    /// See [`Runner::hold_until_stopped`](tenure::engine::Runner::hold_until_stopped).
     pub fn work_guard(&self) -> Arc<dyn Send + Sync> {
         self.finish_guard.clone()
     }
 
-    /// The next order. None: the candidate is to leave.
+    /// Waits for the next order. Returns `None` when the candidate is to leave.
     pub async fn next_order(&mut self) -> Option<Order> {
         let (orders, leave) = self.split();
         select! {
@@ -169,7 +176,7 @@ impl CandidateContext {
         }
     }
 
-    /// Orders as they come, and what completes when the candidate is to leave.
+    /// Returns the queue of orders, and a future that completes when the candidate is to leave.
     pub(super) fn split(&mut self) -> (&mut mpsc::Receiver<Order>, impl Future<Output = ()>) {
         (&mut self.orders, leave_requested(&mut self.leave))
     }
@@ -193,7 +200,7 @@ impl Drop for FinishGuard {
     }
 }
 
-/// Completes when it is to leave: never, if its member is gone.
+/// Waits until the candidate is to leave. Never completes if its member is gone.
 async fn leave_requested(leave: &mut watch::Receiver<bool>) {
     if leave.wait_for(|leave| *leave).await.is_err() {
         pending().await

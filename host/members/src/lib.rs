@@ -1,4 +1,5 @@
-//! Work that is split into shares, each of which runs in one process at a time. docs/protocol.md §14.
+//! Work that is split into shares, each of which runs in one process at a time. docs/protocol.md
+//! §14.
 //!
 //! ```no_run
 //! use tenure::settings::{Credential, Schedule, Settings};
@@ -7,17 +8,18 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
-//! // Of its own in each process. One that keeps its name when it is started again soon keeps its shares.
+//! The name must differ in each process. A process that restarts soon under the same name keeps its
+//! shares.
 //! settings.name = Some(Settings::default_name());
 //! let shares = Shares::new(&Elector::new(settings)?, 32)?;
-//! // The same in each process; together they hold all 32.
+//! The number is the same in each process. Together the processes hold all 32 shares.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
 //!         println!("{part:?} under term {}", turn.term);
 //!         std::future::pending().await
 //!     })
 //! };
-//! shares.run(Schedule::WhileLeading, work, tenure::terminated()).await?;
+//! shares.run(Schedule::WhileLeading, work, tenure::shutdown_signal()).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -49,23 +51,24 @@ use tenure_shares::{SignTiming, Sign};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
-/// The most shares: a plan of so many is one request of half a MiB.
+/// Maximum number of shares. A plan of this size is one request of half a MiB.
 pub const MAX_SHARES: u32 = 100_000;
 
-/// A share of the work: which, of how many.
+/// A share of the work, identified by its index and the number of shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part {
-    /// From 0.
+    /// Index of the share, from 0.
     pub index: u32,
-    /// The number of shares. When it changes, all work is stopped before any begins anew.
+    /// Number of shares. When it changes, all work stops before any of it starts again.
     pub count: u32,
 }
 
 /// This process as a member of a group that divides the work.
 ///
-/// Shares are spread evenly over all processes. When one comes or leaves, the fewest that it takes move: the old holder
-/// stops its work, and the new one begins when that was seen. When a process dies, the others take over its shares.
-/// Each share is an election of its own, with its own terms and turns.
+/// Shares are spread evenly over all processes. When a process joins or leaves, as few shares as
+/// possible move. A share starts at its new holder once the old holder has stopped its work. When a
+/// process dies, the other processes take over its shares. Each share is an election of its own,
+/// with its own terms and turns.
 pub struct Shares {
     /// The coordinating election.
     election: Arc<Election>,
@@ -80,17 +83,19 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Divides work into `count` shares, 1 to 100,000, unless the processes that take part have agreed on another number
-    /// before. Sends nothing yet.
+    /// Divides work into `count` shares, 1 to 100,000. Sends nothing yet. If the members have
+    /// already agreed on another number, that number applies.
     ///
-    /// The settings of `elector` are those of each share. Their election coordinates: it has no work, and its leader plans
-    /// which process holds which share. Their [name](Settings::name) must differ from those of all other processes, and has
-    /// no default. [`max_tenure`](Settings::max_tenure) is ignored, and [`poll`](Settings::poll) holds for the coordinating
-    /// election only: for shares it is 500 ms.
+    /// Each share uses the settings of `elector`. The election of `elector` coordinates: it has no
+    /// work, and its leader plans which process holds which share.
+    ///
+    /// The [name](Settings::name) is required, and must differ from the names of all other
+    /// processes. [`max_tenure`](Settings::max_tenure) is ignored. [`poll`](Settings::poll) applies
+    /// to the coordinating election only; shares poll every 500 ms.
     ///
     /// # Errors
     ///
-    /// All complaints at once.
+    /// Returns all complaints about the settings at once.
     pub fn new(elector: &Elector, count: u32) -> Result<Self, InvalidSettings> {
         let mut settings = elector.settings().clone();
         let mut complaints = Vec::new();
@@ -125,46 +130,52 @@ impl Shares {
         })
     }
 
-    /// Sets the capacity of this process compared with the others: one of capacity 2 holds twice as many shares as one of
-    /// capacity 1, which is the default. 0: none.
+    /// Sets the relative capacity of this process. A process of capacity 2 holds twice as many
+    /// shares as one of capacity 1, the default. A process of capacity 0 holds none.
     #[must_use]
     pub fn capacity(mut self, capacity: u32) -> Self {
         self.sign.weight = capacity;
         self
     }
 
-    /// The most shares that this process takes. When all have the most, the rest of the shares stay without a holder.
+    /// Sets the maximum number of shares of this process. If all processes are at their maximum,
+    /// the remaining shares have no holder.
     #[must_use]
     pub fn max_shares(mut self, max: u32) -> Self {
         self.sign.max_shares = Some(max);
         self
     }
 
-    /// Sets how long a running turn may go on when its share is handed over, as of [`Runner::grace`].
+    /// Sets the grace period of a running turn when its share is handed over; see
+    /// [`Runner::grace`].
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// Sets how long this process may take to hand everything over when it leaves: 20 s by default. What it still
-    /// holds then it releases, which takes up to the grace and 10 s more. Where Kubernetes kills after its usual 30 s, set
-    /// 10 s, or a longer `terminationGracePeriodSeconds`.
+    /// Sets the time in which this process hands its shares over when it leaves: 20 s by default.
+    ///
+    /// It then releases the shares that it still holds, which takes up to the grace period and
+    /// another 10 s. Kubernetes usually kills after 30 s: set 10 s there, or a longer
+    /// `terminationGracePeriodSeconds`.
     #[must_use]
     pub fn leave_within(mut self, within: Duration) -> Self {
         self.leave_within = within;
         self
     }
 
-    /// Runs turns on this runtime, as of [`Runner::turns_on`]. It is the one that [`run`](Self::run) is called in unless it is
-    /// set: there, handlers that compute or block on all of its threads hold up the renewals of all shares.
+    /// Runs turns on this runtime; see [`Runner::run_turns_on`].
+    ///
+    /// Without it, turns run on the runtime in which [`run`](Self::run) is called. There, handlers
+    /// that compute or block on all threads delay the renewals of all shares.
     #[must_use]
     pub fn run_turns_on(mut self, runtime: Runtime) -> Self {
         self.turn_runtime = Some(runtime);
         self
     }
 
-    /// Calls `events` with each event of a share, or of the coordinating election where there is none. It must
+    /// Calls `events` with each event of a share, or of the coordinating election (`None`). It must
     /// neither block nor panic.
     #[must_use]
     pub fn on_event(
@@ -175,19 +186,23 @@ impl Shares {
         self
     }
 
-    /// Takes part until `leave` completes, with this work for each share that this process holds. Then it hands its
-    /// shares over to the others, gives up the rest, and returns.
+    /// Takes part until `shutdown` completes, and runs this work for each share that this process
+    /// holds.
     ///
-    /// `work` is called in the loop that renews the leases, and must return at once. Dropping the returned future ends all
-    /// work too, and leaves the leases to expire.
+    /// It then hands its shares over to other members, releases the remaining ones, and returns.
+    ///
+    /// `work` is called in the loop that renews the leases, and must return at once. Dropping the
+    /// returned future also stops all work, and leaves the leases to expire.
     ///
     /// # Errors
     ///
-    /// All complaints about the schedule, and about settings that do not go with it. Nothing is sent.
+    /// Returns all complaints about the schedule, and about settings that conflict with it. Nothing
+    /// is sent.
     ///
     /// # Panics
     ///
-    /// Outside a runtime of tokio; and when `work` or a callback panics: all work stops then, and leases expire.
+    /// Panics outside a tokio runtime, and when `work` or a callback panics. A panic stops all work
+    /// and leaves the leases to expire.
     pub async fn run<H: Handler>(
         self,
         schedule: Schedule,
@@ -231,7 +246,7 @@ impl Shares {
         Ok(())
     }
 
-    /// A candidate at that place.
+    /// Returns the candidate that runs with this context.
     fn candidate(
         &self,
         settings: CandidateSettings,
@@ -253,7 +268,7 @@ impl Shares {
             runner = runner.run_turns_on(turns.clone());
         }
         Box::pin(async move {
-            // It ends before the place does, so that only a turn makes that one last longer.
+            // Dropped before the context, so that only a turn makes the context last longer.
             let mut runner = runner;
             let (orders, leave) = context.split();
             let mut leave = pin!(leave);
@@ -277,7 +292,7 @@ impl fmt::Debug for Shares {
     }
 }
 
-/// The settings of the coordinating election, which has no turns.
+/// Returns the settings of the coordinating election, which has no turns.
 fn coordinator_settings(settings: &Settings) -> CandidateSettings {
     let mut settings = CandidateSettings::from(settings.clone());
     settings.options.coordinates = Some(true);

@@ -1,4 +1,4 @@
-//! Sends what a member and the coordinator ask for.
+//! Store requests of a member and of the coordinator.
 
 use super::translate::{to_response, side_requests, sign_suffix};
 use std::sync::Arc;
@@ -7,30 +7,32 @@ use tenure_azure::operation::ETag;
 use tenure_core::{LeaseState, Problem, ProblemClass, Request, Snapshot};
 use tenure_shares::{StoreResponse, StoreRequest, Share, Tag};
 
-/// The blobs beside the coordinating election, as one member uses them.
+/// Blobs next to the coordinating election's blob, as one member uses them.
 #[derive(Clone, Debug)]
 pub struct SharesStore {
     election: Arc<Election>,
     member: String,
 }
 
-/// The outcome of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreReply {
-    /// For the member, or the leader.
+    /// Response for the member or the leader.
     pub response: StoreResponse,
-    /// For people, where something went wrong.
+    /// Problem to report to the operator.
     pub problem: Option<Problem>,
 }
 
 impl SharesStore {
-    /// Those beside that election, which was [checked](Election::check), for the member of that name.
+    /// Creates the store for the member of that name. The election was [checked](Election::check).
     pub fn new(election: Arc<Election>, member: impl Into<String>) -> Self {
         Self { election, member: member.into() }
     }
 
-    /// Does what is asked for: each blob that it concerns gets one request. It lasts as long as these do, a request
-    /// time-out each at most. A sign is given up after its period: one that is lost must not delay the next one.
+    /// Sends one request for each blob concerned, and waits for all of them. Each takes at most a
+    /// request timeout.
+    ///
+    /// A sign of life times out after its interval, because a lost one must not delay the next one.
     pub async fn send(&self, store_request: &StoreRequest) -> StoreReply {
         if let StoreRequest::BreakLease { share, count: of } = store_request {
             return self.break_lease(*share, *of).await;
@@ -48,7 +50,7 @@ impl SharesStore {
         StoreReply { response, problem: problem.or(read_problem) }
     }
 
-    /// Breaks the lease of a share whose holder does not give it up, and reports who that is.
+    /// Breaks the lease of a share whose holder does not release it, and reports the holder.
     async fn break_lease(&self, share: Share, count: u32) -> StoreReply {
         let election = self.election.with_suffix(&share.suffix(count));
         if let Err(invalid) = election.check() {
@@ -60,7 +62,7 @@ impl SharesStore {
             Ok(Snapshot { lease, .. })
                 if !matches!(lease, LeaseState::Leased | LeaseState::Breaking) =>
             {
-                // It was given up meanwhile, or another failure keeps the share from being closed.
+                // The lease was released meanwhile, or another failure prevents closing the share.
                 return StoreReply { response: StoreResponse::Done, problem: None };
             }
             Ok(Snapshot { incumbent: Some(leader), .. }) => leader.name,
@@ -83,8 +85,8 @@ impl SharesStore {
         StoreReply { response, problem }
     }
 
-    /// The request that deletes the member's own sign if it is still this one, for a process that outlives this one. None:
-    /// nothing authorises it now.
+    /// Returns the request that deletes the member's own sign if it is unchanged. A process that
+    /// outlives this one sends it. Returns `None` if nothing authorises the request now.
     pub fn delete_request(&self, Tag(sign): &Tag) -> Option<Request> {
         self.election.delete_request(&sign_suffix(&self.member), ETag(sign.clone()))
     }

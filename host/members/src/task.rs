@@ -1,4 +1,5 @@
-//! A member at work: it asks what there is to ask, and has candidates come and go as the plan says.
+//! Main loop of a member: sends its requests, and starts and stops candidates according to the
+//! plan.
 
 use super::Part;
 use super::contender::{CandidateHandle, CandidateContext};
@@ -22,51 +23,52 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 
-/// The poll period of a share's candidates, of which there are two at most.
+/// Poll interval of a share's candidates, of which there are two at most.
 pub const SHARE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The default of the longest time in which a process that leaves hands its shares over.
+/// Default time in which a leaving process hands its shares over.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 
-/// The pause after a share's candidate could not begin.
+/// Pause after a share's candidate could not start.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The longest wait of a coordinator that leaves for a plan without it.
+/// Longest time that a leaving coordinator waits for a plan without itself.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The interval between reads of the coordinating election, for work that waits for a coordinator.
+/// Interval between reads of the coordinating election while a share waits for a coordinator.
 const REREAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time for which a member that could not coordinate leaves that to the others.
+/// Time for which a member that failed as coordinator leaves coordination to other members.
 const COORDINATOR_COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// The longest time after the rest in which a member deletes its sign of life. A sign that stays looks as if the member had
-/// died.
+/// Longest time after everything else in which a leaving member deletes its sign of life. A sign
+/// that stays looks as if the member had died.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The interval between reports of a problem that lasts.
+/// Interval between reports of a lasting problem.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The one that asked.
+/// Sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestOrigin {
     Member,
-    /// The leader of that number.
+    /// The coordinator with this number.
     Leader(u64),
 }
 
 type CompletedRequest = (RequestOrigin, StoreRequest, StoreReply);
 
-/// A process among the members for shares.
+/// Settings of a process that is a member.
 #[derive(Clone, Debug)]
 pub struct MemberSettings {
     /// Its sign of life.
     pub sign: Sign,
-    /// The number of shares, unless the members have agreed on another number before.
+    /// Number of shares, unless the members have agreed on another number before.
     pub count: u32,
-    /// The longest time in which the holder of a share gives it up for another split: two leases, and the grace of its turn.
+    /// Longest time in which the holder of a share releases it for another split: two leases, and
+    /// the grace period of its turn.
     pub break_after: Duration,
-    /// The longest time in which it hands everything over when it leaves.
+    /// Longest time in which a leaving member hands its shares over.
     pub leave_within: Duration,
 }
 
@@ -79,47 +81,51 @@ pub struct ShareCandidate {
 }
 
 impl ShareCandidate {
-    /// That of a share, which is one of so many.
+    /// Creates the candidate of one of `count` shares.
     #[must_use]
     pub fn new(share: Share, count: u32) -> Self {
         Self { part: Part { index: share.index, count }, share }
     }
 
-    /// Its election, where the coordinating election has that name.
+    /// Returns the name of its election, derived from the name of the coordinating election.
     #[must_use]
     pub fn election(&self, coordinating_election: &str) -> String {
         format!("{coordinating_election}.{}", self.share.suffix(self.part.count))
     }
 }
 
-/// The work of a share. It begins only after the holder of the share has read that the leader of the coordinating
-/// election coordinates (docs/protocol.md §14.6), and it knows which share it is for.
+/// Handler of a share.
+///
+/// Its work starts only after the holder has read that the leader of the coordinating election
+/// coordinates shares (docs/protocol.md §14.6).
 pub struct ShareHandler<H> {
     part: Part,
     work: H,
-    /// For reads of the coordinating election.
+    /// Read until it shows a coordinator.
     coordinating_election: Arc<Election>,
-    /// The term of the share in which that was read.
+    /// Term of the share in which a coordinator was read.
     checked_term: AtomicU64,
     events: EventSink,
 }
 
 impl<H: Handler> ShareHandler<H> {
-    /// `coordinating` was [checked](Election::check).
+    /// Creates the handler. `coordinating_election` was [checked](Election::check).
     pub fn new(part: Part, work: H, coordinating_election: Arc<Election>) -> Self {
         let checked_term = AtomicU64::new(0);
         Self { part, work, coordinating_election, checked_term, events: Arc::new(|_| {}) }
     }
 
-    /// Calls `events` once for each wait for a coordinator, with the problem that makes the share wait.
+    /// Calls `events` once for each wait for a coordinator, with the problem that delays the share.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.events = Arc::new(events);
         self
     }
 
-    /// Waits until a read that was sent under this term of the share shows a coordinator. A leader without shares lists
-    /// the shares after its term is on record. So it has seen that this share is held, or this read sees that term.
+    /// Waits until a read that was sent in this term of the share shows a coordinator.
+    ///
+    /// A leader without shares lists the shares after its term is on record. Either it has seen
+    /// that this share is held, or this read sees its term.
     async fn wait_for_coordinator(&self, term: u64) {
         let mut is_reported = false;
         while self.checked_term.load(Ordering::Relaxed) != term {
@@ -146,7 +152,7 @@ impl<H: Handler> ShareHandler<H> {
     }
 }
 
-/// The turn as it is after a wait of `waited`.
+/// Returns the turn as it is after a wait of `waited`.
 fn with_time_passed(waited: Duration, turn: Turn, lease: &Lease) -> Turn {
     Turn {
         valid_for: lease.remaining(),
@@ -180,31 +186,33 @@ impl<H: Handler> Handler for ShareHandler<H> {
     }
 }
 
-/// A running candidate. It is over when its [place](Place) is dropped.
+/// A running candidate. It is finished when its [context](CandidateContext) is dropped.
 pub type CandidateFuture = BoxFuture<'static, ()>;
 
-/// Begins the candidate of a share.
+/// Starts the candidate of a share.
 type StartCandidate<'a> = &'a (dyn Fn(ShareCandidate, CandidateContext) -> CandidateFuture + Send + Sync);
 
-/// Takes the last will of this process for one that outlives it: the deletion of its sign, which can be of use for its
-/// `timeout`. None: the will before it is void.
+/// Takes the last will of this process, for a process that outlives it.
+///
+/// The last will is the request that deletes the member's sign of life. It is useful for its
+/// `timeout`. `None` revokes the last will before it.
 pub type LastWillSink = Box<dyn Fn(Option<Request>) + Send + Sync>;
 
-/// Takes events.
 type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// A member as the coordinator. Answers to a coordinator before it, also one of the same term, are ignored.
+/// A member as the coordinator. Replies to an earlier coordinator are ignored, even of the same
+/// term.
 struct Coordination {
     term: u64,
     number: u64,
     leader: Leader,
 }
 
-/// A member at work.
+/// Main loop of a member.
 pub struct Task<'a> {
     settings: MemberSettings,
     events: EventSink,
-    /// What requests are sent on.
+    /// Runtime on which requests are sent.
     runtime: Runtime,
     store: SharesStore,
     clock: BootClock,
@@ -212,27 +220,28 @@ pub struct Task<'a> {
     member: Member,
     timing: SignTiming,
     coordination: Option<Coordination>,
-    /// How often it began to coordinate.
+    /// Number of times that it started to coordinate.
     coordination_count: u64,
     coordinating_candidate: CandidateHandle,
-    /// It could not coordinate, and contends for the coordination again then.
+    /// Instant at which a member that failed as coordinator contends again.
     cool_down_until: Option<Duration>,
     shares: BTreeMap<Share, CandidateHandle>,
     changed: Arc<Notify>,
     running: JoinSet<()>,
     pending_requests: JoinSet<CompletedRequest>,
     last_will_sink: Option<LastWillSink>,
-    /// The one that was left there, or is about to be.
+    /// Last will that was left with the sink.
     last_will: Option<LastWill>,
-    /// Since when it leaves.
+    /// Instant at which it began to leave.
     leaving_since: Option<Duration>,
     sign_withdrawn: bool,
-    /// Problems, and when they were told.
+    /// Reported problems, and when each was reported.
     reported_at: BTreeMap<String, Duration>,
 }
 
 impl<'a> Task<'a> {
-    /// One that begins with the candidate `coordinating`; `election` is for requests beside its election, on `runtime`.
+    /// Creates the loop and starts the coordinating candidate. `election` is for requests next to
+    /// its blob, on `runtime`.
     pub fn new(
         settings: MemberSettings,
         (election, clock, runtime): (Arc<Election>, BootClock, Runtime),
@@ -269,15 +278,15 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Leaves its last wills there.
+    /// Sets the sink for last wills.
     #[must_use]
     pub fn with_last_will_sink(mut self, sink: Option<LastWillSink>) -> Self {
         self.last_will_sink = sink;
         self
     }
 
-    /// Runs until `leave` completes and everything is given up. The process is no member before `ready` completes: no share
-    /// is planned for it.
+    /// Runs until `shutdown` completes and all shares are released. The process becomes a member
+    /// when `ready` completes; no share is planned for it before.
     pub async fn run(mut self, ready: impl Future<Output = ()>, shutdown: impl Future<Output = ()>) {
         let (mut ready, mut is_ready, mut shutdown) = (pin!(ready), false, pin!(shutdown));
         loop {
@@ -313,7 +322,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does all that is due, and says when to come again.
+    /// Does all that is due, and returns the next wake-up time.
     fn run_due(&mut self) -> Duration {
         let now = self.clock.now();
         for request in self.member.next_requests(now) {
@@ -333,7 +342,7 @@ impl<'a> Task<'a> {
             _ => now + Duration::from_secs(1),
         });
         let wake_times = [self.member.wake_at(), leader, leave_due, self.cool_down_until];
-        // What a report says without being news counts then.
+        // Reports change the state without a wake-up, so it is checked regularly.
         wake_times.into_iter().flatten().min().unwrap_or(now + PLAN_TIMEOUT)
     }
 
@@ -345,7 +354,7 @@ impl<'a> Task<'a> {
         self.running.is_empty() && (self.sign_withdrawn || is_late)
     }
 
-    /// Coordinates while it may, and gives it up in its turn.
+    /// Starts or stops coordinating as the coordinating candidate's term changes.
     fn update_coordination(&mut self, now: Duration) {
         let term = self.coordinating_candidate.leading_term(now);
         if self.coordination.as_ref().map(|coordination| coordination.term) != term {
@@ -377,7 +386,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does what the plan says about shares.
+    /// Starts, hands over and ends shares according to the plan.
     fn apply_actions(&mut self, now: Duration) {
         let running = self.shares.iter().filter(|(_, handle)| !handle.is_finished());
         let running = running.map(|(share, handle)| Runs {
@@ -409,7 +418,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Says which shares wait for the end of a turn.
+    /// Reports shares that wait for the end of a turn.
     fn report_stopping_shares(&mut self, now: Duration) {
         let planned = self.member.plan().map(|plan| plan.shares_of(&self.settings.sign.member));
         let is_stopping = |share: &Share| self.shares.get(share).is_some_and(CandidateHandle::is_still_stopping);
@@ -447,7 +456,8 @@ impl<'a> Task<'a> {
                 let coordination = self.coordination.as_mut().filter(|current| current.number == number);
                 let Some(coordination) = coordination else { return };
                 if self.coordinating_candidate.leading_term(now) != Some(coordination.term) {
-                    // A renewal may be told of a moment later: then it begins anew.
+                    // The report of a renewal may come a moment later. The coordinator then starts
+                    // again.
                     self.coordination = None;
                     return;
                 }
@@ -462,7 +472,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Reports why this coordinator does not coordinate, and lets another member do it.
+    /// Reports why this coordinator fails, and leaves coordination to another member.
     fn on_coordinator_problem(&mut self, problem: Option<CoordinatorProblem>, now: Duration) {
         let Some(problem) = problem else { return };
         let detail = match problem {
@@ -490,7 +500,7 @@ impl<'a> Task<'a> {
         self.report_problem(Some(Problem { class: ProblemClass::Configuration, detail }), now);
     }
 
-    /// Another sign has another will.
+    /// Updates the last will when the sign of life changes.
     fn update_last_will(&mut self) {
         let Some(sink) = self.last_will_sink.as_ref().filter(|_| self.member.last_will() != self.last_will.as_ref())
         else {
@@ -516,7 +526,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// What a task came to. None: it was cancelled.
+/// Returns the result of a task, or `None` if it was cancelled. Resumes its panic.
 fn propagate_panic<T>(ended: Result<T, JoinError>) -> Option<T> {
     match ended.map_err(JoinError::try_into_panic) {
         Ok(done) => Some(done),

@@ -1,4 +1,4 @@
-//! Between the requests of [`tenure_shares`] and those about blobs.
+//! Translates between the requests of [`tenure_shares`] and blob requests.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt::Display;
@@ -10,13 +10,11 @@ use tenure_core::{
 };
 use tenure_shares::{StoreResponse, StoreRequest, ListedSign, SignTiming, Plan, Sign, Tag};
 
-/// The suffix of the plan's blob.
 const PLAN_SUFFIX: &str = "plan";
 
-/// What the suffixes of signs begin with.
 const MEMBER_PREFIX: &str = "member.";
 
-/// What stays as it is in a member's name: no dot, with which no blob's name may end.
+/// Escapes everything but letters, digits, `-` and `_`. A blob's name must not end with a dot.
 const ENCODED_IN_NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 const WEIGHT_FIELD: &str = "tenureweight";
@@ -26,7 +24,7 @@ const INTERVAL_FIELD: &str = "tenureinterval";
 
 type Outcome = Result<Done, Problem>;
 
-/// The requests for it, in their order. `own`: the member that asks.
+/// Returns the blob requests for a store request of member `own_name`, in order.
 pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec<Request> {
     let side_request = match store_request {
         StoreRequest::WriteSign(sign) => {
@@ -45,7 +43,7 @@ pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec
         StoreRequest::WritePlan(plan, over) => {
             let over =
                 over.as_ref().map_or(WriteCondition::IfAbsent, |Tag(tag)| WriteCondition::IfMatch(ETag(tag.clone())));
-            // It fails for maps whose keys are no text alone.
+            // Serialization fails only for maps whose keys are not text.
             let content = serde_json::to_string(plan).unwrap_or_default();
             Request::Write(write(PLAN_SUFFIX.to_owned(), content, over))
         }
@@ -55,7 +53,7 @@ pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec
             let empty = |suffix| write(suffix, String::new(), WriteCondition::Unconditional);
             return shares.iter().map(|share| with_metadata(empty(share.suffix(*of)), fields())).collect();
         }
-        // It is about the election of a share, and not about a blob beside it.
+        // This concerns the election of a share, not a blob next to it.
         StoreRequest::BreakLease { .. } => return Vec::new(),
         StoreRequest::RemoveSign(name, Tag(tag)) => {
             Request::Delete { suffix: sign_suffix(name), tag: Some(ETag(tag.clone())) }
@@ -64,7 +62,7 @@ pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec
     vec![side_request]
 }
 
-/// What became of it, by what became of its requests; and what is wrong with what was read. `own`: the member that asks.
+/// Returns the response of a store request, and the problem with the content that was read.
 pub(super) fn to_response(store_request: &StoreRequest, own_name: &str, outcomes: Vec<Outcome>) -> (StoreResponse, Option<Problem>) {
     if let StoreRequest::CloseShares { shares, .. } = store_request {
         let is_written = |outcome: &Outcome| matches!(outcome, Ok(Done::Written(_)));
@@ -95,20 +93,19 @@ pub(super) fn to_response(store_request: &StoreRequest, own_name: &str, outcomes
             StoreResponse::Plan(plan.clone(), Tag(tag))
         }
         (StoreRequest::WriteSign(_), Some(Ok(Done::Written(ETag(tag))))) => StoreResponse::Signed(Tag(tag)),
-        // What is not there need not be deleted.
         (StoreRequest::WithdrawSign | StoreRequest::RemoveSign(..), Some(Ok(Done::Deleted | Done::Missing))) => StoreResponse::Done,
         _ => StoreResponse::Refused,
     };
     (response, None)
 }
 
-/// Whether it may have been done nevertheless.
+/// Returns true if the request may have succeeded despite the problem.
 fn may_be_done(class: ProblemClass) -> bool {
     use ProblemClass::{Nonsense, Unavailable, Unreachable};
     matches!(class, Unreachable | Unavailable | Nonsense)
 }
 
-/// The problem of a lease on a blob that Tenure never leases.
+/// Returns the problem of a lease on a blob that Tenure never leases.
 fn lease_problem(store_request: &StoreRequest, own_name: &str) -> Problem {
     let (failure, suffix) = match store_request {
         StoreRequest::WriteSign(sign) => ("the sign of life cannot be written", sign_suffix(&sign.member)),
@@ -136,7 +133,7 @@ pub(super) fn sign_suffix(member: &str) -> String {
     format!("{MEMBER_PREFIX}{}", utf8_percent_encode(member, ENCODED_IN_NAMES))
 }
 
-/// The sign in a list. None: no member wrote this.
+/// Parses a listed sign. Returns `None` if no member wrote it.
 fn parse_sign(blob: ListedBlob) -> Option<ListedSign> {
     let number = |name: &str| {
         let field = blob.metadata.iter().find(|(known, _)| known == name);

@@ -1,4 +1,5 @@
-//! A leader that runs all of the work makes way for members that are there for shares of it. docs/protocol.md §14.6.
+//! A leader that runs all of the work resigns when members run shares of it. docs/protocol.md
+//! §14.6.
 
 use super::store::SharesStore;
 use std::future::pending;
@@ -11,16 +12,19 @@ use tenure_shares::{StoreResponse, StoreRequest, ListedSign};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-/// The longest time between two looks of a leader.
+/// Longest time between two checks of a leader.
 const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Polls of a follower between two looks.
+/// Polls between two checks.
 const POLLS_PER_CHECK: u32 = 75;
 
-/// Makes the candidate without shares resign when it leads and sees the sign of life of a member. Looks when it begins to
-/// lead and then every 75 polls, after 5 minutes at most. Never completes.
+/// Makes the candidate without shares resign when it leads and finds the sign of life of a member.
+/// Never completes.
 ///
-/// `leads` is its term while it leads; `election` is for requests beside its blob, and was checked.
+/// It checks when leadership starts and then every 75 polls, at the latest every 5 minutes.
+///
+/// `leading_term` is the candidate's term while it leads. `election` is for requests next to its
+/// blob, and was checked.
 pub async fn resign_for_shares(
     election: Arc<Election>,
     poll: Duration,
@@ -33,7 +37,8 @@ pub async fn resign_for_shares(
     loop {
         let term = leading_term.wait_for(Option::is_some).await.map(|term| *term);
         let Ok(term) = term else { return pending().await };
-        // Where the list is refused the work was most likely never split: it needs a permission that elections do not need.
+        // If the list is refused the work was most likely never split: listing needs a permission
+        // that elections do not need.
         if let StoreResponse::Signs(signs) = store.send(&StoreRequest::ListSigns).await.response
             && let Some(ListedSign { sign, .. }) = signs.into_iter().find(ListedSign::is_alive)
         {

@@ -1,22 +1,24 @@
-//! Who should hold what: as even as weights allow, with as few moves as that takes. protocol.md §14.2.
+//! Assignment of shares: as even as weights allow, with the fewest moves. protocol.md §14.2.
 
 use std::cmp::Reverse;
 
-/// One that can hold shares.
+/// A member that can hold shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// How much it can do beside the others. 0: it holds no share.
+    /// Relative capacity. A member of weight 0 holds no share.
     pub weight: u32,
-    /// The most shares that it may hold.
+    /// Maximum number of shares.
     pub max_shares: Option<u32>,
 }
 
-/// For each share the member that should hold it, by index.
+/// Returns, for each share, the index of the member that should hold it.
 ///
-/// `before` has who should have held it until now, by index into the same members; none for one that is gone, or a
-/// share that nobody held. Workers of one weight get numbers of shares that differ by one at most, others the whole
-/// numbers beside their exact part. A share moves only where its member has to have fewer, or is gone. A share has no
-/// member only where all have the most that they may.
+/// `previous` contains the planned holders until now, by index into the same members. It is `None`
+/// for members that are gone and shares without a holder.
+///
+/// Members of equal weight get numbers of shares that differ by at most one. Others get their exact
+/// part, rounded up or down. A share moves only if its member must have fewer shares, or is gone. A
+/// share has no member only if all members have their maximum.
 #[must_use]
 pub fn assign(previous: &[Option<usize>], members: &[Worker]) -> Vec<Option<usize>> {
     let mut held_shares = vec![0; members.len()];
@@ -43,13 +45,14 @@ pub fn assign(previous: &[Option<usize>], members: &[Worker]) -> Vec<Option<usiz
     plan
 }
 
-/// How many shares each one should hold.
+/// Returns the number of shares that each member should hold.
 fn targets(shares: usize, held_shares: &[usize], members: &[Worker]) -> Vec<usize> {
     let mut targets = vec![0; members.len()];
     let weight = |member: usize| u128::from(members[member].weight);
     let mut open = (0..members.len()).filter(|member| weight(*member) > 0).collect::<Vec<_>>();
     let mut unassigned = shares;
-    // Those whose part is more than they may hold get that, and the others share what is left.
+    // Members whose part exceeds their maximum get the maximum. The others share the remaining
+    // shares.
     loop {
         let weights = open.iter().map(|member| weight(*member)).sum::<u128>();
         let limit = |member: usize| {
@@ -70,12 +73,12 @@ fn targets(shares: usize, held_shares: &[usize], members: &[Worker]) -> Vec<usiz
     let weighted = |member: usize| unassigned as u128 * weight(member);
     let mut remaining = unassigned;
     for member in &open {
-        // At most `left`, which is a usize.
+        // At most `unassigned`, which is a usize.
         targets[*member] = (weighted(*member) / weights) as usize;
         remaining -= targets[*member];
     }
-    // What does not divide goes to those whose part is no whole number: where it costs no move, and then to those who
-    // miss the most of their part.
+    // The remainder goes to members with a fractional part: first where it costs no move, then
+    // where the missing fraction is largest.
     open.sort_by_key(|member| {
         let missing = weighted(*member) % weights;
         (missing == 0, Reverse(held_shares[*member] > targets[*member]), Reverse(missing), *member)

@@ -1,4 +1,4 @@
-//! What the coordinator does: it looks for signs of life, and writes the plan. protocol.md §14.2.
+//! The coordinator: reads signs of life and writes the plan. protocol.md §14.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,79 +9,82 @@ use crate::plan::{Plan, Share};
 use crate::planner::Planner;
 use crate::sign::{StoreResponse, StoreRequest, Tag};
 
-/// The coordinator, in one term.
+/// The coordinator in one term.
 ///
-/// It goes in rounds: it reads the plan, lists the signs, and writes another plan if one follows. Whatever fails ends
-/// the round, and the next one begins anew. It is to be asked only while the term's validity lasts.
+/// It works in rounds: it reads the plan, lists the signs, and writes a new plan if one follows.
+/// Any failure ends the round, and the next round starts from the beginning. Call it only while the
+/// term is valid.
 #[derive(Clone, Debug)]
 pub struct Leader {
     own_name: String,
     term: u64,
-    /// So many shares, where there is no plan yet.
+    /// Number of shares if there is no plan yet.
     shares: u32,
     timing: SignTiming,
     planner: Option<Planner>,
-    /// The plan, with its tag; none where there is none yet.
+    /// The plan, and its tag. The tag is `None` if there is no plan yet.
     plan: Plan,
     tag: Option<Tag>,
     closing: Closing,
-    /// How long the holder of a share may take to give it up for another split.
+    /// Time after which the lease of a share is broken if its holder does not release it for
+    /// another split.
     break_after: Duration,
     /// Signs of members that are gone.
     gone_signs: Vec<(String, Tag)>,
-    /// A request has no answer yet.
+    /// True while a request has no response yet.
     is_waiting: bool,
-    /// When it asked for the signs last.
+    /// Instant of the last request for the signs.
     list_sent_at: Duration,
-    /// When the round began, and when the next one is to.
+    /// Start of the current round and of the next one.
     round_started_at: Duration,
     next_round_at: Duration,
-    /// Since when each round has failed, and how many that are.
+    /// Start and number of consecutive failed rounds.
     failing_since: Option<(Duration, u32)>,
-    /// When the term began.
+    /// Start of the term.
     started_at: Duration,
     problem: Option<CoordinatorProblem>,
     is_leaving: bool,
     has_left: bool,
 }
 
-/// Why a coordinator does not coordinate.
+/// Reason why a coordinator fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinatorProblem {
     /// Its signs of life have failed for `3 S`: it resigns.
     Signs,
-    /// It could not read the plan, list the signs or write a plan for `3 S`: it resigns.
+    /// Its reads or writes of the plan, or its lists of the signs, have failed for `3 S`: it
+    /// resigns.
     Rounds,
-    /// The plan has this term, which no coordinator can have reached: the plan is left as it is.
+    /// The plan has this term, which no coordinator can have reached: the plan is left unchanged.
     Term(u64),
 }
 
-/// How far the shares of the plan's split are closed.
+/// Progress of closing the shares of the plan's split.
 #[derive(Clone, Debug, Default)]
 struct Closing {
     closed: BTreeSet<Share>,
-    /// Since when each of the others could not be closed, or when its lease was broken.
+    /// Instant since which each other share could not be closed, or at which its lease was broken.
     held_since: BTreeMap<Share, Duration>,
     /// Shares whose leases are broken in this round.
     overdue: Vec<Share>,
 }
 
-/// Seconds of ten years. A term is about the seconds since 1970, so no plan of a coordinator is further ahead of another
-/// one's term (protocol.md §9).
+/// Seconds of ten years. Terms are about the seconds since 1970, so plans of real coordinators are
+/// never further ahead of another coordinator's term (protocol.md §9).
 const MAX_TERM_LEAD: u64 = 10 * 366 * 24 * 3_600;
 
-/// One lost request, which may take longer than `3 S`, is no failure that lasts.
+/// Failures that make a lasting failure. One lost request may take longer than `3 S`.
 pub(crate) const MIN_FAILURES: u32 = 3;
 
-/// The most leases that are broken in one round: the next one finds out what that led to.
+/// Maximum number of leases that are broken in one round. The next round shows the effect.
 const MAX_BREAKS_AT_ONCE: usize = 16;
 
-/// So many elections are closed at once.
+/// Maximum number of elections that are closed at once.
 const CLOSE_BATCH: usize = 500;
 
 impl Leader {
-    /// The member of that name coordinates, from `now` on. `shares`: how many there are to be, where there is no
-    /// plan yet.
+    /// Creates the coordinator with the member name `own_name`, starting at `now`. `shares` is the
+    /// number of shares if there is no plan yet.
     #[must_use]
     pub fn new(
         own_name: &str,
@@ -114,7 +117,7 @@ impl Leader {
         }
     }
 
-    /// Its process is to leave. It writes a plan without itself first.
+    /// Makes the coordinator leave. It first writes a plan without itself.
     pub fn leave(&mut self, now: Duration) {
         self.is_leaving = true;
         if !self.is_waiting {
@@ -122,26 +125,31 @@ impl Leader {
         }
     }
 
-    /// It left its own shares to others, or need not: it can give the coordination up.
+    /// Returns true if it has left its shares to other members, or need not, and can stop
+    /// coordinating.
     #[must_use]
     pub fn has_left(&self) -> bool {
         self.has_left
     }
 
-    /// Why it does not coordinate. After [`Trouble::Signs`] or [`Trouble::Rounds`] it is to resign, so that another member
-    /// can coordinate.
+    /// Returns the reason why it fails.
+    ///
+    /// After [`CoordinatorProblem::Signs`] or [`CoordinatorProblem::Rounds`] it must resign, so
+    /// that another member can coordinate.
     #[must_use]
     pub fn problem(&self) -> Option<CoordinatorProblem> {
         self.problem
     }
 
-    /// When to ask [`next`](Self::next) again. None: after an answer.
+    /// Returns the instant of the next call of [`next_request`](Self::next_request). Returns `None`
+    /// while it waits for a response.
     #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
         (!self.is_waiting).then_some(self.next_round_at)
     }
 
-    /// The request that begins a round, if it is time for one. It is to be answered, also where no answer came.
+    /// Returns the request that begins a round, if one is due. The caller must pass its outcome to
+    /// [`on_response`](Self::on_response), even if no response came.
     pub fn next_request(&mut self, now: Duration) -> Option<StoreRequest> {
         if self.is_waiting || now < self.next_round_at {
             return None;
@@ -154,8 +162,8 @@ impl Leader {
         Some(StoreRequest::ReadPlan(self.tag.clone()))
     }
 
-    /// Takes the answer to the request before, and its [own signs](crate::Member::signs). Returns the request that
-    /// follows; none: the round is over.
+    /// Takes the response to the last request, and the [own signs](crate::Member::signs). Returns
+    /// the next request, or `None` if the round is over.
     pub fn on_response(
         &mut self,
         request: &StoreRequest,
@@ -171,7 +179,7 @@ impl Leader {
             StoreRequest::ListSigns => self.on_list(response, own_signs, now),
             StoreRequest::CloseShares { shares, .. } => self.on_closed(shares, response, now),
             StoreRequest::BreakLease { share, .. } => {
-                // A failed one counts too: the next one follows after as long.
+                // Failed attempts count too: the next one follows after the same time.
                 self.closing.held_since.insert(*share, now);
                 self.next_break()
             }
@@ -181,7 +189,7 @@ impl Leader {
         if next_request.is_none() {
             self.is_waiting = false;
             self.on_round_end(is_failure, now);
-            // Who leaves does not wait as long as the others are many.
+            // A leaving coordinator does not wait longer if there are many members.
             let keeps_interval = !self.is_leaving || self.has_left;
             let members = if keeps_interval { self.plan.members.len() } else { 1 };
             self.next_round_at = self.round_started_at + self.timing.plan_read_interval(members);
@@ -189,7 +197,7 @@ impl Leader {
         next_request
     }
 
-    /// A coordinator whose own signs fail makes no member gone, so it must not stay.
+    /// A coordinator whose own signs fail cannot tell which members are gone, so it must not stay.
     fn check_own_signs(&mut self, own_signs: &[(Tag, Duration)], now: Duration) {
         let last_sign_at = own_signs.last().map_or(self.started_at, |(_, sent)| self.started_at.max(*sent));
         let is_failing = !self.is_leaving && now.saturating_sub(last_sign_at) > self.timing.member_timeout();
@@ -198,7 +206,7 @@ impl Leader {
         }
     }
 
-    /// Another member may be able to coordinate when no round succeeds here.
+    /// If no round succeeds here, another member may be able to coordinate.
     fn on_round_end(&mut self, is_failure: bool, now: Duration) {
         if !is_failure {
             self.failing_since = None;
@@ -225,8 +233,8 @@ impl Leader {
             StoreResponse::NoPlan => (self.plan, self.tag) = (Plan::unassigned(self.shares), None),
             _ => return None,
         }
-        // A record that was deleted begins with a lower term than its coordinators had. `If-Match` and the lease, not
-        // the term, keep a former coordinator from writing over a plan of a later one.
+        // A deleted record begins with a lower term than its coordinators had. `If-Match` and the
+        // lease, not the term, prevent a former coordinator from overwriting a later plan.
         if self.plan.term > self.term.saturating_add(MAX_TERM_LEAD) {
             self.problem = Some(CoordinatorProblem::Term(self.plan.term));
             self.has_left = true;
@@ -239,7 +247,7 @@ impl Leader {
             self.has_left = true;
             return None;
         }
-        // Until it has looked, the plan may be one that the leader before wrote last.
+        // Before the first list, the plan may be the last one of the previous leader.
         self.planner = self.planner.take().filter(|planner| planner.has_listed);
         let new_planner = || Planner::new(&self.own_name, self.timing, &self.plan);
         self.planner.get_or_insert_with(new_planner);
@@ -267,8 +275,10 @@ impl Leader {
         }
     }
 
-    /// Another number of shares was asked for: all of the old ones are closed first, so that nobody can acquire one any
-    /// more, not even a member that was frozen since long ago.
+    /// Continues a change of the number of shares.
+    ///
+    /// All old shares are closed first, so that no member can acquire one any more, not even one
+    /// that was frozen for long.
     fn continue_split(&mut self) -> Option<StoreRequest> {
         let open = self.plan.all_shares().filter(|share| !self.closing.closed.contains(share));
         let open = open.take(CLOSE_BATCH).collect::<Vec<_>>();
@@ -301,8 +311,10 @@ impl Leader {
         self.next_break()
     }
 
-    /// A holder that has not stopped in time cannot read the plan, or does not follow it. It cannot renew a broken lease, and
-    /// stops when that expires.
+    /// Returns the next lease to break.
+    ///
+    /// A holder that has not stopped in time cannot read the plan, or does not follow it. It cannot
+    /// renew a broken lease, and stops when that expires.
     fn next_break(&mut self) -> Option<StoreRequest> {
         let share = self.closing.overdue.pop().filter(|_| !mutant!(NeverBreaks))?;
         Some(StoreRequest::BreakLease { share, count: self.plan.count() })
@@ -317,7 +329,7 @@ impl Leader {
         self.finish_round()
     }
 
-    /// The plan is what it should be.
+    /// Ends the planning of a round: the plan is up to date.
     fn finish_round(&mut self) -> Option<StoreRequest> {
         self.has_left |= self.planner.as_ref().is_some_and(|planner| planner.is_leaving);
         self.gone_signs.pop().map(|(name, tag)| StoreRequest::RemoveSign(name, tag))

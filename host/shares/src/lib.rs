@@ -1,15 +1,16 @@
-//! Work that outgrows one leader is split into shares. Each share is an election of its own; this crate decides who
-//! should hold which. protocol.md §14.
+//! Work that is split into shares, if it outgrows one leader. protocol.md §14.
 //!
-//! - [`Member`] is what a process does that is there for shares: it leaves signs of life, reads the [plan](Plan), and
-//!   knows which elections to take part in.
-//! - [`Leader`] is what the coordinator does: it looks for signs of life, and writes the plan.
+//! Each share is an election of its own. This crate decides which process should hold which share.
 //!
-//! A plan is advice: it says who is to contend for a share. That a share never has two holders is what its own election
-//! sees to, whatever a plan says.
+//! - [`Member`] is a process that can hold shares. It writes signs of life, reads the [plan](Plan),
+//!   and decides which elections to take part in.
+//! - [`Leader`] is the coordinator. It reads signs of life, and writes the plan.
 //!
-//! Values go in and come out: nothing here has a clock, or sends anything. Both say what to send and when to go on, and
-//! take the answers.
+//! A plan is advice: it decides which process contends for a share. The election of a share, not
+//! the plan, ensures that it never has two holders.
+//!
+//! Both are pure state machines without a clock or I/O. They return requests and wake-up times, and
+//! take the responses.
 
 #![deny(missing_docs)]
 

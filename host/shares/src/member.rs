@@ -1,4 +1,4 @@
-//! What a process does that is there for shares. protocol.md §14.1, §14.3.
+//! A process that can hold shares. protocol.md §14.1, §14.3.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,74 +8,75 @@ use crate::mutants::mutant;
 use crate::plan::{Plan, Share};
 use crate::sign::{StoreResponse, StoreRequest, Sign, Tag};
 
-/// A share that runs in this process: its election has a candidate here.
+/// A share whose election has a candidate in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningShare {
-    /// Which.
+    /// The share.
     pub share: Share,
-    /// This candidate leads, and so holds the share.
+    /// True if this candidate leads, and so holds the share.
     pub is_leading: bool,
-    /// The member that was named as its successor, and whom the candidate still waits for.
+    /// Named successor for which the candidate still waits.
     pub successor: Option<String>,
 }
 
-/// What to do about a share.
+/// An action for a share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Have a candidate contend for it.
+    /// Start a candidate for the share.
     Begin(Share),
-    /// Have its candidate hand over to that member, once that one has come to take over.
+    /// Make its candidate hand over to that member, once that member is ready to take over.
     HandOver(Share, String),
-    /// Have its candidate leave: it stops its work, and gives up the share if it holds it.
+    /// Make its candidate leave: it stops its work, and releases the share if it holds it.
     End(Share),
 }
 
-/// What is to be done once the process is dead and its work with it, by one that outlives it: delete its sign, if it is
-/// still this one (`If-Match`).
+/// Request for a process that outlives this one, once this process and its work are dead: delete
+/// its sign, if it is unchanged (`If-Match`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastWill {
-    /// The newest sign that is known to be written.
+    /// Newest sign that is known to be written.
     pub sign: Tag,
-    /// It is of no use afterwards: the member is gone by its silence.
+    /// End of its usefulness: the silence of the member then shows that it is gone.
     pub until: Duration,
 }
 
-/// A process that is there for shares.
+/// A process that can hold shares.
 #[derive(Clone, Debug)]
 pub struct Member {
     sign: Sign,
     signing: PeriodicRequest,
     reading: PeriodicRequest,
-    /// The newest plan that was read. It stays while none can be read.
+    /// Newest plan that was read. It is kept while reads fail.
     plan: Option<(Plan, Tag)>,
-    /// When the newest read of the plan was sent that was answered, and how many failed since.
+    /// Instant of the newest read of the plan that was answered, and the number of failures since.
     read_at: Duration,
     failed_reads: u32,
-    /// True while no read of the plan has been answered for so long that others may have taken its shares away.
+    /// True if reads of the plan have failed for so long that other members may have taken its
+    /// shares.
     is_plan_unread: bool,
-    /// Until then its signs come quicker, since it is new, or the plan does not name it any more.
+    /// End of a period of more frequent signs, because the member is new or no longer in the plan.
     quick_signs_until: Option<Duration>,
     last_will: Option<LastWill>,
     signs: Vec<(Tag, Duration)>,
     is_leaving: bool,
 }
 
-/// Something to send to the store again and again.
+/// A request that is sent periodically.
 #[derive(Clone, Copy, Debug)]
 struct PeriodicRequest {
     due: Option<Duration>,
-    /// When it was sent, while it has no answer.
+    /// Send time, until the response arrives.
     sent_at: Option<Duration>,
 }
 
-/// So many of its signs a member remembers: those of a minute and more.
+/// Maximum number of remembered signs, which cover more than a minute.
 const MAX_SIGNS: usize = 128;
 
-/// After a request that failed.
+/// Pause after a failed request.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Member {
-    /// One that is not there yet: it leaves no sign and reads no plan until it [comes](Self::come).
+    /// Creates a member that writes no signs and reads no plan until it [joins](Self::join).
     #[must_use]
     pub fn new(sign: Sign) -> Self {
         let request = PeriodicRequest { due: None, sent_at: None };
@@ -94,7 +95,7 @@ impl Member {
         }
     }
 
-    /// One that is there from `now` on.
+    /// Creates a member that joins at `now`.
     #[must_use]
     pub fn new_joined(sign: Sign, now: Duration) -> Self {
         let mut member = Self::new(sign);
@@ -102,7 +103,7 @@ impl Member {
         member
     }
 
-    /// It is there from `now` on, unless it leaves.
+    /// Joins at `now`, unless the member is leaving.
     pub fn join(&mut self, now: Duration) {
         if !self.is_leaving {
             self.signing.due = Some(now);
@@ -111,8 +112,8 @@ impl Member {
         }
     }
 
-    /// It is to leave: it takes its sign back, and takes up no share any more. What it holds it hands over as ever, as
-    /// soon as the plan says to whom.
+    /// Makes the member leave: it withdraws its sign and starts no more shares. It still hands its
+    /// shares over as soon as the plan names their new holders.
     pub fn leave(&mut self, now: Duration) {
         self.is_leaving = true;
         if !mutant!(SignStays) {
@@ -120,39 +121,43 @@ impl Member {
         }
     }
 
-    /// Returns true while the member has not read the plan for so long that it contends for no share.
+    /// Returns true if reads of the plan have failed for so long that the member contends for no
+    /// share.
     #[must_use]
     pub fn is_plan_unread(&self) -> bool {
         self.is_plan_unread
     }
 
-    /// The newest plan that was read.
+    /// Returns the newest plan that was read.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref().map(|(plan, _)| plan)
     }
 
-    /// What to leave with a process that outlives this one. None: there is no sign, or it was taken back.
+    /// Returns the last will to leave with a process that outlives this one. Returns `None` if
+    /// there is no sign.
     #[must_use]
     pub fn last_will(&self) -> Option<&LastWill> {
         self.last_will.as_ref()
     }
 
-    /// Its newest signs that were answered, and when they were sent, the oldest first: then the account took signs, and this
-    /// process ran.
+    /// Returns its newest acknowledged signs and their send times, the oldest first. At these times
+    /// the account accepted signs, and this process ran.
     #[must_use]
     pub fn signs(&self) -> &[(Tag, Duration)] {
         &self.signs
     }
 
-    /// When to ask [`next`](Self::next) again, unless an answer comes before.
+    /// Returns the instant of the next call of [`next_requests`](Self::next_requests), unless a
+    /// response arrives before.
     #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
         let due = |request: PeriodicRequest| request.due.filter(|_| request.sent_at.is_none());
         [due(self.signing), due(self.reading)].into_iter().flatten().min()
     }
 
-    /// What to send now. Each request is to be answered, also where no answer came.
+    /// Returns the requests to send now. The caller must pass the outcome of each to
+    /// [`on_response`](Self::on_response), even if no response came.
     pub fn next_requests(&mut self, now: Duration) -> Vec<StoreRequest> {
         let mut requests = Vec::new();
         if self.signing.start_if_due(now) {
@@ -167,7 +172,7 @@ impl Member {
         requests
     }
 
-    /// Takes the answer to a request.
+    /// Takes the response to a request.
     pub fn on_response(&mut self, request: &StoreRequest, response: StoreResponse, now: Duration) {
         match request {
             StoreRequest::WriteSign(_) | StoreRequest::WithdrawSign => self.on_sign_response(request, &response, now),
@@ -189,12 +194,12 @@ impl Member {
                 self.last_will = Some(LastWill { sign: tag.clone(), until });
             }
             StoreResponse::Done if *request == StoreRequest::WithdrawSign => self.last_will = None,
-            // The newest one that is known to be there may still be.
+            // The newest known sign may still exist.
             _ => {}
         }
         let next_in = match response {
             StoreResponse::Done if *request == StoreRequest::WithdrawSign => None,
-            // Its newest sign is to be taken back.
+            // The newest sign must still be withdrawn.
             _ if withdraws && *request != StoreRequest::WithdrawSign => Some(Duration::ZERO),
             StoreResponse::Signed(_) => Some(self.sign_interval(now)),
             _ => Some(RETRY_DELAY.min(self.sign_interval(now))),
@@ -222,13 +227,13 @@ impl Member {
                 self.plan = Some((plan, tag));
             }
             StoreResponse::Unknown if mutant!(LostWithoutPlan) => self.plan = None,
-            // Nothing changes where no plan can be read.
+            // The last known plan remains valid.
             _ => {}
         }
         self.reading.finish(Some(next_in));
     }
 
-    /// Between two signs.
+    /// Returns the interval between two signs.
     fn sign_interval(&self, now: Duration) -> Duration {
         let plan = self.plan();
         let is_named = plan.is_some_and(|plan| plan.has_member(&self.sign.member));
@@ -240,10 +245,13 @@ impl Member {
         }
     }
 
-    /// What to do so that this process holds what the plan says. Each one that is obeyed is seen in what runs the next
-    /// time. `coordinated`: the newest known leader of the coordinating election coordinates. Otherwise it runs all of the
-    /// work, or none has led yet, and this process contends for no share. It contends for none either while it cannot read the
-    /// plan, so that a lease that a coordinator broke is not acquired again.
+    /// Returns the actions that make this process hold its shares according to the plan. Their
+    /// effect is visible in `running` at the next call.
+    ///
+    /// `is_coordinated` is true if the newest known leader of the coordinating election coordinates
+    /// shares. Otherwise that leader runs all of the work, or there was none yet, and this process
+    /// contends for no share. It also contends for none while it cannot read the plan, so that it
+    /// does not acquire a lease again that a coordinator broke.
     #[must_use]
     pub fn actions(&self, running: &[RunningShare], is_coordinated: bool) -> Vec<Action> {
         let is_planned = !self.is_plan_unread || mutant!(ContendsUnread);
@@ -257,7 +265,8 @@ impl Member {
         for RunningShare { share, is_leading: leads, successor: gives_to } in running {
             match plan.holder(*share) {
                 Some(member) if member == own_name && (*leads || may_contend) => {}
-                // It goes on until the other one has come: a share is not left alone meanwhile.
+                // The holder continues until the successor is ready, so that the share always has a
+                // holder.
                 Some(member) if *leads && !mutant!(EndsAtOnce) => {
                     if gives_to.as_deref() != Some(member) {
                         actions.push(Action::HandOver(*share, member.to_owned()));
@@ -289,7 +298,7 @@ impl PeriodicRequest {
         is_due
     }
 
-    /// It was answered, and is due again so long after it was sent.
+    /// Records the response. The request is due again `next_in` after it was sent.
     fn finish(&mut self, next_in: Option<Duration>) {
         let sent_at = self.sent_at.take().unwrap_or_default();
         self.due = next_in.map(|next| sent_at + next);

@@ -1,6 +1,7 @@
-//! Seeded bugs: each breaks one rule of protocol.md §14, so that the checks can be seen to find it.
+//! Seeded bugs. Each breaks one rule of protocol.md §14, to show that the checkers detect it.
 //!
-//! Compiled only with the feature `mutants`, which the tests alone ask for. At most one is active in a thread.
+//! Compiled only with the feature `mutants`, which only tests use. At most one is active in a
+//! thread.
 
 #[cfg(feature = "mutants")]
 use std::cell::Cell;
@@ -16,7 +17,7 @@ macro_rules! mutants {
         }
 
         impl Mutant {
-            /// All of them.
+            /// All seeded bugs.
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
         }
     };
@@ -24,63 +25,66 @@ macro_rules! mutants {
 
 #[cfg(feature = "mutants")]
 mutants! {
-    /// A member counts after one sign, which may be left of a process that is dead.
+    /// A member counts after one sign, which a dead process may have left.
     CountsAtOnce,
-    /// Members are gone for their silence though the leader's own signs were missing too.
+    /// Members are gone after their silence even if the leader's own signs were missing too.
     SilenceOfAll,
     /// A new leader does not know for how long members were silent before its term.
     AgeIgnored,
-    /// A member is judged by the time on its own clock at which it left its sign.
+    /// A sign is dated by the member's own clock.
     TheirClocks,
-    /// A member that is silent stays in the plan.
+    /// A silent member stays in the plan.
     NeverGone,
-    /// A plan does not heed the one before it.
+    /// A plan ignores the one before it.
     NotSticky,
-    /// The next leader counts nobody whom the plan names, until it has seen two signs.
+    /// The next leader does not count the members of the plan until it has seen two signs.
     PlanForgotten,
-    /// A plan is written though it is the same one, which everybody has to read.
+    /// An unchanged plan is written again, and all members must read it.
     PlanRewritten,
     /// The plan is written without `If-Match`.
     PlanUnconditional,
-    /// A leader goes on with the plan that it wrote last, without reading.
+    /// A leader continues with the plan that it wrote last, without reading it.
     PlanNotRead,
-    /// A member takes shares that the plan does not name.
+    /// A member takes shares that are not in the plan.
     TakesUnplanned,
-    /// A member gives a share up that another one should hold, without waiting for it.
+    /// A member releases a share before its successor is ready.
     EndsAtOnce,
-    /// A share is given to the next one while its work goes on.
+    /// A share is passed on while its work continues.
     GivesBeforeStop,
-    /// A member that leaves does not take its sign back.
+    /// A leaving member does not withdraw its sign.
     SignStays,
     /// A new split begins while shares of the old one are held.
     NotDrained,
-    /// A new split begins when the leases of the old one are seen free, though somebody may acquire them yet.
+    /// A new split begins when the leases of the old one are free, although members may still
+    /// acquire them.
     NotClosed,
-    /// A member gives everything up when it cannot read the plan.
+    /// A member releases all shares when it cannot read the plan.
     LostWithoutPlan,
-    /// A member contends for shares while somebody leads all of the work.
+    /// A member contends for shares while a leader runs all of the work.
     ContendsBesideWhole,
-    /// The holder of a share begins to work without a look at who leads the coordinating election.
+    /// The holder of a share starts its work without reading the leader of the coordinating
+    /// election.
     WorksUnseen,
-    /// A candidate without shares that has raised its term leads without a look at the shares.
+    /// A candidate without shares that has raised its term leads without listing the shares.
     WholeUnseen,
-    /// A coordinator stays though its signs fail.
+    /// A coordinator stays although its signs fail.
     StaysWithoutSigns,
-    /// A coordinator stays though its rounds fail.
+    /// A coordinator stays although its rounds fail.
     StaysWithoutRounds,
     /// A coordinator writes no plan after one of a higher term.
     HigherTermStops,
-    /// A coordinator waits without end for the holder of a share of the former split.
+    /// A coordinator waits forever for the holder of a share of the former split.
     NeverBreaks,
-    /// A coordinator ends the lease of such a holder at once.
+    /// A coordinator breaks the lease of such a holder at once.
     BreaksAtOnce,
-    /// A member contends for shares though it has not read the plan for long.
+    /// A member contends for shares although it has not read the plan for long.
     ContendsUnread,
-    /// The last will of a member deletes whatever sign there is, also that of a process which began anew under the name.
+    /// The last will of a member deletes any sign, even that of a process that restarted under the
+    /// name.
     WillUnconditional,
-    /// A last will is sent for a process that is silent, and lives.
+    /// A last will is sent for a process that is silent but alive.
     WillOfTheLiving,
-    /// A member leaves the deletion of its first sign, and of no later one.
+    /// A member leaves a last will for its first sign, but not for later ones.
     WillOfFirstSign,
 }
 
@@ -89,20 +93,20 @@ std::thread_local! {
     static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// Activates a mutant, or none, in this thread.
+/// Activates a seeded bug in this thread, or none.
 #[cfg(feature = "mutants")]
 pub fn activate(mutant: Option<Mutant>) {
     ACTIVE.set(mutant);
 }
 
-/// Whether a mutant is active in this thread.
+/// Returns true if the seeded bug is active in this thread.
 #[cfg(feature = "mutants")]
 #[must_use]
 pub fn is_active(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
 }
 
-/// Whether the seeded bug of that name is active. Always false in what ships.
+/// True if the seeded bug of that name is active. Always false in releases.
 #[cfg(feature = "mutants")]
 macro_rules! mutant {
     ($name:ident) => {
@@ -115,7 +119,7 @@ pub(crate) const fn none_is_active() -> bool {
     false
 }
 
-/// Whether the seeded bug of that name is active. Always false in what ships.
+/// True if the seeded bug of that name is active. Always false in releases.
 #[cfg(not(feature = "mutants"))]
 macro_rules! mutant {
     ($name:ident) => {

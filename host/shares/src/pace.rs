@@ -1,67 +1,70 @@
-//! How often members and the coordinator turn to the store.
+//! Intervals between requests of members and the coordinator.
 
 use std::time::Duration;
 
-/// Periods. protocol.md §14.1, §14.5.
+/// Intervals of a member. protocol.md §14.1, §14.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignTiming {
     interval: Duration,
 }
 
-/// Between two looks, and two reads of the plan, where few members are there.
+/// Interval between two lists of the signs, and two reads of the plan, with few members.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A third of the longest lease.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(20);
 
-/// So many reads of one blob in a second are half of what the service promises for one.
+/// Half of the reads per second that the service guarantees for one blob.
 const READS_PER_SECOND: u32 = 250;
 
 impl SignTiming {
-    /// For elections that replace a leader after that time: its lease, or the bound of failover.
+    /// Creates the timing for elections that replace a leader after `failover`: the lease, or the
+    /// failover bound.
     #[must_use]
     pub fn from_failover(failover: Duration) -> Self {
         Self { interval: (failover / 3).max(SHORTEST_INTERVAL) }
     }
 
-    /// Of a member that says how often it leaves a sign. No election is replaced so late that it would be seldom.
+    /// Creates the timing of a member with this interval between signs, limited to the range of
+    /// real elections.
     #[must_use]
     pub fn from_interval(interval: Duration) -> Self {
         Self { interval: interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL) }
     }
 
-    /// Between two signs of life of a member that the plan names.
+    /// Returns the interval between two signs of life of a member in the plan.
     #[must_use]
     pub fn interval(self) -> Duration {
         self.interval
     }
 
-    /// Between two signs that are no further apart, none is missing.
+    /// Returns the longest gap between two signs with no sign missing.
     #[must_use]
     pub fn longest_steady_gap(self) -> Duration {
         self.interval * 5 / 4
     }
 
-    /// The one of both at which signs come more seldom.
+    /// Returns the timing with the longer interval between signs.
     #[must_use]
     pub fn slower(self, other: Self) -> Self {
         Self { interval: self.interval.max(other.interval) }
     }
 
-    /// Between two signs of life of a member that the plan does not name yet. Two looks never find the same sign then.
+    /// Returns the interval between two signs of life of a member that is not in the plan yet. Two
+    /// lists never show the same sign then.
     #[must_use]
     pub fn first_sign_interval(self, members: usize) -> Duration {
         (self.plan_read_interval(members) / 2).min(self.interval)
     }
 
-    /// Between two looks at all signs, and between two reads of the plan.
+    /// Returns the interval between two lists of the signs, and two reads of the plan.
     #[must_use]
     pub fn plan_read_interval(self, members: usize) -> Duration {
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         SHORTEST_INTERVAL.max(Duration::from_secs(1).saturating_mul(members) / READS_PER_SECOND)
     }
 
-    /// A member is gone when it left no new sign for so long.
+    /// Returns the time without a new sign after which a member is gone.
     #[must_use]
     pub fn member_timeout(self) -> Duration {
         self.interval * 3

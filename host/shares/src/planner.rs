@@ -1,4 +1,4 @@
-//! Who counts as a member, and what plan follows from that. protocol.md §14.1, §14.2.
+//! Selects the members that count, and plans their shares. protocol.md §14.1, §14.2.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -9,33 +9,34 @@ use crate::pace::SignTiming;
 use crate::plan::Plan;
 use crate::sign::{ListedSign, Sign, Tag};
 
-/// What the coordinator has seen of members, in its term.
+/// The coordinator's observations of members in its term.
 #[derive(Clone, Debug)]
 pub(crate) struct Planner {
     own_name: String,
     timing: SignTiming,
-    /// It is about to leave, and holds nothing.
+    /// True if the coordinator is about to leave, and should hold nothing.
     pub is_leaving: bool,
     members: BTreeMap<String, ObservedMember>,
-    /// It has seen who is there.
+    /// True once it has listed the members.
     pub has_listed: bool,
 }
 
 #[derive(Clone, Debug)]
 struct ObservedMember {
-    /// Of its newest sign. None: there is none.
+    /// Tag of its newest sign. `None` if there is none.
     tag: Option<Tag>,
     worker: Worker,
-    /// How often it leaves one, or the leader, as long as nothing is known of it.
+    /// Its interval between signs, or the leader's while it is unknown.
     timing: SignTiming,
-    /// It was seen alive, and not only by something that may be left of a former life.
+    /// True if it was seen alive, by more than a sign that a former process may have left.
     is_counted: bool,
-    /// Since when it left no new sign, by the leader's clock.
+    /// Instant of its last new sign, on the leader's clock.
     changed_at: Duration,
 }
 
 impl Planner {
-    /// Begins a term with the plan that was found. Its members count until they are silent for too long.
+    /// Begins a term with the plan that was read. Its members count until they are silent for too
+    /// long.
     pub fn new(own_name: &str, timing: SignTiming, plan: &Plan) -> Self {
         let mut members = BTreeMap::new();
         if !mutant!(PlanForgotten) {
@@ -44,8 +45,9 @@ impl Planner {
         Self { own_name: own_name.to_owned(), timing, is_leaving: false, members, has_listed: false }
     }
 
-    /// Takes the signs that a list showed which was asked for and answered then, and the leader's own signs with the instants
-    /// at which they were sent, the oldest first. Returns the signs of members that are gone, to be removed.
+    /// Takes a list of signs, the instants of its request and response, and the leader's own signs
+    /// with their send times, the oldest first. Returns the signs of members that are gone, which
+    /// should be removed.
     pub fn on_list(
         &mut self,
         signs: Vec<ListedSign>,
@@ -58,15 +60,16 @@ impl Planner {
         let mut by_name = by_name.collect::<HashMap<_, _>>();
         let own_listed = by_name.get(&self.own_name);
         let own_age = own_listed.map_or(Duration::ZERO, |shown| shown.age);
-        // The next one may have been answered before the list was. One that was not answered yet is as new as the list.
+        // The following sign may have been answered before the list. An unanswered one is as new as
+        // the list.
         let sent = own_listed.and_then(|shown| own_signs.iter().rev().find(|(tag, _)| *tag == shown.tag));
         let sent = sent.map_or(list_received_at, |(_, sent)| *sent);
-        // The service's dates are in whole seconds. If they make the leader's own sign older than it is, they are wrong by as
-        // much.
+        // The service's dates are whole seconds. If they make the leader's own sign older than it
+        // is, they are wrong by that difference.
         let age_uncertainty =
             Duration::from_secs(1).max(own_age.saturating_sub(list_received_at.saturating_sub(sent)));
         for listed in by_name.values_mut() {
-            // Only what was before the first look is not known better.
+            // Ages are needed only for the time before the first list.
             listed.age = match is_first && !mutant!(AgeIgnored) {
                 true => listed.age.saturating_sub(age_uncertainty),
                 false => Duration::ZERO,
@@ -77,7 +80,7 @@ impl Planner {
         }
         let new_members = by_name.into_iter().map(|(name, listed)| (name, ObservedMember::from_listed(listed, list_received_at)));
         self.members.extend(new_members);
-        // A list without the leader's own sign is not to be trusted.
+        // A list without the leader's own sign is not trusted.
         if self.members.get(&self.own_name).is_none_or(|own_member| own_member.tag.is_none() && !self.is_leaving) {
             return Vec::new();
         }
@@ -85,7 +88,7 @@ impl Planner {
         let mut gone = Vec::new();
         for (name, member) in &mut self.members {
             if member.is_silent(own_signs, self.timing, list_sent_at) && !mutant!(NeverGone) {
-                // With its next sign it counts again: that is another one than this.
+                // Its next sign, which has another tag, makes it count again.
                 member.is_counted = false;
                 gone.extend(member.tag.clone().map(|tag| (name.clone(), tag)));
             }
@@ -93,7 +96,7 @@ impl Planner {
         gone
     }
 
-    /// The plan for those who count now, after that one. None: it is the same one.
+    /// Returns the next plan for the members that count now. Returns `None` if it is unchanged.
     pub fn plan(&self, previous: &Plan, term: u64) -> Option<Plan> {
         let is_counted =
             |name: &String, member: &ObservedMember| member.is_counted && !(self.is_leaving && *name == self.own_name);
@@ -109,7 +112,7 @@ impl Planner {
         };
         let to_member_number = |member: Option<usize>| member.and_then(|member| u32::try_from(member).ok());
         let shares = assign(&current_holders, &workers).into_iter().map(to_member_number).collect::<Vec<_>>();
-        // Those who hold nothing are named too, so that the next leader knows that they are there.
+        // Members without shares are included, so that the next leader knows them.
         let members = names.into_iter().cloned().collect::<Vec<_>>();
         let is_same = members == previous.members && shares == previous.shares;
         if is_same && !mutant!(PlanRewritten) {
@@ -126,14 +129,15 @@ impl ObservedMember {
         Self { tag: None, worker, timing, is_counted: true, changed_at: Duration::ZERO }
     }
 
-    /// One sign may be left of a process that is dead.
+    /// Creates the observation of a new member. One sign may come from a dead process, so the
+    /// member does not count yet.
     fn from_listed(ListedSign { sign, tag, age }: ListedSign, received_at: Duration) -> Self {
         let is_counted = mutant!(CountsAtOnce);
         let changed_at = received_at.saturating_sub(age);
         Self { worker: sign.worker(), timing: sign.timing, tag: Some(tag), is_counted, changed_at }
     }
 
-    /// With its sign, if it left one and did not take it back.
+    /// Updates the observation with the listed sign, if there is one.
     fn update(&mut self, listed: Option<ListedSign>, received_at: Duration) {
         let Some(ListedSign { sign, tag, age }) = listed else {
             self.tag = None;
@@ -146,8 +150,10 @@ impl ObservedMember {
         (self.tag, self.worker, self.timing) = (Some(tag), sign.worker(), sign.timing);
     }
 
-    /// It has been silent for too long until `now`, and alone: most of that time the leader signed, at its pace. When signs of
-    /// the leader were missing too, the store may have been down, or the leader was frozen.
+    /// Returns true if the member alone has been silent for too long at `now`.
+    ///
+    /// The leader must have written its own signs regularly for most of that time. If signs of the
+    /// leader were missing too, the store may have been down, or the leader frozen.
     fn is_silent(&self, own_signs: &[(Tag, Duration)], leader_timing: SignTiming, now: Duration) -> bool {
         let timing = self.timing.slower(leader_timing);
         let sent_times = own_signs.iter().map(|(_, sent)| *sent);

@@ -1,40 +1,40 @@
-//! What is sent to the store for shares, and what it answers.
+//! Requests to the store for shares, and its responses.
 
 use std::time::Duration;
 
 use crate::pace::SignTiming;
 use crate::plan::{Plan, Share};
 
-/// A version of a blob, as the store names it: its ETag.
+/// Version of a blob: its ETag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub String);
 
-/// What a member leaves beside the election, again and again.
+/// Sign of life, which a member writes regularly next to the election's blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sign {
-    /// The member's name, its own among all members.
+    /// Name of the member, unique among all members.
     pub member: String,
-    /// How much the member can do beside the others. 0: it takes no share.
+    /// Relative capacity. A member of weight 0 takes no share.
     pub weight: u32,
-    /// The most shares that it takes.
+    /// Maximum number of shares.
     pub max_shares: Option<u32>,
-    /// How often it leaves one: members with elections of other lengths may be among them.
+    /// Intervals of the member. Members may have elections with other timings.
     pub timing: SignTiming,
 }
 
-/// A sign as a list shows it.
+/// A listed sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSign {
-    /// What its member said.
+    /// Content of the sign.
     pub sign: Sign,
-    /// This version of it.
+    /// Version of the sign.
     pub tag: Tag,
-    /// How long ago it was written, by the service's clock, which counts whole seconds.
+    /// Time since it was written, on the service's clock, in whole seconds.
     pub age: Duration,
 }
 
 impl ListedSign {
-    /// Returns true if the sign is so young that its member counts as alive, whatever else is known of it.
+    /// Returns true if the sign is so recent that its member counts as alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         // The age is a difference of whole seconds.
@@ -42,58 +42,62 @@ impl ListedSign {
     }
 }
 
-/// A request to the store. It gets one [`Answer`].
+/// A request to the store. Each gets one [`StoreResponse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
     /// Write `BLOB.member.NAME`.
     WriteSign(Sign),
-    /// Delete one's own sign.
+    /// Delete the member's own sign.
     WithdrawSign,
-    /// Read `BLOB.plan`, unless it is still that one (`If-None-Match`).
+    /// Read `BLOB.plan`, unless it has this tag (`If-None-Match`).
     ReadPlan(Option<Tag>),
     /// List all signs, with their tags.
     ListSigns,
-    /// Write `BLOB.plan` over that one (`If-Match`), or where there is none (`If-None-Match: *`).
+    /// Write `BLOB.plan` if it has this tag (`If-Match`), or if it does not exist (`If-None-Match:
+    /// *`).
     WritePlan(Plan, Option<Tag>),
-    /// Close the elections of these shares for ever: write to each without a lease, which the store refuses while
-    /// somebody holds it, that it is closed.
+    /// Close the elections of these shares permanently.
+    ///
+    /// Writes a closed record to each without a lease. The store refuses that while the lease is
+    /// held.
     CloseShares {
-        /// Which.
+        /// The shares to close.
         shares: Vec<Share>,
-        /// Of so many.
+        /// Number of shares.
         count: u32,
     },
-    /// Break the lease of that share's election, without a period: it ends when it would without another renewal, and its
-    /// holder has stopped by then.
+    /// Break the lease of the share's election without a period. It ends when it would without
+    /// another renewal, and its holder has stopped by then.
     BreakLease {
-        /// Which.
+        /// The share.
         share: Share,
-        /// Of so many.
+        /// Number of shares.
         count: u32,
     },
-    /// Delete the sign of that member if it is still this one (`If-Match`).
+    /// Delete the sign of that member if it has this tag (`If-Match`).
     RemoveSign(String, Tag),
 }
 
-/// What became of a request.
+/// Response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreResponse {
-    /// No answer, or one that is none: it may have been done.
+    /// There is no valid response: the request may have succeeded.
     Unknown,
-    /// What was asked for was done.
+    /// The request succeeded.
     Done,
-    /// The sign that was written.
+    /// The sign was written.
     Signed(Tag),
-    /// The store refused it, since a blob is not what the request said, or for another reason.
+    /// The store refused the request, because the blob differs from the expected one or for another
+    /// reason.
     Refused,
-    /// The plan is still the same one.
+    /// The plan is unchanged.
     PlanUnchanged,
     /// There is no plan.
     NoPlan,
-    /// The plan that was read, or written.
+    /// The plan that was read or written.
     Plan(Plan, Tag),
     /// All signs.
     Signs(Vec<ListedSign>),
-    /// Those of the shares that are closed now, or were before.
+    /// Shares that are closed now.
     Closed(Vec<Share>),
 }

@@ -1,4 +1,4 @@
-//! Where a guest may send requests to.
+//! Allow-list of the destinations of guest requests.
 
 use crate::settings::InvalidSettings;
 use reqwest::Url;
@@ -6,21 +6,21 @@ use std::fmt;
 use tenure_core::{Complaint, Needs, SettingId, variable};
 use thiserror::Error;
 
-/// The destinations that a guest may reach. Empty: none.
+/// The destinations that a guest may reach. An empty list allows none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowList(Vec<Entry>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// None: `http` and `https`.
+    /// `None` allows `http` and `https`.
     scheme: Option<String>,
-    /// As a URL has it: lower case, an IPv6 address in brackets.
+    /// Host in the form of a URL: lower case, an IPv6 address in brackets.
     host: String,
-    /// None: the one that belongs to the scheme of the request.
+    /// `None` is the default port of the request's scheme.
     port: Option<u16>,
 }
 
-/// An entry of an allow-list that names no destination.
+/// Error for an allow-list entry that is not a destination.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{entry:?} must be HOST, HOST:PORT or SCHEME://HOST[:PORT] with the scheme http or https, an IPv6 address in \
@@ -32,11 +32,11 @@ pub struct InvalidOrigin {
 }
 
 impl AllowList {
-    /// The origins that requests of an election go to.
+    /// Creates the list of the origins that an election needs.
     ///
     /// # Errors
     ///
-    /// One of them names no host that a request can be sent to.
+    /// Fails if an origin has no host that requests can be sent to.
     pub fn from_needs(needs: &Needs) -> Result<Self, InvalidSettings> {
         let mut allow = Self::default();
         for origin in &needs.origins {
@@ -53,21 +53,24 @@ impl AllowList {
         Ok(allow)
     }
 
-    /// Adds a destination: `host`, `host:port` or `scheme://host[:port]`, an IPv6 address in
-    /// brackets. Without a scheme both `http` and `https` are meant, without a port the default
-    /// one of the scheme.
+    /// Adds a destination: `host`, `host:port` or `scheme://host[:port]`, with an IPv6 address in
+    /// brackets.
+    ///
+    /// Without a scheme, both `http` and `https` are allowed. Without a port, the default port of
+    /// the scheme is allowed.
     ///
     /// # Errors
     ///
-    /// When `entry` has another form, a path or a wildcard for example.
+    /// Fails if `entry` has another form, for example a path or a wildcard.
     pub fn allow(&mut self, entry: &str) -> Result<(), InvalidOrigin> {
         let parsed = Entry::parse(entry);
         self.0.push(parsed.ok_or_else(|| InvalidOrigin { entry: entry.to_owned() })?);
         Ok(())
     }
 
-    /// Returns true if a request to `url` may be sent. Judged by the URL as the client reads it: `127.1`
-    /// and `127.0.0.1` are the same host.
+    /// Returns true if a request to `url` is allowed.
+    ///
+    /// This compares the URL as the client parses it: `127.1` and `127.0.0.1` are the same host.
     pub(crate) fn allows(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else { return false };
         let port = url.port_or_known_default();
@@ -78,7 +81,7 @@ impl AllowList {
         })
     }
 
-    /// The reason why a request to `url`, which the list does not allow, is refused, and the entry that allows it.
+    /// Returns the reason why a request to `url` is denied, and the entry that would allow it.
     pub(crate) fn denial_message(&self, url: &Url) -> String {
         let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
         let same_host = self.0.iter().find(|entry| entry.host == host);
@@ -121,7 +124,7 @@ impl Entry {
         if scheme.as_deref().is_some_and(|scheme| default_port(scheme).is_none()) {
             return None;
         }
-        // The rest is read by the parser that reads the URLs of the requests.
+        // The parser of request URLs parses the authority.
         if authority.contains(['/', '\\', '?', '#', '@', '*']) || authority.ends_with(':') {
             return None;
         }
@@ -129,7 +132,7 @@ impl Entry {
             return None;
         }
         let url = Url::parse(&format!("http://{authority}")).ok()?;
-        // The parser drops a port that is the default of its scheme.
+        // The parser drops the default port of its scheme.
         let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let port = if authority.ends_with(']') { None } else { port };
         Some(Self { scheme, host: url.host_str()?.to_owned(), port })

@@ -1,4 +1,4 @@
-//! Certificates that are trusted in addition to those of the platform.
+//! Root certificates that are trusted in addition to those of the platform.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -11,36 +11,36 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 
 const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// Certificates of authorities, or of single servers, that are trusted in addition to those that the
-/// platform trusts. None by default.
+/// Certificates of authorities or single servers that are trusted in addition to those of the
+/// platform. Empty by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RootCertificates(Vec<CertificateDer<'static>>);
 
 impl RootCertificates {
-    /// Reads all certificates of a PEM file. Text between them, which some tools write before each certificate, is
-    /// ignored.
+    /// Reads all certificates of a PEM file. Ignores text between them, which some tools write
+    /// before each certificate.
     ///
     /// # Errors
     ///
-    /// When the file has no certificate, a section that is none, or a certificate that cannot be trusted, whatever it
-    /// vouches for.
+    /// Fails if the file contains no certificate, another kind of section, or a certificate that is
+    /// not valid X.509.
     pub fn from_pem(pem: &[u8]) -> Result<Self, InvalidRootCertificates> {
         if pem.starts_with(&[0xff, 0xfe]) || pem.starts_with(&[0xfe, 0xff]) {
             return Err(InvalidRootCertificates::Utf16);
         }
         let (pem, sections) = certificate_sections(pem)?;
-        // The parser's own words quote the file, which may hold a key.
+        // The parser's error message quotes the file, which may contain a key.
         let parsed = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
         let parsed = parsed.map_err(|_| InvalidRootCertificates::Malformed)?;
         if parsed.is_empty() {
             return Err(InvalidRootCertificates::NoCertificate);
         }
-        // The parser drops a section without an end when another one begins.
+        // The parser drops a section without an end when the next one begins.
         if parsed.len() != sections {
             return Err(InvalidRootCertificates::Malformed);
         }
         for (index, certificate) in parsed.iter().enumerate() {
-            // Else it would be noticed with the first connection only.
+            // Otherwise the first connection would report the error.
             let result = RootCertStore::empty().add(certificate.clone());
             result.map_err(|_| InvalidRootCertificates::InvalidCertificate(index + 1))?;
         }
@@ -52,8 +52,10 @@ impl RootCertificates {
     }
 }
 
-/// Returns the text without byte-order marks, which stand before a line in a file that was put together from several,
-/// and the number of its sections. The parser passes over a section that it does not know.
+/// Returns the text without byte order marks, and the number of its sections.
+///
+/// A file that was concatenated from several may contain byte order marks before a line. The parser
+/// skips sections that it does not know.
 fn certificate_sections(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidRootCertificates> {
     let (mut text, mut sections) = (Vec::with_capacity(pem.len()), 0);
     for (index, line) in pem.split(|byte| *byte == b'\n').enumerate() {
@@ -70,26 +72,27 @@ fn certificate_sections(pem: &[u8]) -> Result<(Vec<u8>, usize), InvalidRootCerti
     Ok((text, sections))
 }
 
-/// Why a text names no [`Authorities`].
+/// Error for a file that does not contain [`RootCertificates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidRootCertificates {
-    /// The file is text in UTF-16.
+    /// The file is UTF-16 text.
     #[error("is text in UTF-16; save it in UTF-8")]
     Utf16,
-    /// The section that begins in this line, from 1, is no certificate, or its beginning shares the line.
+    /// The section in this line, from 1, is not a certificate, or its first line contains other
+    /// text.
     #[error(
         "has a section in line {0} that is not read; keep only certificates, each from its own line \
          -----BEGIN CERTIFICATE----- to its own line -----END CERTIFICATE-----"
     )]
     UnexpectedSection(usize),
-    /// There is no certificate in it.
+    /// The file contains no certificate.
     #[error("holds no certificate in PEM form")]
     NoCertificate,
-    /// A section of it does not end, or is no Base64.
+    /// A section does not end, or is not Base64.
     #[error("is damaged: one of its sections is not PEM")]
     Malformed,
-    /// The certificate of this number, from 1, is none that servers are known by.
+    /// The certificate with this number, from 1, is not valid X.509.
     #[error("has a certificate that is not X.509, number {0}")]
     InvalidCertificate(usize),
 }

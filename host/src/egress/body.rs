@@ -1,4 +1,4 @@
-//! The body of an answer on its way to a guest.
+//! Response body on its way to a guest.
 
 use super::Error;
 use super::budget::Charge;
@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// Hands the body on as it comes, up to a number of bytes, and gives up when nothing came for
-/// a time, or when the turn that asked for it is over.
+/// Forwards a body as it arrives, up to a maximum size. Fails if no data arrives for a time, or
+/// when the turn is over.
 pub(super) struct StreamedBody {
     inner: super::Body,
     remaining: u64,
@@ -21,14 +21,14 @@ pub(super) struct StreamedBody {
     turn: Option<TurnResources>,
 }
 
-/// What a body has of the turn that asked for it.
+/// Resources of the turn that requested the body.
 pub(super) struct TurnResources {
     pub permit: Permit,
-    /// Its place among the requests of the turn, until its end came or it is dropped.
+    /// Request slot of the body, until the body ends or is dropped.
     pub slot: Option<RequestSlot>,
-    /// What the head of the answer takes.
+    /// Bytes of the response head.
     pub head_size: usize,
-    /// The head, and what was read of the body but not taken yet.
+    /// Charge for the head, and for data that was read but not taken yet.
     pub charge: Charge,
 }
 
@@ -47,8 +47,8 @@ impl StreamedBody {
         streamed
     }
 
-    /// Nothing more comes than the `last` bytes: another request may be sent, although this body was
-    /// not dropped yet.
+    /// Releases all resources except for the `last_chunk` bytes. Another request may then be sent
+    /// before this body is dropped.
     fn release_resources(&mut self, last_chunk: u64) {
         if let Some(turn) = &mut self.turn {
             turn.slot = None;

@@ -1,47 +1,47 @@
-//! What the host holds for one turn, in bytes: requests and answers under way, and what the turn's
-//! handles stand for. A handler's own memory is limited elsewhere.
+//! Memory budget of a turn in the host: running requests and responses, and the objects behind the
+//! turn's handles. The memory of the handler itself is limited elsewhere.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that one turn may make the host hold. Clones are the same turn's.
+/// Bytes that the host may hold for one turn. Clones belong to the same turn.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
 
 #[derive(Debug)]
 struct Account {
     limit: usize,
-    /// What is under way.
+    /// Bytes of running requests and responses.
     charged: AtomicUsize,
-    /// What the handles stood for when they were last counted.
+    /// Bytes behind the handles at the last count.
     handle_bytes: AtomicUsize,
 }
 
 impl Budget {
-    /// Bytes of the headers of one message, as they lie in memory.
+    /// Maximum bytes of the headers of one message, in memory.
     pub const FIELDS: usize = 64 * 1024;
 
-    /// Bytes of a body that a guest may write before they are taken.
+    /// Bytes that a guest may write to a body before they are taken.
     pub const CHUNK: usize = 16 * 1024;
 
-    /// The most that is held of a body which a guest has not finished: a chunk, and trailers.
+    /// Maximum bytes of a body that a guest has not finished: a chunk, and trailers.
     pub const OPEN_BODY: usize = Self::CHUNK + Self::FIELDS;
 
-    /// One of so many bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Account { limit, charged: AtomicUsize::new(0), handle_bytes: AtomicUsize::new(0) }))
     }
 
-    /// For code that is trusted.
+    /// Creates a budget for trusted code.
     pub fn unlimited() -> Self {
         Self::new(usize::MAX)
     }
 
-    /// What headers take in memory, roughly: their places, and their texts.
+    /// Returns the approximate memory of headers: their entries and their texts.
     pub fn weight(headers: &HeaderMap) -> usize {
         const ENTRY_SIZE: usize = size_of::<HeaderName>() + size_of::<HeaderValue>() + 40;
-        /// Every value of a name but the first one, in a list that doubles when it is full.
+        /// Entry of a further value of a name, in a list that doubles when it is full.
         const EXTRA_VALUE_SIZE: usize = 2 * (size_of::<HeaderValue>() + 32);
         const TEXT_OVERHEAD: usize = 32;
         let text_sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT_OVERHEAD);
@@ -49,37 +49,37 @@ impl Budget {
         headers.capacity() * ENTRY_SIZE + extra_values * EXTRA_VALUE_SIZE + text_sizes.sum::<usize>()
     }
 
-    /// One of which requests may have `limit`.
+    /// Creates a budget whose requests may use `limit`.
     #[cfg(test)]
     pub fn for_requests(limit: usize) -> Self {
         Self::new(limit + limit / 3)
     }
 
-    /// Whether it has no limit.
+    /// Returns true if the budget has no limit.
     pub fn is_unlimited(&self) -> bool {
         self.0.limit == usize::MAX
     }
 
-    /// The limit, for people.
+    /// Returns the limit as text.
     pub fn limit(&self) -> String {
         format!("{} MiB", self.0.limit / (1024 * 1024))
     }
 
-    /// Takes `bytes` until what is returned is dropped; none when there are not so many left.
+    /// Charges `bytes` until the returned value is dropped. Returns `None` if fewer are available.
     pub fn charge(&self, bytes: usize) -> Option<Charge> {
         let mut charge = Charge { budget: self.clone(), bytes: 0 };
         charge.resize(bytes).then_some(charge)
     }
 
-    /// Takes note of what the handles stand for; false when that and what is under way are more than
-    /// the limit.
+    /// Records the bytes behind the handles. Returns false if they and the charges exceed the
+    /// limit.
     pub fn set_handle_bytes(&self, bytes: usize) -> bool {
         self.0.handle_bytes.store(bytes, Ordering::SeqCst);
         bytes.saturating_add(self.0.charged.load(Ordering::SeqCst)) <= self.0.limit
     }
 }
 
-/// A part of a budget. Given back when it is dropped.
+/// A part of a budget, returned on drop.
 #[derive(Debug)]
 pub struct Charge {
     budget: Budget,
@@ -87,16 +87,16 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Makes it as large as `bytes`; false when there are not so many left, and it stays as it is.
+    /// Changes the charge to `bytes`. Returns false and keeps it if fewer are available.
     pub fn resize(&mut self, bytes: usize) -> bool {
         let Account { limit, charged, handle_bytes: held } = &*self.budget.0;
-        // A quarter is for handles alone: a turn that has as many requests under way as there is room
-        // for may go on holding handles, that of the refused one among them.
+        // A quarter is reserved for handles. A turn with as many requests as fit can then still
+        // hold handles, including that of a denied request.
         let available = limit.saturating_sub(held.load(Ordering::SeqCst).max(limit / 4));
         let growth = bytes.saturating_sub(self.bytes);
         let changed = charged.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |charged| {
             let total = charged.checked_add(bytes)?.checked_sub(self.bytes)?;
-            // To give back is always possible.
+            // A charge can always be reduced.
             (growth == 0 || total <= available).then_some(total)
         });
         if changed.is_ok() {
@@ -112,10 +112,10 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes that are charged for as long as they are there.
+/// Bytes with their charge.
 pub(super) struct ChargedBytes {
     pub bytes: Vec<u8>,
-    /// There to be dropped.
+    /// Held until the bytes are dropped.
     pub _charge: Charge,
 }
 
@@ -148,7 +148,7 @@ mod tests {
         assert!(budget.set_handle_bytes(40));
         assert!(budget.charge(1).is_none());
         assert!(!budget.set_handle_bytes(41));
-        // More than there is: it can be made less all the same.
+        // An exceeded budget can still be reduced.
         assert!(!charge.resize(61) && charge.resize(59));
     }
 

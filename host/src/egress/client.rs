@@ -1,4 +1,4 @@
-//! The pooled HTTP clients of the election component.
+//! Pooled HTTP clients of elections.
 
 use super::proxies::{Proxies, Proxy};
 use super::{RootCertificates, tls};
@@ -6,20 +6,20 @@ use reqwest::Url;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A connection that could not be made for this long is given up. Guests set shorter limits.
+/// Longest connect timeout. Guests can set shorter ones.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What requests say who sends them, unless they say something else.
+/// Default user agent.
 pub(super) const USER_AGENT: &str = concat!("tenure/", env!("CARGO_PKG_VERSION"));
 
-/// Unused connections are kept for this long: longer than any interval between renewals.
+/// Time for which unused connections are kept, longer than any interval between renewals.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// So many of them to one host: each election sends one request at a time, and so many steps there
-/// are at a time.
+/// Maximum unused connections to one host. Each election sends one request at a time, and this is
+/// also the maximum number of simultaneous steps.
 const MAX_IDLE_PER_HOST: usize = 64;
 
-/// One pool of connections, each part of which is made when it is first needed.
+/// A connection pool. Each of its clients is created on first use.
 #[derive(Default)]
 pub struct Clients {
     root_certificates: RootCertificates,
@@ -35,13 +35,16 @@ struct ClientPair {
 }
 
 impl Clients {
-    /// Clients for the account and the endpoints that issue its tokens: they trust `authorities` beside the platform's, and
-    /// use the proxies that the environment names.
+    /// Creates clients for the storage account and the endpoints that issue its tokens.
+    ///
+    /// They trust these root certificates in addition to the platform's, and use the proxies of the
+    /// environment.
     pub fn with_env_proxies(root_certificates: RootCertificates) -> Self {
         Self::with_proxies(Proxies::from_env(), root_certificates)
     }
 
-    /// Clients that trust `authorities` beside the platform's, and use no proxy.
+    /// Creates clients that trust these root certificates in addition to the platform's, and use no
+    /// proxy.
     pub fn without_proxies(root_certificates: RootCertificates) -> Self {
         Self::with_proxies(Proxies::default(), root_certificates)
     }
@@ -50,7 +53,7 @@ impl Clients {
         Self { root_certificates, proxies, ..Self::default() }
     }
 
-    /// Returns these where they trust `authorities`, else others that do.
+    /// Returns these clients if they trust the same root certificates, and new ones otherwise.
     #[must_use]
     pub fn with_root_certificates(self: Arc<Self>, root_certificates: RootCertificates) -> Arc<Self> {
         match self.root_certificates == root_certificates {
@@ -59,12 +62,12 @@ impl Clients {
         }
     }
 
-    /// Returns the client for requests to `url`. An error may be over the next time: the platform's certificates may be
-    /// there by then.
+    /// Returns the client for requests to `url`.
     ///
     /// # Errors
     ///
-    /// When the client cannot be made, or the environment names no usable proxy.
+    /// Fails if the client cannot be created, or the environment contains an invalid proxy. A later
+    /// call may succeed, because the platform's certificates may then be available.
     pub fn get(&self, url: &Url) -> Result<&reqwest::Client, String> {
         let is_secure = url.scheme() == "https";
         let proxy = match self.proxy(url)? {
@@ -76,7 +79,7 @@ impl Clients {
         if let Some(client) = client.get() {
             return Ok(client);
         }
-        // A proxy may be spoken to over TLS.
+        // A proxy may require TLS.
         let config = match is_secure || proxy.is_some() {
             true => self.root_certificates.client_config(),
             false => tls::without_roots(),
@@ -85,11 +88,11 @@ impl Clients {
         Ok(client.get_or_init(|| new_client))
     }
 
-    /// Returns the proxy that requests to `url` go through.
+    /// Returns the proxy for requests to `url`.
     ///
     /// # Errors
     ///
-    /// When the environment names no usable proxy.
+    /// Fails if the environment contains an invalid proxy.
     pub fn proxy(&self, url: &Url) -> Result<Option<Proxy>, String> {
         self.proxies.select(url)
     }
@@ -101,7 +104,7 @@ fn build(
 ) -> Result<reqwest::Client, String> {
     let mut builder = reqwest::Client::builder().no_proxy();
     if let Some(proxy) = proxy {
-        // The error may repeat the address, with its password.
+        // The error may contain the address with its password.
         let proxy = reqwest::Proxy::all(proxy).map_err(|_| "the proxy's address is not valid")?;
         builder = builder.proxy(proxy);
     }

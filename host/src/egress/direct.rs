@@ -1,5 +1,5 @@
-//! Requests of the program itself, sent as those of the election component are: what is found by one holds
-//! for the other.
+//! Requests of the program itself. They use the same path as those of the election component, so
+//! that checks by one apply to the other.
 
 use super::{AllowList, ResponseMode, Body, Clients, Error, Gate, Limits, Policy};
 use bytes::Bytes;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use tenure_core::{Failure, FailureKind, Request, Response};
 use tokio::time::timeout;
 
-/// The largest answer, in bytes: the service's errors are a few hundred.
+/// Maximum bytes of a response. Errors of the service have a few hundred.
 const MAX_RESPONSE: usize = 64 * 1024;
 
 impl Clients {
-    /// Sends one request, and reads its answer, of 64 KiB at most. All of it takes no longer than `within`.
+    /// Sends one request and reads its response, up to 64 KiB. Times out after `within`.
     ///
     /// # Errors
     ///
-    /// Why there is no answer.
+    /// Returns the failure if there is no complete response.
     pub async fn send(
         self: &Arc<Self>,
         request: http::Request<Bytes>,
@@ -37,11 +37,11 @@ impl Clients {
 }
 
 impl Gate {
-    /// Sends one request, and reads its answer. All of it takes no longer than `within`.
+    /// Sends one request and reads its response. Times out after `within`.
     ///
     /// # Errors
     ///
-    /// Why there is no answer.
+    /// Returns the failure if there is no complete response.
     pub async fn fetch(
         &self,
         request: http::Request<Bytes>,
@@ -59,12 +59,12 @@ impl Gate {
     }
 }
 
-/// A body as a gate takes it.
+/// Converts bytes to a request body.
 pub(crate) fn to_body(body: Bytes) -> Body {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// As the election understands these cases.
+/// Converts an error to the failure that the election reports.
 pub(crate) fn failure(error: Error) -> Failure {
     let (kind, detail) = match error {
         Error::NameResolution(detail) => (FailureKind::Name, detail),
@@ -79,10 +79,11 @@ pub(crate) fn failure(error: Error) -> Failure {
     Failure { kind, detail }
 }
 
-/// A request as it goes on the wire.
+/// Converts a request of the core to an HTTP request.
 ///
 /// # Errors
-/// It is no request.
+///
+/// Fails if the request is not valid HTTP.
 pub fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
     let Request { method, url, headers, body, .. } = request;
     let request = http::Request::builder().method(method.as_str()).uri(url);
@@ -92,7 +93,7 @@ pub fn to_http(request: &Request) -> http::Result<http::Request<Bytes>> {
         .body(Bytes::copy_from_slice(body.as_bytes()))
 }
 
-/// An answer as it came.
+/// Converts an HTTP response to a response of the core.
 pub fn from_http(response: http::Response<Bytes>) -> Response {
     let header =
         |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), value.as_bytes().to_vec());

@@ -1,4 +1,4 @@
-//! What went wrong with a request.
+//! Errors of requests.
 
 use super::permit::PermitExpired;
 use super::proxies::Proxy;
@@ -8,77 +8,77 @@ use std::io;
 use std::net::IpAddr;
 use tokio::time::error::Elapsed;
 
-/// What went wrong with a request.
+/// Error of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is for no address that a request can go to.
+    /// The URL is not an address that a request can be sent to.
     #[error("the URL is not valid")]
     InvalidUrl,
-    /// It asks for a tunnel.
+    /// The request is a CONNECT.
     #[error("the method is not allowed")]
     InvalidMethod,
-    /// It may not go there, or its turn is over.
+    /// The destination is not allowed, or the turn is over.
     #[error("the request is not allowed")]
     Denied,
-    /// Its host is an address of this machine or of its link, and is not allowed by that address.
+    /// The host is an address of this machine or its link that is not allowed.
     #[error("the address is not allowed")]
     AddressDenied,
-    /// The name of its host could not be resolved.
+    /// The host name could not be resolved.
     #[error("{0}")]
     NameResolution(String),
-    /// Nobody accepted the connection. Nothing was sent.
+    /// The connection was refused. Nothing was sent.
     #[error("the connection was refused")]
     ConnectionRefused,
-    /// There is no way to the address. Nothing was sent.
+    /// There is no route to the address. Nothing was sent.
     #[error("there is no route to the address")]
     NoRoute,
-    /// No connection in time. Nothing was sent.
+    /// The connection timed out. Nothing was sent.
     #[error("the connection took too long")]
     ConnectTimeout,
     /// The guest did not finish its request in time. Nothing was sent.
     #[error("the request took too long")]
     RequestTimeout,
-    /// No answer, or no further part of one, in time.
+    /// The response, or its next part, timed out.
     #[error("the answer took too long")]
     ResponseTimeout,
-    /// The connection ended before the answer did.
+    /// The connection closed before the response was complete.
     #[error("the connection was closed")]
     ConnectionClosed,
-    /// Too many requests are under way.
+    /// Too many requests are running.
     #[error("too many requests are under way")]
     TooManyRequests,
-    /// Its body has more than so many bytes. Nothing was sent.
+    /// The request body exceeds this number of bytes. Nothing was sent.
     #[error("the body of the request has more than {0} bytes")]
     RequestTooLarge(u64),
-    /// There is no room for the head of the answer.
+    /// The response head does not fit into the budget.
     #[error("the head of the answer is too large")]
     ResponseHeadTooLarge,
-    /// The body of the answer is too large.
+    /// The response body is too large.
     #[error("the answer is too large")]
     ResponseTooLarge,
-    /// The peer ended the handshake of TLS with an alert.
+    /// The peer ended the TLS handshake with an alert.
     #[error("TLS: {text}")]
     TlsAlert {
-        /// Its number.
+        /// Number of the alert.
         id: u8,
-        /// Its name.
+        /// Name of the alert.
         text: String,
     },
-    /// The certificate, or the protocol of TLS.
+    /// The certificate or the TLS protocol is invalid.
     #[error("TLS: {0}")]
     Tls(String),
-    /// Anything else.
+    /// Any other error.
     #[error("{0}")]
     Other(String),
 }
 
-/// Why a connection by a name was not made.
+/// Error of a name lookup for a connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum LookupError {
     /// The name could not be resolved.
     #[error("{0}")]
     Unresolved(String),
-    /// The name may not be resolved to where it points.
+    /// The name resolves to an address that names must not resolve to.
     #[error(
         "{name} resolves to {address}, an address of this machine, its link-local network or Azure's wire server; to \
          allow it, give --allow-host that address"
@@ -88,12 +88,12 @@ pub(super) enum LookupError {
 
 type Cause<'a> = &'a (dyn StdError + 'static);
 
-/// The first error of this type among the causes of `error`, and itself.
+/// Returns the first error of this type in the chain of `error`.
 pub(super) fn find_cause<E: StdError + 'static>(error: Cause<'_>) -> Option<&E> {
     error_chain(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// The case that fits best; what has no case of its own keeps its text.
+/// Returns the best matching error. Other errors keep their text.
 pub(super) fn translate(error: Cause<'_>) -> Error {
     if find_cause::<PermitExpired>(error).is_some() {
         return Error::Denied;
@@ -101,7 +101,7 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     if matches!(find_cause(error), Some(LookupError::Prohibited { .. })) {
         return Error::AddressDenied;
     }
-    // Names are not resolved and connections not made then, although neither is at fault.
+    // This limit prevents name resolution and connections, although neither is at fault.
     if let Some(limit) = out_of_descriptors(error) {
         return Error::Other(limit);
     }
@@ -113,7 +113,7 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     if is_unresolved || pooled.is_some_and(reqwest::Error::is_dns) {
         return Error::NameResolution(innermost(error));
     }
-    // One that wraps another says less than that.
+    // Skips errors that only wrap another one.
     let mut kinds = error_chain(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
     let io = kinds.find(|kind| *kind != io::ErrorKind::Other);
     let is_connecting = pooled.is_some_and(reqwest::Error::is_connect)
@@ -129,8 +129,8 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     }
     match io {
         Some(io::ErrorKind::ConnectionRefused) if is_connecting => Error::ConnectionRefused,
-        // Of a connection that there is, all of them say the same: what was written may have arrived. For a turn it
-        // matters whether it may. For the election it does not, and people are told what happened.
+        // On an established connection these all mean that the request may have arrived. That
+        // matters to turns. It does not matter to the election, whose users need the actual error.
         Some(
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
@@ -151,13 +151,13 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
     }
 }
 
-/// The problem and the advice for a limit of open files that was reached.
+/// Returns the problem and advice if the limit of open files was reached.
 fn out_of_descriptors(error: Cause<'_>) -> Option<String> {
     error_chain(error).filter_map(|cause| cause.downcast_ref()).find_map(Error::too_many_files)
 }
 
 impl Error {
-    /// Explains an error that means too many open files; none for any other error.
+    /// Explains an error about too many open files. Returns `None` for other errors.
     #[cfg(unix)]
     pub fn too_many_files(error: &io::Error) -> Option<String> {
         use rustix::io::Errno;
@@ -171,14 +171,14 @@ impl Error {
         ))
     }
 
-    /// Only Unix has such a limit.
+    /// Returns `None`, because only Unix has such a limit.
     #[cfg(not(unix))]
     pub fn too_many_files(_: &io::Error) -> Option<String> {
         None
     }
 }
 
-/// The same for a request that went through a proxy: an error of the connection is that of the proxy.
+/// Translates the error of a request through a proxy. Connection errors are those of the proxy.
 pub(super) fn translate_proxied(error: &reqwest::Error, proxy: &Proxy) -> Error {
     let is_proxy_failure = error.is_connect()
         && !error.is_timeout()
@@ -193,7 +193,7 @@ pub(super) fn translate_proxied(error: &reqwest::Error, proxy: &Proxy) -> Error 
 }
 
 fn translate_other(error: Cause<'_>) -> Error {
-    // The connection ended before the answer did, or before the request was written.
+    // The connection closed before the response was complete, or before the request was written.
     let is_closed = |error: &hyper::Error| {
         error.is_incomplete_message() || error.is_closed() || error.is_canceled()
     };
@@ -219,12 +219,13 @@ fn innermost(error: Cause<'_>) -> String {
     error_chain(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// The error and its causes, outermost first.
+/// Returns the error and its causes, outermost first.
 fn error_chain(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
     std::iter::successors(Some(error), |cause| source_of(*cause))
 }
 
-/// An I/O error that wraps another error hides it: its source is the other's source.
+/// Returns the cause of an error. An I/O error that wraps another error hides it, because its
+/// source is that of the other error.
 fn source_of(error: Cause<'_>) -> Option<Cause<'_>> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),

@@ -1,4 +1,4 @@
-//! The one way out: every request of a guest passes here.
+//! Gate that all guest requests pass.
 
 use super::body::{TurnResources, StreamedBody};
 use super::budget::{Budget, Charge, ChargedBytes};
@@ -19,62 +19,62 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The largest body of a request, in bytes. It is collected before the request is sent, so that a
+/// Maximum bytes of a request body. The body is collected before the request is sent, so that a
 /// guest that stops halfway has sent nothing.
 const MAX_REQUEST_BODY: usize = 8 * 1024 * 1024;
 
-/// Bytes of the head of an answer that a request has room for before it is sent, so that what has
-/// arrived is not lost for want of room. A head that takes more may find none.
+/// Bytes that are reserved for the response head before a request is sent, so that an arrived
+/// response is not lost. A longer head may not fit.
 const RESPONSE_HEAD_SIZE: usize = 16 * 1024;
 
-/// The longest that one request of an election may take, whatever is asked for.
+/// Longest timeout of one request of an election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The largest answer to one, in bytes: a page of a list of blobs. Most have a few hundred.
+/// Maximum bytes of a response to an election: a page of a list of blobs. Most have a few hundred.
 const MAX_ELECTION_RESPONSE: usize = 4 * 1024 * 1024;
 
-/// What holds for the requests of one guest.
+/// Policy for the requests of one guest.
 pub struct Policy {
-    /// Where they may go.
+    /// Allowed destinations.
     pub allow: AllowList,
-    /// The longest that anything may take; guests may ask for less.
+    /// Longest timeout of each part. Guests can set shorter ones.
     pub timeout: Duration,
-    /// How answers reach the guest.
+    /// Mode in which responses reach the guest.
     pub(crate) response_mode: ResponseMode,
 }
 
 impl Policy {
-    /// The answers of these requests reach the guest as they come, of at most `most` bytes.
+    /// Creates a policy whose responses are streamed, up to `max_bytes` each.
     pub fn streamed(allow: AllowList, timeout: Duration, max_bytes: u64) -> Self {
         Self { allow, timeout, response_mode: ResponseMode::Streamed(max_bytes) }
     }
 }
 
-/// Told of what was refused, and what allows it: the guest only learns a code.
+/// Receives notices of denied requests and how to allow them. The guest only gets a code.
 pub type NoticeSink = Arc<dyn Fn(String) + Send + Sync>;
 
-/// How the body of an answer reaches the guest.
+/// Mode in which a response body reaches the guest.
 #[derive(Clone, Copy)]
 pub(crate) enum ResponseMode {
-    /// Read to its end before the guest sees it, so that the connection can be used again
-    /// whatever the guest does. At most this many bytes.
+    /// Read completely before the guest sees it, so that the connection can always be reused. The
+    /// value is the maximum number of bytes.
     Collected(usize),
-    /// As it comes. At most this many bytes.
+    /// Forwarded as it arrives. The value is the maximum number of bytes.
     Streamed(u64),
 }
 
-/// The longest that a guest lets the parts of a request take. None: as long as its policy allows.
+/// Timeouts that a guest sets for a request. `None` is the timeout of the policy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Until there is a connection.
+    /// Until the connection is established.
     pub connect: Option<Duration>,
-    /// From then on, until the head of the answer is there.
+    /// From then until the response head.
     pub first_byte: Option<Duration>,
-    /// Between two parts of the answer.
+    /// Between two parts of the response.
     pub between_bytes: Option<Duration>,
 }
 
-/// The outgoing HTTP of one guest call.
+/// Outgoing HTTP of one guest call.
 #[derive(Clone)]
 pub struct Gate {
     policy: Arc<Policy>,
@@ -90,20 +90,20 @@ enum Transport {
 }
 
 impl Gate {
-    /// Over connections that outlast the call.
+    /// Creates a gate with connections that outlast the call.
     pub fn pooled(policy: Arc<Policy>, clients: Arc<Clients>) -> Self {
-        // Its errors tell enough, and it has one request at a time.
+        // Its errors are detailed enough, and it sends one request at a time.
         let (notices, budget) = (Arc::new(|_| {}), Budget::unlimited());
         Self { policy, notices, budget, transport: Transport::Pooled(clients) }
     }
 
-    /// To where an election's requests may go, over connections that outlast them.
+    /// Creates a gate to the origins of an election, with connections that outlast the call.
     pub fn for_election(allow: AllowList, clients: Arc<Clients>) -> Self {
         let policy = Policy { allow, timeout: ELECTION_TIMEOUT, response_mode: ResponseMode::Collected(MAX_ELECTION_RESPONSE) };
         Self::pooled(Arc::new(policy), clients)
     }
 
-    /// Over the connections of a turn. It sends nothing once these are dropped.
+    /// Creates a gate with the connections of a turn. It sends nothing after they are dropped.
     pub fn for_turn(
         policy: Arc<Policy>,
         connections: &Connections,
@@ -113,13 +113,13 @@ impl Gate {
         Self { policy, notices, budget, transport: Transport::Turn(connections.turn_client.clone()) }
     }
 
-    /// Takes its place in the queue in this call, and sends when the future is driven.
+    /// Joins the queue immediately, and sends when the future is polled.
     pub fn send(
         self,
         request: http::Request<Body>,
         limits: Limits,
     ) -> impl Future<Output = Result<http::Response<Body>, Error>> {
-        // It is the host's from here on, and may wait for long.
+        // The host holds the request from here on, and may queue it for long.
         let request_line_size = request.method().as_str().len() + request.uri().to_string().len();
         let head = self.budget.charge(request_line_size + Budget::weight(request.headers()));
         let open_body_size = if request.body().is_end_stream() { 0 } else { Budget::OPEN_BODY };
@@ -140,11 +140,11 @@ impl Gate {
     ) -> Result<http::Response<Body>, Error> {
         let policy = &*self.policy;
         let url = Url::parse(&request.uri().to_string()).map_err(|_| Error::InvalidUrl)?;
-        // The client would make a header of it.
+        // The client would convert it to a header.
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::InvalidUrl);
         }
-        // A tunnel is no request: nothing in it would have the term.
+        // Requests inside a tunnel would carry no term.
         if request.method() == Method::CONNECT {
             return Err(Error::InvalidMethod);
         }
@@ -206,7 +206,7 @@ impl Gate {
         }
     }
 
-    /// Counts an answer as what it takes.
+    /// Adjusts the charge to the size of the response.
     fn charge_response<B: http_body::Body>(
         &self,
         mut turn: TurnResources,
@@ -221,7 +221,7 @@ impl Gate {
         Err(Error::ResponseHeadTooLarge)
     }
 
-    /// Takes the whole body of a request.
+    /// Reads the whole request body.
     async fn read_body(&self, mut body: Body) -> Result<Bytes, Error> {
         let mut charge = self.budget.charge(0);
         let mut bytes = Vec::new();
@@ -241,12 +241,12 @@ impl Gate {
             }
             bytes.extend_from_slice(&data);
         }
-        // It is the connection's when the answer is there already, or nobody waits for one.
+        // The connection may outlive the response, or its receiver.
         let charged = |_charge| Bytes::from_owner(ChargedBytes { bytes, _charge });
         Ok(charge.map(charged).unwrap_or_default())
     }
 
-    /// Tells that the budget has no room for something.
+    /// Reports that the budget is exhausted.
     fn report_exhausted(&self, subject: &str) -> String {
         let limit = self.budget.limit();
         let text = format!(
@@ -257,7 +257,7 @@ impl Gate {
         text
     }
 
-    /// Sends a request, as far as the head of its answer.
+    /// Sends a request, and returns when the response head has arrived.
     async fn exchange(
         &self,
         head: http::request::Parts,
@@ -278,7 +278,7 @@ impl Gate {
                 if !body.is_empty() {
                     *request.body_mut() = Some(body.into());
                 }
-                // URLs are left out of errors: their queries may hold a secret.
+                // Errors omit URLs, because their queries may contain secrets.
                 let sent = client.execute(request).await;
                 let answer = sent.map_err(|error| {
                     let error = error.without_url();
@@ -294,23 +294,22 @@ impl Gate {
             Transport::Turn(courier) => {
                 let mut request = http::Request::new(Full::new(body));
                 *request.method_mut() = head.method;
-                // As it was judged, not as the guest spelt it.
+                // The parsed URL that was checked, not the guest's spelling.
                 *request.uri_mut() = url.as_str().parse().map_err(|_| Error::InvalidUrl)?;
                 *request.headers_mut() = head.headers;
                 let answer = courier.send(request, slot, connect_within).await;
                 let mut answer = answer.map_err(|error| self.explain(&error))?;
-                // The connection, if the server has it stand for something else from now on. Kept, it would outlast
-                // its place.
+                // An upgraded connection would outlast its request slot.
                 answer.extensions_mut().remove::<OnUpgrade>();
                 Ok(answer.map(|body| body.map_err(|error| translate(&error)).boxed_unsync()))
             }
         }
     }
 
-    /// Translates an error, and tells of it when the host is its cause.
+    /// Translates an error, and reports it if the host caused it.
     fn explain(&self, error: &(dyn StdError + 'static)) -> Error {
         if self.permit().is_some_and(Permit::is_expired) {
-            // Whatever became of the connection: this is why.
+            // This is the cause, regardless of the connection's error.
             return Error::Denied;
         }
         if let Some(prohibited @ LookupError::Prohibited { .. }) = find_cause(error) {

@@ -1,9 +1,9 @@
-//! Look-ups of names for handlers: on threads of their own, and few at a time.
+//! Name lookups for handlers, on their own threads and limited in number.
 //!
-//! The platform's resolver cannot be told to stop: a look-up goes on when whoever asked for it has
-//! long given up. So each is bounded where it runs, not where it is waited for: a handler has a few
-//! at a time, of all its turns together, and those who ask for one name share one look-up. The
-//! election's requests use the runtime's own threads, which no handler can fill.
+//! The platform's resolver cannot be cancelled: a lookup continues after its caller gave up.
+//! Therefore the running lookups are limited, not the waiting callers. A handler has a few at a
+//! time for all its turns, and callers of the same name share one lookup. Requests of elections use
+//! the runtime's own threads, which no handler can exhaust.
 
 use super::error::LookupError;
 use super::names::NamePolicy;
@@ -19,19 +19,19 @@ use std::thread;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower_service::Service;
 
-/// Look-ups of one handler that are under way at a time, each of another name.
+/// Maximum simultaneous lookups of one handler, each of another name.
 pub(super) const MAX_LOOKUPS: usize = 4;
 
-/// What is asked about names and addresses. It may take its time, and is not interrupted.
+/// Source of names and addresses. Its calls may block and are not interrupted.
 pub(super) trait Directory: Send + Sync + 'static {
-    /// The addresses that a name stands for.
+    /// Returns the addresses of a name.
     fn addresses(&self, name: &str) -> io::Result<Vec<SocketAddr>>;
 
-    /// The addresses of this machine's own interfaces.
+    /// Returns the addresses of this machine's own interfaces.
     fn local_addresses(&self) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The resolver and the interfaces of this machine.
+/// Resolver and interfaces of this machine.
 pub(super) struct SystemDirectory;
 
 impl Directory for SystemDirectory {
@@ -46,7 +46,7 @@ impl Directory for SystemDirectory {
 
 type LookupResult = Result<Vec<SocketAddr>, LookupError>;
 
-/// The look-ups of one handler. Clones share them.
+/// Lookups of one handler. Clones share them.
 #[derive(Clone)]
 pub(super) struct Lookups(Arc<Shared>);
 
@@ -57,15 +57,15 @@ struct Shared {
     in_flight: Mutex<HashMap<String, InFlightLookup>>,
 }
 
-/// A look-up that has begun.
+/// A running lookup.
 struct InFlightLookup {
     result: watch::Receiver<Option<LookupResult>>,
-    /// Of all who asked for it, those who gave up included.
+    /// Request slots of all its callers, including those that gave up.
     slots: Vec<RequestSlot>,
 }
 
 impl InFlightLookup {
-    /// Lets one more wait for it.
+    /// Adds a waiting caller.
     fn join(&mut self, slot: Option<RequestSlot>) -> watch::Receiver<Option<LookupResult>> {
         self.slots.extend(slot);
         self.result.clone()
@@ -82,12 +82,12 @@ impl Lookups {
         }))
     }
 
-    /// Looks `name` up, for a request that keeps `place` until the look-up has ended.
+    /// Looks `name` up, for a request that keeps its slot until the lookup has ended.
     pub(super) async fn find(&self, name: &str, mut slot: Option<RequestSlot>) -> LookupResult {
         let mut receiver = match self.join(name, &mut slot) {
             Some(receiver) => receiver,
             None => {
-                // Who gives up while waiting here leaves nothing behind. Never closed.
+                // A caller that gives up here leaves nothing behind. The semaphore is never closed.
                 let permit = self.0.slots.clone().acquire_owned().await;
                 let permit = permit.map_err(|closed| unresolved(&closed))?;
                 self.start(name, slot, permit)
@@ -98,7 +98,7 @@ impl Lookups {
         result.clone().unwrap_or_else(|| Err(unresolved(&"the look-up was cancelled")))
     }
 
-    /// Waits for a look-up of the same name that is under way, if there is one.
+    /// Joins a running lookup of the same name, if there is one.
     fn join(
         &self,
         name: &str,
@@ -107,7 +107,7 @@ impl Lookups {
         self.0.in_flight().get_mut(name).map(|lookup| lookup.join(request_slot.take()))
     }
 
-    /// Begins a look-up, unless one of the same name is under way.
+    /// Starts a lookup, unless one of the same name is running.
     fn start(
         &self,
         name: &str,
@@ -116,7 +116,7 @@ impl Lookups {
     ) -> watch::Receiver<Option<LookupResult>> {
         let (sender, receiver) = watch::channel(None);
         match self.0.in_flight().entry(name.to_owned()) {
-            // Somebody else has begun meanwhile.
+            // Another caller has started it meanwhile.
             hash_map::Entry::Occupied(mut lookup) => return lookup.get_mut().join(request_slot),
             hash_map::Entry::Vacant(vacant) => {
                 let slots = request_slot.into_iter().collect();
@@ -126,11 +126,11 @@ impl Lookups {
         let guard = LookupGuard { shared: self.0.clone(), name: name.to_owned(), _slot: lookup_permit };
         let look_up = move || {
             let result = guard.shared.look_up(&guard.name);
-            // Whoever asks from here on begins anew.
+            // Callers from here on start a new lookup.
             drop(guard);
             sender.send_replace(Some(result));
         };
-        // One that cannot be started is dropped, and with it what would tell.
+        // If the thread cannot start, the closure is dropped, and with it the sender.
         let _ = thread::Builder::new().name("tenure-name".to_owned()).spawn(look_up);
         receiver
     }
@@ -157,7 +157,7 @@ fn unresolved(reason: &impl ToString) -> LookupError {
     LookupError::Unresolved(reason.to_string())
 }
 
-/// Ends a look-up, however it ends: frees the places of those who asked, and its own.
+/// Ends a lookup, even on a panic: frees the request slots of its callers, and its own permit.
 struct LookupGuard {
     shared: Arc<Shared>,
     name: String,
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Counts who asks, and answers when nobody else has the lock.
+    /// Counts lookups, and returns once the test has released the lock.
     #[derive(Clone, Default)]
     struct CountingDirectory(Arc<(AtomicUsize, Mutex<()>)>);
 

@@ -1,9 +1,9 @@
-//! Requests of guests: to whom they may go, when, and how long they may take.
+//! Requests of guests: allowed destinations, permission to send, and timeouts.
 //!
-//! Nothing is followed, retried or remembered on the way: what a guest asked for is sent once, or not at all. The election
-//! component has a pool of connections, through the proxies that the environment names. Each turn of a handler
-//! has connections of its own, on which nothing is written without a check of the deadline in
-//! the same call, and which end with the turn.
+//! Redirects are not followed, and requests are neither retried nor cached: each is sent at most
+//! once. Elections share a connection pool, and use the proxies of the environment. Each turn of a
+//! handler has its own connections, which end with it. Each write on them checks the deadline in
+//! the same call.
 
 mod allow;
 mod authorities;
@@ -34,5 +34,5 @@ pub use gate::{Gate, Limits, Policy};
 pub use proxies::Proxy;
 pub use turn::Outlet;
 
-/// The body of a request or an answer.
+/// Body of a request or a response.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, Error>;

@@ -1,26 +1,27 @@
-//! Which addresses a name may stand for.
+//! Policy for the addresses that a name may resolve to.
 
 use super::error::LookupError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Azure's wire server: every virtual machine reaches it, and it tells what only the machine's agent
-/// should know.
+/// Azure's wire server. Every virtual machine can reach it, but its data are meant only for the
+/// machine's agent.
 const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
-/// Whom names may stand for.
+/// Policy for the addresses that a name may resolve to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamePolicy {
-    /// Nobody on this machine or its link, nor the platform's own services: for code that chooses its
-    /// URLs. Else an allowed name could be pointed at the machine's identity endpoint, or at a port
-    /// that is open to the machine itself only.
+    /// No address of this machine or its link, nor of the platform's own services.
+    ///
+    /// This is for code that chooses its URLs. Otherwise an allowed name could point to the
+    /// machine's identity endpoint, or to a port that only the machine itself can reach.
     RemoteOnly,
-    /// Anybody: for the URL of an operator.
+    /// Any address, for the URL of an operator.
     Any,
 }
 
 impl NamePolicy {
-    /// Those of the addresses that `name` may stand for, on a machine whose `own` addresses these are.
-    /// An address that a URL names itself is not judged here: the allow-list has it, or not.
+    /// Returns the addresses that `name` may resolve to, on a machine with these `local` addresses.
+    /// Addresses in URLs are not checked here but by the allow-list.
     pub(super) fn filter_addresses(
         self,
         name: &str,
@@ -38,8 +39,10 @@ impl NamePolicy {
     }
 }
 
-/// Whether an address is reserved for URLs that name it: this machine's, on its link, the platform's
-/// own service, or one that may stand for such an address.
+/// Returns true if names must not resolve to the address.
+///
+/// The address belongs to this machine, its link or the platform's own service, or may be
+/// translated into such an address.
 pub(super) fn is_local(address: IpAddr, local: &[IpAddr]) -> bool {
     local.contains(&address)
         || match address {
@@ -56,14 +59,14 @@ pub(super) fn is_local(address: IpAddr, local: &[IpAddr]) -> bool {
         }
 }
 
-/// Addresses that are translated into addresses of IPv4 which cannot be told: by 6to4, and by a NAT64
-/// of the local network.
+/// Returns true for addresses that are translated into unknown IPv4 addresses, by 6to4 or by a
+/// NAT64 of the local network.
 fn may_embed_any_address(address: Ipv6Addr) -> bool {
     matches!(address.segments(), [0x2002, ..] | [0x64, 0xff9b, 1, ..])
 }
 
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    // ::a.b.c.d and ::ffff:a.b.c.d, and what NAT64 translates.
+    // ::a.b.c.d, ::ffff:a.b.c.d, and addresses that NAT64 translates.
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
             let [.., a, b, c, d] = address.octets();
@@ -100,7 +103,7 @@ mod tests {
             "168.63.129.16",
             "::ffff:168.63.129.16",
             "64:ff9b::a83f:8110",
-            // 6to4, whatever it stands for: 127.0.0.1, 20.60.1.1.
+            // 6to4, for any embedded address: 127.0.0.1, 20.60.1.1.
             "2002:7f00:1::",
             "2002:143c:101::1",
             "64:ff9b:1::7f00:1",

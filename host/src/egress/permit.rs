@@ -1,4 +1,4 @@
-//! When a turn may send: while its lease holds, and until its end.
+//! Permit of a turn to send, while its lease is valid and the turn has not ended.
 
 use crate::lease::Lease;
 use std::future::poll_fn;
@@ -7,40 +7,40 @@ use std::pin::pin;
 use std::task::Poll;
 use tokio::sync::watch;
 
-/// The right of one turn to send, for all that works for it.
+/// Permit of one turn to send, shared by all parts that work for it.
 #[derive(Clone)]
 pub(super) struct Permit {
     lease: Lease,
     is_open: watch::Receiver<bool>,
-    /// Tells that there is one more.
+    /// Counts as one more user of the outlet.
     _outlet_use: watch::Receiver<()>,
 }
 
-/// The other end of a permit. Once it is dropped, nothing of the turn is on its way into the
-/// kernel, and nothing will be, however long the lease goes on.
+/// Other end of a permit. Once it is dropped, no data of the turn is being passed to the kernel,
+/// and none will be, even if the lease continues.
 pub(super) struct RevokeGuard(watch::Sender<bool>);
 
-/// The turn may not send any more.
+/// Error of a turn that may not send any more.
 #[derive(Debug, thiserror::Error)]
 #[error("the turn or its lease has ended")]
 pub(super) struct PermitExpired;
 
 impl Permit {
-    /// One that `permits` knows of: it is closed when this is dropped, and all clones are.
+    /// Creates a permit that `permits` counts until it and all clones are dropped.
     pub(super) fn new(lease: Lease, permits: &watch::Sender<()>) -> (Self, RevokeGuard) {
         let (revoke, open) = watch::channel(true);
         (Self { lease, is_open: open, _outlet_use: permits.subscribe() }, RevokeGuard(revoke))
     }
 
-    /// Does something that may send, in the same call in which the deadline was checked. It must
-    /// not ask for a permit itself.
+    /// Runs an action that may send, in the same call as the check of the deadline. The action must
+    /// not use a permit itself.
     pub(super) fn run<T>(&self, action: impl FnOnce() -> T) -> Result<T, PermitExpired> {
-        // Borrowed until `act` is done: whoever revokes the permit waits for that.
+        // Borrowed until `action` has returned, and revoking the permit waits for that.
         let is_open = self.is_open.borrow();
         if !*is_open || self.lease.is_lost() { Err(PermitExpired) } else { Ok(action()) }
     }
 
-    /// Drives `future`, each step of which may send. What it does must not ask for a permit.
+    /// Polls `future`, each step of which may send. The future must not use a permit itself.
     pub(super) async fn drive<F: Future>(&self, future: F) -> Result<F::Output, PermitExpired> {
         let mut future = pin!(future);
         poll_fn(|cx| match self.run(|| future.as_mut().poll(cx)) {
@@ -58,7 +58,7 @@ impl Permit {
         self.lease.is_lost()
     }
 
-    /// Completes when the turn has ended.
+    /// Waits until the turn has ended.
     pub(super) async fn revoked(mut self) {
         let _ = self.is_open.wait_for(|open| !open).await;
     }

@@ -1,4 +1,4 @@
-//! Proxies on the way to the account, and to the endpoints that issue its tokens.
+//! Proxies for requests to the storage account, and to the endpoints that issue its tokens.
 
 use super::names::is_local;
 use http::Uri;
@@ -10,14 +10,14 @@ const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// A proxy for a matcher that only says which requests go through one.
+/// Placeholder for a matcher that only decides which requests use a proxy.
 const ANY_PROXY: &str = "http://proxy.invalid";
 
-/// Variables with the endpoint of a managed identity. It serves this machine alone, and is given a secret over plain
-/// HTTP.
+/// Variables with the endpoint of a managed identity. It serves only this machine, and receives a
+/// secret over plain HTTP.
 const IDENTITY_ENDPOINTS: [&str; 2] = ["IDENTITY_ENDPOINT", "AZURE_POD_IDENTITY_AUTHORITY_HOST"];
 
-/// The proxies that the environment names. By default none.
+/// Proxies of the environment. Empty by default.
 #[derive(Default)]
 pub struct Proxies {
     http: Option<ConfiguredProxy>,
@@ -28,19 +28,19 @@ pub struct Proxies {
     direct_hosts: Vec<String>,
 }
 
-/// The value of a variable.
+/// Value of a proxy variable.
 struct ConfiguredProxy {
     variable: &'static str,
-    /// The address of the proxy. It may hold a password.
+    /// Address of the proxy. It may contain a password.
     value: String,
-    /// Scheme, host and port, or none if the value is not the address of an HTTP proxy.
+    /// Scheme, host and port, or `None` if the value is not the address of an HTTP proxy.
     address: Option<String>,
 }
 
-/// A proxy that a request goes through.
+/// Proxy of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// The variable that names it.
+    /// Variable that configures the proxy.
     pub variable: &'static str,
     /// Scheme, host and port, without a password.
     pub address: String,
@@ -76,12 +76,15 @@ impl Proxies {
         }
     }
 
-    /// Returns the proxy for a request to `url`, or none if the request goes to the host itself. This machine, its link,
-    /// the endpoint of a managed identity and the hosts of `NO_PROXY` have no proxy.
+    /// Returns the proxy for a request to `url`, or `None` if the request goes directly to its
+    /// host.
+    ///
+    /// This machine, its link, the endpoint of a managed identity and the hosts of `NO_PROXY` have
+    /// no proxy.
     ///
     /// # Errors
     ///
-    /// When the variable for this scheme does not hold the address of an HTTP proxy.
+    /// Fails if the variable for this scheme does not contain the address of an HTTP proxy.
     pub fn select(&self, url: &Url) -> Result<Option<Proxy>, String> {
         let Some(ConfiguredProxy { variable, address, .. }) = self.configured(url) else { return Ok(None) };
         if self.is_direct(url) {
@@ -95,7 +98,7 @@ impl Proxies {
         }
     }
 
-    /// The address of the proxy for the scheme of `url`, with its password.
+    /// Returns the address of the proxy for the scheme of `url`, with its password.
     pub(super) fn configured_address(&self, url: &Url) -> Option<&str> {
         self.configured(url).map(|named| named.value.as_str())
     }
@@ -125,15 +128,15 @@ impl Proxies {
     }
 }
 
-/// The host as a name or an address, without brackets and without a final dot.
+/// Returns the host as a name or an address, without brackets and without a final dot.
 fn host(url: &Url) -> Option<String> {
     Some(url.host_str()?.trim_matches(['[', ']']).trim_end_matches('.').to_owned())
 }
 
-/// Returns scheme, host and port of the address of an HTTP proxy, or none for any other text.
+/// Returns scheme, host and port of the address of an HTTP proxy, or `None` for any other text.
 fn http_proxy(address: &str) -> Option<String> {
-    // The client reads the address as a URL, and hands that on to a matcher. Without this check it would go to the host
-    // itself where the matcher does not take the URL.
+    // The client passes the parsed URL to a matcher. If the matcher rejected the URL, the request
+    // would go directly to its host.
     let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     let matcher = Matcher::builder().all(url.as_str()).build();
     matcher.intercept(&Uri::from_static("http://example.com/"))?;

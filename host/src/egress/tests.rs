@@ -1,4 +1,4 @@
-//! What reaches the network, with a server on loopback.
+//! Requests that reach the network, with a server on loopback.
 
 mod budget;
 mod lease;
@@ -78,7 +78,7 @@ fn component_gate(allow: impl ToString) -> Gate {
     Gate::pooled(policy, Arc::default())
 }
 
-/// The gate of a turn of term 7, and what keeps the turn open.
+/// Returns the gate of a turn of term 7, and the guard that keeps the turn open.
 fn turn_gate(allow: impl ToString, lease: Lease) -> (Gate, Connections) {
     let connections = Outlet::for_component().open(7, "jobs/report", lease);
     let policy = policy(&allow.to_string(), ResponseMode::Streamed(1000));
@@ -194,7 +194,7 @@ async fn a_failed_handshake_sent_no_request_of_a_turn() {
         let url = format!("https://{address}/");
         let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
         match is_turn {
-            // It is known that nothing arrived.
+            // It is certain that nothing arrived.
             true => assert!(matches!(closed, Err(Error::ConnectionRefused)), "{closed:?}"),
             false => assert!(matches!(closed, Err(Error::ConnectionClosed)), "{closed:?}"),
         }
@@ -207,10 +207,10 @@ async fn a_handler_sets_its_connect_timeout() {
     let address = listener.local_addr().unwrap();
     let (gate, _connections) = turn_gate(address, unlimited_lease());
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
-    // Its handshake is never answered.
+    // The server never answers the handshake.
     let request = http::Request::get(format!("https://{address}/")).body(body).unwrap();
     let connect = Some(Duration::from_millis(20));
-    // Sooner than the time that a connection has by default, and another error.
+    // Shorter than the default connect timeout, and with another error.
     let first_byte = Some(Duration::from_secs(5));
     let limits = Limits { connect, first_byte, ..Limits::default() };
     let late = gate.send(request, limits).await;
@@ -246,13 +246,13 @@ async fn an_upgraded_connection_is_closed() {
     let request = http::Request::get(format!("http://{address}/")).body(body).unwrap();
     let send = gate.clone().send(request, Limits::default());
     let (_answer, mut peer) = tokio::join!(send, switches);
-    // While the answer is kept.
+    // While the response is still held.
     let mut end = [0];
     let closed = timeout(Duration::from_secs(90), peer.read(&mut end)).await;
     assert_eq!(closed.expect("it is still open").unwrap(), 0);
 }
 
-/// Linux shows which timer a connection has: 2 is the one that asks whether the peer is still there.
+/// Linux shows the active timer of a connection: 2 is the keepalive timer.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_peer_that_vanished_is_noticed() {
@@ -270,7 +270,7 @@ async fn a_peer_that_vanished_is_noticed() {
             let mut rows = all.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
             let row = rows.find(|row| row[1].ends_with(&from) && row[2].ends_with(&to));
             let row = row.expect("the connection");
-            // Until what was written is acknowledged, it has another one.
+            // Until written data are acknowledged, the connection has another timer.
             if !row[5].starts_with("01") {
                 return row[5][..2].to_owned();
             }
@@ -350,7 +350,7 @@ async fn requests_above_the_limit_of_a_turn_wait() {
 async fn no_request_of_a_turn_overtakes_an_earlier_one() {
     let server = server().await;
     let (gate, _connections) = turn_gate(server.address, unlimited_lease());
-    // Not driven yet: so may it be with tasks that another thread has not come to.
+    // Not polled yet. Tasks that another thread has not reached are in the same state.
     let mut earlier: Vec<_> =
         (0..MAX_REQUESTS).map(|_| Box::pin(get(&gate, &server, "/", 30_000))).collect();
     let later = get(&gate, &server, "/", 20).await;

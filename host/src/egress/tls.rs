@@ -1,4 +1,4 @@
-//! How servers prove who they are.
+//! TLS configurations, and how servers are verified.
 
 use super::{RootCertificates, Error};
 use rustls::crypto::CryptoProvider;
@@ -12,7 +12,8 @@ pub(super) const CA_AS_END_ENTITY: &str = "the server presents the certificate o
     openssl req -x509 and -addext basicConstraints=critical,CA:FALSE";
 
 impl Error {
-    /// Explains that a server was refused because its certificate is that of an authority, if that is so.
+    /// Explains that a server was rejected because its certificate is that of an authority, if that
+    /// is the error.
     #[must_use]
     pub fn ca_as_end_entity(error: &CertificateError) -> Option<&'static str> {
         let CertificateError::Other(OtherError(cause)) = error else { return None };
@@ -22,21 +23,21 @@ impl Error {
 }
 
 impl RootCertificates {
-    /// Returns the configuration of clients that trust these and the platform's. Reading those takes longer than all else
-    /// at the start.
+    /// Returns the configuration of clients that trust these certificates and the platform's.
+    /// Loading the platform's is the slowest part of the start.
     ///
     /// # Errors
     ///
-    /// The platform's cannot be read.
+    /// Fails if the platform's certificates cannot be read.
     pub fn client_config(&self) -> Result<ClientConfig, rustls::Error> {
         let verifier = Verifier::new_with_extra_roots(self.certificates(), provider())?;
-        // Named so for what others may put there: this one verifies.
+        // "Dangerous" refers to custom verifiers in general; this one verifies certificates.
         let builder = builder()?.dangerous();
         Ok(http1(builder.with_custom_certificate_verifier(Arc::new(verifier))))
     }
 }
 
-/// Trusts nobody: for the client that makes no such connection.
+/// Returns a configuration that trusts no server, for the client of plain HTTP.
 pub(super) fn without_roots() -> Result<ClientConfig, rustls::Error> {
     Ok(http1(builder()?.with_root_certificates(RootCertStore::empty())))
 }

@@ -1,4 +1,4 @@
-//! The outgoing HTTP of one turn: connections of its own, which end with it.
+//! Outgoing HTTP of one turn, with its own connections, which end with it.
 
 use super::RootCertificates;
 use super::client::{CONNECT_TIMEOUT, USER_AGENT};
@@ -31,73 +31,75 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-/// Unused connections that a turn keeps to one host.
+/// Maximum unused connections of a turn to one host.
 const MAX_IDLE_PER_HOST: usize = 4;
 
-/// Requests of a turn that are under way at a time, answers that are not read to their end
-/// included. More of them wait: the connections of the election must not run short of descriptors,
-/// nor the host of memory for bodies.
+/// Maximum simultaneous requests of a turn, including responses that are not read completely.
+/// Further requests wait.
+///
+/// Otherwise elections could run out of descriptors for their connections, and the host out of
+/// memory for bodies.
 pub(super) const MAX_REQUESTS: usize = 64;
 
-/// Bytes that are read of a connection before they are taken: no head of an answer is longer.
+/// Bytes that are read from a connection before they are taken. A response head cannot be longer.
 pub(super) const READ_AHEAD: usize = 128 * 1024;
 
-/// A peer that acknowledged everything and is not heard of for so long is asked whether it is still there, and asked
-/// again after [`ASK_AGAIN`], and once more. That keeps alive a call that waits for long, too: load balancers forget
-/// idle connections, often after minutes.
+/// Keepalive settings. They detect dead peers, and keep a long waiting call alive: load balancers
+/// forget idle connections, often after minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
 
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// What all turns of a handler have in common.
+/// Resources shared by all turns of a handler.
 pub struct Outlet {
     tcp: HttpConnector<Lookups>,
-    /// Who is trusted beside whom the platform trusts.
+    /// Root certificates that are trusted in addition to the platform's.
     root_certificates: Arc<RootCertificates>,
-    /// Made when it is first needed, and then kept: a TLS session can be resumed in another turn.
+    /// Created on first use and then kept, so that another turn can resume a TLS session.
     pub(super) tls: Tls,
     /// Its receivers are the permits of all turns.
     permits: watch::Sender<()>,
 }
 
-/// Waits until there is room for one more request.
+/// Waits for a free request slot.
 pub(super) type QueuedSlot = BoxFuture<'static, Option<RequestSlot>>;
 
 type Tls = Arc<OnceLock<Arc<ClientConfig>>>;
 
-/// The connections of one turn. When this is dropped they are closed, and nothing can be sent by
-/// anybody who still holds a gate of the turn.
+/// Connections of one turn. Dropping this closes them, and no gate of the turn can send any more.
 pub struct Connections {
     pub(super) turn_client: Arc<TurnClient>,
     _revoke: RevokeGuard,
 }
 
-/// Sends the requests of one turn, stamped with its term and its election.
+/// Sends the requests of one turn, with its term and its election in headers.
 pub(super) struct TurnClient {
     client: Client<Connector, Full<Bytes>>,
     fencing_headers: [(HeaderName, HeaderValue); 2],
-    /// The trace that the turn belongs to.
+    /// Trace of the turn.
     trace_parent: Option<HeaderValue>,
     pub(super) permit: Permit,
     slots: Arc<Semaphore>,
 }
 
 impl Outlet {
-    /// The connections of the turns of a handler that chooses its URLs. A name never leads to this machine, its link or the
-    /// platform's own services: an allowed name could be pointed at the identity endpoint of the machine, or at a port that
-    /// is open to the machine itself only.
+    /// Creates the outlet of a handler that chooses its URLs.
+    ///
+    /// A name never resolves to this machine, its link or the platform's own services. Otherwise an
+    /// allowed name could point to the machine's identity endpoint, or to a port that only the
+    /// machine itself can reach.
     pub fn for_component() -> Self {
         Self::with_directory(NamePolicy::RemoteOnly, SystemDirectory)
     }
 
-    /// The same for the URL of an operator. A name may lead anywhere.
+    /// Creates the outlet for the URL of an operator. A name may resolve to any address.
     pub(crate) fn for_operator() -> Self {
         Self::with_directory(NamePolicy::Any, SystemDirectory)
     }
 
-    /// Asks `directory` about names and addresses.
+    /// Creates an outlet that uses `directory` for names and addresses.
     pub(super) fn with_directory(names: NamePolicy, directory: impl Directory) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(Lookups::new(names, directory));
         tcp.enforce_http(false);
@@ -110,12 +112,12 @@ impl Outlet {
         Self { tcp, root_certificates: Arc::default(), tls: Arc::default(), permits }
     }
 
-    /// Trusts `authorities` beside the platform's.
+    /// Trusts these root certificates in addition to the platform's.
     pub(crate) fn with_root_certificates(self, root_certificates: RootCertificates) -> Self {
         Self { root_certificates: Arc::new(root_certificates), ..self }
     }
 
-    /// Lets a turn of `election` under `term` send while its lease holds.
+    /// Lets a turn of `election` in `term` send while its lease is valid.
     pub fn open(&self, term: u64, election: &str, lease: Lease) -> Connections {
         let (permit, revoke) = Permit::new(lease, &self.permits);
         let connector = Connector {
@@ -125,12 +127,12 @@ impl Outlet {
             permit: permit.clone(),
         };
         let client = Client::builder(RevocableExecutor(permit.clone()))
-            // What could not be sent is for the handler to decide about.
+            // The handler decides about retries.
             .retry_canceled_requests(false)
             .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
             .http1_max_buf_size(READ_AHEAD)
             .build(connector);
-        // Its characters are those that a header may have.
+        // Its characters are valid in a header.
         let election_header = HeaderValue::try_from(election_value(election));
         let election_header = election_header.unwrap_or(HeaderValue::from_static(""));
         let fencing_headers = [
@@ -147,15 +149,17 @@ impl Outlet {
         Connections { turn_client, _revoke: revoke }
     }
 
-    /// Completes when all connections of turns that are over have been closed, and nobody makes another one.
+    /// Waits until all connections of ended turns are closed, and no further one is being made.
     pub async fn closed(&self) {
         self.permits.closed().await;
     }
 }
 
 impl TurnClient {
-    /// Joins the queue of the requests, in this call: a handler waits for its answers in the order
-    /// in which it asked, so that none may overtake an earlier one on the way here.
+    /// Joins the queue of requests in this call.
+    ///
+    /// A handler waits for its responses in the order of its requests, so a later request must not
+    /// overtake an earlier one.
     pub(super) fn queue(&self) -> QueuedSlot {
         let mut queued = Box::pin(self.slots.clone().acquire_owned());
         match queued.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -174,15 +178,15 @@ impl TurnClient {
         let headers = request.headers_mut();
         // The client sets it from the URL.
         headers.remove(HOST);
-        // It could tell a proxy to take the stamp away.
+        // This header could make a proxy remove the fencing headers.
         headers.remove(CONNECTION);
         headers.entry(http::header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-        // A handler that traces its own work has named a span of its own.
+        // A handler that traces its own work has set its own span.
         if let Some(parent) = &self.trace_parent {
             headers.entry(TRACE_PARENT).or_insert(parent.clone());
         }
         for (header_name, value) in &self.fencing_headers {
-            // Whatever the handler put there, and what its server may take for it.
+            // Headers of the handler with that name, or one that its server may confuse with it.
             let replaced: Vec<_> =
                 headers.keys().filter(|name| is_same_header(header_name, name)).cloned().collect();
             for name in replaced {
@@ -194,8 +198,10 @@ impl TurnClient {
     }
 }
 
-/// Returns true if a server may take the header `name` for `stamp`: many replace every character that is
-/// no letter or digit by the same one, for example `_`, before an application reads the name.
+/// Returns true if a server may confuse the header `name` with `header_name`.
+///
+/// Many servers replace all characters other than letters and digits by the same one, like `_`,
+/// before an application reads the name.
 fn is_same_header(header_name: &HeaderName, name: &HeaderName) -> bool {
     let normalized_byte = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
     let normalized = |name: &HeaderName| name.as_str().bytes().map(normalized_byte).collect::<Vec<_>>();
@@ -258,7 +264,7 @@ impl Connection for Box<dyn Stream> {
     }
 }
 
-/// Runs the tasks of the client for as long as the turn lasts. Connections are dropped with them.
+/// Runs the tasks of the client until the turn ends. Their connections are dropped with them.
 #[derive(Clone)]
 struct RevocableExecutor(Permit);
 

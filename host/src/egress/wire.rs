@@ -1,4 +1,4 @@
-//! A connection of one turn, down to where its bytes are handed to the kernel.
+//! Connection of one turn, at the level that passes bytes to the kernel.
 
 use super::permit::Permit;
 use rustix::net::sockopt::set_socket_linger;
@@ -8,12 +8,13 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Asks for the permit in each call that hands something to the kernel. Requests wait in queues
-/// and are written by other tasks, so there is no other place at which a check is in time.
+/// TCP stream that checks the permit in each call that passes data to the kernel.
+///
+/// Requests wait in queues and are written by other tasks, so an earlier check would be too early.
 pub(super) struct Wire {
     stream: TcpStream,
     permit: Permit,
-    /// Nothing came back since something was written.
+    /// True if no data has arrived since the last write.
     is_unanswered: bool,
 }
 
@@ -22,10 +23,11 @@ impl Wire {
     ///
     /// # Errors
     ///
-    /// When the connection cannot be set up so that the end of this process resets it.
+    /// Fails if the connection cannot be configured to reset when this process ends.
     pub(super) fn new(stream: TcpStream, permit: Permit) -> io::Result<Self> {
-        // A killed process drops nothing. The kernel closes its connections before the supervisor can see its end, and
-        // with this option it discards what it has not sent. Only an orderly end clears the option.
+        // A killed process runs no destructors. The kernel closes its connections before the
+        // supervisor can notice its end. With this option it discards unsent data. Only an orderly
+        // end clears the option.
         stream.set_zero_linger()?;
         Ok(Self { stream, permit, is_unanswered: false })
     }
@@ -97,8 +99,8 @@ impl AsyncRead for Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // A request without an answer may still wait in the kernel, which would go on sending it when the lease is long
-        // over. The same holds for the last alert of TLS.
+        // A request without a response may still be in the kernel, which could send it long after
+        // the end of the lease. The same applies to the last TLS alert.
         if !self.is_unanswered && !self.permit.is_lease_lost() {
             // An orderly end instead of a reset.
             let _ = set_socket_linger(&self.stream, None);

@@ -23,13 +23,13 @@ fn settings(store: &Store, name: &str) -> Settings {
     Settings { name: Some("ada".into()), ..Settings::new(format!("tests/{name}"), credential) }
 }
 
-/// Returns the next role. None: there is no other one.
+/// Returns the next role, or `None` if there is no further one.
 async fn next_role(roles: &mut watch::Receiver<Role>) -> Option<Role> {
     roles.changed().await.ok()?;
     Some(roles.borrow_and_update().clone())
 }
 
-/// Waits until it leads, and returns the lease.
+/// Waits until the candidate leads, and returns the lease.
 async fn wait_until_leading(roles: &mut watch::Receiver<Role>) -> Lease {
     loop {
         if let Role::Leading(lease) = next_role(roles).await.expect("it has not left") {
@@ -68,7 +68,7 @@ async fn leaving_one_election_keeps_the_others() {
     // The same election again, which no other candidate holds.
     let rejoined = elector("a").start().unwrap();
     wait_until_leading(&mut rejoined.watch_role()).await;
-    // A membership that is dropped leaves too.
+    // Dropping a membership leaves too.
     drop(memberships);
     for roles in &mut roles[1..] {
         roles.wait_for(|role| matches!(role, Role::Left)).await.unwrap();
@@ -88,7 +88,7 @@ async fn all_invalid_settings_are_reported_together() {
     let NewElectorError::Settings(InvalidSettings(complaints)) = error else { panic!("{error}") };
     let named_settings: BTreeSet<_> = complaints.iter().map(|c| c.setting.variable()).collect();
     assert_eq!(named_settings, BTreeSet::from([variable::ELECTION, variable::LEASE]));
-    // Jitter needs a timer.
+    // Jitter requires a timer.
     let jitter = Settings { jitter: Duration::from_secs(1), ..settings(&store, "a") };
     let InvalidSettings(complaints) = Elector::new(jitter).unwrap().start().unwrap_err();
     assert_eq!(complaints[0].setting.variable(), variable::JITTER);

@@ -1,4 +1,4 @@
-//! A Rust function as a handler, async or not.
+//! Handlers made of Rust functions, async or blocking.
 
 use super::{BoxError, BoxFuture, Handler, TurnEnd};
 use crate::lease::Lease;
@@ -11,24 +11,27 @@ use tenure_core::{Turn, error_chain};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// How long after its deadline a function is still polled: one that sleeps until then may end by itself.
+/// Time after its deadline for which a function is still polled, because one that sleeps until then
+/// may end by itself.
 const LATE_LIMIT: Duration = Duration::from_millis(100);
 
-/// A handler made of an async function. See [`from_fn`].
+/// Handler made of an async function. See [`from_fn`].
 #[derive(Clone, Debug)]
 struct FunctionHandler<F>(F);
 
-/// Makes a handler of an async function, which is called for each turn. An error is a failed turn; its text, with what
-/// led to it, is logged. It may be of any kind: `?` passes one on, and `Err("why".into())` says it in words. Several
-/// failed turns in a row end the leadership ([`max_failures`](crate::settings::Settings::max_failures)). A panic ends it
-/// at once.
+/// Creates a handler from an async function, which is called for each turn.
 ///
-/// The future is dropped at the end of the leadership, at its next `.await`: a function that
-/// computes for long should ask [`Lease::is_lost`] now and then.
+/// An error is a failed turn, and is logged with its causes. Any error type works: use `?`, or
+/// `Err("reason".into())` for a text. Several failed turns in a row end leadership
+/// ([`max_failures`](crate::settings::Settings::max_failures)). A panic ends it at once.
 ///
-/// With that future all of the turn must be over: the lease is released then. What the function gives to
-/// `tokio::spawn` or `spawn_blocking` goes on after its future was dropped, beside the next leader. For code that blocks
-/// there is [`from_blocking_fn`]; for tasks of your own, implement [`Handler`] with [`stopped`](Handler::stopped).
+/// When leadership ends, the future is dropped at its next `.await`. A function that computes for
+/// long should check [`Lease::is_lost`] regularly.
+///
+/// All work of the turn must end with this future, because the lease is then released. Tasks that
+/// the function passes to `tokio::spawn` or `spawn_blocking` would go on while the next leader
+/// works. Use [`from_blocking_fn`] for blocking code. For tasks of your own, implement [`Handler`]
+/// with [`stopped`](Handler::stopped).
 pub fn from_fn<F, T>(function: F) -> impl Handler
 where
     F: Fn(Turn, Lease) -> T + Send + Sync + 'static,
@@ -46,7 +49,8 @@ where
         Box::pin(async move {
             let mut future = pin!((self.0)(turn, lease.clone()));
             poll_fn(|context| {
-                // Whoever is to drop this then may be held up: its thread is that of all elections.
+                // The task that would drop this future may be delayed: its thread serves all
+                // elections.
                 if lease.is_lost() && lease.overdue() > LATE_LIMIT {
                     return Poll::Ready(TurnEnd::CutOff);
                 }
@@ -60,21 +64,25 @@ where
     }
 }
 
-/// A handler made of a function that blocks. See [`from_blocking_fn`].
+/// Handler made of a blocking function. See [`from_blocking_fn`].
 #[derive(Debug)]
 struct BlockingHandler<F> {
     function: Arc<F>,
-    /// Whoever runs has it.
+    /// Held by the running function.
     running: Arc<Semaphore>,
 }
 
-/// Makes a handler of a function that blocks, for example in a database client that is not async. It runs on a thread
-/// of the runtime that is there for that. An error is a failed turn, as with [`from_fn`].
+/// Creates a handler from a blocking function, for example with a synchronous database client.
 ///
-/// Nobody can stop it: at the end of the leadership it has to return by itself, and has to ask [`Lease::is_lost`]
-/// for that before each thing that it does. The lease is not released before it has returned. What it writes
-/// after its deadline, only the term protects. One that never returns also keeps its runtime from ending, and with that
-/// `main`: [`Runtime::shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout) waits no longer than it is told.
+/// The function runs on a blocking thread of the runtime. An error is a failed turn, as with
+/// [`from_fn`].
+///
+/// The function cannot be stopped. It must check [`Lease::is_lost`] before each action, and return
+/// when leadership has ended. The lease is not released before it returns. Only the term protects
+/// against writes after its deadline.
+///
+/// A function that never returns also prevents its runtime, and so `main`, from ending.
+/// [`Runtime::shutdown_timeout`](tokio::runtime::Runtime::shutdown_timeout) limits that wait.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -104,12 +112,12 @@ where
 {
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd> {
         Box::pin(async move {
-            // Nobody closes it.
+            // The semaphore is never closed.
             let permit = self.running.clone().acquire_owned().await;
             let function = self.function.clone();
             let ended = spawn_blocking(move || {
                 let _runs = permit;
-                // All threads may have been taken until now.
+                // The closure may have waited for a blocking thread until now.
                 if lease.is_lost() {
                     return Err("the leadership ended before the function began".into());
                 }
@@ -176,7 +184,7 @@ mod tests {
         assert_eq!(turn.await, TurnEnd::CutOff);
     }
 
-    /// All threads of the runtime may have been taken for that long.
+    /// All threads of the runtime may have been busy for that long.
     #[tokio::test]
     async fn an_expired_function_does_not_start() {
         let work = from_blocking_fn(|_, _| panic!("it begins"));
@@ -185,7 +193,7 @@ mod tests {
         assert_eq!(work.on_tick(turn(), expired).await, TurnEnd::Failed(expected));
     }
 
-    /// Its future is dropped, and it has not stopped before the function has returned.
+    /// Its future is dropped, but it has stopped only when the function has returned.
     #[tokio::test]
     async fn stopped_waits_for_a_blocking_function() {
         let (may_end, ends) = std::sync::mpsc::channel::<()>();

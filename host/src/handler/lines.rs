@@ -1,33 +1,33 @@
-//! What a handler writes, line by line and not without end.
+//! Output of a handler, line by line and limited.
 //!
-//! A handler that writes without end must not fill the disk that the log is kept on. So lines and
-//! bytes are limited, for each turn, or each hour of one that lasts longer, and for all turns of a minute together.
-//! What the host says about the handler's requests counts too: the handler decides how often there is something to say.
+//! A handler that writes without end must not fill the disk that holds the log. Lines and bytes are
+//! limited for each turn, or each hour of a longer turn, and for all turns of a minute together.
+//! Lines of the host about the handler's requests count too, because the handler causes them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_clock::ClockHandle;
 
-/// Lines of one turn that are handed on within an hour.
+/// Maximum lines of one turn within an hour.
 const MAX_LINES: u64 = 10_000;
 
-/// Bytes of one turn's lines, as a log writes them.
+/// Maximum bytes of one turn within an hour, as written to a log.
 const MAX_BYTES: u64 = 8 * MIB;
 
-/// The same for all turns within a minute.
+/// Maximum bytes of all turns within a minute.
 const MAX_BYTES_PER_MINUTE: u64 = 16 * MIB;
 
 const MIB: u64 = 1024 * 1024;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a log writes around a line: when, which election, which candidate.
+/// Bytes that a log adds to a line: time, election and candidate.
 const LINE_OVERHEAD: u64 = 256;
 
-/// Takes the lines of a handler.
+/// Receives the lines of a handler.
 pub type LineSink = Arc<dyn Fn(Stream, String) + Send + Sync>;
 
-/// Where a line was written to.
+/// Stream to which a line was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
@@ -37,15 +37,15 @@ pub enum Stream {
     Stderr,
 }
 
-/// The lines of all turns of a handler.
+/// Output of all turns of a handler.
 pub struct HandlerLines {
     sink: Option<LineSink>,
     clock: ClockHandle,
     minute: Arc<Mutex<Minute>>,
 }
 
-/// The lines of one turn: of both streams, and what the host says. Clones are the same turn's; when
-/// the last one is gone, it is told what was left out.
+/// Output of one turn: both streams, and the lines of the host. Clones belong to the same turn.
+/// When the last clone is dropped, the number of dropped lines is reported.
 #[derive(Clone)]
 pub struct TurnLines(Arc<Turn>);
 
@@ -57,12 +57,12 @@ struct Turn {
 }
 
 impl HandlerLines {
-    /// Lines that are handed to `sink`, if there is one.
+    /// Creates the output of a handler, which goes to `sink` if there is one.
     pub fn new(sink: Option<LineSink>, clock: ClockHandle) -> Self {
         Self { sink, clock, minute: Arc::default() }
     }
 
-    /// The lines of a turn that begins.
+    /// Creates the output of a new turn.
     pub fn turn(&self) -> TurnLines {
         TurnLines(Arc::new(Turn {
             sink: self.sink.clone(),
@@ -74,13 +74,13 @@ impl HandlerLines {
 }
 
 impl TurnLines {
-    /// Takes the lines of one stream.
+    /// Returns a function that takes the lines of `stream`.
     pub fn writer(&self, stream: Stream) -> impl Fn(String) + Send + Sync + use<> {
         let turn = self.0.clone();
         move |line| turn.write(stream, line)
     }
 
-    /// Takes what the host says.
+    /// Returns a function that takes the lines of the host.
     pub fn host_writer(&self) -> impl Fn(String) + Send + Sync + use<> {
         let turn = self.0.clone();
         move |text| turn.write(Stream::Stderr, format!("tenure: {text}"))
@@ -122,21 +122,22 @@ struct Minute {
     bytes: u64,
 }
 
-/// The lines of a turn, counted.
+/// Counted lines of a turn.
 #[derive(Default)]
 struct Tally {
-    /// When the hour began that they are counted in.
+    /// Start of the hour that is counted.
     started_at: Duration,
     lines: u64,
     bytes: u64,
-    /// Lines and bytes that were left out and not told of yet.
+    /// Dropped lines and bytes that were not reported yet.
     dropped: (u64, u64),
-    /// Nothing of the turn is handed on before the next hour.
+    /// True if the turn writes nothing more before the next hour.
     is_exhausted: bool,
 }
 
 impl Tally {
-    /// Whether a line of `size` bytes is handed on at `now`, and what is told before it.
+    /// Decides if a line of `size` bytes is written at `now`. Also returns a notice to write before
+    /// it.
     fn admit(&mut self, minute: &mut Minute, now: Duration, size: u64) -> (Option<String>, bool) {
         if now.saturating_sub(minute.started_at) >= MINUTE {
             *minute = Minute { started_at: now, bytes: 0 };
@@ -149,7 +150,7 @@ impl Tally {
         } else if self.bytes + size > MAX_BYTES {
             Some(format!("of {} MiB a turn within an hour", MAX_BYTES / MIB))
         } else if minute.bytes + size > MAX_BYTES_PER_MINUTE {
-            // Also for a shorter line: what is left out has a beginning and an end.
+            // Drops shorter lines too, so that the gap has one start and one end.
             minute.bytes = MAX_BYTES_PER_MINUTE;
             Some(format!("of {} MiB a minute", MAX_BYTES_PER_MINUTE / MIB))
         } else {
@@ -170,14 +171,14 @@ impl Tally {
         (is_first.then_some(notice), false)
     }
 
-    /// What is told, once, of what was left out.
+    /// Returns the notice about dropped lines, once.
     fn take_dropped_notice(&mut self) -> Option<String> {
         let (lines, bytes) = std::mem::take(&mut self.dropped);
         (lines > 0).then(|| format!("{lines} lines ({bytes} bytes) of the handler were dropped"))
     }
 }
 
-/// How many bytes a log writes for a line, at most: what does not show is spelt out there.
+/// Returns the most bytes that a log writes for a line. Logs escape invisible characters.
 fn encoded_size(line: &str) -> u64 {
     let size = |c: char| match c {
         '"' | '\\' => 2,
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A handler whose clock is set by hand, and what it has written.
+    /// A handler with a manual clock, and the lines that it wrote.
     struct Scene {
         lines: HandlerLines,
         seconds: Arc<AtomicU64>,
@@ -216,13 +217,13 @@ mod tests {
             std::mem::take(&mut *lock(&self.received))
         }
 
-        /// What reached the log since it was last asked.
+        /// Returns the bytes that reached the log since the last call.
         fn bytes(&self) -> u64 {
             self.take_received().iter().map(|line| encoded_size(line)).sum()
         }
     }
 
-    /// A line of 4 KiB that a log writes in eight times as many bytes.
+    /// A line of 4 KiB that takes eight times as many bytes in a log.
     fn costly_line() -> String {
         "\u{1}".repeat(4096)
     }
@@ -254,7 +255,7 @@ mod tests {
         let turn = scene.lines.turn();
         let out = turn.writer(Stream::Stdout);
         (0..MAX_LINES).for_each(|_| out(costly_line()));
-        // What fits again is not handed on either.
+        // Shorter lines are dropped too.
         out("x".to_owned());
         drop((turn, out));
         let received = scene.take_received();
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn dropped_lines_are_reported_within_a_long_turn() {
         let scene = Scene::new();
-        // Others have used the minute up.
+        // Other turns have used up the minute.
         lock(&scene.lines.minute).bytes = MAX_BYTES_PER_MINUTE;
         let turn = scene.lines.turn();
         let out = turn.writer(Stream::Stdout);

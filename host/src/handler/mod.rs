@@ -1,4 +1,4 @@
-//! What a leader does in its turns.
+//! Handlers: the work that a leader runs.
 
 #[cfg(unix)]
 mod command;
@@ -23,40 +23,45 @@ use std::time::Duration;
 use tenure_core::Outcome;
 pub use tenure_core::Turn;
 
-/// How long a turn may go on when the candidate leaves, unless its handler or the runner says otherwise.
+/// Default grace period of a turn when the candidate leaves.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the turns of a leader, one at a time.
 ///
-/// The future that [`on_tick`](Handler::on_tick) returns is dropped when the leadership ends, when the turn exceeds
-/// its time limit, and when the candidate leaves and the grace is over. Nothing of the turn may go on after that: a
-/// handler that starts tasks, threads or processes of its own must order them to end in the drop of its future. What
-/// has not ended by then is waited for with [`stopped`](Handler::stopped).
+/// The future of [`on_tick`](Handler::on_tick) is dropped when leadership ends or the turn exceeds
+/// its time limit. It is also dropped when the candidate leaves and the grace period is over.
+///
+/// All work of the turn must then end. A handler that starts tasks, threads or processes must make
+/// them stop when its future is dropped. [`stopped`](Handler::stopped) waits for the remaining
+/// ones.
 pub trait Handler: Send + Sync + 'static {
-    /// Runs one turn. `lease` tells how long it may go on at the moment.
+    /// Runs one turn. `lease` shows how long it may currently act.
     fn on_tick(&self, turn: Turn, lease: Lease) -> BoxFuture<'_, TurnEnd>;
 
-    /// Completes when nothing of any turn runs any more. Called once for each turn, when its future is gone:
-    /// only after this is the turn over, so that the lease may be released. It is dropped unfinished when the runner
-    /// gives up waiting, unless somebody else waits for it too ([`Runner::keeping`](crate::runner::Runner::keeping)).
+    /// Waits until all work of the turn has ended.
     ///
-    /// It is awaited in the loop that renews the lease (with an [`Elector`](crate::Elector): on the thread of
-    /// all elections, not on the runtime of turns). It must neither block nor panic.
+    /// The runner calls this once for each turn, after dropping its future. The turn ends and the
+    /// lease may be released only when this completes. The runner drops it unfinished when it stops
+    /// waiting, unless [`Runner::hold_until_stopped`](crate::runner::Runner::hold_until_stopped) is
+    /// used.
     ///
-    /// Completes at once unless it is implemented. A handler that wraps another one must pass this on: otherwise the
-    /// lease is released while the inner one still runs.
+    /// This runs in the loop that renews the lease, so it must neither block nor panic. With an
+    /// [`Elector`](crate::Elector) that is the thread of all elections, not the runtime of turns.
+    ///
+    /// The default completes at once. A handler that wraps another one must forward this call.
+    /// Otherwise the lease is released while the inner handler still runs.
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// How long a turn may go on when the candidate leaves or gives up its leadership, unless the runner is told
-    /// otherwise ([`Runner::grace`](crate::runner::Runner::grace)). 1 s unless it is implemented.
+    /// Returns the grace period of a turn when the candidate leaves or gives up leadership. The
+    /// default is 1 s. [`Runner::grace`](crate::runner::Runner::grace) overrides it.
     fn grace(&self) -> Duration {
         DEFAULT_GRACE
     }
 
-    /// Time that a turn gets to end after its [time limit](Turn::time_limit). The turn is stopped when it is over. Zero
-    /// unless it is implemented.
+    /// Returns the time that a turn gets to end after its [time limit](Turn::time_limit). It is
+    /// then stopped. The default is zero.
     fn overtime(&self) -> Duration {
         Duration::ZERO
     }
@@ -80,37 +85,37 @@ impl<H: Handler + ?Sized> Handler for Box<H> {
     }
 }
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnEnd {
     /// The handler returned ok.
     Succeeded,
-    /// The handler returned an error; the text is for people.
+    /// The handler returned an error, with this text.
     Failed(String),
-    /// The handler did not come to its end: it trapped, panicked, or could not be started.
+    /// The handler did not complete: it trapped, panicked, or could not be started.
     Trapped(String),
     /// The handler was stopped at the time limit of its turn.
     TimedOut,
-    /// The leadership ended before the handler did.
+    /// Leadership ended before the handler did.
     CutOff,
 }
 
-/// Bytes of a handler's error that are handed on. It is for people.
+/// Maximum bytes of a handler's error text.
 const MAX_ERROR: usize = 4096;
 
 impl TurnEnd {
-    /// The handler returned an error. A text of more than 4 KiB is cut.
+    /// Creates a failure from the handler's error. Cuts texts of more than 4 KiB.
     pub fn failed(error: String) -> Self {
         Self::Failed(truncated(error))
     }
 
-    /// The handler did not come to its end. A text of more than 4 KiB is cut.
+    /// Creates the end of a handler that did not complete. Cuts texts of more than 4 KiB.
     pub fn trapped(error: String) -> Self {
         Self::Trapped(truncated(error))
     }
 
-    /// The word for the election.
+    /// Returns the outcome to report to the election.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Self::Succeeded => Outcome::Succeeded,
@@ -121,7 +126,7 @@ impl TurnEnd {
         }
     }
 
-    /// The handler's own words, if it left any.
+    /// Returns the handler's error text, if there is one.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Failed(text) | Self::Trapped(text) => Some(text),

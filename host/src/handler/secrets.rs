@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use tenure_core::variable;
 
-/// Variables that may hold the secret by which this process reaches the storage account. What names an identity is no
-/// secret, and the work may have its own use for it.
+/// Variables that may hold the secret for the storage account. Variables that identify a principal
+/// are not secret, and the work may use them itself.
 const SECRETS: [&str; 5] = [
     variable::CONNECTION_STRING,
     variable::KEY,
@@ -13,23 +13,23 @@ const SECRETS: [&str; 5] = [
     variable::CLIENT_SECRET,
 ];
 
-/// Settings of this program, among them secrets. The work may be this program too.
+/// Settings of this program, some of them secret. The work may run this program too.
 const SETTINGS: &str = "TENURE_";
 
-/// How whoever started this process speaks with it: what a command said there would be taken for the
-/// runner's word.
+/// Variables of the service manager. A command could otherwise send notifications in the name of
+/// the runner.
 const SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
-/// Returns true if a variable is kept from commands, in whatever case its name is written: programs, and
-/// some systems, do not tell cases apart.
+/// Returns true if commands do not inherit the variable. The case of its name does not matter: some
+/// programs and systems ignore it.
 pub fn is_withheld(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
     let name = base_name(&name);
     name.starts_with(SETTINGS) || SECRETS.contains(&name) || SERVICE_MANAGER.contains(&name)
 }
 
-/// App Service sets each setting a second time, with its kind before its name: `APPSETTING_NAME`,
-/// `CUSTOMCONNSTR_NAME`, `SQLAZURECONNSTR_NAME` and so on.
+/// Strips the prefix of a kind. App Service sets each setting a second time with such a prefix:
+/// `APPSETTING_NAME`, `CUSTOMCONNSTR_NAME`, `SQLAZURECONNSTR_NAME` and so on.
 fn base_name(mut name: &str) -> &str {
     const KIND: fn(char) -> bool = |letter| letter.is_ascii_alphabetic();
     loop {

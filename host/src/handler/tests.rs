@@ -1,4 +1,4 @@
-//! What tests of handlers give them.
+//! Arguments for tests of handlers.
 
 use super::{MAX_ERROR, truncated};
 use crate::lease::Lease;

@@ -1,9 +1,11 @@
-//! A URL as a handler: each turn is a POST, sent from here.
+//! Handler that sends a POST request to a URL for each turn.
 //!
-//! What is sent and what an answer means is decided in [`tenure_webhook`], for `tenure.wasm` too; when a call that
-//! failed is made again, in `again`. Calls have the connections of their turn, which end with it: when the leadership
-//! does, nothing more is written. What they set going behind the URL goes on all the same; there only the term
-//! protects.
+//! [`tenure_webhook`] builds the requests and interprets the responses, for `tenure.wasm` too. The
+//! module `retry` decides about retries.
+//!
+//! Calls use the connections of their turn. When leadership ends the connections close, and nothing
+//! more is sent. Work that calls have started behind the URL still goes on; only the term protects
+//! against it.
 
 mod again;
 #[cfg(test)]
@@ -25,19 +27,19 @@ use tenure_core::{Complaint, Failure, FailureKind, Request, SettingId, Turn, for
 use tenure_webhook::{Call, Credentials, Target, variable, body_limit};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longer than any turn: what ends the call is its own time-out, or the end of the turn.
+/// Longer than any turn. The call ends with its own timeout or with the turn.
 const NO_TIME_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// How long the beginning of an error is waited for after its status came.
+/// Longest wait for the start of an error body after its status.
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A handler that posts each turn to a URL.
+/// Handler that posts each turn to a URL.
 pub struct WebhookHandler {
     target: Target,
     variables: Arc<Variables>,
-    /// As they were when they were last read.
+    /// Credentials as of the last successful read.
     credentials: Mutex<Credentials>,
-    /// Turns are delivered at least once.
+    /// True for at-least-once delivery.
     retries: bool,
     policy: Arc<Policy>,
     outlet: Outlet,
@@ -45,12 +47,14 @@ pub struct WebhookHandler {
 }
 
 impl WebhookHandler {
-    /// Posts as `variables` say, which are those of `tenure-webhook`. It trusts `authorities` beside whom the platform
-    /// trusts. `repeats`: turns are delivered at least once. `clock` is the one that the runner uses.
+    /// Creates a handler from `variables`, which are those of `tenure-webhook`.
+    ///
+    /// It trusts servers with these root certificates, in addition to those that the platform
+    /// trusts. `retries` is true for at-least-once delivery. `clock` is the clock of the runner.
     ///
     /// # Errors
     ///
-    /// All that is wrong with the variables, and with the files that they name.
+    /// Returns all complaints about the variables and the files that they name.
     pub fn new(
         variables: Variables,
         authorities: RootCertificates,
@@ -68,7 +72,7 @@ impl WebhookHandler {
             }]
         })?;
         let policy = Policy::streamed(allow, NO_TIME_LIMIT, u64::MAX);
-        // A sidecar is reached by `localhost`.
+        // Sidecars are reached through `localhost`.
         let outlet = Outlet::for_operator().with_root_certificates(authorities);
         Ok(Self {
             target,
@@ -81,15 +85,15 @@ impl WebhookHandler {
         })
     }
 
-    /// Scheme, host and port that it calls: all of the URL that may be shown.
+    /// Returns the scheme, host and port of the URL. The remaining URL may be secret.
     pub fn origin(&self) -> &str {
         self.target.origin()
     }
 
-    /// Calls until a call succeeds, or no other is to follow.
+    /// Calls until a call succeeds or must not be retried.
     async fn run_turn(&self, mut turn: Turn, lease: &Lease) -> Result<(), String> {
         let connections = self.outlet.open(turn.term, &turn.election, lease.clone());
-        // Nothing is refused: the one URL is allowed.
+        // The only URL is allowed, so no request is denied.
         let (no_notices, budget) = (Arc::new(|_| {}), Budget::unlimited());
         let gate = Gate::for_turn(self.policy.clone(), &connections, no_notices, budget);
         let log_line = self.lines.turn().host_writer();
@@ -100,12 +104,12 @@ impl WebhookHandler {
             let (credentials, now) =
                 (self.read_credentials(&log_line).await, chrono::Utc::now().timestamp());
             let mut call = Call::new(&turn, &self.target, &credentials, now);
-            // Its lease is renewed meanwhile: only what was set for the calls ends them here.
+            // The lease is renewed meanwhile, so only the configured timeout ends the call here.
             call.timeout = time_left(self.target.timeout()).unwrap_or(NO_TIME_LIMIT);
             calls += 1;
             let Err((failure, text)) = call_once(&call, gate.clone(), now).await else { return Ok(()) };
             let text = match (failure, self.target.timeout()) {
-                // The time is that of all calls.
+                // The timeout applies to all calls together.
                 (CallFailure::TimedOut, Some(total_timeout)) => {
                     call.timeout = total_timeout;
                     call.failure_text(&Failure { kind: FailureKind::Timeout, detail: String::new() })
@@ -126,8 +130,8 @@ impl WebhookHandler {
         }
     }
 
-    /// With what the next call is authorised, read anew. What cannot be used is told, and what was read before is
-    /// used: files may be in the middle of a change.
+    /// Reads the credentials for the next call. On failure it logs the complaints and returns the
+    /// last known credentials, because files may be in the middle of a change.
     async fn read_credentials(&self, log_line: &impl Fn(String)) -> Credentials {
         let variables = self.variables.clone();
         let read = tokio::task::spawn_blocking(move || Credentials::read(&*variables)).await;
@@ -140,7 +144,7 @@ impl WebhookHandler {
                     "the credentials that were read before are used, since others cannot be: {complaint_text}"
                 ));
             }
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(_) => {}
         }
         last_known.clone()
@@ -195,7 +199,7 @@ fn to_request(call: &Call) -> http::Result<http::Request<Body>> {
     Ok(to_http(&request)?.map(to_body))
 }
 
-/// The beginning of a body, as much as comes in time: an answer is no less one without it.
+/// Reads the start of a body, as far as it arrives in time. The response counts even without it.
 async fn read_body(mut body: Body, max_bytes: usize, within: Duration) -> Vec<u8> {
     let mut bytes = Vec::new();
     let reading = async {
@@ -208,7 +212,7 @@ async fn read_body(mut body: Body, max_bytes: usize, within: Duration) -> Vec<u8
     bytes
 }
 
-/// What an error tells of whether the call arrived.
+/// Returns the failure kind of an error, which shows if the call may have arrived.
 fn failure_kind(error: &Error) -> CallFailure {
     match error {
         Error::NameResolution(_) | Error::ConnectionRefused | Error::ConnectTimeout | Error::NoRoute => {
@@ -219,7 +223,8 @@ fn failure_kind(error: &Error) -> CallFailure {
     }
 }
 
-/// Why there was no answer. Only what was set for the call ends it: a time-out is another one.
+/// Converts the error of a call without a response. Other timeouts than the configured one count as
+/// lost connections.
 fn to_failure(error: Error) -> Failure {
     match error {
         Error::ConnectTimeout => {

@@ -15,7 +15,7 @@ fn a_renewal_keeps_the_role_and_the_end_of_a_leadership_changes_it() {
     assert!(!role.end_leadership(Some(6)), "that was over already");
     lease.set_valid_until(Duration::MAX);
     assert_eq!(role.leading_term(), Some(7));
-    // Its role stays until a step reports another one.
+    // The role stays until a step reports another one.
     lease.set_valid_until(now);
     assert_eq!((role.leading_term(), matches!(role, Role::Leading(_))), (None, true));
     assert!(role.end_leadership(Some(7)) && lease.is_lost() && matches!(role, Role::Undecided));

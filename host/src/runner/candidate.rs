@@ -1,4 +1,4 @@
-//! What the loop knows of its candidate, and what follows from that.
+//! State of the runner's candidate, and its reactions to events.
 
 use super::event::{ProblemKind, Event};
 use super::narrator::EventEmitter;
@@ -17,43 +17,46 @@ use tenure_core::{
 };
 use tokio::runtime::Handle;
 
-/// All candidates of a process have the same clock.
+/// Shared by all candidates of a process, which have the same clock.
 static CLOCK_IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// The pause after a step failed.
+/// Pause after a failed step.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How long a candidate without work tries to leave in good order, and how long it waits for work
-/// that was ordered to stop. Then its lease runs out by itself. What its steps wait for those of others does not count:
-/// of thousands that leave at a time, the last ones wait for long.
+/// Longest time in which a candidate without work tries to leave in good order, and for which it
+/// waits for work to stop. Its lease then expires.
+///
+/// Time that its steps spend in the queue does not count. If thousands of candidates leave at once,
+/// the last ones wait for long.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A candidate between two events.
 pub(super) struct Candidate<'a, E, C> {
     pub(super) runner: &'a Runner<E, C>,
     state: Option<State>,
-    /// To be told to the elector in the next step.
+    /// Input of the next step.
     next_input: Option<Word>,
-    /// To be told after that, one in each step.
+    /// Later inputs, one for each step.
     queued_inputs: VecDeque<Word>,
-    /// Somebody said that the leader may have changed. Told last of all, once however often it was said.
+    /// True if the leader may have changed. It is sent after all other inputs, once for any number
+    /// of hints.
     has_hint: bool,
-    /// False: it was ordered not to contend.
+    /// False after an order not to contend.
     may_contend: bool,
     /// True if its process can work.
     is_ready: bool,
     pub(super) turn: Option<RunningTurn>,
-    /// How turns go by the record, as it was told last.
+    /// Turns of the election according to the last report of the record.
     turns: Option<Turns>,
-    /// When the next step is due.
+    /// Instant at which the next step is due.
     next_step_at: Duration,
-    /// When the step in flight was asked for.
+    /// Instant at which the running step was requested.
     pub(super) step_sent_at: Option<Duration>,
-    /// How long steps waited for those of others since it is leaving.
+    /// Time that steps spent in the queue since the candidate began to leave.
     queue_time: Duration,
-    /// Since when it is leaving: it was asked to, or its last turn is over.
+    /// Instant of the request to leave, or of the end of its last turn after that.
     leaving_since: Option<Duration>,
-    /// Whether the elector has been told so.
+    /// True if the elector was asked to leave.
     pub(super) leave_sent: bool,
     has_left: bool,
     emitter: EventEmitter,
@@ -93,7 +96,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         (self.runner.events)(event);
     }
 
-    /// Stops a turn whose time is over, and tells of one that does not stop.
+    /// Stops a turn that is out of time, and reports a turn that does not stop.
     pub(super) fn enforce(&mut self) {
         let now = self.now();
         let Some(turn) = &mut self.turn else { return };
@@ -137,7 +140,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         true
     }
 
-    /// When to leave without a release.
+    /// Returns the instant at which the candidate leaves without a release.
     fn give_up_at(&self) -> Option<Duration> {
         let leaving_since = self.leaving_since?;
         let since = match &self.turn {
@@ -147,7 +150,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         Some(since + LEAVE_LIMIT)
     }
 
-    /// How long steps have waited for those of others since it is leaving, the one in flight included.
+    /// Returns the time that steps spent in the queue since the candidate began to leave, including
+    /// the running step.
     fn queue_time(&self) -> Duration {
         let (Some(leaving_since), Some(step_sent_at)) = (self.leaving_since, self.step_sent_at) else { return self.queue_time };
         let queue_time = self.runner.elector.queue_time();
@@ -155,17 +159,17 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.queue_time + started_at.saturating_sub(step_sent_at.max(leaving_since))
     }
 
-    /// The step that is due, if one is.
+    /// Returns the next step if one is due.
     pub(super) fn next_step(&mut self) -> Option<Step<'a>> {
-        // A new candidate, made by the failure of the last one: it must not win anything while
-        // the turn of the last one may still run.
+        // This is a new candidate after a failure. It must not win while the turn of the failed one
+        // may still run.
         if self.state.is_none() && self.turn.is_some() {
             return None;
         }
         let is_due = self.now() >= self.next_step_at;
         if self.leaving_since.is_some() && self.turn.is_none() {
             if self.leave_sent {
-                // The release may wait for a token that was asked for beside the steps.
+                // The release may wait for the token of a background request.
                 if let Some(answer) = self.queued_inputs.pop_front() {
                     return Some(self.runner.step(self.state.clone(), Some(answer)));
                 }
@@ -174,14 +178,15 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
                 }
             }
             self.leave_sent = true;
-            // Brings the end of the turn; a word of its own would have another turn claimed.
+            // Carries the end of the turn, because a separate step for that would claim another
+            // turn.
             let turn_result = match self.next_input.take() {
                 Some(Word::TurnEnded(result)) => Some(result),
                 _ => None,
             };
             return Some(self.runner.step(self.state.clone(), Some(Word::Leave(turn_result))));
         }
-        // One that begins anew, after a failure, is told when it is its time.
+        // A candidate without state gets its inputs only when its first step is due.
         let may_send = is_due || self.state.is_some();
         let input = match self.next_input.take() {
             None if may_send => {
@@ -193,24 +198,24 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         (is_due || input.is_some()).then(|| self.runner.step(self.state.clone(), input))
     }
 
-    /// When the loop must wake up even if nothing happens.
+    /// Returns the instant at which the loop must wake up without other events.
     pub(super) fn wake_at(&self, stepping: bool) -> Duration {
         let turn = self.turn.as_ref().and_then(RunningTurn::wake_at);
         let must_wait = stepping || (self.state.is_none() && self.turn.is_some());
         let step = (!must_wait).then_some(self.next_step_at);
         let has_input = !must_wait && !self.queued_inputs.is_empty() && self.state.is_some();
         let step = if has_input { Some(self.now()) } else { step };
-        // A step that was not polled yet does not know how long it waits.
+        // The queue time of a step is unknown before its first poll.
         let end = self.give_up_at().map(|at| at.min(self.now() + LEAVE_LIMIT));
         [turn, step, end].into_iter().flatten().min().unwrap_or_else(|| self.now() + STEP_LIMIT)
     }
 
     pub(super) fn leave(&mut self) {
         let now = self.now();
-        // Before anything is given up.
+        // Emitted before anything is released.
         self.emit(Event::Leaving { grace: self.runner.grace_period() });
         self.leaving_since = Some(now);
-        // What went out beside the steps stays answered.
+        // Replies to background requests remain useful.
         self.queued_inputs.retain(|input| matches!(input, Word::BackgroundReply(_)));
         if let Some(turn) = &mut self.turn {
             turn.set_grace(now.saturating_add(self.runner.grace_period()));
@@ -218,7 +223,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.enforce();
     }
 
-    /// Takes an order, to be told in a step of its own.
+    /// Queues an order as the input of a step.
     pub(super) fn on_order(&mut self, order: Order) {
         if self.leaving_since.is_some() {
             return;
@@ -238,12 +243,12 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.has_hint = true;
     }
 
-    /// Whether it waits for its process.
+    /// Returns true if the candidate waits for its process to become ready.
     pub(super) fn awaits_ready(&self) -> bool {
         !self.is_ready && self.leaving_since.is_none()
     }
 
-    /// Its process can work from now on.
+    /// Records that the process can work from now on.
     pub(super) fn on_ready(&mut self) {
         self.is_ready = true;
         self.queued_inputs.push_back(Word::Ready(self.is_contending()));
@@ -254,12 +259,13 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.emit(Event::Note { detail: detail.to_owned() });
     }
 
-    /// Returns true if it may contend. A new elector does not know that.
+    /// Returns true if the candidate may contend. A new elector does not know that.
     fn is_contending(&self) -> bool {
         self.may_contend && self.is_ready
     }
 
-    /// The leadership is about to be given up, after the turn that runs; by `limit` if it is handed over.
+    /// Prepares to give up leadership after the running turn, at the latest at `limit` if it is
+    /// handed over.
     fn wind_down(&mut self, limit: Option<Duration>) {
         let end = self.now().saturating_add(self.runner.grace_period());
         if let Some(turn) = &mut self.turn {
@@ -269,7 +275,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.enforce();
     }
 
-    /// The leadership is over.
+    /// Stops the turn, because leadership is over.
     fn stop_turn(&mut self) {
         let now = self.now();
         if let Some(turn) = &mut self.turn {
@@ -294,7 +300,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
     }
 
-    /// Compares this machine's clock with the service's time in a report whose instant was `ago` before now.
+    /// Compares this machine's clock with the service's time in a report that was taken `age` ago.
     fn compare_clocks(&mut self, report: &Report, age: Duration, events: &dyn Fn(Event)) {
         self.service_time.update(report, age);
         if let Some(difference) = &self.service_time.difference
@@ -305,22 +311,22 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         }
     }
 
-    /// What is known of other turns when one ends.
+    /// Returns a summary of the other turns when one ends.
     fn other_turns(&self) -> Box<TurnSummary> {
         let turns = self.turns.as_ref();
         let outlook = turns.map(|turns| TurnSummary::new(self.service_time.now(), turns));
         Box::new(TurnSummary { last_turn: None, ..outlook.unwrap_or_default() })
     }
 
-    /// Takes the answer to a request that went out beside the steps.
+    /// Takes the reply to a background request.
     pub(super) fn on_background_reply(&mut self, reply: Result<Response, Failure>) {
-        // A candidate that began anew did not ask.
+        // A candidate without state did not send the request.
         if self.state.is_some() {
             self.queued_inputs.push_front(Word::BackgroundReply(BackgroundReply { result: reply, received_at: wall_clock() }));
         }
     }
 
-    /// Takes the result of a step, and obeys it. The request to send beside the next ones.
+    /// Takes the result of a step and applies it. Returns the background request to send.
     pub(super) fn on_step_result(
         &mut self,
         taken_at: Duration,
@@ -356,7 +362,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             let limit = report.wind_down_limit.map(|limit| taken_at.saturating_add(limit));
             self.wind_down(limit);
         } else if let (None, Some(turn)) = (self.leaving_since, &mut self.turn) {
-            // Nobody came to take over: it goes on as long as it leads.
+            // No successor took over, so the turn continues as long as its candidate leads.
             turn.clear_grace();
         }
         (self.runner.reports)(&report, taken_at);
@@ -377,7 +383,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             turn.extend(taken_at + leadership.valid_for);
         }
         if report.background.is_some() {
-            // The election has given up the request before: its answer would be taken for this one's.
+            // The election has abandoned the request before. Its reply would be taken for the reply
+            // to this one.
             self.queued_inputs.retain(|input| !matches!(input, Word::BackgroundReply(_)));
         }
         report.background
@@ -391,7 +398,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         let now = self.now();
         let valid_until = taken_at + turn.valid_for;
         if self.leaving_since.is_some() || valid_until <= now {
-            // Claimed, but it will not run: nobody else may wait for it, and it is no attempt.
+            // The turn was claimed but will not run. It must not delay others and does not count as
+            // an attempt.
             let (end, elapsed, other_turns) = (TurnEnd::CutOff, Duration::ZERO, self.other_turns());
             self.emit(Event::TurnEnded { turn, end, elapsed, other_turns });
             let result = TurnResult { outcome: Outcome::NotStarted, reason: None };

@@ -1,25 +1,26 @@
-//! Who decides for the runner.
+//! The election logic behind the runner.
 
 use crate::election::Election;
 use std::time::Duration;
 use tenure_core::{Event, Failure, FailureKind, Report, Request, Response, State};
 use thiserror::Error;
 
-/// A step failed, and the state of its candidate is void. The text says why, for people.
+/// Error of a failed step. The state of its candidate is void.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ElectorError(String);
 
 impl ElectorError {
-    /// A failure that `text` describes.
+    /// Creates an error with this description.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-/// Decides and does what is due in an election: [`Election`], or what plays its part.
+/// Decides and acts in an election. Implemented by [`Election`] and by hosts of the election
+/// component.
 pub trait Elector: Send + Sync {
-    /// One step, as the WIT's `election.step`. Never called twice at a time.
+    /// Runs one step, like the WIT's `election.step`. Calls never overlap.
     fn step(
         &self,
         state: Option<State>,
@@ -27,29 +28,32 @@ pub trait Elector: Send + Sync {
         event: Option<Event>,
     ) -> impl Future<Output = Result<Report, ElectorError>> + Send;
 
-    /// Sends a request of a report beside the steps.
+    /// Sends a background request of a report, outside the steps.
     fn send(&self, _: Request) -> impl Future<Output = Result<Response, Failure>> + Send {
         let detail = "this elector sends nothing beside its steps".to_owned();
         std::future::ready(Err(Failure { kind: FailureKind::Denied, detail }))
     }
 
-    /// How long the newest step waited for others before it began. None: it has not begun, and may
-    /// wait for as long as it takes. Only what comes after that can take too long.
+    /// Returns the time that the newest step spent in the queue, or `None` if it is still queued.
+    ///
+    /// Queue time is unlimited; the limit of a step counts from its start.
     fn queue_time(&self) -> Option<Duration> {
         Some(Duration::ZERO)
     }
 
-    /// How late the newest step began, where that is to be told: the host has too much to do.
+    /// Returns how late the newest step started, if the host is overloaded and should report it.
     fn lateness(&self) -> Option<Duration> {
         None
     }
 
-    /// What decides, for people and logs: `native` for [`Election`], `component` for the election component.
+    /// Returns the kind of the elector for logs: `native` for [`Election`], `component` for the
+    /// election component.
     fn kind(&self) -> &'static str {
         "other"
     }
 
-    /// The election, and the name of the candidate: for the spans of `tracing`. Empty where nobody says.
+    /// Returns the names of the election and the candidate for the spans of `tracing`. Empty if
+    /// unknown.
     fn names(&self) -> (&str, &str) {
         ("", "")
     }

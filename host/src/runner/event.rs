@@ -1,4 +1,4 @@
-//! What a runner tells while it runs.
+//! Events of a running candidate.
 
 use crate::handler::{Stream, TurnEnd};
 use crate::status::{UpcomingTurn, TurnSummary};
@@ -8,47 +8,50 @@ use std::time::Duration;
 use tenure_core::{EndingReason, ProblemClass, Turn, milliseconds};
 use tracing::Level;
 
-/// Something that people or programs may want to know of. Serialized with its name in `event`, as
-/// `tenure run --log json` writes it.
+/// Event of a candidate, for logs and programs.
+///
+/// It is serialized with its name in `event`, like the lines of `tenure run --log json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Event {
-    /// What is about to contend: the first event of the program `tenure`, which tells it itself.
+    /// The candidate is about to contend. This is the first event of the program `tenure`, which
+    /// emits it itself.
     Starting {
-        /// The program's version, with what it was built from.
+        /// Version of the program, with its build.
         version: String,
-        /// The candidate. Not serialized: each line of the log has it.
+        /// The candidate. Not serialized, because each line of the log contains it.
         #[serde(skip)]
         candidate: String,
-        /// The election. Not serialized, for the same reason.
+        /// The election. Not serialized, because each line of the log contains it.
         #[serde(skip)]
         election: String,
-        /// What decides in the election ([`Elector::kind`](super::Elector::kind)): `component`.
+        /// Kind of the elector ([`Elector::kind`](super::Elector::kind)): `component`.
         elector: &'static str,
-        /// When there are turns, as the record has it: `every 1h`.
+        /// Schedule of the turns, as in the record: `every 1h`.
         schedule: Option<String>,
-        /// What runs in a turn: `command /usr/local/bin/backup`. None: it observes, and never leads.
+        /// Work of a turn: `command /usr/local/bin/backup`. `None` if the candidate only observes
+        /// and never leads.
         work: Option<String>,
-        /// How long a lease lasts without a renewal.
+        /// Duration of a lease without a renewal.
         #[serde(rename = "lease_ms", serialize_with = "as_milliseconds")]
         lease: Duration,
-        /// How soon a leader that died is replaced, where that is to be sooner than its lease ends.
+        /// Longest time until a dead leader is replaced, if that is shorter than its lease.
         #[serde(rename = "failover_ms", serialize_with = "as_milliseconds_if_any")]
         failover: Option<Duration>,
-        /// The storage account and where it is: `mystore at https://mystore.blob.core.windows.net`.
+        /// Storage account and its address: `mystore at https://mystore.blob.core.windows.net`.
         account: String,
-        /// The kind of credential that is used, and why this one of several. Nothing of the credential itself.
+        /// Kind of the credential, and why it was chosen. Contains no part of the credential.
         credential: String,
     },
-    /// What people should know at the start, of the credential for example.
+    /// Information for operators at the start, for example about the credential.
     Note {
         /// One sentence.
         detail: String,
     },
-    /// Another candidate leads, or another than before.
+    /// Another candidate leads, or the leader changed.
     Following {
-        /// Its name, where the record could be read.
+        /// Name of the leader, if its record could be read.
         leader: Option<String>,
         /// Its term.
         term: Option<u64>,
@@ -57,112 +60,121 @@ pub enum Event {
     Elected {
         /// The fencing token.
         term: u64,
-        /// How long it may act without a renewal from now on. The instant of this event and this time are
-        /// the end of its validity.
+        /// Time from this event for which it may act without a renewal.
         #[serde(rename = "valid_for_ms", serialize_with = "as_milliseconds")]
         valid_for: Duration,
-        /// The next turn of the schedule, where that is known already.
+        /// Next turn of the schedule, if it is already known.
         #[serde(skip_serializing_if = "Option::is_none")]
         next_turn: Option<UpcomingTurn>,
     },
-    /// The leadership was prolonged.
+    /// The lease was renewed.
     Renewed {
-        /// The term that goes on.
+        /// Term of the leadership.
         term: u64,
-        /// As in [`Event::Elected`].
+        /// Time from this event for which it may act without a renewal.
         #[serde(rename = "valid_for_ms", serialize_with = "as_milliseconds")]
         valid_for: Duration,
     },
-    /// A turn of the handler began.
+    /// A turn of the handler started.
     TurnStarted {
-        /// Serialized without what only the handler is told: `election`, `key` and limits.
+        /// The turn. Serialized without the fields for the handler alone: `election`, `key` and
+        /// limits.
         #[serde(flatten, serialize_with = "as_started")]
         turn: Turn,
     },
-    /// A turn of the handler is over: nothing of it runs any more. Without a [`TurnStarted`](Event::TurnStarted)
-    /// before it, the turn was claimed but never began; it is then cut off, after no time.
+    /// A turn of the handler ended, and all its work has stopped.
+    ///
+    /// If no [`TurnStarted`](Event::TurnStarted) came before it, the turn was claimed but never
+    /// started. It is then cut off, with an elapsed time of zero.
     TurnEnded {
-        /// Serialized as `term`, `slot` and, where there is one, `trigger`.
+        /// The turn. Serialized as `term`, `slot` and `trigger`, if there is one.
         #[serde(flatten, serialize_with = "as_which")]
         turn: Turn,
-        /// Serialized as `outcome` and, where there is one, `detail`.
+        /// End of the turn. Serialized as `outcome` and `detail`, if there is one.
         #[serde(flatten, serialize_with = "as_outcome")]
         end: TurnEnd,
-        /// How long it ran.
+        /// Run time of the turn.
         #[serde(rename = "elapsed_ms", serialize_with = "as_milliseconds")]
         elapsed: Duration,
-        /// Of the turns before this one the last success and the last failure, and the next slot; another
-        /// attempt at this one may come before it. Empty as far as that is not known.
+        /// Last success and last failure before this turn, and the next slot.
+        ///
+        /// Another attempt at this turn may come before the next slot. Unknown values are missing.
         #[serde(flatten)]
         other_turns: Box<TurnSummary>,
     },
-    /// This candidate leads no longer. It is for logs: the turn was cut at its [`Lease`](crate::Lease), and this
-    /// comes when the step that was under way then is over. The handler may still be stopping; `TurnEnded` says when it has.
+    /// This candidate no longer leads.
+    ///
+    /// This event is for logs. The turn was cut off by its [`Lease`](crate::Lease), and this event
+    /// follows after the step that was then running. The handler may still be stopping; `TurnEnded`
+    /// reports its end.
     StoodDown {
-        /// The term that ended.
+        /// Term that ended.
         term: u64,
-        /// Why.
+        /// Reason for the end.
         reason: StandDownReason,
     },
-    /// Something went wrong. The candidate goes on.
+    /// Something went wrong. The candidate continues.
     Problem {
-        /// Of what kind it is.
+        /// Kind of the problem.
         class: ProblemKind,
-        /// What happened, and what to do about it.
+        /// Description of the problem, with advice.
         detail: String,
     },
     /// The candidate took an order of its host.
     Ordered {
-        /// `resign`, `hand over to NAME`, `contend` or `do not contend`.
+        /// One of `resign`, `hand over to NAME`, `contend` and `do not contend`.
         order: String,
     },
-    /// The candidate was told to leave.
+    /// The candidate was asked to leave.
     Leaving {
-        /// How long a turn that runs may go on.
+        /// Grace period of a running turn.
         #[serde(rename = "grace_ms", serialize_with = "as_milliseconds")]
         grace: Duration,
     },
-    /// The program `tenure` compiles a component that it has not compiled before, or that is no longer in its
-    /// cache.
+    /// The program `tenure` compiles a component that is not in its cache.
     Compiling {
-        /// Which one.
+        /// Name of the component.
         component: String,
     },
     /// The component is compiled.
     Compiled {
-        /// Which one.
+        /// Name of the component.
         component: String,
-        /// How long it took.
+        /// Time that it took.
         #[serde(rename = "elapsed_ms", serialize_with = "as_milliseconds")]
         elapsed: Duration,
     },
-    /// A line that the handler wrote.
+    /// The handler wrote a line.
     Handler {
         /// The line, without its end.
         line: String,
-        /// Where it was written to.
+        /// Stream to which it was written.
         stream: Stream,
     },
-    /// The candidate has left the election. The last event. If it could not leave in time, a `Problem` says so, no
-    /// `StoodDown` came before, and its lease expires. It does not come when the future of `run` is dropped.
+    /// The candidate has left the election. This is the last event.
+    ///
+    /// If the candidate could not leave in time, a `Problem` reports it, no `StoodDown` precedes
+    /// this event, and its lease expires. This event does not come if the future of `run` is
+    /// dropped.
     Stopped,
 }
 
-/// Why a leadership ended.
+/// Reason for the end of leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StandDownReason {
-    /// The election says so. Shown as the contract spells it: `lease-lost`, for example.
+    /// Reason of the election. Shown with its name in the contract, for example `lease-lost`.
     Election(EndingReason),
     /// The election component failed, and its state was lost. Shown as `component-failed`.
     ComponentFailed,
 }
 
-/// Of what kind a problem is.
+/// Kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// One of the election's. Shown as the contract spells it: `unreachable`, for example.
+    /// Problem class of the election. Shown with its name in the contract, for example
+    /// `unreachable`.
     Election(ProblemClass),
     /// The election component itself failed. Shown as `component`.
     Component,
@@ -170,15 +182,18 @@ pub enum ProblemKind {
     Log,
     /// The process in which the program `tenure` ran the election has ended. Shown as `process`.
     Process,
-    /// The process has more to do than its processors have time for. Shown as `overload`.
+    /// The process is overloaded. Shown as `overload`.
     Overload,
-    /// Traces or metrics of the program `tenure` could not be sent to their collector. Shown as `telemetry`.
+    /// Traces or metrics of the program `tenure` could not be sent to their collector. Shown as
+    /// `telemetry`.
     Telemetry,
 }
 
 impl Event {
-    /// How much it matters. `ERROR`: somebody has to act, or a turn went wrong. `WARN`: Tenure goes on by itself.
-    /// `DEBUG`: what repeats while all is well, as renewals do.
+    /// Returns the level of the event.
+    ///
+    /// `ERROR`: an operator must act, or a turn failed. `WARN`: Tenure continues by itself.
+    /// `DEBUG`: regular events, like renewals.
     #[must_use]
     pub fn level(&self) -> Level {
         match self {
@@ -212,7 +227,7 @@ impl Event {
         }
     }
 
-    /// What is due comes too late, or not at all.
+    /// Creates the problem of an overloaded process, whose steps are late.
     pub(super) fn overload(cause: &str) -> Self {
         let detail = format!(
             "{cause}: this process was paused, is short of processor time, or has more elections than the account \
@@ -221,14 +236,14 @@ impl Event {
         Self::Problem { class: ProblemKind::Overload, detail }
     }
 
-    /// A problem that the component did not report, since it is its own.
+    /// Creates a problem of the election component itself, which it did not report.
     pub(super) fn component_problem(detail: impl Into<String>) -> Self {
         Self::Problem { class: ProblemKind::Component, detail: detail.into() }
     }
 }
 
 impl StandDownReason {
-    /// As logs and pages show it.
+    /// Returns the name in logs and pages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -239,7 +254,7 @@ impl StandDownReason {
 }
 
 impl ProblemKind {
-    /// As logs, pages and figures show it.
+    /// Returns the name in logs, pages and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

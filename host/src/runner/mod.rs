@@ -1,7 +1,8 @@
-//! The loop that hosts a candidate: step, turn, stop.
+//! Main loop of a candidate: step, turn, stop.
 //!
-//! The elector decides, the runner waits and obeys. Its one own duty is the deadline: the work of
-//! the leader ends at the instant that the last good renewal allows, whatever else is going on.
+//! The elector decides, and the runner waits and obeys. The runner's own duty is the deadline: a
+//! leader's work ends at the instant that the last successful renewal allows, under all
+//! circumstances.
 
 mod candidate;
 mod elector;
@@ -33,16 +34,17 @@ use tokio::sync::{Notify, mpsc, watch};
 use tracing::Instrument as _;
 use turn::RunningTurn;
 
-/// The longest that a step may take: far more than its requests may.
+/// Maximum time of a step, far more than its requests take.
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
-/// A limit that is noticed so long after it passed says that the process did not run, and the requests of its step neither.
+/// Delay in noticing a limit from which the process was certainly not running. The requests of its
+/// step were then not running either.
 const SLEEP_THRESHOLD: Duration = Duration::from_secs(1);
 
-/// Who is shown each report, and the instant that its durations are counted from.
+/// Receives each report, and the instant from which its durations count.
 type Observer = dyn Fn(&Report, Duration) + Send + Sync;
 
-/// A candidate: an elector, the handler that it elects, and the clock that both obey.
+/// A candidate: an elector, its handler, and the clock of both.
 pub struct Runner<E, C> {
     pub(crate) elector: E,
     handler: Arc<dyn Handler>,
@@ -57,9 +59,11 @@ pub struct Runner<E, C> {
 }
 
 impl<E: Elector, C: Clock> Runner<E, C> {
-    /// A candidate that tells what happens to subscribers of the crate `tracing` alone: each [`Event`] in a span
-    /// `candidate` with its `election` and `candidate`, and what a handler tells in a span `turn` with `election`,
-    /// `term`, `slot` and `attempt`.
+    /// Creates a candidate that reports only to subscribers of the crate `tracing`.
+    ///
+    /// Each [`Event`] is in a span `candidate` with the fields `election` and `candidate`. Output
+    /// of the handler's own tracing is in a span `turn` with `election`, `term`, `slot` and
+    /// `attempt`.
     pub fn new(elector: E, handler: impl Handler, clock: C) -> Self {
         Self {
             elector,
@@ -75,42 +79,51 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         }
     }
 
-    /// How long a running turn may go on when the candidate is to leave, so that it ends by
-    /// itself. The [handler](Handler::grace) says so unless it is set, 1 s for most; zero stops it at once. Its lease is
-    /// renewed meanwhile; when that fails, the turn ends with its validity, however much grace is left.
+    /// Sets the grace period of a running turn when the candidate leaves, in which the turn may end
+    /// by itself. Zero stops it at once.
+    ///
+    /// The default is that of the [handler](Handler::grace), for most 1 s. The lease is renewed
+    /// meanwhile. If that fails, the turn ends with its validity, regardless of the remaining grace
+    /// period.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// Runs turns on this runtime, so that a handler that computes for long holds up nothing on the one that this runs on.
-    /// It is the same one unless it is set. It must outlast the turns, and somebody must drive it.
+    /// Runs turns on this runtime, so that handlers that compute for long do not delay the current
+    /// one.
+    ///
+    /// The default is the current runtime. The given runtime must be driven and must outlast the
+    /// turns.
     #[must_use]
     pub fn run_turns_on(mut self, runtime: Handle) -> Self {
         self.turn_runtime = Some(runtime);
         self
     }
 
-    /// Does not contend until `ready` is true for the first time, whatever is ordered. When its sender is dropped before,
-    /// that never comes.
+    /// Does not contend until `ready` is true for the first time, regardless of orders. If its
+    /// sender is dropped before, it never contends.
     #[must_use]
     pub fn when_ready(mut self, ready: watch::Receiver<bool>) -> Self {
         self.ready = ready;
         self
     }
 
-    /// Makes a follower poll soon after each notification of `hints`: the leader may have changed. A leader reads its
-    /// orders. Many notifications cause few requests.
+    /// Makes a follower poll soon after each notification of `hints`, because the leader may have
+    /// changed. A leader reads its orders. Many notifications cause few requests.
     #[must_use]
     pub fn with_hints(mut self, hints: Arc<Notify>) -> Self {
         self.hints = hints;
         self
     }
 
-    /// Drops this clone of `kept` when [`run`](Runner::run) has returned, the runner was dropped and nothing of its turns runs
-    /// any more: a handler that did not stop in time may run for longer. Whoever sees then that no clone is left may
-    /// contend for the same election again in this process. When the future of `run` is dropped, nobody waits for turns.
+    /// Holds `guard` until the last turn has stopped.
+    ///
+    /// The guard is dropped when [`run`](Runner::run) has returned, the runner was dropped, and the
+    /// last turn has stopped. A handler that did not stop in time may run for longer. When no clone
+    /// of the guard is left, this process may contend for the same election again. Dropping the
+    /// future of `run` does not wait for turns.
     #[must_use]
     pub fn hold_until_stopped(mut self, guard: Arc<dyn Send + Sync>) -> Self {
         self.guard = Some(guard);
@@ -125,8 +138,11 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         *self.ready.borrow()
     }
 
-    /// Calls `events` with each [`Event`], at once and in order, before the functions that were given earlier. It must
-    /// neither block nor panic: it is called in the loop that renews the lease and ends the work in time.
+    /// Calls `events` with each [`Event`], at once and in order, before the functions of earlier
+    /// calls.
+    ///
+    /// It must neither block nor panic, because it runs in the loop that renews the lease and stops
+    /// the work in time.
     #[must_use]
     pub fn on_event(mut self, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         let previous = self.events;
@@ -137,8 +153,10 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Calls `reports` with each report and the instant that its durations are counted from, before the functions that
-    /// were given earlier and the events that follow from it. It must neither block nor panic.
+    /// Calls `reports` with each report and the instant from which its durations count.
+    ///
+    /// It runs before the functions of earlier calls, and before the events that follow from the
+    /// report. It must neither block nor panic.
     #[must_use]
     pub fn on_report(
         mut self,
@@ -152,39 +170,39 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         self
     }
 
-    /// Contends until `leave` completes; then begins no new turn, lets the running one end within
-    /// its [`grace`](Runner::grace) or stops it, releases the lease and returns.
+    /// Contends until `shutdown` completes. Then starts no new turn, lets the running turn end
+    /// within its [`grace`](Runner::grace) period or stops it, releases the lease and returns.
     ///
-    /// From the end of the turn on that takes 10 s at most, and as long as its steps wait for those of very many other
-    /// elections of the process: a lease that could not be released runs out by itself. If the handler does not stop
-    /// within 10 s, its lease is not released but expires. Dropping the returned future ends the work too, but leaves the
-    /// lease to run out.
+    /// After the end of the turn this takes at most 10 s. Time that its steps spend in the queue of
+    /// a process with many elections is added. A lease that could not be released expires. If the
+    /// handler does not stop within 10 s, its lease is not released but expires.
     ///
-    /// So give it a signal as `leave`, and do not race it against one in `select!`.
+    /// Dropping the returned future also ends the work, but leaves the lease to expire. Therefore
+    /// pass a signal as `shutdown`, and do not race this future against one in `select!`.
     ///
-    /// Beside a handler that computes for long without an `.await`, the runtime needs a second
-    /// worker thread, or turns one [of their own](Runner::turns_on).
+    /// If a handler computes for long without an `.await`, the runtime needs a second worker
+    /// thread, or turns need [their own runtime](Runner::run_turns_on).
     ///
-    /// [`Election::check`](crate::election::Election::check) judges the settings: call it first. With
-    /// wrong ones this contends for nothing, and tells a problem each second.
+    /// Call [`Election::check`](crate::election::Election::check) first to validate the settings.
+    /// With invalid settings the candidate never contends, and reports a problem each second.
     ///
     /// # Panics
     ///
-    /// Outside a runtime of tokio, or in one without its drivers for I/O and time.
+    /// Panics outside a tokio runtime, or if its drivers for I/O and time are not enabled.
     pub async fn run(&mut self, shutdown: impl Future<Output = ()>) {
         self.run_with(shutdown, &mut mpsc::channel(1).1).await;
     }
 
-    /// The same, and obeys orders as they come.
+    /// Contends like [`run`](Runner::run), and obeys orders as they arrive.
     pub async fn run_with(
         &mut self,
         shutdown: impl Future<Output = ()>,
         orders: &mut mpsc::Receiver<Order>,
     ) {
         let span = trace::candidate_span(self.elector.names());
-        // One at a time: a second one would share the elector.
+        // One run at a time, because a second one would share the elector.
         let this = &*self;
-        // An argument has its place beside that of what it becomes: both of these are pointers.
+        // Pointers, because a future reserves space for its arguments and for their later forms.
         let candidate = Box::new(Candidate::new(this));
         this.drive(candidate, pin!(shutdown), orders).instrument(span).await;
     }
@@ -198,14 +216,14 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         let mut readiness = self.ready.clone();
         let mut ready = pin!(wait_until_true(&mut readiness));
         let mut step: Option<Step<'_>> = None;
-        // A request beside the steps.
+        // Background request.
         let mut background: Option<BoxFuture<'_, Result<Response, Failure>>> = None;
-        // One that was told so before it began contends for nothing.
+        // A candidate that is to leave before it starts must not contend.
         if poll_fn(|context| Poll::Ready(shutdown.as_mut().poll(context).is_ready())).await {
             candidate.leave();
         }
         loop {
-            // Before anything else, whatever woke the loop.
+            // The deadline comes before any other event.
             candidate.enforce();
             if candidate.is_done() {
                 break;
@@ -257,7 +275,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
         (self.events)(Event::Stopped);
     }
 
-    /// A step, and the limit that only a broken component meets.
+    /// Creates a step with a limit, which only a broken component reaches.
     fn step(&self, state: Option<State>, input: Option<Word>) -> Step<'_> {
         let taken_at = self.clock.now();
         let future = async move {
@@ -275,7 +293,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
                     let cause = format!("this election has made no step for {waited_seconds} s");
                     (self.events)(Event::overload(&cause));
                 }
-                // A machine that slept leaves the step no time to end.
+                // After a suspend the step had no time to end.
                 let now = self.clock.now();
                 let began = started_at.filter(|_| now.saturating_sub(limit) < SLEEP_THRESHOLD);
                 let next_limit = began.unwrap_or(now) + STEP_LIMIT;
@@ -290,7 +308,7 @@ impl<E: Elector, C: Clock> Runner<E, C> {
     }
 }
 
-/// A step in flight. It is driven to its end whatever happens: it may have sent a release.
+/// A running step. It always runs to its end, because it may have sent a release.
 struct Step<'a> {
     taken_at: Duration,
     future: BoxFuture<'a, Result<Report, ElectorError>>,
@@ -306,7 +324,7 @@ enum Wakeup {
     BackgroundReply(Result<Response, Failure>),
 }
 
-/// Completes when nothing of the turn runs any more; never, when there is none.
+/// Waits until all work of the turn has stopped. Never completes if there is no turn.
 async fn wait_until_stopped(turn: &mut Option<RunningTurn>) -> TurnEnd {
     match turn {
         Some(turn) => turn.wait_until_stopped().await,

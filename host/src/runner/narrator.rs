@@ -1,29 +1,29 @@
-//! Turns reports into events: tells what changed, and only that.
+//! Converts reports into events, which report only changes.
 
 use super::event::{ProblemKind, Event, StandDownReason};
 use crate::status::TurnSummary;
 use std::time::Duration;
 use tenure_core::{ExchangeResult, Incumbent, Report, RequestKind, Role, Timestamp, Turns};
 
-/// Remembers what was told.
+/// Emits events, and remembers the last ones.
 #[derive(Default)]
 pub(super) struct EventEmitter {
     leading: Option<u64>,
     following: Option<(Option<String>, Option<u64>)>,
-    /// It was told that this candidate is not on the list of candidates.
+    /// True if a missing entry in the list of candidates was reported.
     is_unlisted: bool,
 }
 
-/// The requests about the list of candidates.
+/// Requests about the list of candidates.
 const LIST_REQUESTS: [RequestKind; 2] = [RequestKind::ReadCandidates, RequestKind::WriteCandidates];
 
-/// What is told where they are not permitted.
+/// Note for a credential that may not access the list.
 const UNLISTED_NOTE: &str = "this candidate is missing from the list of candidates, since its credential may not read and \
                         write beside the election's blob; nothing else needs that list";
 
 impl EventEmitter {
-    /// Tells of a report whose instant was `ago` before `now`, which is the service's time. `turns` is what is known
-    /// of the election's.
+    /// Emits the events of a report that was taken `age` before `now`, the service's time. `turns`
+    /// are the known turns of the election.
     pub(super) fn emit(
         &mut self,
         report: &Report,
@@ -77,7 +77,7 @@ impl EventEmitter {
         }
     }
 
-    /// The candidate lost its state, and its leadership with it.
+    /// Ends leadership of a candidate that has lost its state.
     pub(super) fn end_leadership(&mut self, events: &dyn Fn(Event)) {
         self.following = None;
         if let Some(term) = self.leading.take() {

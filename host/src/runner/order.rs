@@ -6,13 +6,18 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
-    /// Give up the leadership, and let the others come first. One that does not lead does nothing.
+    /// Give up leadership and let other candidates go first. Ignored if this candidate does not
+    /// lead.
     Resign,
-    /// Give the leadership to the candidate of that name. When none announces itself in time, or this one
-    /// does not lead, all stays as it is, and that is reported as a problem.
+    /// Transfer leadership to the candidate of that name.
+    ///
+    /// If that candidate does not announce itself in time, or this one does not lead, nothing
+    /// changes. A problem reports it.
     HandOver(String),
-    /// False: do not contend until the next `Ready(true)`; a leader resigns. A candidate contends while this and
-    /// [`when_ready`](crate::runner::Runner::when_ready) allow it.
+    /// Contend, or if false, do not contend until the next `Ready(true)`; a leader then resigns.
+    ///
+    /// A candidate contends while both this and [`when_ready`](crate::runner::Runner::when_ready)
+    /// allow it.
     Ready(bool),
 }
 

@@ -1,4 +1,4 @@
-//! The rules of the loop, with a scripted elector and virtual time.
+//! Rules of the main loop, with a scripted elector and virtual time.
 
 mod beside;
 mod leaving;
@@ -24,7 +24,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What happened, with the second in which it did.
+/// Log of events, with the second of each.
 #[derive(Clone)]
 struct Log {
     clock: VirtualClock,
@@ -59,7 +59,7 @@ impl Log {
     }
 }
 
-/// Plays the component: answers each step with the next reply, then with nothing to do.
+/// Scripted elector: answers each step with the next reply, and then with nothing to do.
 struct Script {
     replies: Mutex<VecDeque<Reply>>,
     log: Log,
@@ -85,7 +85,7 @@ impl Reply {
         self.change(|report| report.again_in = seconds(time))
     }
 
-    /// With a turn for slot 0 that may last as long as the leadership.
+    /// Adds a turn for slot 0 that may last as long as leadership.
     fn with_turn(self, turn: Turn) -> Self {
         self.change(|report| report.run = Some(turn))
     }
@@ -177,7 +177,7 @@ fn outcome_text(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A handler whose turns last for a time, and that tells when it is dropped.
+/// Handler whose turns last for a fixed time, and which logs its drops.
 struct Work {
     duration: Duration,
     log: Log,
@@ -210,7 +210,7 @@ impl Handler for Work {
     }
 }
 
-/// Runs a candidate that is told to leave after `leave` seconds, and returns what happened.
+/// Runs a candidate that is asked to leave after `leave` seconds, and returns the log.
 fn play(duration: u64, leave: u64, replies: impl IntoIterator<Item = Reply>) -> Vec<String> {
     play_with_grace(0, duration, leave, replies)
 }
@@ -224,7 +224,7 @@ fn play_with_grace(
     play_with_orders(Vec::new(), grace, duration, leave, replies)
 }
 
-/// The same with orders, each at a second.
+/// Runs a candidate with orders, each at a given second.
 fn play_with_orders(
     orders: Vec<(u64, Order)>,
     grace: u64,
@@ -319,7 +319,7 @@ fn the_deadline_stops_the_work_while_a_step_hangs() {
             "4 step",
             "12 work ends",
             "12 turn cut-off",
-            // The step in flight was not dropped; its end comes first.
+            // The running step was not dropped; its end comes first.
             "15 step: cut off",
             "15 stood down 7 validity-ended",
             "19 step",
@@ -333,7 +333,7 @@ fn the_deadline_stops_the_work_while_a_step_hangs() {
 fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
     let lines =
         play(100, 40, [leading(7).with_turn(turn(7)), leading(7), leading(7), leading(7).with_again_in(100)]);
-    // The last step was at 12 s, and its leadership lasts 12 s more.
+    // The last step was at 12 s, and leadership lasts 12 s more.
     assert_eq!(
         lines[4..],
         [
@@ -354,7 +354,7 @@ fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
 
 #[test]
 fn a_renewal_after_the_deadline_does_not_save_the_turn() {
-    // The step takes exactly as long as the leadership lasts.
+    // The step takes exactly as long as leadership lasts.
     let lines = play(100, 13, [leading(7).with_turn(turn(7)), leading(7).with_duration(seconds(8)).with_again_in(100)]);
     assert_eq!(
         lines[4..],
@@ -481,7 +481,7 @@ fn a_panicking_handler_is_a_failed_turn() {
     );
 }
 
-/// A candidate whose turn runs, between two steps.
+/// Runs `test` with a candidate that has a running turn, between two steps.
 fn with_candidate(test: impl AsyncFnOnce(&mut Candidate<'_, Script, VirtualClock>)) {
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };

@@ -4,7 +4,7 @@ use super::event::Event;
 use tenure_core::{Turn, milliseconds};
 use tracing::{Level, Span, info_span};
 
-/// An event of `tracing` at the level of an [`Event`].
+/// Emits an event of `tracing` at the level of an [`Event`].
 macro_rules! at_level {
     ($event:expr, $($fields:tt)+) => {
         match $event.level() {
@@ -17,7 +17,8 @@ macro_rules! at_level {
 }
 
 impl Event {
-    /// Emits it for subscribers of the crate `tracing`. It costs next to nothing where nobody listens.
+    /// Emits the event to subscribers of the crate `tracing`. It costs next to nothing without a
+    /// subscriber.
     pub fn emit(&self) {
         match self {
             Event::Note { detail } => at_level!(self, "{detail}"),
@@ -54,7 +55,7 @@ impl Event {
             Event::Ordered { order } => at_level!(self, order, "ordered"),
             Event::Leaving { .. } => at_level!(self, "leaving"),
             Event::Stopped => at_level!(self, "stopped"),
-            // The program tells these, and has a log of its own.
+            // The program logs these itself.
             Event::Starting { .. }
             | Event::Compiling { .. }
             | Event::Compiled { .. }
@@ -63,12 +64,12 @@ impl Event {
     }
 }
 
-/// What a candidate does, from its beginning to its end.
+/// Creates the span of a candidate.
 pub(super) fn candidate_span((election, candidate): (&str, &str)) -> Span {
     info_span!("candidate", election, candidate)
 }
 
-/// What the handler does in a turn.
+/// Creates the span of a turn.
 pub(super) fn turn_span(turn: &Turn) -> Span {
     let Turn { election, term, attempt, .. } = turn;
     info_span!("turn", election, term, slot = turn.slot.to_rfc3339(), attempt)

@@ -1,4 +1,4 @@
-//! A turn while it runs, and what makes it stop.
+//! A running turn, and how it is stopped.
 
 use super::trace;
 use crate::handler::{BoxFuture, Handler, TurnEnd};
@@ -13,35 +13,36 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument as _;
 
-/// A handler that runs on for so long after it was ordered to stop is told of.
+/// Time after a stop order from which a handler that still runs is reported.
 pub(super) const STOP_WARNING_DELAY: Duration = Duration::from_secs(5);
 
-/// One call of the handler, as a task of its own: a handler that computes for long must not hold
-/// up the renewals.
+/// One call of the handler, as a separate task, so that a handler that computes for long does not
+/// delay renewals.
 pub(super) struct RunningTurn {
     pub(super) turn: Turn,
     pub(super) started: Duration,
-    /// The leadership lasts until then; renewals move it on.
+    /// End of leadership without further renewals.
     valid_until: Duration,
-    /// The end of its time and of the handler's [overtime](Handler::overtime), whatever is renewed.
+    /// End of its time limit and of the handler's [overtime](Handler::overtime), independent of
+    /// renewals.
     time_limit: Option<Duration>,
-    /// The end of its grace, once the candidate leaves.
+    /// End of its grace period, once the candidate leaves.
     grace: Option<Duration>,
-    /// The earliest of the three, as the handler and its requests see it.
+    /// Earliest of the three, as the handler and its requests see it.
     lease: Lease,
     stop_order: Option<StopOrder>,
     task: JoinHandle<TurnEnd>,
-    /// How the task ended.
+    /// End of the task.
     end: Option<TurnEnd>,
-    /// Completes when what the task has left behind is gone too. Asked once, however often the loop looks.
+    /// Waits until the remaining work of the task has stopped. Called once for a turn.
     handler_stopped: Option<BoxFuture<'static, ()>>,
 }
 
-/// That a turn must stop now.
+/// Order to stop a turn.
 struct StopOrder {
     ordered_at: Duration,
     end: TurnEnd,
-    /// Whether it was told that the handler does not obey.
+    /// True if the disobedience of the handler was reported.
     is_reported: bool,
 }
 
@@ -53,7 +54,7 @@ impl RunningTurn {
         valid_until: Duration,
         clock: ClockHandle,
     ) -> Self {
-        // Of the claim, some is gone: the handler is told what is left.
+        // Part of the claimed time has passed, so the handler gets the remaining time.
         let valid_for = valid_until.saturating_sub(clock.now());
         let (handler_turn, turn_handler) = (Turn { valid_for, ..turn.clone() }, handler.clone());
         let overtime = handler.overtime();
@@ -66,7 +67,7 @@ impl RunningTurn {
         running
     }
 
-    /// A turn whose work `spawn` begins.
+    /// Creates a turn whose work `spawn` starts.
     pub(super) fn with_task(
         turn: Turn,
         valid_until: Duration,
@@ -92,24 +93,25 @@ impl RunningTurn {
         }
     }
 
-    /// The leadership goes on until `at`.
+    /// Extends leadership until `valid_until`.
     pub(super) fn extend(&mut self, valid_until: Duration) {
         self.valid_until = valid_until;
         self.move_deadline();
     }
 
-    /// The end of its grace, if it was asked to end.
+    /// Returns the end of the grace period, if the turn was asked to end.
     pub(super) fn grace(&self) -> Option<Duration> {
         self.grace
     }
 
-    /// The candidate leaves, or gives up its leadership: the turn may end by itself until `at`.
+    /// Lets the turn end by itself until `until`, because the candidate leaves or gives up
+    /// leadership.
     pub(super) fn set_grace(&mut self, until: Duration) {
         self.grace = Some(until);
         self.move_deadline();
     }
 
-    /// The candidate goes on leading: the turn need not end for its sake.
+    /// Cancels the grace period, because the candidate continues to lead.
     pub(super) fn clear_grace(&mut self) {
         #[cfg(feature = "mutants")]
         if is_active(Mutant::GraceNotTakenBack) {
@@ -125,19 +127,19 @@ impl RunningTurn {
         }
     }
 
-    /// Stops the turn if its time is over.
+    /// Stops the turn if it is out of time.
     pub(super) fn enforce_deadline(&mut self, now: Duration) {
         if now < self.lease.valid_until() {
             return;
         }
         let is_past = |end: Option<Duration>| end.is_some_and(|end| end <= now);
-        // Leadership that ended in the meantime says nothing about the handler.
+        // If leadership has ended meanwhile, the handler did not time out.
         let timed_out = is_past(self.time_limit) && now < self.valid_until;
         self.stop(now, if timed_out { TurnEnd::TimedOut } else { TurnEnd::CutOff });
     }
 
-    /// Orders the turn to stop: nothing more is sent from now on, and the handler's future is
-    /// dropped as soon as it does not run.
+    /// Stops the turn: it sends nothing more from now on, and the handler's future is dropped as
+    /// soon as it yields.
     pub(super) fn stop(&mut self, now: Duration, end: TurnEnd) {
         if self.stop_order.is_none() {
             self.stop_order = Some(StopOrder { ordered_at: now, end, is_reported: false });
@@ -150,18 +152,18 @@ impl RunningTurn {
         }
     }
 
-    /// When the turn was ordered to stop.
+    /// Returns the instant of the stop order.
     pub(super) fn ordered_at(&self) -> Option<Duration> {
         self.stop_order.as_ref().map(|order| order.ordered_at)
     }
 
-    /// True once, when the handler does not obey.
+    /// Returns true once if the handler does not obey its stop order.
     pub(super) fn take_stop_warning(&mut self, now: Duration) -> bool {
         let is_due = |order: &&mut StopOrder| !order.is_reported && now >= order.ordered_at + STOP_WARNING_DELAY;
         self.stop_order.as_mut().filter(is_due).map(|order| order.is_reported = true).is_some()
     }
 
-    /// When there is something to do about this turn, unless it ends before.
+    /// Returns the next instant at which the turn needs attention.
     pub(super) fn wake_at(&self) -> Option<Duration> {
         match &self.stop_order {
             None => Some(self.lease.valid_until()),
@@ -169,9 +171,9 @@ impl RunningTurn {
         }
     }
 
-    /// Completes when nothing of the turn runs any more.
+    /// Waits until all work of the turn has stopped.
     pub(super) async fn wait_until_stopped(&mut self) -> TurnEnd {
-        // Asked again after it was interrupted in what follows.
+        // This method may be called again after it was cancelled below.
         if self.end.is_none() {
             self.end = Some((&mut self.task).await.unwrap_or_else(end_from_join_error));
         }
@@ -182,12 +184,12 @@ impl RunningTurn {
         self.end.clone().unwrap_or(TurnEnd::CutOff)
     }
 
-    /// How the turn ended, which `end` was seen of.
+    /// Returns the final end of the turn, whose task ended with `end`.
     pub(super) fn final_end(&self, end: TurnEnd) -> TurnEnd {
         match (end, &self.stop_order) {
-            // It was quicker than the order.
+            // The handler succeeded before the order arrived.
             (TurnEnd::Succeeded, _) => TurnEnd::Succeeded,
-            // A handler whose requests are refused from then on fails by that.
+            // After the order, requests are denied and make the handler fail.
             (_, Some(order)) => order.end.clone(),
             (end, None) => end,
         }
@@ -206,7 +208,7 @@ fn earliest(valid_until: Duration, limit: Option<Duration>, grace: Option<Durati
 }
 
 fn end_from_join_error(error: JoinError) -> TurnEnd {
-    // Unless it was ordered to stop, which counts then.
+    // An order to stop takes precedence over this.
     let Ok(panic) = error.try_into_panic() else {
         return TurnEnd::Trapped("the runtime of its turns has ended".to_owned());
     };

@@ -1,4 +1,4 @@
-//! The settings of one candidate, as the core takes them.
+//! Settings of one candidate in the form of the core.
 
 use super::replacement::TakeoverTime;
 use super::{Schedule, Settings, Variables};
@@ -6,20 +6,20 @@ use tenure_core::{
     Delivery, Environment, Failover, Missed, Options, Retries, Secret, SettingId, FileError,
 };
 
-/// The settings of one candidate: typed options, and the variables of its credential.
+/// Settings of one candidate: typed options, and the variables of its credential.
 ///
-/// [`Settings`] become these, and so do the [`Variables`] of a program that a deployment configures. The election component
-/// takes them as variables.
+/// They are made from [`Settings`], or from the [`Variables`] of a program that is configured by
+/// its deployment. The election component takes them as variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CandidateSettings {
     /// The settings without the credential.
     pub options: Options,
-    /// The variables of the credential.
+    /// Variables of the credential.
     pub credential: Variables,
 }
 
 impl CandidateSettings {
-    /// Returns the same with this schedule. Without one there are no turns.
+    /// Returns the settings with this schedule. Without a schedule there are no turns.
     #[must_use]
     pub fn with_schedule(mut self, schedule: Schedule) -> Self {
         match schedule {
@@ -33,8 +33,10 @@ impl CandidateSettings {
         self
     }
 
-    /// Returns how soon a leader with these settings is replaced when it dies. None if a period is invalid. The leader
-    /// counts as supervised if it is asked for its last will.
+    /// Returns the time until a dead leader with these settings is replaced. Returns `None` if a
+    /// duration is invalid.
+    ///
+    /// The leader counts as supervised if it must provide a last will.
     pub fn takeover_time(&self) -> Option<TakeoverTime> {
         let timings = self.options.timings()?;
         Some(TakeoverTime {
@@ -49,7 +51,7 @@ impl CandidateSettings {
 
 impl From<Settings> for CandidateSettings {
     fn from(settings: Settings) -> Self {
-        // Named one by one, so that none is forgotten.
+        // Listed one by one, so that no field is forgotten.
         let Settings {
             election,
             credential,
@@ -112,10 +114,10 @@ impl From<CandidateSettings> for Variables {
     }
 }
 
-/// The options, and the files of this machine.
+/// Reads the options, and files of this machine.
 impl Environment for CandidateSettings {
     fn variable(&self, name: &str) -> Option<String> {
-        // The variables of credentials have other names.
+        // Variables of credentials have other names.
         match name.starts_with("TENURE_") {
             true => {
                 let mut variables = self.options.variables().into_iter();

@@ -1,39 +1,41 @@
-//! How soon somebody else leads when a leader dies, in the words of logs, pages and commands.
+//! Time until a dead leader is replaced, for logs, pages and commands.
 
 use std::fmt;
 use std::time::Duration;
 use tenure_core::{Failover, format_duration};
 
-/// How far the service may be off with the end of a lease (A1 of the protocol).
+/// Error of the service at the end of a lease (A1 of the protocol).
 const EXPIRY_DELAY: Duration = Duration::from_secs(2);
 
-/// What is asked for where nothing sooner than the end of the lease is set.
+/// Suggested failover time if none is set.
 const ADVISED_FAILOVER: Failover = Failover { within: Duration::from_secs(3) };
 
-/// How soon a leader that dies is replaced, and by what. `Display` is a sentence without its full stop, as in "a
-/// machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once".
+/// Time until a dead leader is replaced, and the mechanism.
+///
+/// `Display` writes a sentence without its full stop. Example: "a machine that dies is replaced
+/// within about 3s; a process that dies while its supervisor lives, at once".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakeoverTime {
-    /// What the leader promises on record: to have stopped so long after its newest beat. None: its lease
-    /// has to run out.
+    /// Time after its newest beat at which a silent leader has certainly stopped, as on record.
+    /// `None` if its lease has to expire.
     pub promise: Option<Duration>,
-    /// How long a lease lasts.
+    /// Duration of a lease.
     pub lease: Duration,
-    /// The longest that a follower waits between two polls.
+    /// Longest interval between two polls of a follower.
     pub poll: Duration,
-    /// Whether the leader leaves its last will with a supervisor, as far as is known.
+    /// True if the leader leaves its last will with a supervisor, as far as is known.
     pub is_supervised: bool,
-    /// Whether followers hear at once that the leader is gone: it has an address.
+    /// True if followers notice at once that the leader is gone, because it has an address.
     pub is_watched: bool,
 }
 
 impl TakeoverTime {
-    /// Whether followers can listen at that address; any other text is only shown.
+    /// Returns true if followers can watch that address. Other texts are only displayed.
     pub fn may_be_watched(address: &str) -> bool {
         ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
     }
 
-    /// How long it takes about, when the machine of the leader dies.
+    /// Returns the approximate time after a failure of the leader's machine.
     pub fn after_machine_failure(&self) -> Duration {
         let tenths = |span: Duration| {
             Duration::from_millis(100 * u64::try_from((span.as_millis() + 50) / 100).unwrap_or(0))
@@ -42,7 +44,7 @@ impl TakeoverTime {
         self.promise.map_or(after_expiry, |promise| tenths(Failover::from_promise(promise).within))
     }
 
-    /// How long followers take to see that the lease was released; none: they hear of it.
+    /// Returns the time in which followers notice a released lease, or `None` if they are notified.
     fn notice_interval(&self) -> Option<Duration> {
         let notice_interval = self.promise.map_or(self.poll, |promise| Failover::from_promise(promise).beat_interval());
         (!self.is_watched).then_some(notice_interval)
@@ -104,7 +106,7 @@ mod tests {
             with_promise(2_100).to_string(),
             "a machine that dies is replaced within about 3s; a process that dies while its supervisor lives, at once"
         );
-        // Of bounds that are no whole number of anything.
+        // Bounds that are not whole numbers.
         assert_eq!(with_promise(863).after_machine_failure(), Duration::from_millis(1_200));
         assert_eq!(with_promise(7_000).after_machine_failure(), Duration::from_secs(10));
         let unwatched = TakeoverTime { is_watched: false, ..with_promise(2_100) };

@@ -1,4 +1,4 @@
-//! Typed settings are what the component reads.
+//! The component reads typed settings like the core.
 
 use super::*;
 use tenure_core::{Cron, Schedule as Timer, Zone};
@@ -18,12 +18,12 @@ fn read_settings(settings: &Settings, schedule: Option<Schedule>) -> ReadResult 
     }
     let variables = Variables::from(settings.clone());
     let read = tenure_core::Settings::read(|name: &str| variables.get(name).map(str::to_owned));
-    // The component reads what the core takes here.
+    // The component reads the same values as the core.
     assert_eq!(format!("{read:?}"), format!("{:?}", tenure_core::Settings::read_from(&settings)));
     read
 }
 
-/// All that a timer can have.
+/// Returns settings with all options of a timer.
 fn full() -> Settings {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     Settings {

@@ -1,4 +1,4 @@
-//! Settings as the election component reads them: environment variables.
+//! Settings as environment variables, as the election component reads them.
 
 use crate::token::Tokens;
 use std::fmt;
@@ -7,29 +7,32 @@ use std::io::{ErrorKind, Read as _};
 use tenure_core::{Environment, Secret, FileError, variable};
 use zeroize::Zeroize;
 
-/// The environment of the election component, and nothing but that: it holds the storage
-/// credential. `Debug` shows names only; the values are overwritten when it is dropped.
+/// Environment of the election component, including the storage credential.
 ///
-/// For programs that are configured from outside, by a deployment; others write [`Settings`](super::Settings).
+/// `Debug` shows only names. The values are overwritten on drop.
+///
+/// This is for programs that are configured by their deployment; other programs use
+/// [`Settings`](super::Settings).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables {
     values: Vec<(String, String)>,
-    /// What is in the file [`TOKENS`].
+    /// Content of the file [`TOKENS_PATH`].
     tokens: Option<Tokens>,
 }
 
-/// The file that holds the token of a provider: no file of that name is read.
+/// Path that stands for the token of a provider. No file of that name is read.
 const TOKENS_PATH: &str = "token provider";
 
 impl Variables {
-    /// None.
+    /// Creates an empty environment.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The settings among the variables of this process. Blank ones count as not set. Without
-    /// [`NAME`](variable::NAME) the candidate is called `unnamed`: add one with
-    /// [`default_name`](super::Settings::default_name).
+    /// Returns the settings among the variables of this process, without blank ones.
+    ///
+    /// Without [`NAME`](variable::NAME) the candidate is called `unnamed`; use
+    /// [`default_name`](super::Settings::default_name) to set one.
     pub fn from_env() -> Self {
         let mut variables = Self::new();
         for (name, value) in std::env::vars_os() {
@@ -42,7 +45,7 @@ impl Variables {
         variables
     }
 
-    /// Those that say with what requests are authorised.
+    /// Returns only the variables of credentials.
     #[must_use]
     pub fn credentials_only(mut self) -> Self {
         let is_other = |name: &&String| name.starts_with("TENURE_");
@@ -59,7 +62,7 @@ impl Variables {
         self
     }
 
-    /// Leaves `name` out.
+    /// Removes `name`.
     pub fn remove(&mut self, name: &str) {
         for (_, value) in self.values.iter_mut().filter(|(known, _)| known == name) {
             value.zeroize();
@@ -67,36 +70,36 @@ impl Variables {
         self.values.retain(|(known, _)| known != name);
     }
 
-    /// As [`set`](Variables::set), for building them in one expression.
+    /// Sets `name` to `value`, like [`set`](Variables::set), and returns the variables.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Returns the same with tokens of a provider as the credential.
+    /// Returns the variables with a token provider as the credential.
     pub(super) fn with_tokens(mut self, tokens: Tokens) -> Self {
         self.tokens = Some(tokens);
         self.with(variable::AUTH_TOKEN_FILE, TOKENS_PATH)
     }
 
-    /// The tokens of a provider, if they are the credential.
+    /// Returns the tokens of a provider, if they are the credential.
     pub(crate) fn tokens(&self) -> Option<&Tokens> {
         self.tokens.as_ref()
     }
 
-    /// The value of `name`.
+    /// Returns the value of `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All of them, secrets too: for the environment of a component.
+    /// Returns all variables including secrets, for the environment of a component.
     pub fn entries(&self) -> &[(String, String)] {
         &self.values
     }
 }
 
-/// These, and the files of this machine.
+/// Reads the variables, and files of this machine.
 impl Environment for Variables {
     fn variable(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
@@ -106,7 +109,7 @@ impl Environment for Variables {
         if let Some(tokens) = self.tokens.as_ref().filter(|_| path == TOKENS_PATH) {
             return Ok(tokens.last());
         }
-        /// No secret is larger.
+        /// Maximum size. No secret is larger.
         const MAX_SIZE: u64 = 64 * 1024;
         let file = File::open(path).map_err(|_| FileError::Missing)?;
         let mut text = String::new();

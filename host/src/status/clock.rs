@@ -1,4 +1,4 @@
-//! The difference between this machine's clock and the service's.
+//! Difference between this machine's clock and the service's.
 
 use super::wall_clock;
 use std::fmt;
@@ -7,10 +7,10 @@ use tenure_core::{Report, Timestamp, format_duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A smaller difference is not reported: the service's own clock may be as far off.
+/// Largest difference that is not reported. The service's own clock may be as far off.
 const TOLERANCE: Duration = Duration::from_secs(2);
 
-/// A difference between this machine's clock and the service's that is worth reporting.
+/// Reportable difference between this machine's clock and the service's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockDifference {
     amount: Duration,
@@ -18,8 +18,8 @@ pub struct ClockDifference {
 }
 
 impl ClockDifference {
-    /// Compares the service's time, which may be up to a second too early, with this machine's time just before and
-    /// just after it was learnt. None: they differ by at most 2 s.
+    /// Compares the service's time, which may be up to a second early, with this machine's time
+    /// just before and after it was received. Returns `None` if they differ by at most 2 s.
     #[must_use]
     pub fn new(service: Timestamp, before: Timestamp, after: Timestamp) -> Option<Self> {
         let behind = service.since(after);
@@ -28,7 +28,7 @@ impl ClockDifference {
         (amount > TOLERANCE).then_some(Self { amount, is_behind })
     }
 
-    /// An instant of this machine's clock, by the service's clock.
+    /// Converts an instant of this machine's clock to the service's clock.
     #[must_use]
     pub fn corrected(&self, instant: Timestamp) -> Timestamp {
         match self.is_behind {
@@ -38,22 +38,22 @@ impl ClockDifference {
     }
 }
 
-/// The service's time of day, as far as it is known from reports.
+/// The service's wall clock, as far as reports show it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServiceTime {
-    /// The reported difference of this machine's clock, if any.
+    /// Reported difference of this machine's clock, if any.
     pub difference: Option<ClockDifference>,
 }
 
 impl ServiceTime {
-    /// Takes the service's time from a report of an instant that was `ago` before now. A report without one changes
+    /// Takes the service's time from a report that was taken `age` ago. A report without it changes
     /// nothing.
     pub fn update(&mut self, report: &Report, age: Duration) {
         let Some(service) = report.service_time else { return };
         self.difference = ClockDifference::new(service.plus(age), wall_clock(), wall_clock());
     }
 
-    /// Returns the time: this machine's, corrected by the difference.
+    /// Returns this machine's time, corrected by the difference.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.difference.map_or_else(wall_clock, |difference| difference.corrected(wall_clock()))
@@ -62,7 +62,7 @@ impl ServiceTime {
 
 impl fmt::Display for ClockDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded, since it is known to a second only.
+        // Rounded, because it is exact only to a second.
         let unit = if self.amount >= 120 * SECOND { 60 } else { 1 };
         let rounded = Duration::from_secs(
             (self.amount + SECOND * unit / 2).as_secs() / u64::from(unit) * u64::from(unit),
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(text.is_some(), expected.is_some(), "{text:?}");
             assert!(expected.is_none_or(|expected| text.as_ref().unwrap().contains(expected)), "{text:?}");
             if let Some(difference) = difference {
-                // The service's time lay within that second when it was learnt.
+                // The service's time was within that second when it was received.
                 let (before, after) = (difference.corrected(before), difference.corrected(after));
                 assert!(before <= later(1) && after >= now, "{difference:?}");
             }

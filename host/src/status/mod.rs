@@ -1,4 +1,4 @@
-//! The state of an election in the words of its pages and of `tenure status`.
+//! State of an election, as pages and `tenure status` show it.
 
 mod clock;
 mod outlook;

@@ -1,82 +1,85 @@
-//! How the turns of an election went, and when the next one comes, as people and programs are told.
+//! Summary of the past and upcoming turns of an election.
 
 use chrono::{SecondsFormat, Utc};
 use serde::Serialize;
 use tenure_core::{Ended, Outcome, Schedule, Timestamp, Turns, Zone, milliseconds};
 
-/// How the turns of an election went, and when the next one comes, by its record. The log, the pages, `/leader`,
-/// `/watch` and `tenure status` tell it so.
+/// Summary of an election's past and upcoming turns according to its record.
+///
+/// The log, the pages, `/leader`, `/watch` and `tenure status` show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TurnSummary {
-    /// The newest turn that is over. None: there was none yet.
+    /// Newest turn that has ended. `None` if there was none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_turn: Option<EndedTurn>,
-    /// The newest that succeeded.
+    /// Newest turn that succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success: Option<EndedTurn>,
-    /// The newest that ended in another way.
+    /// Newest turn that ended in another way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<EndedTurn>,
-    /// The next one. None: there is no schedule on record.
+    /// Next turn. `None` if no schedule is on record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_turn: Option<UpcomingTurn>,
 }
 
-/// How an election fares, the worst first: the order in which several are shown.
+/// Health of an election. Lists show the worst first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ElectionHealth {
-    /// The account does not answer, refuses, or what answers is no election.
+    /// The state is unknown: the account does not respond or refuses, or the blob is not an
+    /// election.
     #[default]
     NotSeen,
-    /// Nobody leads.
+    /// There is no leader.
     NobodyLeads,
-    /// The last turn that is over did not succeed.
+    /// The last turn did not succeed.
     LastTurnFailed,
-    /// None of these.
+    /// The election is healthy.
     Well,
 }
 
-/// A turn that is over.
+/// A turn that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndedTurn {
-    /// Its slot, RFC 3339 in UTC; of a trigger, when it was asked for.
+    /// Slot of the turn, RFC 3339 in UTC; for a trigger, the time of its request.
     pub slot: String,
-    /// It ran for a trigger, outside the schedule.
+    /// True if the turn ran for a trigger, outside the schedule.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub triggered: bool,
-    /// The same with the offset and the name of the schedule's time zone (RFC 9557).
+    /// Slot with the offset and the name of the schedule's time zone (RFC 9557).
     pub local: String,
-    /// How it ended, as the WIT spells it.
+    /// Outcome, as the WIT spells it.
     pub outcome: &'static str,
-    /// When, RFC 3339 in UTC. None: work that lasted as long as a leadership has neither succeeded nor failed.
+    /// End of the turn, RFC 3339 in UTC. `None` for work that lasted as long as a leadership, which
+    /// neither succeeded nor failed.
     pub ended: Option<String>,
-    /// How long ago that was when this was told.
+    /// Time since the end, when this summary was made.
     pub ago_ms: Option<u64>,
-    /// How long it ran. None also when it never began, or nobody saw its end.
+    /// Run time. `None` also if the turn never started, or its end was not observed.
     pub took_ms: Option<u64>,
-    /// The name of the candidate that reported it; of the last failure only.
+    /// Name of the candidate that reported the turn; only for the last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate: Option<String>,
-    /// Why it failed; of the last failure only.
+    /// Reason of the failure; only for the last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A turn that is to come.
+/// An upcoming turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UpcomingTurn {
-    /// Its slot, RFC 3339 in UTC.
+    /// Slot of the turn, RFC 3339 in UTC.
     pub slot: String,
-    /// When it is due, with the offset and the name of the schedule's time zone (RFC 9557): its slot, and what
-    /// `--jitter` adds to that.
+    /// Due time with the offset and the name of the schedule's time zone (RFC 9557): its slot plus
+    /// the jitter.
     pub local: String,
-    /// How long until then when this was told; 0: as soon as somebody can run it.
+    /// Time until it is due, when this summary was made. 0 if it is due now.
     pub in_ms: u64,
 }
 
 impl TurnSummary {
-    /// What `turns` are at `now`.
+    /// Creates the summary of `turns` at `now`.
     #[must_use]
     pub fn new(now: Timestamp, turns: &Turns) -> Self {
         let zone = turns.schedule.as_deref().and_then(Schedule::from_description);
@@ -102,7 +105,8 @@ impl TurnSummary {
         };
         let ends = [turns.last_success, turns.last_failure];
         let newest = ends.into_iter().flatten().max_by_key(|ended| (ended.end.at, ended.slot));
-        // Work that lasted as long as its leadership has an outcome, but is neither the last success nor the last failure.
+        // Work that lasted as long as its leadership has an outcome, but is neither the last
+        // success nor the last failure.
         let is_earlier =
             |ended: Ended, slot| ended.slot < slot && (!ended.triggered || ended.end.at < slot);
         let unmatched_finish = turns.finished.as_ref().filter(|finished| {
@@ -124,7 +128,7 @@ impl TurnSummary {
         };
         Self {
             last_turn: last_turn.map(|last| match turns.last_failure {
-                // Its last attempt failed, and there is no other one.
+                // Its last attempt failed, and there is no further one.
                 Some(failure)
                     if abandoned(turns, failure.triggered) == Some(failure.slot)
                         && last.outcome == failure.end.outcome.name() =>
@@ -143,7 +147,7 @@ impl TurnSummary {
         }
     }
 
-    /// How an election with these turns fares that can be seen, and that somebody leads or nobody.
+    /// Returns the health of a reachable election with these turns.
     #[must_use]
     pub fn health(&self, is_led: bool) -> ElectionHealth {
         let succeeded = Outcome::Succeeded.name();
@@ -154,7 +158,7 @@ impl TurnSummary {
         }
     }
 
-    /// The same, told at no instant in particular: what changes only since time passes is left out.
+    /// Returns the summary without values that change with the time alone.
     #[must_use]
     pub fn without_relative_times(&self) -> Self {
         let strip = |turn: &EndedTurn| EndedTurn { ago_ms: None, ..turn.clone() };
@@ -167,7 +171,7 @@ impl TurnSummary {
     }
 }
 
-/// The slot of the newest turn of the schedule, or for a trigger, if it was abandoned.
+/// Returns the slot of the newest turn of the schedule, or for a trigger, if it was abandoned.
 fn abandoned(turns: &Turns, triggered: bool) -> Option<Timestamp> {
     let (slot, outcome) = match triggered {
         true => turns.triggered.as_ref().map(|newest| (newest.slot, newest.outcome))?,
@@ -176,7 +180,7 @@ fn abandoned(turns: &Turns, triggered: bool) -> Option<Timestamp> {
     (outcome == Some(Outcome::Abandoned)).then_some(slot)
 }
 
-/// Returns an instant with the offset and the name of a zone, as RFC 9557 writes it.
+/// Formats an instant with the offset and the name of a zone (RFC 9557).
 #[must_use]
 pub fn local_time(instant: Timestamp, zone: Zone) -> String {
     if zone == Zone::UTC {
@@ -186,7 +190,7 @@ pub fn local_time(instant: Timestamp, zone: Zone) -> String {
     format!("{}[{}]", time.to_rfc3339_opts(SecondsFormat::AutoSi, false), zone.name())
 }
 
-/// This machine's time of day.
+/// Returns this machine's wall clock time.
 pub(crate) fn wall_clock() -> Timestamp {
     Timestamp::from_date(Utc::now())
 }
@@ -199,7 +203,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const DAY: Duration = Duration::from_secs(86_400);
-    /// 2026-03-28T02:00:00Z: the clocks of Berlin go forward the night after.
+    /// 2026-03-28T02:00:00Z. The clocks of Berlin go forward in the following night.
     const SLOT: Timestamp = Timestamp(1_774_663_200_000_000_000);
 
     fn ended(slot: Timestamp, outcome: Outcome) -> Ended {
@@ -281,7 +285,7 @@ mod tests {
         };
         let abandoned = last(&abandoned_turns).unwrap();
         assert_eq!((abandoned.outcome, abandoned.took_ms), ("abandoned", Some(12_300)));
-        // Asked for before that slot, and run after it.
+        // Requested before that slot, and run after it.
         let triggered = Ended { triggered: true, ..ended(SLOT.minus(SECOND), Outcome::Succeeded) };
         let newest = last(&Turns { last_success: Some(triggered), last_failure: None, ..turns() });
         assert!(newest.is_some_and(|turn| turn.triggered && turn.outcome == "succeeded"));

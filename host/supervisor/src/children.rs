@@ -1,4 +1,4 @@
-//! The children of a process, as the system lists them.
+//! Child processes, as the system lists them.
 
 use rustix::process::Pid;
 #[cfg(target_os = "linux")]
@@ -7,30 +7,31 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::path::{Path, PathBuf};
 
-/// Children of a process, including those that ended and were not reaped.
+/// Children of a process, including those that exited and were not reaped.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Children {
     pub ids: Vec<Pid>,
-    /// True if a process that is not in `ids` is no child. Only lists of this process's own children are complete.
+    /// True if the list contains all children. Only lists of this process's own children are
+    /// complete.
     pub is_complete: bool,
 }
 
-/// The descendants of a process that it finds when they have left its process group.
+/// Visibility of descendants that have left the process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visibility {
-    /// All of them.
+    /// All descendants are visible.
     All,
-    /// Only those that `/proc` shows to this user.
+    /// Only descendants that `/proc` shows to this user are visible.
     ScannedOnly,
-    /// None: `/proc` belongs to another PID namespace.
+    /// None is visible: `/proc` belongs to another PID namespace.
     ForeignProc,
-    /// None: no `/proc` is mounted. Without it Linux starts no command either.
+    /// None is visible: `/proc` is not mounted. Linux then cannot start commands either.
     NoProc,
-    /// None: this system does not list children.
+    /// None is visible: this system does not list children.
     Unlisted,
 }
 
-/// Returns the children of `parent` that the system lists: on Linux only, where `/proc` is there.
+/// Returns the listed children of `parent`. Empty without Linux's `/proc`.
 pub fn children_of(parent: Pid) -> Vec<Pid> {
     list_children(parent).map(|children| children.ids).unwrap_or_default()
 }
@@ -39,7 +40,7 @@ pub fn children_of(parent: Pid) -> Vec<Pid> {
 ///
 /// # Errors
 ///
-/// When the list could not be read: too many files are open, for example.
+/// Fails if the list could not be read, for example because too many files are open.
 #[cfg(target_os = "linux")]
 pub(super) fn list_children(parent: Pid) -> io::Result<Children> {
     if is_foreign() {
@@ -51,13 +52,13 @@ pub(super) fn list_children(parent: Pid) -> io::Result<Children> {
     }
 }
 
-/// Elsewhere processes are neither listed nor adopted.
+/// Other systems neither list nor adopt processes.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn list(_: Pid) -> io::Result<Children> {
     Ok(Children { ids: Vec::new(), complete: true })
 }
 
-/// Returns the descendants that this process would find.
+/// Returns the visibility of descendants of this process.
 #[must_use]
 #[cfg(target_os = "linux")]
 pub fn visibility() -> Visibility {
@@ -71,22 +72,24 @@ pub fn visibility() -> Visibility {
     }
 }
 
-/// Returns the descendants that this process would find.
+/// Returns the visibility of descendants of this process.
 #[must_use]
 #[cfg(not(target_os = "linux"))]
 pub fn visibility() -> Visibility {
     Visibility::Unlisted
 }
 
-/// Returns true if the numbers in `/proc` are those of another PID namespace.
+/// Returns true if `/proc` shows the ids of another PID namespace.
 #[cfg(target_os = "linux")]
 fn is_foreign() -> bool {
     let id: PathBuf = getpid().as_raw_nonzero().to_string().into();
     std::fs::read_link("/proc/self").is_ok_and(|shown| shown != id)
 }
 
-/// Returns the kernel's own list of the children of all threads of `parent`. It is the list that `wait` goes through, so it
-/// has processes that `/proc` hides (`hidepid`). None if this kernel does not offer it (`CONFIG_PROC_CHILDREN`).
+/// Returns the kernel's list of the children of all threads of `parent`.
+///
+/// `wait` uses the same list, so it includes processes that `/proc` hides (`hidepid`). Returns
+/// `None` if the kernel does not offer it (`CONFIG_PROC_CHILDREN`).
 #[cfg(target_os = "linux")]
 fn kernel_list(parent: Pid) -> io::Result<Option<Vec<Pid>>> {
     let id = parent.as_raw_nonzero().get().to_string();
@@ -119,7 +122,7 @@ fn parse_ids(text: &str) -> impl Iterator<Item = Pid> {
     text.split_ascii_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?))
 }
 
-/// Returns the children of `parent` that show in this `/proc`.
+/// Returns the children of `parent` that are visible in this `/proc`.
 #[cfg(target_os = "linux")]
 fn scan(processes: &Path, parent: Pid) -> io::Result<Vec<Pid>> {
     let mut children = Vec::new();
@@ -143,8 +146,7 @@ fn scan(processes: &Path, parent: Pid) -> io::Result<Vec<Pid>> {
     Ok(children)
 }
 
-/// Returns true if the process has ended, or belongs to a user whose processes `/proc` does not show to this one
-/// (`hidepid`).
+/// Returns true if the process has exited, or `/proc` hides it from this user (`hidepid`).
 #[cfg(target_os = "linux")]
 fn is_ignorable(error: &io::Error) -> bool {
     let ignorable = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
@@ -152,7 +154,7 @@ fn is_ignorable(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// The parent in `/proc/…/stat`: `id (name) state parent …`, where the name may hold anything.
+/// Parses the parent in `/proc/…/stat`: `id (name) state parent …`. The name may contain any bytes.
 #[cfg(target_os = "linux")]
 fn parse_parent(stat: &[u8]) -> Option<i32> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
@@ -197,7 +199,7 @@ mod tests {
             assert!(is_ignorable(&passed_over.into()));
         }
         assert!(!is_ignorable(&rustix::io::Errno::MFILE.into()));
-        // A file in the place of a process.
+        // A file in place of a process directory.
         fs::write(proc.path().join("11"), "").unwrap();
         assert!(scan(proc.path(), pid(7)).is_err());
     }

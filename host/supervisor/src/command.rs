@@ -1,11 +1,14 @@
-//! The supervisor of one command: it starts the command, and stops it in time even when the runner is dead or stands still.
+//! Supervisor of one command: starts the command, and stops it in time even if the runner is dead
+//! or frozen.
 //!
-//! It is the parent of the command, so no command runs without it. If the runner is killed before the command was
-//! started, the connection ends, and the command is killed as soon as it is there, if not before. The supervisor sees
-//! the end of the command and of whatever lost its parent, and alone knows for sure that a process id still means them.
+//! The supervisor is the parent of the command, so no command runs without it. If the runner is
+//! killed during the start, the connection ends, and the supervisor kills the command or does not
+//! start it. It sees the end of the command and of processes that lost their parent. Only the
+//! supervisor knows for sure that a process id still denotes them.
 //!
-//! It is in a process group of its own: signals of a terminal to the runner's group do not reach it, nor do signals of the
-//! command to its own group. Signals to each process of a service do, and are ignored.
+//! It has its own process group. Signals of a terminal to the runner's group therefore do not reach
+//! it, nor do signals of the command to its group. Signals to all processes of a service reach it,
+//! and are ignored.
 
 use super::connection::{self, to_line, this_program};
 use super::ignored::is_ignored;
@@ -30,8 +33,8 @@ use tokio::runtime::Builder;
 use tokio::select;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The first argument of a command's supervisor. The others: the stop time in milliseconds, whether it is attached, the
-/// command's own name, its file, and its arguments.
+/// First argument of a command's supervisor. The others are the stop time in milliseconds, the
+/// attachment, the command's own name, its file, and its arguments.
 const SUPERVISE: &str = "--tenure-supervise";
 const ATTACHED: &str = "attached";
 const DETACHED: &str = "detached";
@@ -39,28 +42,29 @@ const DETACHED: &str = "detached";
 /// True once [`supervisor_main`] was called.
 static SUPERVISES: AtomicBool = AtomicBool::new(false);
 
-/// A program, and what it is started with.
+/// A program with its arguments.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The file.
     pub file: PathBuf,
-    /// Its first argument: the name that it was called by.
+    /// Its argument 0, the name under which it was called.
     pub name: OsString,
-    /// Its arguments.
+    /// Its further arguments.
     pub arguments: Vec<OsString>,
 }
 
-/// Supervises a command, if this process was started for that; it does not return then.
+/// Supervises a command and does not return, if this process was started for that.
 ///
-/// Call it as the first statement of the `main` of each program that runs commands in its turns
-/// (`tenure::handler::CommandHandler`): the supervisor of a command is another process of the same program.
+/// Call this in the first statement of `main`, in each program that runs commands in its turns
+/// (`tenure::handler::CommandHandler`). The supervisor of a command is another process of the same
+/// program.
 pub fn supervisor_main() {
     SUPERVISES.store(true, Ordering::Relaxed);
     let mut args = std::env::args_os().skip(1);
     if args.next().is_none_or(|first| first != SUPERVISE) {
         return;
     }
-    // Else lists of processes would call it `exe`.
+    // Otherwise lists of processes would call it `exe`.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"tenure");
     let result = read_arguments(args).and_then(|(program, stop_time, attached)| {
@@ -78,7 +82,8 @@ pub fn has_supervisor_main() -> bool {
     SUPERVISES.load(Ordering::Relaxed)
 }
 
-/// Starts the supervisor of a command with this environment. It starts the command when it is told until when that may run.
+/// Starts the supervisor of a command with this environment. The supervisor starts the command when
+/// it receives the end of leadership.
 pub fn start(
     program: &Program,
     variables: &[(OsString, OsString)],
@@ -121,17 +126,18 @@ fn read_arguments(
     parse().ok_or_else(|| io::Error::other("its arguments are not those of a supervisor"))
 }
 
-/// The interval between looks for a process group whose last members are not children of this process.
+/// Interval between checks for a process group whose last members are not children of this process.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The interval between attempts to give the terminal to a command that waits for it.
+/// Interval between attempts to give the terminal to a command that waits for it.
 const FOREGROUND_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Supervises one run of `program`. One that is `attached` has the runner's standard input, and its terminal.
+/// Supervises one run of `program`. An `attached` program has the runner's standard input and
+/// terminal.
 ///
 /// # Errors
 ///
-/// Standard input is no socket, or signals cannot be handled. Nothing was started then.
+/// Fails if standard input is not a socket, or signals cannot be handled. Nothing was started then.
 async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io::Result<()> {
     let _caught_signals = catch_signals()?;
     let mut child_exits = signal(SignalKind::child())?;
@@ -145,16 +151,16 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
     let owns_terminal = reads_terminal && io::stdout().is_terminal();
     let input = input.map_or_else(Stdio::null, Stdio::from);
     let mut runner = RunnerConnection::new(socket)?;
-    // Before the command is started: from then on there is an instant at which it is killed.
+    // The deadline must be known before the command starts.
     let Some(mut bounds) = runner.read_bounds(stop_time).await else { return Ok(()) };
     let now = shared::now();
-    // One that would be told to end at once is not started either.
+    // A command that would have to stop at once is not started.
     if !matches!(next_action(now, bounds, None), Action::Wait(_)) {
         let timed_out = bounds.is_past_limit(now);
         runner.send(&Report::Gone(CommandExit { ended: None, told: true, timed_out })).await;
         return Ok(());
     }
-    // The end of processes that leave the group could not be seen otherwise.
+    // Otherwise the end of processes that leave the group could not be observed.
     let started = adopt_orphans().and_then(|()| ProcessTree::start(&mut command(program, input)));
     let mut tree = match started {
         Ok(tree) => tree,
@@ -203,7 +209,7 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
                     Some(foreground) => foreground.signal(number, &tree),
                     None => tree.signal(number),
                 },
-                // It ended, or it wants the command to: at once.
+                // The runner has ended, or orders the kill.
                 None => {
                     runner_is_gone = true;
                     tree.kill();
@@ -216,7 +222,7 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
             () = tokio::time::sleep(FOREGROUND_INTERVAL), if wants_terminal && !is_ending => {}
         }
     }
-    // Before anybody hears of the end.
+    // The terminal is returned before the end is reported.
     drop(foreground);
     let timed_out = sigterm_sent.is_some_and(|sent| bounds.is_past_limit(sent));
     let result = CommandExit { ended: tree.ended(), told: sigterm_sent.is_some(), timed_out };
@@ -224,8 +230,8 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
     Ok(())
 }
 
-/// Signals that are caught and forgotten: one that is ignored would be so in the command too. What was ignored from the
-/// beginning stays so, as `nohup` has it.
+/// Catches signals without effect, because the command would inherit ignored signals. Signals that
+/// were ignored at the start remain ignored, as `nohup` expects.
 fn catch_signals() -> io::Result<Vec<Signal>> {
     let kinds = [
         SignalKind::hangup(),
@@ -239,14 +245,14 @@ fn catch_signals() -> io::Result<Vec<Signal>> {
     caught.map(signal).collect()
 }
 
-/// In this process's environment, with standard output and standard error of this process.
+/// Returns the command with the environment, standard output and standard error of this process.
 fn command(program: &Program, input: Stdio) -> Command {
     let mut command = Command::new(&program.file);
     command.arg0(&program.name).args(&program.arguments).stdin(input).process_group(0);
     command
 }
 
-/// The other end of the socket.
+/// The runner's end of the socket.
 struct RunnerConnection {
     messages: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
@@ -258,7 +264,8 @@ impl RunnerConnection {
         Ok(Self { messages: BufReader::new(messages).lines(), writer })
     }
 
-    /// The bounds of a command that is about to be started; none when it is not to be.
+    /// Waits for the bounds of a command that is about to start. Returns `None` if it must not
+    /// start.
     async fn read_bounds(&mut self, stop_time: Duration) -> Option<Bounds> {
         let mut limit = None;
         loop {
@@ -270,12 +277,12 @@ impl RunnerConnection {
         }
     }
 
-    /// The next order; none when there will be no more. May be dropped and called again.
+    /// Waits for the next order. Returns `None` if there are no more. This method is cancel safe.
     async fn next_order(&mut self) -> Option<Order> {
         self.messages.next_line().await.ok().flatten().map(|line| Order::from_line_or_past(&line))
     }
 
-    /// A runner that hears nothing any more is no reason to stop watching.
+    /// Sends a report. Errors are ignored: supervision continues even if the runner does not read.
     async fn send(&mut self, report: &Report) {
         let _ = self.writer.write_all(to_line(report).as_bytes()).await;
     }

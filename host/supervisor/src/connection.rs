@@ -1,7 +1,7 @@
-//! The socket between a runner and a supervisor, on which messages are lines of JSON.
+//! Socket between a runner and a supervisor. Messages are lines of JSON.
 //!
-//! A process gets its end as its standard input, since it can take over no other descriptor without unsafe code. The
-//! real standard input can be sent over the socket.
+//! A child process gets its end as its standard input, because it could inherit another descriptor
+//! only with unsafe code. The real standard input can be sent over the socket.
 
 use rustix::cmsg_space;
 use rustix::net::{
@@ -17,8 +17,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// Returns this process's end, and the standard input of the process at the other end. With `stdin`, that process can
-/// [receive](inherited_with_stdin) the standard input of this one.
+/// Returns this process's end, and the end for the standard input of a child. With `stdin`, the
+/// child can [receive](inherited_with_stdin) the standard input of this process.
 pub(super) fn pair(stdin: bool) -> io::Result<(UnixStream, Stdio)> {
     let (ours, theirs) = UnixStream::pair()?;
     if stdin {
@@ -35,7 +35,8 @@ pub(super) fn inherited_socket() -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// Returns the socket that is the standard input of this process, and the standard input that was sent over it.
+/// Returns the socket that is the standard input of this process, and the standard input that was
+/// sent over it.
 pub(super) fn inherited_with_stdin() -> io::Result<(UnixStream, OwnedFd)> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let stdin = receive_stdin(&socket)?;
@@ -49,7 +50,7 @@ fn send_stdin(to: &UnixStream) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut message = SendAncillaryBuffer::new(&mut space);
     message.push(SendAncillaryMessage::ScmRights(&descriptors));
-    // A descriptor goes with at least one byte.
+    // A descriptor must be sent with at least one byte.
     sendmsg(to, &[IoSlice::new(b"\n")], &mut message, SendFlags::empty())?;
     Ok(())
 }
@@ -69,23 +70,23 @@ fn receive_stdin(from: &UnixStream) -> io::Result<OwnedFd> {
     Ok(stdin)
 }
 
-/// Writes a message as a line with its end.
+/// Formats a message as a line, including the line end.
 pub fn to_line(message: &impl Serialize) -> String {
     let mut line = serde_json::to_string(message).unwrap_or_default();
     line.push('\n');
     line
 }
 
-/// Reads a message. None if the line holds none: the other side may have died while it wrote.
+/// Parses a message. Returns `None` for an invalid line: the sender may have died while writing.
 pub fn from_line<M: DeserializeOwned>(line: &str) -> Option<M> {
     serde_json::from_str(line).ok()
 }
 
-/// Returns the file that this process runs, even when another one has been put in its place since.
+/// Returns the file that this process runs, even if it was replaced since.
 ///
 /// # Errors
 ///
-/// The system does not tell.
+/// Fails if the system does not provide it.
 pub(super) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }

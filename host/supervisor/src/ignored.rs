@@ -1,15 +1,17 @@
-//! The signals that a process ignores from its beginning on.
+//! Signals that a process ignores from its start.
 
-/// Returns true if this process ignores the signal of that number. A process that has not caught the signal ignores it if
-/// its parent did: `nohup`, or a shell that starts a job in the background of a script. None where the system does not
-/// tell: only Linux does without unsafe code.
+/// Returns true if this process ignores the signal with that number.
+///
+/// A process that has not caught a signal ignores it if its parent did. Examples are `nohup`, and
+/// shells that start background jobs of a script. Returns `None` on systems other than Linux, where
+/// this would need unsafe code.
 #[must_use]
 pub fn is_ignored(number: i32) -> Option<bool> {
     mask_contains(&std::fs::read_to_string("/proc/self/status").ok()?, number)
 }
 
-/// Returns true if the mask of ignored signals in a `/proc/PID/status` has that signal; number 1 is the lowest bit. None if
-/// there is no mask.
+/// Returns true if the mask of ignored signals in a `/proc/PID/status` contains that signal. Number
+/// 1 is the lowest bit. Returns `None` if there is no mask.
 fn mask_contains(status: &str, number: i32) -> Option<bool> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     let mask = u64::from_str_radix(mask.trim(), 16).ok()?;

@@ -1,4 +1,4 @@
-//! Processes that stop work in time, whatever becomes of the process that began it.
+//! Processes that stop work in time, even if the process that started it dies.
 //!
 //! ```text
 //! the runner's supervisor ── runner ── a command's supervisor ── command ── its own processes
@@ -7,15 +7,16 @@
 //!
 //! The runner is the process that runs the elections.
 //!
-//! - **Each command** has a supervisor, which is its parent. It stops the command at the end of the leadership
-//!   or of the turn, and when the runner ends.
-//! - **The runner** of the program `tenure` has one too. It stops what a dead runner left, and says which leases
-//!   can be released then. When the supervisor of a command is killed, it adopts the processes of that command and
-//!   stops them as soon as the runner asks for that. When it is killed itself, so is the runner.
+//! - **Each command** has a supervisor as its parent. It stops the command when leadership or the
+//!   turn ends, and when the runner ends.
+//! - **The runner** of the program `tenure` has a supervisor too. It stops the work that a dead
+//!   runner left behind, and reports which leases can then be released. If the supervisor of a
+//!   command is killed, it adopts the processes of that command, and stops them when the runner
+//!   requests that. If it is killed itself, the runner is killed too.
 //!
-//! Both are processes of the runner's own program. Both talk with the runner over a socket, and learn by its
-//! end that the other side is gone. No supervisor reports an end before it has seen the end of the whole
-//! tree of processes.
+//! Both supervisors are processes of the runner's own program. Each is connected to the runner by a
+//! socket, and its end shows that the other side is gone. A supervisor reports an end only after it
+//! has seen the end of the whole process tree.
 
 #![cfg(unix)]
 #![deny(missing_docs)]

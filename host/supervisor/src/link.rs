@@ -1,4 +1,4 @@
-//! The runner's end of the connection to its own supervisor. Nobody waits for what is told here.
+//! The runner's end of the connection to its own supervisor. Sending never blocks the caller.
 
 use super::connection::{inherited_with_stdin, to_line, from_line};
 use super::messages::{Candidate, WillSubject, ToSupervisor, LastWill};
@@ -19,20 +19,20 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, watch};
 
-/// Has the supervisor read the socket at once. A process that does not know it ignores it.
+/// Makes the supervisor read the socket at once. Processes that do not handle the signal ignore it.
 pub(super) const WAKE_SIGNAL: Signal = Signal::URG;
 
-/// The interval between looks for the supervisor. macOS does not report the end of a connection to a poll that waits for
-/// nothing else.
+/// Interval between checks for the supervisor. macOS does not report the end of a connection to a
+/// poll that waits for nothing else.
 const POLL_TIMEOUT: Option<Timespec> = match cfg!(target_os = "linux") {
     true => None,
     false => Some(Timespec { tv_sec: 0, tv_nsec: 200_000_000 }),
 };
 
-/// So many lines for the service manager may wait.
+/// Maximum number of queued lines for the service manager.
 const MAX_NOTIFICATIONS: usize = 64;
 
-/// A runner that has a supervisor, from its first moment on.
+/// A runner that has had a supervisor since its start.
 #[derive(Debug)]
 pub struct Supervised {
     supervisor: Pid,
@@ -40,12 +40,15 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// Connects this process with its supervisor, by the word that [`supervise_runner`](super::supervise_runner) gave it. It gets its
-    /// real standard input then, and does not outlive the supervisor.
+    /// Connects this process with its supervisor, whose id
+    /// [`supervise_runner`](super::supervise_runner) passed on.
+    ///
+    /// It restores the real standard input of this process. From then on this process does not
+    /// outlive the supervisor.
     ///
     /// # Errors
     ///
-    /// The supervisor cannot be reached; the reason, for people.
+    /// Returns the reason why the supervisor cannot be reached.
     pub fn connect(supervisor_id: &str) -> Result<Self, String> {
         let supervisor = supervisor_id.parse().ok().filter(|id| *id > 0).and_then(Pid::from_raw);
         let supervisor = supervisor.ok_or("the supervisor gave no process id")?;
@@ -59,9 +62,9 @@ impl Supervised {
         connect().map_err(|error: io::Error| format!("the supervisor cannot be reached: {error}"))
     }
 
-    /// The work dies with this process, as it would if it had been killed itself; the lease runs out.
+    /// Kills this process when its supervisor dies. Its work then dies too, and the lease expires.
     fn die_with_supervisor(&self) -> io::Result<()> {
-        // Also when it stands still, and where no thread can be started.
+        // Works even if this process is frozen, or no thread can be started.
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(self.supervisor) {
@@ -81,11 +84,11 @@ impl Supervised {
         self.supervisor.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Opens the connection. The supervisor returns `begun` when the runner has died.
+    /// Opens the connection. The supervisor returns `begin_message` when the runner has died.
     ///
     /// # Errors
     ///
-    /// The system refuses it; why, for people.
+    /// Returns the reason why the system refuses it.
     pub fn link(&self, begin_message: String) -> Result<Arc<Link>, String> {
         let socket = self.socket.try_clone().and_then(UnixStream::from_std);
         let unreachable = |error| format!("the supervisor cannot be reached: {error}");
@@ -93,7 +96,7 @@ impl Supervised {
         let link = Arc::new(Link::default());
         link.pending().lines.push_back(to_line(&ToSupervisor::Begin(begin_message)));
         let supervisor = self.supervisor;
-        // Of no effect on one that does not listen.
+        // Has no effect on a supervisor that does not handle it.
         let wake_supervisor = move || {
             let _ = kill_process(supervisor, WAKE_SIGNAL);
         };
@@ -103,7 +106,7 @@ impl Supervised {
     }
 }
 
-/// Writes all of it. Rings when there is no room, since the supervisor takes its time to read.
+/// Writes all bytes. Wakes the supervisor if the socket is full, because it delays its reads.
 async fn write(messages: &OwnedWriteHalf, mut bytes: &[u8], wake_supervisor: &impl Fn()) -> io::Result<()> {
     while !bytes.is_empty() {
         match messages.try_write(bytes) {
@@ -118,7 +121,7 @@ async fn write(messages: &OwnedWriteHalf, mut bytes: &[u8], wake_supervisor: &im
     Ok(())
 }
 
-/// Returns when nobody has the other end of the connection any more, or the parent is another process.
+/// Returns when the other end of the connection is closed, or the parent is another process.
 fn wait_for_hang_up(socket: &StdUnixStream, parent: Pid) {
     loop {
         match poll(&mut [PollFd::new(socket, PollFlags::empty())], POLL_TIMEOUT.as_ref()) {
@@ -132,42 +135,42 @@ fn die() {
     let _ = kill_process(getpid(), Signal::KILL);
 }
 
-/// The connection to the runner's supervisor. What waits to be told is bounded: of the wills of a candidate only the newest is
-/// kept.
+/// Connection to the runner's supervisor. The queue is bounded: it keeps only the newest will of
+/// each candidate.
 #[derive(Default)]
 pub struct Link {
     pending: Mutex<PendingMessages>,
     changed: Notify,
-    /// The exit code was told, and all before it.
+    /// Notified when the exit code and all messages before it were sent.
     delivered: Notify,
-    /// The newest request to end adopted processes that was answered.
+    /// Number of the newest answered request to end adopted processes.
     orphans_ended: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct PendingMessages {
     lines: VecDeque<String>,
-    /// So many candidates were there.
+    /// Number of the next candidate.
     next_number: usize,
-    /// Those that came and went.
+    /// Candidates that came and left.
     candidates: BTreeMap<usize, Option<Candidate>>,
     wills: BTreeMap<WillSubject, Option<LastWill>>,
-    /// Requests to end adopted processes, so far.
+    /// Number of requests to end adopted processes.
     orphan_requests: u64,
-    /// The newest of them is to be sent.
+    /// True if the newest request was not sent yet.
     end_orphans: bool,
-    /// Told last.
+    /// Exit code. Sent last.
     exit: Option<u8>,
-    /// The candidates whose will the supervisor has or is about to get.
+    /// Candidates whose will the supervisor has or is about to get.
     holders: BTreeSet<usize>,
 }
 
 /// Urgency of a line to the supervisor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Urgency {
-    /// The supervisor reads it when it does.
+    /// The supervisor may delay reading this line.
     Later,
-    /// The supervisor is to read it at once.
+    /// The supervisor must read this line at once.
     Now,
     /// This line is the last one.
     Last,
@@ -186,14 +189,14 @@ impl PendingMessages {
     fn next_before_exit(&mut self) -> Option<String> {
         let candidate_line = |(number, candidate)| to_line(&ToSupervisor::Candidate { number, candidate });
         let will_line = |(subject, will)| to_line(&ToSupervisor::Will { subject, will });
-        // A candidate is known before its will.
+        // A candidate is sent before its will.
         let next = self.lines.pop_front().or_else(|| self.candidates.pop_first().map(candidate_line));
         next.or_else(|| self.wills.pop_first().map(will_line))
     }
 }
 
 impl LastWill {
-    /// By a request that can be of use for its time-out, counted from `ago`.
+    /// Creates a will from a request that is useful for its timeout, minus its `age`.
     fn new(
         term: Option<u64>,
         request: &Request,
@@ -214,14 +217,14 @@ impl Link {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what waits to be told.
+    /// Updates the queue and wakes the sender.
     fn update<T>(&self, change: impl FnOnce(&mut PendingMessages) -> T) -> T {
         let result = change(&mut self.pending());
         self.changed.notify_one();
         result
     }
 
-    /// Makes a candidate known. By its number it is meant from now on.
+    /// Registers a candidate and returns its number.
     pub fn add_candidate(&self, candidate: Candidate) -> usize {
         self.update(|pending| {
             let number = pending.next_number;
@@ -231,7 +234,7 @@ impl Link {
         })
     }
 
-    /// Has a candidate forgotten that has left.
+    /// Removes a candidate that has left.
     pub fn remove_candidate(&self, number: usize) {
         self.update(|pending| {
             pending.holders.remove(&number);
@@ -240,7 +243,8 @@ impl Link {
         });
     }
 
-    /// Takes what the report of a step, `ago`, says of the last will of the candidate of that number.
+    /// Takes the last will of the candidate with that number from the report of a step, taken `age`
+    /// ago.
     pub fn on_step(
         &self,
         number: usize,
@@ -254,7 +258,7 @@ impl Link {
                 pending.holders.insert(number);
                 Some(LastWill::new(Some(leadership.term), will, age, ca_file))
             }
-            // The one from before holds.
+            // The earlier will remains valid.
             (Role::Leading(_), None) => return,
             _ if pending.holders.remove(&number) => None,
             _ => return,
@@ -264,7 +268,8 @@ impl Link {
         self.changed.notify_one();
     }
 
-    /// Takes the last will of this process as a member for shares of that election; none: the one before is void.
+    /// Sets the last will of this process as a member for shares of that election. `None` revokes
+    /// the will before it.
     pub fn set_sign_will(&self, election: &str, will: Option<&Request>, ca_file: Option<&OsString>) {
         let will = will.map(|will| LastWill::new(None, will, Duration::ZERO, ca_file));
         self.update(|pending| pending.wills.insert(WillSubject::Sign(election.to_owned()), will));
@@ -277,11 +282,11 @@ impl Link {
             pending.end_orphans = true;
             pending.orphan_requests
         });
-        // Cannot fail: the sender is here.
+        // Cannot fail: the sender is a field of `self`.
         let _ = self.orphans_ended.subscribe().wait_for(|ended| *ended >= number).await;
     }
 
-    /// Takes the supervisor's answers.
+    /// Reads the supervisor's answers.
     async fn read_answers(self: Arc<Self>, answers: OwnedReadHalf) {
         let mut answers = BufReader::new(answers).lines();
         while let Ok(Some(line)) = answers.next_line().await {
@@ -291,10 +296,10 @@ impl Link {
         }
     }
 
-    /// Has the supervisor tell the service manager something.
+    /// Sends a message to the service manager through the supervisor.
     pub fn notify(&self, message: String) {
         self.update(|pending| {
-            // Nobody reads: what is told now is newer.
+            // The supervisor is not reading. Newer messages replace old ones.
             if pending.lines.len() == MAX_NOTIFICATIONS {
                 pending.lines.remove(1);
             }
@@ -302,18 +307,18 @@ impl Link {
         });
     }
 
-    /// Tells the exit code of this program, whatever becomes of this process.
+    /// Sends the exit code of this program, which applies even if this process is killed.
     pub fn exit(&self, code: u8) {
         self.update(|pending| pending.exit = Some(code));
     }
 
-    /// Completes when that is told. Call it once.
+    /// Waits until the exit code was sent. Call it once.
     pub async fn delivered(&self) {
         self.delivered.notified().await;
     }
 
     async fn deliver(self: Arc<Self>, messages: OwnedWriteHalf, wake_supervisor: impl Fn()) {
-        // Until then it is not known to have room.
+        // The socket is only known to have room after this.
         if messages.writable().await.is_err() {
             return;
         }
@@ -427,7 +432,7 @@ mod tests {
         link.remove_candidate(first);
         assert_eq!(next_candidate(&link), Some((first, None)), "and no will");
         assert!(link.pending().next().is_none());
-        // Nobody takes the number of one that went.
+        // Numbers are never reused.
         assert!(link.add_candidate(candidate("jobs/a")) > second);
     }
 
@@ -463,7 +468,7 @@ mod tests {
             assert!(
                 matches!(from_line(&line), Some(ToSupervisor::EndOrphans(asked)) if asked == number)
             );
-            // The answer to the request before.
+            // The answer to the previous request.
             answers.writable().await.unwrap();
             answers.try_write(line_of(number - 1).as_bytes()).unwrap();
             tokio::task::yield_now().await;

@@ -1,7 +1,8 @@
-//! The messages between runners and supervisors.
+//! Messages between runners and supervisors.
 //!
-//! Instants are those of the clock that both read ([`tenure_clock::shared`]). They say when, not how much is left: a line that
-//! lay in the socket while the machine was suspended would give the work time that it does not have.
+//! Instants refer to the clock that both read ([`tenure_clock::shared`]). Messages contain instants
+//! instead of remaining times. A line that was in the socket while the machine was suspended would
+//! otherwise grant the work too much time.
 
 use super::connection::{to_line, from_line};
 use super::tree::ProcessEnd;
@@ -11,107 +12,110 @@ use std::time::Duration;
 use tenure_clock::shared::now;
 use tenure_core::Request;
 
-/// A report of a command's supervisor to the runner.
+/// Report of a command's supervisor to the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
-    /// The command runs; this is the id of its process group.
+    /// The command runs in the process group with this id.
     Started(i32),
     /// The command could not be started, for this reason.
     NotStarted(String),
-    /// Nothing of the command runs any more. This is the last report.
+    /// All processes of the command have exited. This is the last report.
     Gone(CommandExit),
 }
 
-/// The end of a command and all that it started.
+/// End of a command and its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandExit {
-    /// The end of the command itself; none if it was never started.
+    /// End of the command itself. `None` if it was never started.
     pub ended: Option<ProcessEnd>,
-    /// True if it was asked to end, or killed, because its time was nearly over.
+    /// True if the command was asked to end, or killed, because it was almost out of time.
     pub told: bool,
-    /// True if that was the turn's own time.
+    /// True if the turn's time limit was the reason.
     pub timed_out: bool,
 }
 
-/// An order of the runner to a command's supervisor. The end of the connection, for whatever reason, is the order to kill.
+/// Order of the runner to a command's supervisor. The end of the connection, for any reason, is the
+/// order to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The leadership ends at this instant, as far as is known at the moment.
+    /// End of leadership, as currently known.
     Until(Duration),
-    /// The turn's own time ends at this instant. Sent once, first of all.
+    /// End of the turn's time limit. Sent once, before all other orders.
     Limit(Duration),
-    /// The command is sent the signal of this number.
+    /// Send the signal with this number to the command.
     Signal(i32),
 }
 
 impl Order {
-    /// Reads an order. A line that is none counts as an instant that is long past: the work is killed.
+    /// Parses an order. An invalid line counts as a deadline in the past, which kills the work.
     pub fn from_line_or_past(line: &str) -> Self {
         from_line(line).unwrap_or(Self::Until(Duration::ZERO))
     }
 }
 
-/// A message of the runner to its own supervisor, which answers each [`EndOrphans`](Self::EndOrphans) with its number. The
-/// messages hold secrets, so they have no `Debug`.
+/// Message of the runner to its own supervisor. The supervisor answers each
+/// [`EndOrphans`](Self::EndOrphans) with its number.
+///
+/// The messages contain secrets, so they do not implement `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ToSupervisor {
-    /// The first message: what the program wants back when the runner has died.
+    /// First message: the text that the program gets back when the runner has died.
     Begin(String),
-    /// The candidate of this number; none: it is gone.
+    /// A candidate and its number. `None` if it has left.
     Candidate { number: usize, candidate: Option<Candidate> },
-    /// A last will; none: the one before it is void.
+    /// A last will. `None` revokes the will before it.
     Will { subject: WillSubject, will: Option<LastWill> },
-    /// A request to end all adopted processes, with its number.
+    /// Request to end all adopted processes, with its number.
     EndOrphans(u64),
-    /// For the service manager, which listens to the supervisor alone.
+    /// Message for the service manager, which accepts messages only from the supervisor.
     Notify(String),
-    /// The exit code, however the runner ends: that of a command.
+    /// Exit code of the program, which applies regardless of how the runner ends.
     Exit(u8),
 }
 
-/// A candidate, as the supervisor knows it.
+/// A candidate of the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its election.
+    /// Name of its election.
     pub election: String,
     /// Its name.
     pub name: String,
 }
 
-/// The subject of a last will. Wills are sent in this order: until the others have noticed that a sign is gone, the leases
-/// are long released.
+/// Subject of a last will. Wills are sent in this order. By the time other members notice that a
+/// sign is gone, the leases have been released.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WillSubject {
-    /// The sign of life that the process left for shares of that election: it is to be deleted.
+    /// Sign of life of the process as a member for shares of that election. The will deletes it.
     Sign(String),
-    /// The lease of the candidate of that number: it is to be released.
+    /// Lease of the candidate with that number. The will releases it.
     Lease(usize),
 }
 
-/// A request that was signed while the runner lived, to be sent when it is dead. It is secret.
+/// Request that was signed while the runner was alive, to be sent when it is dead. It is secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastWill {
-    /// The term of the leadership, where a lease is released.
+    /// Term of the leadership, if a lease is released.
     pub term: Option<u64>,
     /// The request.
     pub request: Request,
-    /// Until when it can be of use, on the clock that all processes of the machine read.
+    /// End of its usefulness, on the clock that all processes of the machine share.
     pub(super) until: Duration,
-    /// A file of certificate authorities to trust beside the platform's.
+    /// File of certificate authorities that are trusted in addition to the platform's.
     pub ca_file: Option<OsString>,
 }
 
 impl LastWill {
-    /// Returns the time for which it can be of use.
+    /// Returns the time for which the will remains useful.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.until.saturating_sub(now())
     }
 }
 
-/// Reads a line as each kind of message, and returns what was read as lines. For fuzzing.
+/// Parses a line as each type of message, and returns the parsed messages as lines. For fuzzing.
 #[must_use]
 pub fn round_trips(text: &str) -> Vec<String> {
     fn round_trip<M: Serialize + for<'m> Deserialize<'m>>(text: &str) -> Option<String> {

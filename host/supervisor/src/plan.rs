@@ -1,14 +1,15 @@
-//! The instants of SIGTERM and SIGKILL for the work.
+//! Instants of SIGTERM and SIGKILL for the work.
 
 use std::time::Duration;
 
-/// The time from SIGKILL to the end of the leadership: the kernel needs it to end processes on a busy machine.
+/// Time from SIGKILL to the end of leadership, in which the kernel ends the processes even on a
+/// busy machine.
 pub const KILL_SLACK: Duration = Duration::from_millis(500);
 
-/// The default time from SIGTERM to the end of the leadership.
+/// Default time from SIGTERM to the end of leadership.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 
-/// The next action for a running command.
+/// Next action for a running command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Wait until this instant.
@@ -19,14 +20,14 @@ pub(super) enum Action {
     Kill,
 }
 
-/// When the work must end. All instants are of one clock.
+/// Deadlines of the work. All instants are of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// The end of the leadership, or of the grace, as it is known at the moment.
+    /// End of leadership or of the grace period, as currently known.
     pub until: Duration,
-    /// The end of the turn's own time.
+    /// End of the turn's time limit.
     pub limit: Option<Duration>,
-    /// The time from SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     pub stop_time: Duration,
 }
 
@@ -48,13 +49,14 @@ impl Bounds {
         self.limit.map_or(before_lease_end, |limit| limit.min(before_lease_end))
     }
 
-    /// Returns true if the turn's own time is over at `now`.
+    /// Returns true if the turn's time limit has passed at `now`.
     pub fn is_past_limit(self, now: Duration) -> bool {
         self.limit.is_some_and(|limit| limit <= now)
     }
 }
 
-/// Returns the action that is due at `now`. `sigterm_sent` is the instant at which SIGTERM was sent, if it was.
+/// Returns the action that is due at `now`. `sigterm_sent` is the instant at which SIGTERM was
+/// sent, if it was.
 pub(super) fn next_action(now: Duration, bounds: Bounds, sigterm_sent: Option<Duration>) -> Action {
     let (sigkill_at, sigterm_at) = (bounds.sigkill_at(sigterm_sent), bounds.sigterm_at());
     if now >= sigkill_at {
@@ -90,7 +92,7 @@ mod tests {
         assert_eq!(at(9_000, Some(9_000)), Action::Wait(ms(11_500)));
         assert_eq!(at(11_499, Some(9_000)), Action::Wait(ms(11_500)));
         assert_eq!(at(11_500, Some(9_000)), Action::Kill);
-        // It was asleep until then.
+        // The process was suspended until then.
         assert_eq!(at(11_500, None), Action::Kill);
         assert_eq!(at(60_000, None), Action::Kill);
     }
@@ -133,7 +135,7 @@ mod tests {
         let bounds = Bounds { limit: Some(ms(11_000)), ..until(12_000, STOP_TIME) };
         assert_eq!(next_action(ms(0), bounds, None), Action::Wait(ms(9_000)));
         assert_eq!(next_action(ms(9_000), bounds, Some(ms(9_000))), Action::Wait(ms(11_500)));
-        // SIGTERM at its limit, with less than the stop time left.
+        // SIGTERM at the limit, with less than the stop time left.
         let bounds = Bounds { limit: Some(ms(8_900)), ..bounds };
         assert_eq!(next_action(ms(8_900), bounds, Some(ms(8_900))), Action::Wait(ms(11_500)));
     }

@@ -1,11 +1,15 @@
-//! The supervisor of the runner: the process that people start, see and signal. protocol.md §7.3.
+//! Supervisor of the runner: the process that operators start, see and signal. protocol.md §7.3.
 //!
-//! The runner is its child: the same program with the same arguments, environment and streams. The supervisor hands signals on
-//! to it. It has no engine, and reads no setting and no credential. With each renewal the runner sends it the last
-//! will of the leader: the release of the lease, signed already. When the runner has ended, the supervisor kills what is
-//! left of its work, and sees the end of it. Then the program can send the wills.
+//! The runner is its child, with the same program, arguments, environment and streams. The
+//! supervisor forwards signals to it. It contains no engine, and reads no settings and no
+//! credential.
 //!
-//! Nobody leads without a supervisor that was there once: where that is killed, so is the runner.
+//! With each renewal the runner sends the last will of the leader: the release of the lease,
+//! already signed. When the runner has ended, the supervisor kills the remaining work and waits for
+//! its end. The program can then send the wills.
+//!
+//! A leader that started with a supervisor never runs without it: if the supervisor is killed, so
+//! is the runner.
 
 use super::connection::{to_line, pair, from_line, this_program};
 use super::link::WAKE_SIGNAL;
@@ -25,45 +29,47 @@ use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
-/// The interval between looks for processes whose end the system does not report.
+/// Interval between checks for processes whose end the system does not report.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The longest wait for the end of work without a last will, and for a runner that does not listen to signals yet.
+/// Longest wait for the end of work without a last will, and for a runner that does not handle
+/// signals yet.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The longest time that messages stay in the socket, and the most bytes of them: far less than it holds.
+/// Longest time and most bytes that messages stay in the socket. It holds far more.
 const MAX_READ_PAUSE: Duration = Duration::from_secs(20);
 const SOCKET_ROOM: usize = 16 * 1024;
 
-/// The most bytes that are read before anything else is done.
+/// Maximum bytes that are read before other events are handled.
 const MAX_BATCH: usize = 256 * 1024;
 
-/// The end of a runner, and the wills that it left.
+/// End of a runner, and its last wills.
 pub struct RunnerEnd {
-    /// The end of its process.
+    /// End of its process.
     pub ended: ProcessEnd,
-    /// True if the end of all its work was seen.
+    /// True if the end of all its work was observed.
     pub is_work_over: bool,
-    /// The exit code that it told.
+    /// Exit code that it sent.
     pub code: Option<u8>,
-    /// The text that it [began](super::Supervised::link) with; none if it ended before that.
+    /// Text of its first [message](super::Supervised::link). `None` if it ended before that.
     pub begin_message: Option<String>,
-    /// The candidates that it still had, by number.
+    /// Its remaining candidates, by number.
     pub candidates: BTreeMap<usize, Candidate>,
-    /// The elections that it was there for as a member for shares.
+    /// Elections for whose shares it was a member.
     pub split_elections: BTreeSet<String>,
-    /// The wills that are not void.
+    /// Its valid wills.
     pub wills: BTreeMap<WillSubject, LastWill>,
 }
 
-/// Runs this program with these arguments again, as the runner, and supervises it. `words` begin with the name of the program
-/// and a command; behind that the runner finds `option` with a word for
-/// [`Supervised::connect`](super::Supervised::connect). `signals` are handed on to it, and `notify` gets what it has for the
-/// service manager.
+/// Runs this program again with these arguments, as the runner, and supervises it.
+///
+/// `args` begin with the name of the program and a command. The runner finds `option` after them,
+/// with the value for [`Supervised::connect`](super::Supervised::connect). The supervisor forwards
+/// `signals` to the runner, and passes its messages for the service manager to `notify`.
 ///
 /// # Errors
 ///
-/// The runner could not be started. There are none afterwards.
+/// Fails if the runner could not be started. There are no later errors.
 pub async fn supervise_runner(
     args: &[OsString],
     option: &str,
@@ -72,13 +78,14 @@ pub async fn supervise_runner(
 ) -> io::Result<RunnerEnd> {
     let mut child_exits = signal(SignalKind::child())?;
     let mut wakes = signal(SignalKind::from_raw(WAKE_SIGNAL.as_raw()))?;
-    // Else nobody could tell whether its work is over.
+    // Otherwise the end of its work could not be observed.
     adopt_orphans()?;
     let (socket, theirs) = pair(true)?;
-    // Neither this process nor a runner that reads nothing blocks on it.
+    // Neither this process nor a runner that does not read may block on it.
     let answers = socket.try_clone()?;
     let mut messages = BufReader::new(UnixStream::from_std(socket)?).lines();
-    // Last of all: after an error the caller runs the elections itself, and must be the only one that does.
+    // The start comes last. After an error the caller runs the elections itself, and must be the
+    // only process that does.
     let mut tree = start(args, option, theirs)?;
     let mut state = RunnerState::default();
     let (mut is_open, mut give_up_at) = (true, None);
@@ -107,17 +114,18 @@ pub async fn supervise_runner(
         let wait = if is_ending { Duration::ZERO } else { pacing.next_read_at.saturating_sub(now()) };
         select! {
             biased;
-            // The loop hands it on at once to a runner that listens. Another one would die of it.
+            // The loop forwards it at once to a runner that handles signals. Another runner would
+            // die from it.
             number = signals() => held_signals.hold(number, now()),
             _ = wakes.recv() => pacing.next_read_at = Duration::ZERO,
             _ = child_exits.recv() => {}
-            // After those: thousands of elections always have something to tell.
+            // After signals and exits, because thousands of elections always have messages.
             line = messages.next_line(), if is_open && wait.is_zero() => {
                 let (mut line, mut bytes) = (line, 0);
                 while let Ok(Some(text)) = &line {
                     bytes += text.len();
                     state.apply(text, notify);
-                    // Signals are heard too.
+                    // Returns to the loop to handle signals.
                     if bytes > MAX_BATCH {
                         break;
                     }
@@ -127,7 +135,7 @@ pub async fn supervise_runner(
                     };
                 }
                 is_open = matches!(line, Ok(Some(_)));
-                // A service manager is told at once.
+                // Messages for a service manager must not wait.
                 if notify.is_none() {
                     pacing.on_read(bytes, now());
                 }
@@ -137,7 +145,7 @@ pub async fn supervise_runner(
             () = sleep(POLL_INTERVAL), if is_ending || state.end_orphans.is_some() => {}
         }
     };
-    // What it wrote last. Its end is closed, since it is dead.
+    // Reads the last messages. The runner is dead, so its end of the socket is closed.
     while let Ok(Ok(Some(line))) = timeout(WAIT_LIMIT, messages.next_line()).await {
         state.apply(&line, notify);
     }
@@ -146,7 +154,7 @@ pub async fn supervise_runner(
     Ok(RunnerEnd { ended, is_work_over, code, begin_message: begun, candidates, split_elections: split, wills })
 }
 
-/// Starts the runner with its end of the socket. Afterwards nobody else has that end.
+/// Starts the runner with its end of the socket. This process then no longer holds that end.
 fn start(args: &[OsString], option: &str, theirs: Stdio) -> io::Result<ProcessTree> {
     let arg_or = |index, default| args.get(index).map_or(OsStr::new(default), OsString::as_os_str);
     let mut runner = Command::new(this_program()?);
@@ -155,7 +163,7 @@ fn start(args: &[OsString], option: &str, theirs: Stdio) -> io::Result<ProcessTr
     ProcessTree::start(runner.stdin(theirs))
 }
 
-/// The messages of the runner so far.
+/// State of the runner according to its messages.
 #[derive(Default)]
 struct RunnerState {
     code: Option<u8>,
@@ -163,7 +171,7 @@ struct RunnerState {
     candidates: BTreeMap<usize, Candidate>,
     split_elections: BTreeSet<String>,
     wills: BTreeMap<WillSubject, LastWill>,
-    /// The newest request to end adopted processes, until it is answered.
+    /// Newest unanswered request to end adopted processes.
     end_orphans: Option<u64>,
 }
 
@@ -198,13 +206,13 @@ impl RunnerState {
         }
     }
 
-    /// Until when one of the wills can be of use.
+    /// Returns the instant until which one of the wills is useful.
     fn newest_will_until(&self) -> Duration {
         self.wills.values().map(|will| will.until).max().unwrap_or_default()
     }
 }
 
-/// Hands a signal on to the runner. One that stands still is to die of what should kill it.
+/// Forwards a signal to the runner. A stopped runner is resumed if the signal should kill it.
 fn forward_signal(number: i32, tree: &ProcessTree) {
     tree.signal(number);
     if [Signal::ABORT, Signal::QUIT].iter().any(|signal| signal.as_raw() == number) {
@@ -212,12 +220,12 @@ fn forward_signal(number: i32, tree: &ProcessTree) {
     }
 }
 
-/// Signals for a runner that may not listen yet.
+/// Signals for a runner that may not handle them yet.
 #[derive(Debug, Default)]
 struct HeldSignals {
-    /// In their order.
+    /// Numbers of the signals, in order.
     numbers: Vec<i32>,
-    /// The instant at which they are sent at the latest.
+    /// Instant at which they are sent at the latest.
     held_until: Duration,
 }
 
@@ -242,8 +250,10 @@ impl HeldSignals {
     }
 }
 
-/// When the socket is to be read again. A will is of use only when the runner has died, and what the socket holds then is read:
-/// to wake up for each would cost more than to renew the lease.
+/// Pacing of reads from the socket.
+///
+/// A will is needed only when the runner has died, and the remaining messages are then read from
+/// the socket. Waking up for each message would cost more than renewing the lease.
 #[derive(Debug, Default)]
 struct ReadPacing {
     last_read_at: Duration,
@@ -251,7 +261,7 @@ struct ReadPacing {
 }
 
 impl ReadPacing {
-    /// So many bytes were read at `now`.
+    /// Records that `bytes` were read at `now`.
     fn on_read(&mut self, bytes: usize, now: Duration) {
         let elapsed = now.saturating_sub(self.last_read_at);
         let reads_per_room = u32::try_from(SOCKET_ROOM / bytes.max(1)).unwrap_or(u32::MAX);
@@ -270,7 +280,7 @@ mod tests {
         signals.hold(15, s(100));
         signals.hold(2, s(103));
         assert!(signals.is_some() && !signals.is_expired(s(104)));
-        // The second one does not put the first one off.
+        // A second signal does not delay the first one.
         assert!(signals.is_expired(s(105)));
         assert_eq!(signals.release().collect::<Vec<_>>(), [15, 2]);
         assert!(!signals.is_some());
@@ -287,7 +297,7 @@ mod tests {
         assert_eq!(pacing.next_read_at, s(120));
         pacing.on_read(2_500, s(120));
         assert_eq!(pacing.next_read_at, s(140));
-        // Thousands.
+        // Thousands of leaders.
         pacing.on_read(8 * SOCKET_ROOM, s(140));
         assert_eq!(pacing.next_read_at, s(140));
         pacing.on_read(SOCKET_ROOM / 4, s(141));

@@ -1,11 +1,12 @@
-//! A process and all that it starts, as its supervisor sees it.
+//! A process and its descendants, from the point of view of its supervisor.
 //!
-//! On Linux a supervisor adopts whatever loses its parent (it is a *subreaper*), so that it sees the end
-//! of all of them, of those that left the child's process group too; elsewhere only that group is seen.
+//! On Linux a supervisor adopts processes that lose their parent (it is a *subreaper*). It
+//! therefore sees the end of all descendants, including those that left the child's process group.
+//! On other systems it only sees that group.
 //!
-//! Two things prove that none is left: `wait` reports that this process has no child at all, or the kernel's own list of
-//! its children has only those that were there before. `/proc` may hide processes (`hidepid`), so what it shows can only
-//! prove that a process is there.
+//! Two facts prove that no descendant is left. Either `wait` reports that this process has no child
+//! at all, or the kernel's list of its children contains only earlier ones. `/proc` may hide
+//! processes (`hidepid`), so it can only prove that a process exists.
 
 use super::children::{self, Children};
 use rustix::io::Errno;
@@ -17,17 +18,17 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::process::Command;
 
-/// The end of a process.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessEnd {
-    /// By itself, with this code.
+    /// Exited with this code.
     Exit(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 
-/// Returns a signal as people call it.
+/// Returns the usual name of a signal.
 #[must_use]
 pub fn signal_name(number: i32) -> String {
     let known = nix::sys::signal::Signal::try_from(number).ok();
@@ -38,19 +39,23 @@ pub fn signal_name(number: i32) -> String {
 #[derive(Debug)]
 pub(super) struct ProcessTree {
     leader: Pid,
-    /// The end of the leader. From then on its id may be another process's; only the group keeps it.
+    /// End of the leader. After that its id may belong to another process, but its group keeps the
+    /// number.
     ended: Option<ProcessEnd>,
-    /// Children of this process that were there before: whoever executed it had started them.
+    /// Earlier children of this process, started by the program that executed this one.
     other_children: Vec<Pid>,
 }
 
 impl ProcessTree {
-    /// Starts a process whose supervisor this process is; it should [adopt orphans](adopt_orphans). The process
-    /// should lead a process group of its own where it may start others that the system does not tell of.
+    /// Starts a process under the supervision of this process, which should [adopt
+    /// orphans](adopt_orphans).
+    ///
+    /// The process should lead its own process group if it may start others that the system does
+    /// not list.
     ///
     /// # Errors
     ///
-    /// When it could not be started.
+    /// Fails if the process could not be started.
     #[allow(clippy::zombie_processes, reason = "reaped together with all its descendants")]
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         let other_children = children::list_children(getpid())?.ids;
@@ -60,7 +65,7 @@ impl ProcessTree {
         Ok(Self { leader, ended: None, other_children })
     }
 
-    /// The id of its process group, where it leads one.
+    /// Returns the id of its process group, if it leads one.
     pub(super) fn group(&self) -> i32 {
         self.leader.as_raw_nonzero().get()
     }
@@ -70,61 +75,64 @@ impl ProcessTree {
         self.ended
     }
 
-    /// Asks all of the group to end. Who is stopped must go on, or it does not hear that.
+    /// Sends SIGTERM to the group. Stopped processes must resume to receive it.
     pub(super) fn terminate(&self) {
         self.send(Signal::TERM);
         self.resume();
     }
 
-    /// All of the group that were stopped go on.
+    /// Resumes all stopped processes of the group.
     pub(super) fn resume(&self) {
         self.send(Signal::CONT);
     }
 
-    /// The signal by which the process was stopped, once for each time.
+    /// Returns the signal that stopped the process, once for each stop.
     pub(super) fn stop_signal(&self) -> Option<i32> {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let status = self.ended.is_none().then(|| waitid(WaitId::Pid(self.leader), options));
         status?.ok()??.stopping_signal()
     }
 
-    /// Hands a signal on to the process alone, unless it has ended.
+    /// Forwards a signal to the process alone, unless it has ended.
     pub(super) fn signal(&self, number: i32) {
-        // Taken from a handler: one that this system has.
+        // The number comes from a signal handler, so this system has the signal.
         if let (None, Some(signal)) = (self.ended, Signal::from_named_raw(number)) {
             let _ = kill_process(self.leader, signal);
         }
     }
 
-    /// Hands a signal on to all of the group, as a terminal does.
+    /// Forwards a signal to the whole group, like a terminal.
     pub(super) fn signal_all(&self, number: i32) {
         if let Some(signal) = Signal::from_named_raw(number) {
             self.send(signal);
         }
     }
 
-    /// Kills all of the group at once. None of it can start anything that survives this.
+    /// Kills the whole group at once, so that it cannot start a process that survives.
     pub(super) fn kill(&self) {
         self.send(Signal::KILL);
     }
 
-    /// Once the leader was reaped its group was killed, and the number may be another's.
+    /// Sends a signal to the group, unless the leader was reaped. The group was then killed, and
+    /// its number may be reused.
     fn send(&self, signal: Signal) {
         if self.ended.is_some() {
             return;
         }
         let _ = kill_process_group(self.leader, signal);
-        // It may have gone into another group. One that goes back meanwhile is killed all the same, and anything else it
-        // would be told twice.
+        // The leader may have changed to another group. If it returns meanwhile, a kill is still
+        // correct, but other signals would arrive twice.
         if signal == Signal::KILL || getpgid(Some(self.leader)) != Ok(self.leader) {
             let _ = kill_process(self.leader, signal);
         }
     }
 
-    /// Returns true if nothing of it runs any more. Kills what the process left behind when it ended.
+    /// Returns true if all processes of the tree have exited. Kills the processes that the leader
+    /// left behind when it ended.
     pub(super) fn is_gone(&mut self) -> bool {
         if self.ended.is_none() {
-            // Looked at before it is reaped: until then the number of the group is nobody else's.
+            // Checked before the leader is reaped, because its group number cannot be reused until
+            // then.
             let has_exited = self.has_leader_exited();
             if has_exited {
                 self.kill();
@@ -134,7 +142,8 @@ impl ProcessTree {
                 return false;
             }
             if !has_exited {
-                // It ended in between. What is left of its group, if anything, keeps the number.
+                // The leader ended in between. Remaining processes of its group keep the number
+                // reserved.
                 let _ = kill_process_group(self.leader, Signal::KILL);
             }
         }
@@ -143,18 +152,20 @@ impl ProcessTree {
         (childless || all_ended) && test_kill_process_group(self.leader) == Err(Errno::SRCH)
     }
 
-    /// Kills the processes that lost their parent and were adopted by this one. Returns true if there was none; false also
-    /// if that cannot be known. [`is_gone`](Self::is_gone) reaps what was killed, whose children are adopted then.
+    /// Kills the processes that lost their parent and were adopted by this one.
+    ///
+    /// Returns true if there was none, and false if that is unknown. [`is_gone`](Self::is_gone)
+    /// reaps the killed processes, whose children are then adopted.
     pub(super) fn kill_adopted(&self) -> bool {
         let adopted = self.adopted();
         adopted.iter().flat_map(|adopted| &adopted.ids).for_each(|child| kill(*child));
         adopted.is_ok_and(|adopted| adopted.is_complete && adopted.ids.is_empty())
     }
 
-    /// Lists the children of this process without the leader, and without those that were there before.
+    /// Lists the children of this process, except the leader and earlier ones.
     fn adopted(&self) -> io::Result<Children> {
         let mut children = children::list_children(getpid())?;
-        // The number of a leader that was reaped may be that of another process.
+        // The number of a reaped leader may belong to another process.
         let leader = self.ended.is_none().then_some(self.leader);
         children.ids.retain(|id| !self.other_children.contains(id) && Some(*id) != leader);
         Ok(children)
@@ -165,12 +176,12 @@ impl ProcessTree {
         matches!(waitid(WaitId::Pid(self.leader), options), Ok(Some(_)))
     }
 
-    /// Takes note of all who ended; true when no child is left at all.
+    /// Reaps all children that have ended. Returns true if no child is left.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((id, status))) if id == self.leader => self.ended = Some(process_end(status)),
-                // Its number may be another's from here on.
+                // Its number may be reused from here on.
                 Ok(Some((id, _))) => self.other_children.retain(|stranger| *stranger != id),
                 Err(Errno::INTR) => {}
                 Ok(None) => return false,
@@ -187,23 +198,23 @@ fn process_end(status: WaitStatus) -> ProcessEnd {
     }
 }
 
-/// From here on this process is the next parent of all descendants that lose theirs, where the system has
+/// Makes this process the new parent of all descendants that lose theirs, if the system supports
 /// that.
 ///
 /// # Errors
 ///
-/// When the system refuses it: who leaves a process group is not seen then.
+/// Fails if the system refuses it. Processes that leave the group are then not observed.
 pub(super) fn adopt_orphans() -> io::Result<()> {
-    // Any id but none means yes.
+    // Any id means yes.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     Ok(())
 }
 
-/// Kills one who left the group, with the group that it leads, if it leads one. Its own children are adopted
-/// and killed when they are next looked for: the end of a child is a reason to look.
+/// Kills a process that left the group, with the group that it leads, if any. Its children are
+/// adopted, and killed in the next check, which the end of a child triggers.
 fn kill(child: Pid) {
-    // A child that nobody reaped keeps its number.
+    // A child that was not reaped keeps its number.
     let _ = kill_process_group(child, Signal::KILL);
     let _ = kill_process(child, Signal::KILL);
 }
@@ -223,7 +234,7 @@ mod tests {
         tree.terminate();
         tree.kill();
         tree.signal(Signal::KILL.as_raw());
-        // It ends by itself, at the end of its input.
+        // `cat` ends by itself, at the end of its input.
         drop(other.stdin.take());
         assert!(other.wait().unwrap().success());
     }

@@ -37,7 +37,7 @@ fn a_turn_that_waited_has_the_remaining_time() {
     assert_eq!(turn.time_limit, Some(Duration::ZERO));
 }
 
-/// Its work does not begin, and that is reported once.
+/// The work does not start, and the reason is reported once.
 #[tokio::test]
 async fn a_share_without_a_known_coordinator_waits_and_reports_why() {
     let clock = BootClock::new();

@@ -105,7 +105,7 @@ fn a_plan_round_trips() {
     let (response, read_problem) = to_response(&StoreRequest::ReadPlan(None), "ada", vec![foreign]);
     assert_eq!(response, StoreResponse::Unknown);
     assert!(read_problem.unwrap().detail.contains("the plan of the shares cannot be read"));
-    // Of so many shares a leader would make 34 GB.
+    // A leader would need 34 GB for this number of shares.
     let huge = r#"{"term":7,"version":3,"split":1,"members":[],"shares":[null],"next":4294967295}"#;
     let huge = Ok(Done::Content(huge.to_owned(), ETag("\"2\"".to_owned())));
     let (response, read_problem) = to_response(&StoreRequest::ReadPlan(None), "ada", vec![huge]);
@@ -153,7 +153,8 @@ fn signs_round_trip_and_other_blobs_are_ignored() {
     assert_eq!(response_to(&StoreRequest::ListSigns, Ok(Done::Listed(blobs))), StoreResponse::Signs(expected));
 }
 
-/// A candidate without shares finds members and holders of shares by these names and fields (docs/protocol.md §14.6).
+/// A candidate without shares finds members and holders of shares by these names and fields
+/// (docs/protocol.md §14.6).
 #[test]
 fn active_signs_and_shares_block_an_unsplit_candidate() {
     let second = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const ONE: Worker = Worker { weight: 1, max_shares: None };
 
-/// How many shares each one has.
+/// Returns the number of shares of each member.
 fn counts(plan: &[Option<usize>], members: usize) -> Vec<usize> {
     (0..members).map(|member| plan.iter().filter(|share| **share == Some(member)).count()).collect()
 }
@@ -95,8 +95,8 @@ proptest! {
         prop_assert!(after.iter().all(Option::is_some));
         let (low, high) = (before.len() / members, before.len().div_ceil(members));
         prop_assert!(has.iter().all(|count| (low..=high).contains(count)), "{has:?}");
-        // The least that any even plan moves: of what is above the upper number all, and of the others what is above
-        // the lower one, but for as many as may keep one more.
+        // The fewest moves of any even plan. Members above the upper number lose the excess. All
+        // others lose the excess above the lower number, except those that may keep one more.
         let above = |limit: usize| had.iter().map(|had| had.saturating_sub(limit)).sum::<usize>();
         let may = before.len() % members;
         let fuller = had.iter().filter(|had| **had > low).count();
@@ -121,9 +121,9 @@ proptest! {
             prop_assert!(member.weight > 0 || *has == 0);
             room += if member.weight > 0 { most.saturating_sub(*has).min(1) } else { 0 };
         }
-        // A share without a member: all have the most that they may.
+        // A share has no member only if all members have their maximum.
         prop_assert!(room == 0 || after.iter().all(Option::is_some), "{members:?} {has:?}");
-        // Of two that are not limited, the stronger one has no less, but for what does not divide.
+        // Of two unlimited members, the stronger one has no fewer shares, apart from the remainder.
         for (one, a) in members.iter().zip(&has) {
             for (other, b) in members.iter().zip(&has) {
                 if one.max_shares.is_none() && other.max_shares.is_none() && one.weight >= other.weight {

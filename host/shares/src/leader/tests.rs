@@ -4,18 +4,18 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A leader, and the plan as the store has it.
+/// A leader, and the plan in the store.
 struct Scenario {
     leader: Leader,
     stored: Option<(Plan, u64)>,
     written: u64,
     held_shares: Vec<Share>,
-    /// Plans are refused.
+    /// True if the store refuses plans.
     refuses_writes: bool,
     members: Vec<&'static str>,
-    /// Whose sign is 17 s old.
+    /// Member whose sign is 17 s old.
     silent_member: &'static str,
-    /// When it signed itself.
+    /// The leader's own signs, and their send times.
     own_signs: Vec<(Tag, Duration)>,
     now: u64,
     sent: Vec<StoreRequest>,
@@ -74,7 +74,7 @@ impl Scenario {
         self.stored = Some((plan, self.written));
     }
 
-    /// A second later: the requests of a round.
+    /// Runs the requests of a round, one second later.
     fn round(&mut self) -> usize {
         self.now += 1;
         self.sent.clear();
@@ -112,7 +112,7 @@ fn a_plan_changed_meanwhile_is_not_overwritten() {
     play.round();
     play.members.push("cleo");
     play.round();
-    // Another number of shares is asked for after it read the plan.
+    // Another number of shares is requested after the leader has read the plan.
     play.now += 1;
     let now = Duration::from_secs(play.now);
     let read = play.leader.next_request(now).expect("it is time");
@@ -151,7 +151,7 @@ fn members_of_the_plan_count_at_the_first_list() {
     let read = play.leader.next_request(now).expect("it is time");
     let list = play.leader.on_response(&read, StoreResponse::NoPlan, &[], now).expect("it lists");
     assert_eq!(play.leader.on_response(&list, StoreResponse::Unknown, &[], now), None);
-    // The leader before had written one.
+    // The previous leader had written a plan.
     let members = ["ben".to_owned()].into();
     let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::unassigned(4) };
     play.write(plan.clone());
@@ -181,7 +181,7 @@ fn an_unreachable_term_is_reported_and_the_plan_stays() {
     assert_eq!(play.plan(), &plan);
 }
 
-/// The rounds until it says that it is to resign.
+/// Runs rounds until the leader must resign, and returns their number.
 fn rounds_until(play: &mut Scenario, problem: CoordinatorProblem) -> u64 {
     while play.leader.problem() != Some(problem) {
         play.round();
@@ -209,7 +209,7 @@ fn failing_rounds_are_reported_after_three_periods() {
     let mut play = Scenario::new(4, &["anna", "ben"]);
     play.own_signs = vec![(Tag("1".to_owned()), 60 * SECOND)];
     for round in 0..60 {
-        // One that got through begins the count anew.
+        // A successful round restarts the count.
         play.refuses_writes = round % 12 != 0;
         play.members = if round % 2 == 0 { vec!["anna", "ben"] } else { vec!["anna"] };
         play.round();
@@ -259,7 +259,7 @@ fn an_overdue_share_lease_is_broken_and_again_after_the_same_time() {
         broken,
         [(31, break_of(other)), (31, break_of(one)), (62, break_of(other)), (62, break_of(one))]
     );
-    // A split that is asked for later has its own time.
+    // A later split has its own time limit.
     play.held_shares.clear();
     play.round();
     assert_eq!(play.plan().split, 2);
@@ -307,7 +307,7 @@ fn a_write_in_flight_does_not_count_as_the_leaving_plan() {
     assert!(play.leader.has_left() && !play.plan().has_member("anna"));
 }
 
-/// Among many, looks are rare.
+/// With many members, lists are rare.
 #[test]
 fn leaving_during_a_round_shortens_the_next_wait() {
     let many = (0..1_000).map(|n| &*format!("m{n}").leak()).collect::<Vec<&'static str>>();

@@ -12,7 +12,7 @@ fn member(name: &str) -> Member {
     Member::new_joined(sign(name), Duration::ZERO)
 }
 
-/// A plan of these members' shares; "" holds none.
+/// Creates a plan with one share for each of these members; "" means no holder.
 fn plan(shares: &[&str]) -> Plan {
     let mut members =
         shares.iter().filter(|name| !name.is_empty()).map(|n| (*n).to_owned()).collect::<Vec<_>>();
@@ -24,7 +24,7 @@ fn plan(shares: &[&str]) -> Plan {
     Plan { members, shares, ..Plan::unassigned(0) }
 }
 
-/// What the member does that read this plan.
+/// Returns the actions of a member that has read this plan.
 fn actions(name: &str, plan: Plan, running: &[RunningShare]) -> Vec<Action> {
     let mut member = member(name);
     read(&mut member, plan, Duration::ZERO);
@@ -168,7 +168,7 @@ fn a_member_without_a_recent_plan_keeps_its_shares_and_contends_for_none() {
     );
 }
 
-/// When it leaves signs within a minute, if each is answered at once.
+/// Returns the times of the signs within a minute, if each is answered at once.
 fn sign_times(member: &mut Member, from: Duration) -> Vec<u128> {
     let mut times = Vec::new();
     let mut now = from;
@@ -194,7 +194,7 @@ fn signs_are_frequent_at_first_until_the_plan_names_the_member() {
     assert_eq!(alone[30..33], [15_000, 20_000, 25_000]);
     read(&mut member, plan(&["anna"]), 60 * SECOND);
     assert_eq!(sign_times(&mut member, 60 * SECOND)[..2], [5_000, 10_000]);
-    // A leader thought that it was gone.
+    // A leader assumed that the member was gone.
     read(&mut member, plan(&["ben"]), 121 * SECOND);
     assert_eq!(sign_times(&mut member, 121 * SECOND)[..3], [0, 500, 1_000]);
 }
@@ -238,7 +238,7 @@ fn the_last_will_covers_the_newest_acknowledged_sign() {
     sign(&mut member, Duration::ZERO, StoreResponse::Unknown);
     assert_eq!(last_will(&member), None, "nobody knows which it is");
     sign(&mut member, SECOND, signed("one"));
-    // From before it was sent: then it is silent for too long.
+    // Counts from before the sign was sent: the member's silence then lasts too long.
     assert_eq!(last_will(&member), Some(("one".to_owned(), 16 * SECOND)));
     sign(&mut member, 2 * SECOND, signed("two"));
     for answer in [StoreResponse::Unknown, StoreResponse::Refused] {

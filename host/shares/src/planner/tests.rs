@@ -5,23 +5,23 @@ use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(15);
 
-/// What the leader's clock says at first, in seconds.
+/// Initial time of the leader's clock, in seconds.
 const START: u64 = 10_000;
 
-/// Members that leave signs, the leader among them, and what the leader makes of them, second by second.
+/// Members that write signs, including the leader, and the leader's planning, second by second.
 struct Scenario {
     planner: Planner,
     plan: Plan,
     now: u64,
     members: Vec<(String, u64)>,
-    /// How many seconds ago those signed that did not sign just before the look.
+    /// Age in seconds of the signs that were not written just before the list.
     ages: HashMap<String, u64>,
     /// The leader, and its signs.
     leader: &'static str,
     own_signs: Vec<(Tag, Duration)>,
-    /// How long lists take.
+    /// Duration of lists.
     late: u64,
-    /// Of those that sign at another pace than that of the lease.
+    /// Members whose interval between signs differs from that of the lease.
     timings: HashMap<String, SignTiming>,
 }
 
@@ -42,7 +42,8 @@ impl Scenario {
         }
     }
 
-    /// The next second: those who are `silent` leave no sign. The plan, if it changes.
+    /// Advances by a second in which the `silent` members write no sign. Returns a new plan if it
+    /// changed.
     fn next_second(&mut self, silent: &[&str]) -> Option<Plan> {
         self.list(silent);
         let plan = self.planner.plan(&self.plan, 7)?;
@@ -50,7 +51,7 @@ impl Scenario {
         Some(plan)
     }
 
-    /// The signs that are to be removed.
+    /// Returns the signs to remove.
     fn list(&mut self, silent: &[&str]) -> Vec<String> {
         self.now += 1;
         for (name, mark) in &mut self.members {
@@ -73,7 +74,7 @@ impl Scenario {
         gone.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// How many shares each one should hold.
+    /// Returns the number of shares of each member.
     fn share_counts(&self) -> Vec<usize> {
         self.members.iter().map(|(name, _)| self.plan.shares_of(name).count()).collect()
     }
@@ -122,7 +123,7 @@ fn a_silent_member_is_gone_after_the_timeout() {
     }
     assert!(play.next_second(&["cleo"]).is_some());
     assert_eq!(play.share_counts(), [3, 3, 0]);
-    // It was only frozen: it counts again with its next sign.
+    // The member was only frozen: its next sign makes it count again.
     assert!(play.next_second(&[]).is_some());
     assert_eq!(play.share_counts(), [2, 2, 2]);
 }
@@ -142,7 +143,7 @@ fn silence_of_all_members_removes_none() {
     let mut play = Scenario::new(6, &["anna", "ben", "cleo"]);
     play.next_second(&[]);
     play.next_second(&[]);
-    // The store was down, or anna was frozen, until she signed a moment ago.
+    // The store was down, or anna was frozen, and her last sign is recent.
     play.now += 60;
     assert_eq!(play.next_second(&["ben", "cleo"]), None);
     for second in 1..=10 {
@@ -185,7 +186,7 @@ fn the_timeout_of_a_member_follows_its_own_timing() {
     play.next_second(&[]);
     play.next_second(&[]);
     assert_eq!(play.share_counts(), [2, 2, 2]);
-    // Cleo signs every five seconds only, and ben no more.
+    // Cleo signs only every five seconds, and ben does not sign any more.
     for second in 1..=3 {
         assert_eq!(play.list(&["ben", "cleo"]).len(), 0, "{second}");
     }
@@ -224,8 +225,8 @@ fn the_next_leader_goes_on_with_the_plan() {
     assert_eq!((play.plan.term, play.plan.version), (7, 2));
 }
 
-/// Ben coordinates after anna, whose last sign is so many seconds old, as the service says. None of ben's has been missing
-/// for so long.
+/// Ben coordinates after anna, whose last sign is `age` seconds old on the service's clock. Ben's
+/// own signs have been complete for `steady` seconds.
 fn successor_of_anna(age: u64, steady: u64) -> Scenario {
     let mut play = Scenario::new(6, &["anna", "ben", "cleo"]);
     play.next_second(&[]);
@@ -240,13 +241,13 @@ fn successor_of_anna(age: u64, steady: u64) -> Scenario {
 
 #[test]
 fn the_next_leader_takes_the_silence_before_its_term_from_the_service() {
-    // The service's dates are in whole seconds.
+    // The service's dates are whole seconds.
     let mut play = successor_of_anna(16, 60);
     assert_eq!(play.next_second(&["anna"]), None);
     assert!(play.next_second(&["anna"]).is_some());
     assert_eq!(play.share_counts(), [0, 3, 3]);
     assert!(successor_of_anna(17, 60).next_second(&["anna"]).is_some());
-    // From then on its own clock counts, whatever the service's does.
+    // From then on only the leader's own clock counts.
     let mut play = successor_of_anna(0, 60);
     play.next_second(&["anna"]);
     play.ages.insert("anna".to_owned(), 3_600);
@@ -255,7 +256,7 @@ fn the_next_leader_takes_the_silence_before_its_term_from_the_service() {
 
 #[test]
 fn the_leaders_next_sign_may_be_answered_before_the_list_that_does_not_show_it() {
-    // The one that the list shows was sent 5 s ago.
+    // The listed sign was sent 5 s ago.
     let mut play = successor_of_anna(18, 60);
     let now = Duration::from_secs(play.now + 1);
     play.own_signs.retain(|(_, sent)| *sent <= now - Duration::from_secs(5));

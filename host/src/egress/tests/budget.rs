@@ -1,4 +1,4 @@
-//! What the host holds for a turn is bounded, however many requests it has.
+//! The memory that the host holds for a turn is bounded for any number of requests.
 
 use super::super::turn::{MAX_REQUESTS, READ_AHEAD};
 use super::super::{Body, Error, Limits};
@@ -15,7 +15,7 @@ const MIB: usize = 1024 * 1024;
 
 type Notices = Arc<Mutex<Vec<String>>>;
 
-/// A turn with a budget, and what keeps it open.
+/// Returns a turn with a budget, and the guard that keeps it open.
 fn turn(allow: impl ToString, budget: &Budget) -> (Gate, Notices, impl Sized) {
     let connections = Outlet::for_component().open(7, "jobs/one", unlimited_lease());
     let policy = policy(&allow.to_string(), ResponseMode::Streamed(u64::MAX));
@@ -32,7 +32,7 @@ fn post(url: &str, size: usize) -> http::Request<Body> {
 
 #[tokio::test]
 async fn bodies_under_way_have_one_budget() {
-    // Takes connections, and reads nothing.
+    // Accepts connections, and reads nothing.
     let listener = listen();
     let address = listener.local_addr().unwrap();
     let budget = Budget::for_requests(32 * MIB);
@@ -50,7 +50,7 @@ async fn bodies_under_way_have_one_budget() {
     let texts = notices.lock().unwrap().clone();
     assert_eq!(texts.len(), refused);
     assert!(texts[0].contains("holds at most 42 MiB"), "{texts:?}");
-    // They are there until nobody waits for them, and their connections are closed.
+    // The bodies remain until no caller waits for them and their connections are closed.
     assert!(budget.charge(5 * MIB).is_none());
     drop(sent);
     drop((gate, _turn));
@@ -66,7 +66,7 @@ async fn waiting_requests_count_too() {
     let long = format!("http://127.0.0.1:9/{}", "x".repeat(60_000));
     let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
     let get = || http::Request::get(&long).body(empty()).unwrap();
-    // Not driven yet.
+    // Not polled yet.
     let send = |request| gate.clone().send(request, Limits::default());
     let waiting: Vec<_> = (0..17).map(|_| send(get())).collect();
     let refused = send(get()).await;
@@ -94,7 +94,7 @@ async fn a_body_that_was_sent_makes_room_for_the_next_one() {
     assert_eq!(*notices.lock().unwrap(), [""; 0]);
 }
 
-/// Answers each request with a head nearly as large as one may be, and `body`.
+/// Answers each request with a head of nearly the maximum size, and `body`.
 async fn large_heads(body: &'static str) -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -115,7 +115,7 @@ async fn large_heads(body: &'static str) -> std::net::SocketAddr {
 #[tokio::test]
 async fn heads_of_answers_count_until_these_are_dropped() {
     let address = large_heads("").await;
-    // Room for eight of them, of which the last one needs a little more before it is there.
+    // Room for eight responses, of which the last one needs slightly more before it arrives.
     let budget = Budget::for_requests(MIB + 32 * 1024);
     let (gate, notices, _turn) = turn(address, &budget);
     let get = || gate.clone().send(post(&format!("http://{address}/"), 0), Limits::default());
@@ -123,7 +123,7 @@ async fn heads_of_answers_count_until_these_are_dropped() {
     for _ in 0..8 {
         answers.push(get().await.unwrap());
     }
-    // Not even sent.
+    // The request is not even sent.
     let full = get().await;
     assert!(matches!(full, Err(Error::Other(_))), "{full:?}");
     assert!(notices.lock().unwrap()[0].starts_with("the answer to a request did not fit"));

@@ -1,5 +1,5 @@
-//! Nothing leaves after the deadline, nor after the turn. With raw sockets, a clock that is set
-//! by hand, and one thread, so that other tasks run only where a test waits.
+//! Nothing is sent after the deadline, nor after the turn. The tests use raw sockets, a manual
+//! clock, and one thread, so that other tasks run only while a test waits.
 
 use super::super::gate::Gate;
 use super::super::{Body, Error, Limits, Outlet};
@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// A clock that stands still, until the deadline is passed.
+/// Clock that stands still until the test passes the deadline.
 #[derive(Clone, Default)]
 pub(super) struct ManualClock(Arc<AtomicBool>);
 
@@ -42,7 +42,7 @@ impl ManualClock {
     }
 }
 
-/// More than the kernel holds for a receiver with little room that does not read.
+/// More than the kernel buffers for a receiver with a small window that does not read.
 const LARGE: usize = 8 * 1024 * 1024;
 
 pub(super) fn listen() -> TcpListener {
@@ -58,7 +58,7 @@ fn request(listener: &TcpListener, body: usize) -> http::Request<Body> {
     http::Request::post(url).body(body.boxed_unsync()).unwrap()
 }
 
-/// Reads up to the end of the head of a request.
+/// Reads up to the end of a request head.
 async fn head(peer: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -67,7 +67,7 @@ async fn head(peer: &mut TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// How many bytes still arrive, until the connection ends.
+/// Returns the number of bytes that still arrive before the connection ends.
 pub(super) async fn count_to_end(peer: &mut TcpStream) -> usize {
     let mut bytes = Vec::new();
     let _ = peer.read_to_end(&mut bytes).await;
@@ -92,7 +92,7 @@ async fn a_request_whose_deadline_passes_while_it_connects_is_not_sent() {
     assert_eq!(count_to_end(&mut peer).await, 0);
 }
 
-/// Lets a request be answered. Its connection waits for the next one.
+/// Completes a request. Its connection then waits for the next one.
 async fn exchange(gate: &Gate, listener: &TcpListener) -> TcpStream {
     let answer = async {
         let (mut peer, _) = listener.accept().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_request_whose_deadline_passes_in_the_queue_of_its_connection_is_not_s
     let sent = sending.await;
     assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     assert_eq!(count_to_end(&mut peer).await, 0);
-    // It did wait for that connection, not for a new one.
+    // The request waited for that connection, not for a new one.
     assert!(poll_once(pin!(listener.accept())).await.is_pending());
 }
 
@@ -176,7 +176,7 @@ async fn nothing_is_sent_after_the_end_of_the_turn() {
     let (sent, arrived) = tokio::join!(uploading, count_to_end(&mut peer));
     assert!(matches!(sent, Err(Error::Denied)), "{sent:?}");
     assert!(arrived < LARGE, "all of it arrived");
-    // And whoever still holds a gate of the turn finds it shut.
+    // Other holders of a gate of the turn cannot send either.
     let late = gate.send(request(&listener, 0), Default::default()).await;
     assert!(matches!(late, Err(Error::Denied)), "{late:?}");
     assert!(poll_once(pin!(listener.accept())).await.is_pending());
@@ -192,7 +192,7 @@ async fn a_turn_is_over_when_its_connections_are_closed() {
     let gate = Gate::for_turn(policy, &connections, Arc::new(|_| {}), Budget::unlimited());
     let mut peer = exchange(&gate, &listener).await;
     drop((gate, connections));
-    // The task that has the connection did not run yet.
+    // The task that owns the connection did not run yet.
     assert!(poll_once(pin!(outlet.closed())).await.is_pending());
     outlet.closed().await;
     let mut end = [0];

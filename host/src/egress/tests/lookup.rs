@@ -1,4 +1,4 @@
-//! Look-ups that are never answered: they cost a few threads and their own turn's places, no more.
+//! Lookups that are never answered use a few threads and slots of their own turn only.
 
 use super::super::lookup::{Directory, MAX_LOOKUPS};
 use super::super::turn::MAX_REQUESTS;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A resolver that answers when it is told to, and at the end of the test.
+/// A resolver that answers on request, and at the end of the test.
 struct SilentResolver(Arc<Resolver>);
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl SilentResolver {
         names
     }
 
-    /// Waits until so many look-ups have begun.
+    /// Waits until this number of lookups has started.
     async fn wait_for_lookups(&self, count: usize) {
         let mut receiver = self.0.started.subscribe();
         receiver.wait_for(|begun| begun.len() >= count).await.unwrap();
@@ -86,7 +86,7 @@ fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {
     )
 }
 
-/// Asks, and gives up after a moment.
+/// Sends a request, and gives up after a moment.
 async fn request_error(gate: &Gate, name: &str) -> Error {
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let request = http::Request::get(format!("http://{name}/")).body(body).unwrap();
@@ -112,7 +112,7 @@ async fn a_timed_out_request_keeps_its_slot_until_the_lookup_ends() {
     resolver.wait_for_lookups(1).await;
     assert_eq!(resolver.started(), ["silent.test"]);
     resolver.answer();
-    // There is room again as soon as it has ended.
+    // The slot is free as soon as the lookup has ended.
     while matches!(request_error(&gate, &name).await, Error::TooManyRequests) {}
 }
 
@@ -134,7 +134,7 @@ async fn lookups_of_a_handler_are_limited_over_all_turns() {
 
 #[test]
 fn the_election_does_not_wait_for_lookups_of_a_handler() {
-    // One thread for all that blocks: it would be taken.
+    // A single blocking thread, which the lookup would occupy.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().max_blocking_threads(1).build().unwrap().block_on(async {
         let resolver = SilentResolver::new();

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Takes connections to `to`, whatever host they ask for. Returns its address and the heads of the requests.
+/// Forwards connections to `to`, regardless of the requested host. Returns its address and the
+/// heads of the requests.
 async fn proxy(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -31,7 +32,7 @@ async fn proxy(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
-/// The gate of an election component whose environment names this proxy.
+/// Returns the gate of an election component whose environment contains this proxy.
 fn gate_through(proxy: &str, host: &str, server: &Server) -> Gate {
     let proxies = Proxies::from_variables(|name| (name == "HTTPS_PROXY").then(|| proxy.to_owned()));
     let authorities = RootCertificates::from_pem(server.authority.as_bytes()).unwrap();

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The head of a request, as it arrives, that was sent with these headers.
+/// Sends a request with these headers, and returns its head as it arrives.
 async fn received_head(headers: &[(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -64,7 +64,7 @@ async fn the_election_header_is_set() {
     {
         let head = received_head(headers).await;
         assert_eq!(head.matches("tenure-election:").count(), 1, "{head}");
-        // The name has more than a header may have.
+        // The name contains characters that are invalid in headers.
         assert!(head.contains("\r\ntenure-election: jobs/%C3%BC\r\n"), "{head}");
     }
 }

@@ -1,4 +1,4 @@
-//! The same over TLS, with a server that an authority of its own vouches for.
+//! Requests over TLS, to a server with the certificate of a test authority.
 
 use super::super::tls::CA_AS_END_ENTITY;
 use super::super::turn::Connections;
@@ -16,11 +16,11 @@ use tokio_rustls::TlsAcceptor;
 
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    /// The certificate of the authority, in PEM.
+    /// Certificate of the authority, in PEM.
     pub(super) authority: String,
-    /// Trusts the authority, and no other.
+    /// Trusts only the authority.
     client: ClientConfig,
-    /// For each connection how it began, and the head of its first request.
+    /// Handshake kind and head of the first request of each connection.
     received: Arc<Mutex<Vec<(HandshakeKind, String)>>>,
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn server() -> Server {
     serve(authority.as_ref(), certificate, &key).await
 }
 
-/// A server whose certificate is its own authority.
+/// Starts a server whose certificate is its own authority.
 async fn self_signed(is_ca: IsCa) -> Server {
     let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     params.is_ca = is_ca;
@@ -106,7 +106,8 @@ async fn a_session_is_resumed_by_the_next_turn() {
     assert!(received[1].1.contains("\r\ntenure-term: 8\r\n"), "{received:?}");
 }
 
-/// The gate of an election component that trusts `pem` beside the platform's.
+/// Returns the gate of an election component that trusts `pem` in addition to the platform's
+/// certificates.
 fn component(server: &Server, pem: &str) -> Gate {
     let authorities = RootCertificates::from_pem(pem.as_bytes()).unwrap();
     let policy = policy(&server.address.to_string(), ResponseMode::Collected(1000));
@@ -162,7 +163,7 @@ async fn a_turn_trusts_the_roots_of_its_outlet() {
 #[tokio::test]
 async fn an_untrusted_server_receives_nothing() {
     let server = server().await;
-    // Trusts what the platform trusts.
+    // Trusts only the platform's certificates.
     let outlet = Outlet::for_component();
     let (gate, _connections) = turn(&outlet, &server, 7);
     let refused = send(&gate, &format!("https://{}/", server.address), "").await;

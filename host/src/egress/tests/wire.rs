@@ -1,4 +1,4 @@
-//! A wire and its permit, by themselves.
+//! A wire and its permit, in isolation.
 
 use super::super::permit::{Permit, RevokeGuard};
 use super::super::wire::Wire;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// A wire and its peer.
+/// Returns a wire and its peer.
 async fn connected(clock: &ManualClock) -> (Wire, TcpStream, RevokeGuard) {
     let listener = listen();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -24,7 +24,7 @@ async fn connected(clock: &ManualClock) -> (Wire, TcpStream, RevokeGuard) {
     (Wire::new(stream, permit).unwrap(), peer, revoke)
 }
 
-/// A wire that has taken all that the kernel takes, its peer, and how many bytes that was.
+/// Fills the kernel's buffers. Returns the wire, its peer, and the number of accepted bytes.
 async fn full(clock: &ManualClock) -> (Wire, TcpStream, usize, RevokeGuard) {
     let (mut wire, peer, revoke) = connected(clock).await;
     let mut accepted = 0;
@@ -65,7 +65,7 @@ async fn unsent_bytes_are_discarded_at_the_deadline() {
 
 #[tokio::test]
 async fn unsent_bytes_are_discarded_when_a_connection_is_given_up() {
-    // It would be sent when the lease is long over.
+    // Otherwise the kernel would send it long after the end of the lease.
     let clock = ManualClock::default();
     let (mut wire, mut peer, accepted, _open) = full(&clock).await;
     let _ = wire.shutdown().await;
@@ -96,7 +96,7 @@ fn the_end_of_a_turn_waits_for_a_write_in_progress() {
             let action = || {
                 inside.send(()).unwrap();
                 end_requested.recv().unwrap();
-                // Time for the other one to be wrong in.
+                // Gives the other thread time to act wrongly.
                 (0..1000).for_each(|_| thread::yield_now());
                 sent.store(true, Ordering::SeqCst);
             };

@@ -1,44 +1,45 @@
-//! A command that has the streams and the terminal of this process, and is handed its signals: that of a lock.
+//! A command attached to this process: it uses its streams and terminal, and receives its signals.
+//! `tenure lock` runs one.
 //!
-//! It has one run at most, and whoever waits for that may call it off until it begins.
+//! The command runs once at most, and can be cancelled until it starts.
 
 use super::outcome::RunOutcome;
 use std::future::pending;
 use tenure_supervisor::{ProcessEnd, CommandExit};
 use tokio::sync::{broadcast, watch};
 
-/// So many signals may wait to be handed on.
+/// Capacity of the queue of signals to forward.
 const SIGNALS: usize = 16;
 
-/// What is known of the run of a command that is attached.
+/// State of the run of an attached command.
 #[derive(Debug)]
 pub struct AttachedCommand {
     stage: watch::Sender<Stage>,
     signals: broadcast::Sender<i32>,
 }
 
-/// How far it has come.
+/// Progress of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It has not begun, and may.
+    /// The run has not started, but may.
     Waiting,
-    /// It has not begun, and will not.
+    /// The run was cancelled before it started.
     Cancelled,
-    /// It is about to be started, or runs.
+    /// The command is about to start, or runs.
     Running,
     Finished(CommandEnd),
 }
 
-/// How the run of an attached command ended.
+/// End of the run of an attached command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// By itself, or by a signal that was not sent for the sake of the leadership.
+    /// The command ended by itself, or by a signal unrelated to leadership.
     Ended(ProcessEnd),
-    /// It was told to end, or killed, since the leadership ended or could not be prolonged in time.
+    /// The command was stopped or killed because leadership ended or could not be renewed in time.
     LeaseLost,
-    /// It was killed, since the process that supervises it had been killed.
+    /// The command was killed because its supervisor had been killed.
     SupervisorKilled,
-    /// It could not be started, for this reason.
+    /// The command could not be started, for this reason.
     NotStarted(String),
 }
 
@@ -50,24 +51,24 @@ impl Default for AttachedCommand {
 }
 
 impl AttachedCommand {
-    /// Hands a signal on to the command. False: it does not run.
+    /// Forwards a signal to the command. Returns false if it does not run.
     pub fn signal(&self, number: i32) -> bool {
         let is_running = *self.stage.borrow() == Stage::Running;
         is_running && self.signals.send(number).is_ok()
     }
 
-    /// From now on it does not begin. False: it has begun.
+    /// Cancels the run. Returns false if it has already started.
     pub fn cancel(&self) -> bool {
         self.leave_waiting(Stage::Cancelled)
     }
 
-    /// Completes when it does not run, and has not.
+    /// Waits until the command does not run and has not run.
     pub async fn wait_until_idle(&self) {
-        // Cannot fail: the sender is here.
+        // Cannot fail: the sender is a field of `self`.
         let _ = self.stage.subscribe().wait_for(|stage| *stage == Stage::Waiting).await;
     }
 
-    /// Completes when nothing of it runs any more.
+    /// Waits until all processes of the command have exited.
     pub async fn wait(&self) -> CommandEnd {
         let mut stage = self.stage.subscribe();
         let finished = stage.wait_for(|stage| matches!(stage, Stage::Finished(_))).await;
@@ -77,16 +78,17 @@ impl AttachedCommand {
         }
     }
 
-    /// Its run begins: the signals that it is to be handed. None when it must not.
+    /// Starts the run and returns the signals to forward. Returns `None` if the command must not
+    /// start.
     pub(super) fn start(&self) -> Option<broadcast::Receiver<i32>> {
         let signals = self.signals.subscribe();
         self.leave_waiting(Stage::Running).then_some(signals)
     }
 
-    /// Its run ended so.
+    /// Records the end of the run.
     pub(super) fn on_end(&self, outcome: &RunOutcome) {
         self.stage.send_replace(match outcome {
-            // Its time was over before it was started: another leadership may have more.
+            // The command was out of time before it started. A later leadership may have more time.
             RunOutcome::Finished(CommandExit { ended: None, .. }) => Stage::Waiting,
             RunOutcome::Finished(CommandExit { told: true, .. }) => Stage::Finished(CommandEnd::LeaseLost),
             RunOutcome::SupervisorKilled => Stage::Finished(CommandEnd::SupervisorKilled),
@@ -106,7 +108,7 @@ impl AttachedCommand {
     }
 }
 
-/// The next signal; never, when there will be none.
+/// Waits for the next signal. Never completes once the sender is dropped.
 pub(super) async fn next_signal(signals: &mut Option<broadcast::Receiver<i32>>) -> i32 {
     while let Some(signals) = signals {
         match signals.recv().await {

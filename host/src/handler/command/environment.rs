@@ -1,4 +1,4 @@
-//! The environment of a command.
+//! Environment of a command.
 
 use super::super::secrets::is_withheld;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -10,7 +10,7 @@ use tenure_supervisor::KILL_SLACK;
 /// Names and values.
 pub(super) type Variables = Vec<(OsString, OsString)>;
 
-/// What of the runner's environment a command may see, and what was set for it.
+/// Returns the inherited variables that a command may see, and the configured ones.
 pub(super) fn base_variables(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     configured: Vec<(String, String)>,
@@ -19,7 +19,7 @@ pub(super) fn base_variables(
     inherited.chain(configured.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
 }
 
-/// What a turn tells the command. `left` is how long the leadership lasts from `now` on.
+/// Returns the variables that describe a turn. Leadership lasts for `time_left` from `now`.
 pub(super) fn turn_variables(turn: &Turn, now: DateTime<Utc>, time_left: Duration) -> Variables {
     let time_left = chrono::Duration::from_std(time_left.saturating_sub(KILL_SLACK));
     let deadline = time_left.ok().and_then(|left| now.checked_add_signed(left));
@@ -104,7 +104,7 @@ mod tests {
             ("TENURE_SHARE_COUNT", "8"),
         ]));
         assert_eq!(turn_variables(&turn, now, Duration::from_secs(12)), expected);
-        // Years ahead, but no panic.
+        // Years ahead must not panic.
         turn_variables(&turn, now, Duration::MAX);
     }
 }

@@ -1,21 +1,24 @@
-//! Any program as a handler: started for each turn, and stopped before the leadership ends.
+//! Handler that runs a program for each turn, and stops it before leadership ends.
 //!
-//! Each run has a [supervisor](tenure_supervisor), the parent of the command. The runner tells it each new end of the
-//! leadership. The supervisor asks the command to end (SIGTERM to its process group) a stop time before that, and kills the
-//! group (SIGKILL) shortly before it. It kills at once when the connection ends, because the turn or the runner is over. So
-//! a runner that is killed, or stands still, takes its work with it. The margin of the lease is not needed.
+//! Each run has a [supervisor](tenure_supervisor), the parent process of the command. The runner
+//! sends it each new end of leadership. The supervisor sends SIGTERM to the command's process group
+//! one stop time before that, and SIGKILL shortly before it. It kills at once when its connection
+//! ends, because the turn or the runner has then ended. A runner that is killed or frozen therefore
+//! takes its work with it, without relying on the margin of the lease.
 //!
-//! When the supervisor is killed, the connection ends too: the runner kills the group, and the turn has trapped. On Linux
-//! the runner's own supervisor has adopted what left the group. The runner asks it to end that, and the turn is over when
-//! it has. Without such a supervisor, or without a complete list of its children, these processes go on.
+//! If the supervisor is killed, the connection ends too: the runner kills the group, and the turn
+//! has trapped. On Linux, the runner's own supervisor has adopted the processes that left the
+//! group. The runner asks it to end them, and the turn is over when they have exited. Without that
+//! supervisor, or without a complete list of its children, these processes go on.
 //!
-//! When runner and supervisor are killed in the same moment, and the command is not, the runner's supervisor ends it, on
-//! Linux. Where there is none, or it is killed too, nobody does. The kernel could (`PR_SET_PDEATHSIG`), but that is asked
-//! for between fork and exec: by unsafe code, or by one more program in between. And it would reach the command alone, not
-//! its descendants. Whoever kills so kills a whole cgroup, as systemd and container engines do.
+//! If the runner and the supervisor are killed at the same moment but the command is not, the
+//! runner's supervisor ends it, on Linux. Otherwise the command goes on. `PR_SET_PDEATHSIG` could
+//! end it, but must be set between fork and exec, by unsafe code or another program. It would also
+//! reach only the command, not its descendants. Tools that kill this way, like systemd and
+//! container engines, kill a whole cgroup.
 //!
-//! What the command leaves running when it ends is killed too: the turn is over when nothing of it
-//! runs any more.
+//! Processes that the command leaves behind when it ends are killed too. The turn is over when all
+//! its processes have exited.
 
 mod attached;
 mod environment;
@@ -48,19 +51,20 @@ use tenure_supervisor::{
 };
 use tokio::sync::{oneshot, watch};
 
-/// What a command is given, beside its turns.
+/// Settings of a command other than its turns.
 pub struct CommandSettings {
-    /// Variables of its own. It also sees those around, but none of the election's.
+    /// Variables to set. The command also inherits the variables of this process, except the
+    /// election's.
     pub env: Vec<(String, String)>,
-    /// The time from SIGTERM to the end of the leadership, and from the time limit to SIGKILL.
+    /// Time from SIGTERM to the end of leadership, and from the time limit to SIGKILL.
     pub stop_time: Duration,
-    /// Called with each line that it writes, up to the same number as those of a component. One that is attached
-    /// writes no lines, but to where this process does.
+    /// Called with each line of output, up to the same limit as for a component. An attached
+    /// command writes to the streams of this process instead.
     pub output: LineSink,
-    /// Whoever attaches it to this process's streams and signals, for one run.
+    /// Attaches the command to the streams and signals of this process, for one run.
     pub attached: Option<Arc<AttachedCommand>>,
-    /// The connection to this process's own supervisor, if it has one. That adopts what a command leaves behind when the
-    /// command's supervisor is killed.
+    /// Connection to this process's own supervisor, if there is one. It adopts the processes that a
+    /// command leaves behind when the command's supervisor is killed.
     pub supervisor: Option<Arc<Link>>,
 }
 
@@ -68,7 +72,7 @@ pub struct CommandSettings {
 impl Default for CommandSettings {
     fn default() -> Self {
         let output: LineSink = Arc::new(|stream, line| {
-            // Nobody may read them.
+            // The readers may have gone.
             let _ = match stream {
                 Stream::Stdout => writeln!(io::stdout(), "{line}"),
                 Stream::Stderr => writeln!(io::stderr(), "{line}"),
@@ -79,10 +83,12 @@ impl Default for CommandSettings {
     }
 }
 
-/// Asks the parent of this process to kill the orphans that it adopted, and completes when none is left.
+/// Asks the parent of this process to kill the orphans that it adopted, and waits until none is
+/// left.
 type EndOrphans = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// None where the supervisor could never answer: the list of its children is not complete there.
+/// Returns `None` if the supervisor could never respond, because its list of children is
+/// incomplete.
 fn end_orphans(supervisor: Option<Arc<Link>>, visibility: Visibility) -> Option<EndOrphans> {
     let link = supervisor.filter(|_| visibility == Visibility::All)?;
     Some(Arc::new(move || {
@@ -91,12 +97,12 @@ fn end_orphans(supervisor: Option<Arc<Link>>, visibility: Visibility) -> Option<
     }))
 }
 
-/// A program that is run for each turn.
+/// Handler that runs a program for each turn.
 ///
 /// ```no_run
 /// use tenure::handler::{CommandHandler, CommandSettings};
 /// use tenure::settings::{Credential, Schedule, Settings};
-/// use tenure::{Elector, supervisor_main, terminated};
+/// use tenure::{Elector, shutdown_signal, supervisor_main};
 ///
 /// #[tokio::main]
 /// async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -104,14 +110,14 @@ fn end_orphans(supervisor: Option<Arc<Link>>, visibility: Visibility) -> Option<
 ///     let command = CommandHandler::new(&command, CommandSettings::default())?;
 ///     let settings = Settings::new("jobs/backup", Credential::Environment);
 ///     let daily = Schedule::Cron { expression: "0 3 * * *".into(), time_zone: None };
-///     let membership = Elector::new(settings)?.start_with(daily, command)?;
-///     terminated().await;
+///     let membership = Elector::new(settings)?.start_with_handler(daily, command)?;
+///     shutdown_signal().await;
 ///     membership.leave().await;
 ///     Ok(())
 /// }
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     // First: a command is supervised by another process of this program.
+///     // Must come first: commands are supervised by another process of this program.
 ///     supervisor_main();
 ///     run()
 /// }
@@ -121,20 +127,22 @@ pub struct CommandHandler {
     variables: Variables,
     stop_time: Duration,
     lines: HandlerLines,
-    /// Whether something of a turn may still run.
+    /// True while processes of a turn may still run.
     is_running: watch::Sender<bool>,
     attached: Option<Arc<AttachedCommand>>,
-    /// None where nobody ends what a command leaves behind when its supervisor is killed.
+    /// `None` if nothing can end the processes that a command leaves behind when its supervisor is
+    /// killed.
     end_orphans: Option<EndOrphans>,
 }
 
 impl CommandHandler {
-    /// The program that the first word of `command` names, here or on the PATH that it will see.
+    /// Creates a handler for the program that the first word of `command` names. A bare name is
+    /// looked up on the command's `PATH`.
     ///
     /// # Errors
     ///
-    /// It could not be started: none is named, it is not there, or may not be executed; or `main` does not call
-    /// [`supervisor_main`](crate::supervisor_main).
+    /// Fails if no program is named, or it does not exist or is not executable. Also fails if
+    /// `main` does not call [`supervisor_main`](crate::supervisor_main).
     pub fn new(command: &[OsString], settings: CommandSettings) -> Result<Self, NotRunnable> {
         if !has_supervisor_main() {
             return Err(NotRunnable::NoSupervisor);
@@ -143,7 +151,7 @@ impl CommandHandler {
             return Err(NotRunnable::Missing);
         };
         let variables = environment::base_variables(std::env::vars_os(), settings.env.clone());
-        // The last one of a name counts.
+        // The last variable of a name wins.
         let path = variables.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
         let file = resolve::resolve(name, path.map(OsString::as_os_str))?;
         let program = Program { file, name: name.clone(), arguments: arguments.to_vec() };
@@ -154,7 +162,7 @@ impl CommandHandler {
         Ok(Self { program, variables, stop_time, lines, is_running, attached, end_orphans })
     }
 
-    /// The file that is run, by its whole path.
+    /// Returns the absolute path of the program.
     pub fn file(&self) -> &Path {
         &self.program.file
     }
@@ -162,7 +170,7 @@ impl CommandHandler {
     async fn run_turn(&self, turn: Turn, lease: Lease) -> TurnEnd {
         let attached = self.attached.clone();
         let signals = match attached.as_ref().map(|attached| attached.start()) {
-            // It was called off, or has had its run.
+            // The command was cancelled, or has already run.
             Some(None) => return TurnEnd::CutOff,
             Some(signals) => signals,
             None => None,
@@ -183,7 +191,7 @@ impl CommandHandler {
             signals,
             end_orphans: self.end_orphans.clone(),
         };
-        // Dropped with this future: that is the order to kill.
+        // Dropping this with the future orders the kill.
         let (_stop, stopped) = oneshot::channel();
         let is_running = self.is_running.clone();
         is_running.send_replace(true);
@@ -200,7 +208,7 @@ impl CommandHandler {
         turn_end(outcome, &last_line)
     }
 
-    /// Where standard output and standard error go.
+    /// Returns the sinks of standard output and standard error.
     fn output_lines(&self, last_line: &Arc<Mutex<String>>) -> [Lines; 2] {
         let lines = self.lines.turn();
         let (on_stderr, last_line) = (lines.writer(Stream::Stderr), last_line.clone());
@@ -221,7 +229,7 @@ impl Handler for CommandHandler {
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // Cannot fail: the sender is here.
+            // Cannot fail: the sender is a field of `self`.
             let _ = self.is_running.subscribe().wait_for(|is_running| !is_running).await;
         })
     }

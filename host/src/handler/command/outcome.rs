@@ -1,20 +1,21 @@
-//! What the end of a command means for its turn.
+//! Maps the end of a command to the end of its turn.
 
 use super::super::TurnEnd;
 use tenure_supervisor::{ProcessEnd, CommandExit, signal_name};
 
-/// What became of a command.
+/// Outcome of a run of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RunOutcome {
-    /// It could not be started, for this reason.
+    /// The command could not be started, for this reason.
     NotStarted(String),
-    /// It ran, and nothing of it does any more.
+    /// The command ran, and all its processes have exited.
     Finished(CommandExit),
-    /// The supervisor was killed, and so was the command then.
+    /// The supervisor was killed, and the command was then killed too.
     SupervisorKilled,
 }
 
-/// Returns the end of the turn. `last_words` is the last line that the command wrote to standard error.
+/// Returns the end of the turn. `last_line` is the last line that the command wrote to standard
+/// error.
 pub(super) fn turn_end(outcome: RunOutcome, last_line: &str) -> TurnEnd {
     let failed = |description: String| match last_line.trim() {
         "" => TurnEnd::Failed(description),
@@ -27,7 +28,7 @@ pub(super) fn turn_end(outcome: RunOutcome, last_line: &str) -> TurnEnd {
         RunOutcome::SupervisorKilled => TurnEnd::Trapped(
             "the command was killed, because the process that supervises it was killed".into(),
         ),
-        // Many programs end with 0 when they are told to, however much is left to do.
+        // Many programs exit with 0 on SIGTERM even if they have not finished.
         RunOutcome::Finished(CommandExit { timed_out: true, .. }) => TurnEnd::TimedOut,
         RunOutcome::Finished(CommandExit { told: true, .. } | CommandExit { ended: None, .. }) => TurnEnd::CutOff,
         RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Exit(0)), .. }) => TurnEnd::Succeeded,

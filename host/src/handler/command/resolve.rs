@@ -1,20 +1,20 @@
-//! Where a program is, looked up before anything begins.
+//! Program lookup before the first turn.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why a program cannot be run.
+/// Reason why a program cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotRunnable {
-    /// No such file at that path.
+    /// There is no file at that path.
     #[error("there is no such file")]
     Missing,
-    /// No directory of PATH holds it.
+    /// No directory of `PATH` contains the program.
     #[error("no directory of PATH holds a program of this name")]
     NotOnPath,
-    /// It is no file, or one without the permission to run it.
+    /// The path is not a file, or the file is not executable.
     #[error("this may not be executed")]
     NotExecutable,
     /// `main` does not begin with [`supervisor_main`](crate::supervisor_main).
@@ -22,16 +22,16 @@ pub enum NotRunnable {
     NoSupervisor,
 }
 
-/// The file that `program` stands for: itself when it has a slash, else the first one of that name
-/// in a directory of `path` that may be run.
+/// Returns the path of `program`. A name without a slash is looked up in `path`, and the first
+/// executable file wins.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// Fails if there is no such executable file.
 pub(super) fn resolve(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotRunnable> {
     if program.as_encoded_bytes().contains(&b'/') {
-        // The working directory is the command's too, but a path that is whole says more in a list
-        // of processes.
+        // The command has the same working directory, but an absolute path is clearer in a list of
+        // processes.
         let file = std::path::absolute(program).map_err(|_| NotRunnable::Missing)?;
         return check_executable(&file).map(|()| file);
     }

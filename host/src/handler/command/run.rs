@@ -1,4 +1,4 @@
-//! The runner's side of one run of a command: what it tells the supervisor, and what it hears.
+//! Runner's side of one run of a command: orders to the supervisor, and its reports.
 
 use super::EndOrphans;
 use super::attached::next_signal;
@@ -27,64 +27,64 @@ use tokio::sync::{broadcast, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// When a supervisor that was told to kill says nothing for so long, the runner kills the command itself. The turn is
-/// over when the supervisor says so, or is dead: it alone knows of what left the process group.
+/// Time after which the runner kills the command itself if the supervisor does not act on an order
+/// to kill. The turn ends only with the supervisor's report or death, because only the supervisor
+/// knows the processes that left the process group.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The same before the end of the leadership, for a supervisor that stands still: half of the time
-/// that is left for killing.
+/// The same before the end of leadership, if the supervisor is frozen: half of the time reserved
+/// for killing.
 const KILL_MARGIN: Duration = Duration::from_millis(KILL_SLACK.as_millis() as u64 / 2);
 
-/// How often it is looked whether a group without a supervisor is gone. There is nothing to wait for.
+/// Interval between checks for a process group without a supervisor. There is no event to wait for.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long output is still read for when nothing runs any more. Only somebody who was given the
-/// stream, and is none of the command's own, holds it open for longer.
+/// Longest time for which output is read after all processes have exited. Only an unrelated process
+/// that received the stream can hold it open for longer.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One run of a command.
 pub(super) struct Run {
-    /// What is run.
     pub program: Program,
-    /// All of its environment.
+    /// Complete environment of the command.
     pub variables: Vec<(OsString, OsString)>,
-    /// The time from SIGTERM to the end of the leadership.
+    /// Time from SIGTERM to the end of leadership.
     pub stop_time: Duration,
-    /// How long it may run.
+    /// Leadership under which it runs.
     pub lease: Lease,
-    /// When the turn's own time ends, on the clock that the supervisor reads.
+    /// End of the turn's time limit, on the clock that the supervisor reads.
     pub limit: Option<Duration>,
-    /// Where its lines go.
+    /// Sinks of its standard output and standard error.
     pub lines: [Lines; 2],
-    /// The signals that are handed on to it; none: it is not attached.
+    /// Signals to forward. `None` if the command is not attached.
     pub signals: Option<broadcast::Receiver<i32>>,
-    /// Ends what left the process group when the supervisor is killed.
+    /// Ends the processes that left the process group if the supervisor is killed.
     pub end_orphans: Option<EndOrphans>,
 }
 
-/// What is known of a run whose supervisor is alive.
+/// State of a run with a live supervisor.
 struct SupervisedCommand {
     lease: Lease,
     /// The supervisor, whose child leads the group.
     supervisor: Option<Pid>,
-    /// The process group, once it is known.
+    /// Process group, once it is known.
     group: Option<Pid>,
-    /// The end of the leadership that the supervisor knows of.
+    /// End of leadership that the supervisor received last.
     sent_until: Duration,
-    /// When the command is killed from here, unless the supervisor has said that nothing runs.
+    /// Instant at which the runner kills the command, unless the supervisor reports its end before.
     kill_at: Option<Duration>,
-    /// Whether it was killed from here because its time was nearly over.
+    /// True if the runner killed the command because leadership was about to end.
     is_overdue: bool,
-    /// The signals that are handed on to it.
+    /// Signals to forward.
     signals: Option<broadcast::Receiver<i32>>,
-    /// Ends what left the process group when the supervisor is killed.
+    /// Ends the processes that left the process group if the supervisor is killed.
     end_orphans: Option<EndOrphans>,
 }
 
 impl Run {
-    /// Runs the command to its end; `stop` completes when it is to be killed. Returns when nothing of
-    /// it runs any more. When this future is dropped, with the whole runtime, the supervisor
-    /// kills the command.
+    /// Runs the command until all its processes have exited. Kills it when `stop` completes.
+    ///
+    /// If this future is dropped with the whole runtime, the supervisor kills the command.
     pub(super) async fn supervise(self, mut stop: oneshot::Receiver<Infallible>) -> RunOutcome {
         let sent_until = self.lease.valid_until();
         let lease = self.lease;
@@ -95,11 +95,12 @@ impl Run {
             SupervisedCommand { lease, supervisor, group, sent_until, kill_at, is_overdue, signals, end_orphans };
         let launch = (self.program, self.variables);
         let started = start(&launch.0, &launch.1, self.stop_time, is_attached);
-        // A command runs once its supervisor is told until when. Whatever fails before that, nothing runs.
+        // The command starts once its supervisor knows the end of leadership. Any failure before
+        // that starts nothing.
         let started = started.and_then(|(supervisor, mut socket)| {
             let limit = self.limit.map(|limit| to_line(&Order::Limit(limit))).unwrap_or_default();
             let bounds = limit + &to_line(&Order::Until(on_shared_clock(&supervised.lease)));
-            // A new socket has room for it.
+            // Cannot block: the buffer of a new socket is empty.
             socket.write_all(bounds.as_bytes())?;
             Ok((supervisor, UnixStream::from_std(socket)?))
         });
@@ -110,7 +111,7 @@ impl Run {
         supervised.supervisor =
             supervisor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let [stdout, stderr] = self.lines;
-        // Whoever still reads ends with it.
+        // Dropping the set stops the readers.
         let mut output = JoinSet::new();
         output.spawn(forward_lines(supervisor.stdout.take(), stdout));
         output.spawn(forward_lines(supervisor.stderr.take(), stderr));
@@ -119,14 +120,15 @@ impl Run {
             None => supervised.end_without_supervisor(&mut supervisor).await,
         };
         let _ = timeout(OUTPUT_TIMEOUT, async { while output.join_next().await.is_some() {} }).await;
-        // It has said its last word, or was killed.
+        // The supervisor has sent its last report, or was killed.
         let _ = supervisor.wait().await;
         outcome
     }
 }
 
 impl SupervisedCommand {
-    /// Controls the command until the supervisor's last report. Returns none if the supervisor ends without one.
+    /// Controls the command until the supervisor's last report. Returns `None` if the supervisor
+    /// ends without one.
     async fn listen(
         &mut self,
         socket: UnixStream,
@@ -165,7 +167,7 @@ impl SupervisedCommand {
                 _ = &mut *stop, if !is_stopping => {
                     is_stopping = true;
                     self.kill_at = Some(clock.now() + RETRY_DELAY);
-                    // The end of the stream is the order.
+                    // The end of the stream is the order to stop.
                     let _ = order_writer.shutdown().await;
                 }
                 () = self.lease.changed_from(until), if !is_stopping => {}
@@ -173,14 +175,14 @@ impl SupervisedCommand {
                     unsent.extend_from_slice(to_line(&Order::Signal(number)).as_bytes());
                 }
                 () = sleep_until(&clock, kill_at) => {
-                    // Nobody has reaped it: the number is still its own.
+                    // The supervisor has not been reaped, so its process id is still valid.
                     let next_kill = (!self.kill()).then(|| clock.now() + RETRY_DELAY);
                     self.is_overdue |= !is_stopping;
                     (is_stopping, self.kill_at) = (true, next_kill);
                     let _ = order_writer.shutdown().await;
                 }
-                // Nobody waits for a supervisor that stands still and reads nothing: it kills at the
-                // instant that it knows of.
+                // Never blocks on a supervisor that is frozen and reads nothing: it kills at the
+                // instant that it knows.
                 written = order_writer.write(&unsent), if !is_stopping && !unsent.is_empty() => {
                     let written = written.unwrap_or(unsent.len());
                     unsent.drain(..written);
@@ -189,10 +191,10 @@ impl SupervisedCommand {
         }
     }
 
-    /// False: there is no group yet, and it is to be looked for again.
+    /// Kills the command. Returns false if its group is not known yet; the caller then retries.
     fn kill(&self) -> bool {
-        // The supervisor may stand still before it could tell which group it started, or has started
-        // it, and its child before it leads a group.
+        // The supervisor may freeze before it reports the group, or before its child becomes the
+        // leader of a group.
         let unreported = || children_of(self.supervisor?).into_iter().next();
         let group = self.group.or_else(unreported);
         let killed = group.is_some_and(|group| {
@@ -203,17 +205,20 @@ impl SupervisedCommand {
         killed || self.group.is_some()
     }
 
-    /// Ends a command whose supervisor dies. Another process adopts the command: this one, where it is the first one of a
-    /// container, or the supervisor of `tenure run`, which also ends the processes that left the group.
+    /// Ends a command whose supervisor has died.
     ///
-    /// A supervisor that was killed between starting the command and reporting that looks like one that started nothing.
+    /// Another process adopts the command: this process if it is the init process of a container,
+    /// or the supervisor of `tenure run`. The latter also ends the processes that left the group.
+    ///
+    /// A supervisor that was killed between starting the command and reporting it looks like one
+    /// that started nothing.
     async fn end_without_supervisor(&self, supervisor: &mut Child) -> RunOutcome {
         let outcome = match self.group {
             Some(group) => self.end_group(group).await,
             None => RunOutcome::NotStarted("the process that supervises it ended first".into()),
         };
-        // A process that dies closes its files before its children get another parent. Until it is reaped, an adopter may
-        // find no orphan yet.
+        // A dying process closes its files before its children get another parent. Until it is
+        // reaped, the adopter may find no orphan yet.
         let _ = supervisor.wait().await;
         if let Some(end_orphans) = &self.end_orphans {
             end_orphans().await;
@@ -234,10 +239,11 @@ impl SupervisedCommand {
     }
 }
 
-/// Whether the process is there, whatever its group, and not another one that has its number by now.
+/// Returns true if the command is alive, in any group. A process that reuses its id has another
+/// session.
 fn is_command_alive(command: Pid) -> bool {
     let command = unistd::Pid::from_raw(command.as_raw_nonzero().get());
-    // Zero is one from outside the container.
+    // Zero denotes a session outside the container.
     getsid(Some(command)).is_ok_and(|session| Ok(session) == getsid(None))
 }
 
@@ -248,8 +254,8 @@ async fn sleep_until(clock: &BootClock, at: Option<Duration>) {
     }
 }
 
-/// The end of the leadership on the clock that the supervisor reads. Never late: the time that passes
-/// between the two readings is lost.
+/// Returns the end of leadership on the clock that the supervisor reads. It may be early by the
+/// time between the two clock reads, but never late.
 fn on_shared_clock(lease: &Lease) -> Duration {
     let now = shared::now();
     match lease.remaining() {

@@ -1,34 +1,36 @@
-//! When a call that failed is made again within its turn. It follows the guarantee of delivery: what may have
-//! arrived is sent again with at-least-once only.
+//! Retries of failed calls within a turn. Calls that may have arrived are retried only with
+//! at-least-once delivery.
 
 use std::time::Duration;
 
-/// How often a turn is called at most.
+/// Maximum number of calls of a turn.
 pub(super) const MAX_CALLS: u32 = 5;
 
-/// The wait before the second call; it doubles from there.
+/// Delay before the second call. It doubles with each call.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 
-/// No receiver is waited for longer than this.
+/// Longest delay that a receiver can request.
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 
-/// What is known of a call that failed.
+/// Failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallFailure {
-    /// No connection came about, so nothing arrived.
+    /// No connection was established, so the call did not arrive.
     Unsent,
-    /// The connection broke, or the answer was none: it may have arrived.
+    /// The connection broke, or the response was invalid. The call may have arrived.
     Unanswered,
-    /// The status, and how long the receiver wants to be left alone.
+    /// Status of the response, and the delay that the receiver requested.
     Answered(u16, Option<Duration>),
-    /// It took all the time that there was.
+    /// The call used up all available time.
     TimedOut,
-    /// The next call would end in the same way.
+    /// A retry would fail in the same way.
     Permanent,
 }
 
-/// How long to wait for the next call; none where there is none. `repeats`: the turn is delivered at least once. So
-/// many calls were made, and so much time is left, where that has a bound.
+/// Returns the delay before the next call, or `None` if there must be none.
+///
+/// `retries` is true for at-least-once delivery. `calls` is the number of calls so far, and
+/// `time_left` the remaining time if it is limited.
 pub(super) fn retry_delay(
     failure: CallFailure,
     retries: bool,
@@ -47,12 +49,13 @@ pub(super) fn retry_delay(
     (is_retryable && calls < MAX_CALLS && fits).then_some(delay)
 }
 
-/// Whether a status says that it may be another one soon.
+/// Returns true if a retry may get another status.
 fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500 | 502..=504)
 }
 
-/// What the header `Retry-After` says: seconds, or a date (RFC 9110, 10.2.3). `now` is in seconds since 1970.
+/// Parses the header `Retry-After`: seconds, or a date (RFC 9110, 10.2.3). `now` is in seconds
+/// since 1970.
 pub(super) fn parse_retry_after(header: Option<&http::HeaderValue>, now: i64) -> Option<Duration> {
     let text = header?.to_str().ok()?.trim();
     let seconds = text.parse::<u64>().ok().or_else(|| {

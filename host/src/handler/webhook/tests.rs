@@ -1,4 +1,4 @@
-//! Turns that are posted, with a server on loopback.
+//! Turns that are posted to a server on loopback.
 
 use super::*;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use tenure_core::{Share, Timestamp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// For what has no bound of its own.
+/// Limit for a test that would otherwise hang.
 const SOON: Duration = Duration::from_secs(90);
 
 fn turn() -> Turn {
@@ -46,13 +46,13 @@ async fn listen() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// The outcomes of a turn and of its server.
+/// Runs a turn and its server, and returns their outcomes.
 async fn join_within<T, S>(turn: impl Future<Output = T>, server: impl Future<Output = S>) -> (T, S) {
     let both = async { tokio::join!(turn, server) };
     timeout(SOON, both).await.expect("they meet")
 }
 
-/// The whole request.
+/// Reads the whole request.
 async fn read_request(peer: &mut TcpStream) -> String {
     let mut received = String::new();
     while !received.ends_with('}') {
@@ -64,7 +64,7 @@ async fn read_request(peer: &mut TcpStream) -> String {
     received
 }
 
-/// How a turn ends whose call is answered so, and the request.
+/// Returns the end of a turn whose call gets this response, and the request.
 async fn call_with_answer(path: &str, answer: &str) -> (TurnEnd, String) {
     let (listener, port) = listen().await;
     let handler = handler(&format!("http://localhost:{port}{path}"), "");
@@ -104,7 +104,7 @@ async fn a_non_2xx_answer_fails_the_turn_with_an_excerpt() {
     let failed = |text: &str| TurnEnd::Failed(format!("the webhook answered {text}"));
     let busy = "HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy";
     assert_eq!(call_with_answer("/", busy).await.0, failed("503: busy"));
-    // The rest never comes.
+    // The rest never arrives.
     let stops = "HTTP/1.1 500 No\r\ncontent-length: 400\r\n\r\nno disk";
     assert_eq!(call_with_answer("/", stops).await.0, failed("500: no disk"));
     let redirect = "HTTP/1.1 307 Elsewhere\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n";
@@ -126,9 +126,9 @@ async fn a_call_ends_at_its_own_timeout() {
     let (mut given_up, _) = listener.accept().await.unwrap();
     let mut all = Vec::new();
     let ended = timeout(SOON, given_up.read_to_end(&mut all)).await.expect("the connection ends");
-    // What the receiver has not read yet is worth nothing any more.
+    // Data that the receiver has not read yet are discarded.
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::ConnectionReset);
-    // Renewed meanwhile, a turn may go on for longer than it was valid for at its start.
+    // With renewals, a turn may last longer than its initial validity.
     let handler = handler(&format!("http://127.0.0.1:{port}/"), "");
     let serve = async {
         let (mut peer, _) = listener.accept().await.unwrap();
@@ -182,17 +182,18 @@ async fn the_connection_is_cut_when_the_turn_is() {
         end = &mut running => panic!("{end:?}"),
         peer = async { let mut peer = listener.accept().await.unwrap().0; read_request(&mut peer).await; peer } => peer,
     };
-    // As the runner does it.
+    // The runner does the same.
     lease.set_valid_until(Duration::ZERO);
     drop(running);
     let mut remainder = Vec::new();
     let read = timeout(SOON, peer.read_to_end(&mut remainder)).await.expect("the connection ends");
-    // A reset, so that nothing that still waits in the kernel goes out.
+    // A reset, so that the kernel sends no buffered data.
     assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
     assert_eq!(remainder, b"");
 }
 
-/// Answers each request with the next of these; an empty one closes the connection. Tells the requests.
+/// Answers each request with the next response; an empty one closes the connection. Returns the
+/// requests.
 async fn serve(listener: &TcpListener, answers: &[&str]) -> Vec<String> {
     let mut received = Vec::new();
     let mut peer: Option<TcpStream> = None;
@@ -256,7 +257,7 @@ async fn at_most_once_never_retries_a_call_that_may_have_arrived() {
 #[tokio::test]
 async fn a_call_that_did_not_arrive_is_retried_with_any_delivery() {
     let (listener, port) = listen().await;
-    // Nobody listens there any more; the kernel keeps the port for who asks for it.
+    // No process listens there any more. The kernel does not assign the port to others yet.
     drop(listener);
     let (line_sender, mut line_receiver) = tokio::sync::mpsc::unbounded_channel();
     let lines: LineSink = Arc::new(move |_, line| line_sender.send(line).unwrap());

@@ -1,9 +1,9 @@
-//! Requests beside the steps.
+//! Background requests.
 
 use super::{Reply, leading, left, play, seconds};
 use tenure_core::Request;
 
-/// With a request that is answered at once.
+/// Adds a background request that is answered at once.
 fn with_background_request(reply: Reply) -> Reply {
     let request = Request {
         method: "GET".to_owned(),
@@ -21,7 +21,7 @@ fn a_background_reply_is_passed_to_the_next_step() {
     assert_eq!(lines[..3], ["0 step as new", "0 elected 7", "0 step: answered false"], "{lines:?}");
 }
 
-/// The first answer comes while a step goes on that has given it up, and asks for something else.
+/// The first reply arrives during a step that abandons its request and sends another one.
 #[test]
 fn a_reply_to_a_replaced_request_is_dropped() {
     let second = with_background_request(leading(7).with_duration(seconds(3)).with_again_in(9));
@@ -30,7 +30,7 @@ fn a_reply_to_a_replaced_request_is_dropped() {
     assert_eq!(replies, ["3 step: answered false"], "{lines:?}");
 }
 
-/// The release waits for a token, for example.
+/// For example, the release may wait for a token.
 #[test]
 fn a_leaving_candidate_receives_the_reply() {
     let lines = play(100, 1, [leading(7).with_again_in(9), with_background_request(leading(7).with_again_in(5)), left(7)]);

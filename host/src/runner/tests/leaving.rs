@@ -1,4 +1,4 @@
-//! Leaving without grace for the work, and for how long.
+//! Leaving without a grace period for the work, and the limits of leaving.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn leaving_stops_the_work_and_then_leaves() {
         [
             "2 work ends",
             "2 turn cut-off",
-            // Not with a word of its own about the turn, to which another turn might be the answer.
+            // The end of the turn has no step of its own, which might order another turn.
             "2 step: leave, cut off",
             "2 stood down 7 left",
             "2 stopped",
@@ -18,13 +18,13 @@ fn leaving_stops_the_work_and_then_leaves() {
     );
 }
 
-/// Nothing is set at the runner: the handler says how long.
+/// Without a setting of the runner, the handler decides.
 #[test]
 fn the_grace_of_a_handler_applies_by_default() {
     let replies = [leading(7).with_turn(turn(7)).with_again_in(9), left(7)];
     let lines = play_with(|runner| runner, Vec::new(), 5, 2, replies);
     assert_eq!(lines[4..6], ["5 work ends", "5 turn succeeded"], "{lines:?}");
-    // What the runner is told counts more.
+    // The setting of the runner takes precedence.
     let usual = play_with_grace(1, 5, 2, [leading(7).with_turn(turn(7)), left(7)]);
     assert_eq!(usual[4..6], ["3 work ends", "3 turn cut-off"], "{usual:?}");
 }
@@ -74,7 +74,7 @@ fn leaving_is_retried_for_a_limited_time() {
     );
 }
 
-/// A handler of which something is still there at 20 s, whatever it is told.
+/// Handler whose work still runs at 20 s, despite all orders.
 struct StopsSlowly(VirtualClock);
 
 impl Handler for StopsSlowly {

@@ -1,4 +1,4 @@
-//! Orders, and the end of a turn before its leadership is given up.
+//! Orders, and the end of a turn before leadership is given up.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn a_turn_has_its_grace_before_the_leadership_ends() {
         20,
         [
             leading(7).with_turn(turn(7)),
-            // Each further report says so, and does not begin the grace anew.
+            // Further reports repeat it, and do not restart the grace period.
             winding_down(7).with_again_in(1),
             winding_down(7).with_again_in(1),
             winding_down(7).with_again_in(100),
@@ -64,7 +64,7 @@ fn a_turn_has_its_grace_before_the_leadership_ends() {
 
 #[test]
 fn a_handover_ends_the_grace_within_its_time() {
-    // Each report tells the rest of the 5 s.
+    // Each report contains the remaining part of the 5 s.
     let until = |at, limit| {
         winding_down(7).with_again_in(at).change(|report| report.wind_down_limit = Some(seconds(limit)))
     };
@@ -125,14 +125,14 @@ fn a_turn_continues_when_the_handover_is_abandoned() {
         [
             leading(7).with_turn(turn(7)),
             winding_down(7).with_again_in(1),
-            // Nobody came.
+            // No successor took over.
             leading(7).with_again_in(100),
         ],
     );
     assert!(lines.contains(&"6 turn succeeded".to_owned()), "{lines:?}");
 }
 
-/// Plays a candidate that is ready when there is no order.
+/// Runs a candidate that becomes ready at each action without an order.
 fn play_unready(
     acts: impl IntoIterator<Item = (u64, Option<Order>)>,
     replies: impl IntoIterator<Item = Reply>,

@@ -1,4 +1,4 @@
-//! What makes a turn stop, and what follows from that.
+//! Reasons to stop a turn, and the effects.
 
 use super::*;
 use crate::handler::from_fn;
@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 use tenure_clock::BootClock;
 
-/// A turn that may take so many seconds.
+/// Returns a turn with this time limit in seconds.
 fn limited(limit: u64) -> Turn {
     Turn { time_limit: Some(seconds(limit)), ..turn(7) }
 }
@@ -103,7 +103,7 @@ fn a_lease_that_is_lost_during_the_grace_ends_the_turn() {
 
 #[test]
 fn no_turn_begins_during_the_grace() {
-    // The step in flight brings one when the last has just ended.
+    // The running step orders a turn when the last one has just ended.
     let next = leading(7).with_turn(turn(7)).with_duration(seconds(2));
     let lines = play_with_grace(20, 5, 2, [leading(7).with_turn(turn(7)), next]);
     assert_eq!(
@@ -193,7 +193,7 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
             let replies = Mutex::new([leading(7).with_turn(limited(limit)).with_again_in(100)].into());
             let elector = Script { replies, log: log.clone() };
             let sleeper = clock.clone();
-            // Its requests are refused from the deadline on.
+            // Its requests are denied after the deadline.
             let work = from_fn(move |_, lease: Lease| {
                 let (clock, result) = (sleeper.clone(), result.clone());
                 async move {
@@ -287,7 +287,7 @@ impl Elector for Arc<Renewing> {
 
 #[test]
 fn the_election_continues_while_a_handler_never_yields() {
-    // One for the handler, one for the clock.
+    // One thread for the handler, one for the clock.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     assert_renewals_while_a_handler_never_yields(&runtime, |runner| runner);

@@ -1,4 +1,4 @@
-//! Steps that wait for others before they begin.
+//! Steps that wait in the queue before they start.
 
 use super::{Log, VirtualClock, leading, left, seconds};
 use crate::handler::from_fn;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenure_clock::Clock;
 use tenure_core::{Event as Word, Report, State};
 
-/// Begins each step after 200 s.
+/// Starts each step after 200 s in the queue.
 struct QueuedElector {
     queue_time: Mutex<Option<Duration>>,
     duration: Duration,
@@ -38,12 +38,12 @@ impl Elector for QueuedElector {
     }
 }
 
-/// What happens in 325 s with steps that take so long once they have begun.
+/// Returns the log of 325 s with steps that take this time once they have started.
 fn play(duration: u64) -> Vec<String> {
     play_until(325, duration, u64::MAX)
 }
 
-/// The same until then, with a candidate that is told to leave at that second.
+/// Returns the log until `end`, with a candidate that is asked to leave at second `leave`.
 fn play_until(end: u64, duration: u64, leave: u64) -> Vec<String> {
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
@@ -92,7 +92,7 @@ fn queue_time_does_not_count_towards_the_step_limit() {
     );
 }
 
-/// Its machine sleeps in the middle of its first step, whose request goes on afterwards.
+/// Its machine is suspended during its first step, whose request continues afterwards.
 struct SleepingElector(Log);
 
 impl Elector for SleepingElector {
@@ -129,7 +129,7 @@ fn a_step_survives_a_suspended_machine() {
     assert_eq!(lines, ["0 asked", "303 elected 7", "303 asked"]);
 }
 
-/// Leads, and begins its second step too late.
+/// Leads, and starts its second step too late.
 #[derive(Default)]
 struct LateElector(AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! A runner beside a supervisor that stands still.
+//! A runner with a frozen supervisor.
 
 use super::*;
 use rustix::process::test_kill_process;
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The number of a process that was just started.
+/// Returns the id of a process that was just started.
 fn id(process: &Child) -> Option<Pid> {
     process.id().and_then(|id| Pid::from_raw(id.try_into().unwrap()))
 }
@@ -20,11 +20,11 @@ fn supervised(lease: &Lease, supervisor: Option<Pid>, group: Option<Pid>) -> Sup
     SupervisedCommand { lease, supervisor, group, sent_until, kill_at, is_overdue, signals, end_orphans }
 }
 
-/// What the runner makes of it when the supervisor goes on at last.
+/// Lets the supervisor continue, and checks the outcome of the runner.
 async fn assert_still_listening(mut supervisor: UnixStream, runner: impl Future<Output = Option<RunOutcome>>) {
     let gone = CommandExit::default();
     supervisor.write_all(to_line(&Report::Gone(gone)).as_bytes()).await.unwrap();
-    // Killed from here, because its time was over.
+    // The runner killed the command because it was out of time.
     assert_eq!(runner.await, Some(RunOutcome::Finished(CommandExit { told: true, ..gone })));
 }
 
@@ -43,7 +43,7 @@ async fn orphans_are_ended_once_the_supervisor_is_reaped() {
         calls.lock().unwrap().push(test_kill_process(pid) == Err(Errno::SRCH));
         Box::pin(async {})
     }));
-    // Its files are closed, and it is still there.
+    // The supervisor's files are closed, but its process still exists.
     drop(theirs);
     let (_stop, mut stopped) = oneshot::channel();
     assert_eq!(command.listen(ours, &mut stopped).await, None);
@@ -63,7 +63,7 @@ async fn a_watchdog_that_reads_no_renewals_does_not_keep_a_command_alive() {
         let (_stop, mut stopped) = oneshot::channel();
         watched.listen(ours, &mut stopped).await
     });
-    // Far more than the socket takes.
+    // Far more than the socket holds.
     for _ in 0..5_000 {
         lease.set_valid_until(lease.valid_until() + Duration::from_millis(1));
         tokio::task::yield_now().await;
@@ -74,7 +74,7 @@ async fn a_watchdog_that_reads_no_renewals_does_not_keep_a_command_alive() {
     assert_still_listening(theirs, async { listening.await.unwrap() }).await;
 }
 
-/// It stood still before it had started the command, and does so again right after.
+/// The supervisor was frozen before it started the command, and is frozen again right after.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_unreported_command_is_found_and_killed() {
@@ -90,7 +90,7 @@ async fn an_unreported_command_is_found_and_killed() {
         let (_stop, mut stopped) = oneshot::channel();
         watched.listen(ours, &mut stopped).await
     });
-    // The order to kill, which is given when nothing was found.
+    // The order to kill, which is sent because no command was found.
     assert_eq!(theirs.read(&mut [0]).await.unwrap(), 0);
     shell.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
     let ended = timeout(SOON, shell.wait()).await.expect("its child is killed").unwrap();
