@@ -55,8 +55,9 @@ fn main() -> Result<ExitCode> {
         anyhow::Ok((warm, cold))
     })?;
 
-    let spread =
-        |runs: &[Start], select: fn(&Start) -> Duration| runs.iter().map(select).collect::<Spread>();
+    let spread = |runs: &[Start], select: fn(&Start) -> Duration| {
+        runs.iter().map(select).collect::<Spread>()
+    };
     let rows = [
         ("warm cache, first request", spread(&warm, |start| start.first_request)),
         ("warm cache, acquire", spread(&warm, |start| start.acquire)),

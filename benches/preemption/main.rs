@@ -115,7 +115,9 @@ fn print(rows: &[Row]) {
         table.row(cells);
     }
     print!("{table}");
-    println!("bounds while idle: p99 {USUAL_BOUND:?}, max {MAX_BOUND:?}; always: no unchecked request");
+    println!(
+        "bounds while idle: p99 {USUAL_BOUND:?}, max {MAX_BOUND:?}; always: no unchecked request"
+    );
     let missed = rows.iter().filter(|row| row.is_missed());
     match missed.map(|row| row.case).collect::<Vec<_>>().as_slice() {
         [] => println!("all met; load of the machine after: {}", load()),

@@ -49,9 +49,13 @@ impl<'a> Stage<'a> {
         let last_reading = Arc::new(AtomicU64::new(0));
         let recording_clock = RecordingClock { clock: clock.clone(), last: last_reading.clone() };
         let engine = Engine::new().map_err(|error| anyhow::anyhow!("{error:#}"))?;
-        let handler =
-            ComponentHandler::from_file(&engine, Path::new(UNRULY_HANDLER), options, &recording_clock)
-                .context("the handler")?;
+        let handler = ComponentHandler::from_file(
+            &engine,
+            Path::new(UNRULY_HANDLER),
+            options,
+            &recording_clock,
+        )
+        .context("the handler")?;
         Ok(Self { clock: clock.clone(), handler: Arc::new(handler), last_reading, sink })
     }
 

@@ -119,7 +119,8 @@ impl Case {
             let (mut natives, mut hosteds, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..rounds {
                 let (native, hosted) = measure_pairs(&native, &mut hosted, server.renewals).await?;
-                let median = |durations: &[Duration]| durations.iter().copied().collect::<Spread>().median();
+                let median =
+                    |durations: &[Duration]| durations.iter().copied().collect::<Spread>().median();
                 ratios.push(median(&hosted).as_secs_f64() / median(&native).as_secs_f64());
                 natives.extend(native);
                 hosteds.extend(hosted);

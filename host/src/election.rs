@@ -1,7 +1,7 @@
 //! Elections in a blob, reached over HTTP: [`Election`].
 
 use crate::egress::direct::{from_http, to_http};
-use crate::egress::{AllowList, RootCertificates, Clients, Gate};
+use crate::egress::{AllowList, Clients, Gate, RootCertificates};
 use crate::settings::{CandidateSettings, InvalidSettings};
 use crate::token;
 use bytes::Bytes;
@@ -14,9 +14,9 @@ use tenure_azure::request;
 use tenure_clock::{Clock, ClockHandle};
 use tenure_core::driver::{self, DriverIo, read_settings};
 use tenure_core::{
-    StepStart, CredentialState, Event, Failure, FailureKind, Listed, Moment, Needs, Problem,
-    ProblemClass, Report, Request, Response, Session, Settings, SideAnswer, SideRequest, Snapshot,
-    State, TransferOrder, TransferState, TriggerState,
+    CredentialState, Event, Failure, FailureKind, Listed, Moment, Needs, Problem, ProblemClass,
+    Report, Request, Response, Session, Settings, SideAnswer, SideRequest, Snapshot, State,
+    StepStart, TransferOrder, TransferState, TriggerState,
 };
 use tokio::time::timeout;
 
@@ -93,7 +93,8 @@ impl Election {
             needs.credential = "tokens that the program issues".to_owned();
         }
         // A second check of the same settings allows the same requests.
-        let _ = self.gate.set(Gate::for_election(AllowList::from_needs(&needs)?, self.clients.clone()));
+        let _ =
+            self.gate.set(Gate::for_election(AllowList::from_needs(&needs)?, self.clients.clone()));
         Ok(needs)
     }
 
@@ -119,8 +120,13 @@ impl Election {
         let failure = match self.renew_token().await {
             Ok(failure) => failure,
             Err(problem) => {
-                let failed_report = Report::invalid_settings(state.map(State::as_bytes), event, &[]);
-                return Report { problems: vec![problem], again_in: token::RETRY_PAUSE, ..failed_report };
+                let failed_report =
+                    Report::invalid_settings(state.map(State::as_bytes), event, &[]);
+                return Report {
+                    problems: vec![problem],
+                    again_in: token::RETRY_PAUSE,
+                    ..failed_report
+                };
             }
         };
         let mut io = self.io();
@@ -254,7 +260,8 @@ impl Election {
         let io = self.io();
         let exchange = driver::side_blob(settings, request, &mut session, &io);
         let answer = timeout(limit.unwrap_or(Duration::MAX), exchange).await;
-        *self.side_session.lock().unwrap_or_else(PoisonError::into_inner) = session.to_bytes().into();
+        *self.side_session.lock().unwrap_or_else(PoisonError::into_inner) =
+            session.to_bytes().into();
         answer.unwrap_or_else(|_| {
             let detail = "a request beside the election was given up: the account answers too late";
             Err(Problem { class: ProblemClass::Unreachable, detail: detail.to_owned() })
@@ -276,7 +283,12 @@ impl Election {
 
     fn io(&self) -> StepIo<'_> {
         let (started_at, clock_lead) = self.clock.read();
-        StepIo { election: self, started_at, clock_lead, steady_start: started_at.saturating_sub(clock_lead) }
+        StepIo {
+            election: self,
+            started_at,
+            clock_lead,
+            steady_start: started_at.saturating_sub(clock_lead),
+        }
     }
 
     async fn exchange(

@@ -74,18 +74,18 @@ mod lines;
 mod membership;
 mod runner;
 pub mod settings;
+mod shutdown_signal;
 pub mod status;
 mod tasks;
-mod terminated;
 mod token;
 mod trace_parent;
 
-pub use egress::{RootCertificates, InvalidRootCertificates};
+pub use egress::{InvalidRootCertificates, RootCertificates};
 pub use elector::{Elector, NewElectorError};
 pub use lease::Lease;
 pub use membership::{Events, Leader, Membership, Role};
-pub use runner::{ProblemKind, Event, StandDownReason};
+pub use runner::{Event, ProblemKind, StandDownReason};
+pub use shutdown_signal::shutdown_signal;
 pub use tenure_core::{EndingReason, ProblemClass};
 #[cfg(unix)]
 pub use tenure_supervisor::supervisor_main;
-pub use terminated::shutdown_signal;

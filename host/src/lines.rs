@@ -40,7 +40,10 @@ impl Lines {
     fn emit_part(&mut self) {
         let is_continuation_byte = |at: &usize| self.line[*at] & 0b1100_0000 == 0b1000_0000;
         // A character has at most four bytes.
-        let end = (MAX_LINE - 3..=MAX_LINE).rev().find(|at| !is_continuation_byte(at)).unwrap_or(MAX_LINE);
+        let end = (MAX_LINE - 3..=MAX_LINE)
+            .rev()
+            .find(|at| !is_continuation_byte(at))
+            .unwrap_or(MAX_LINE);
         (self.on_line)(String::from_utf8_lossy(&self.line[..end]).into_owned());
         self.line.drain(..end);
         self.is_continuation = true;
@@ -110,7 +113,9 @@ mod tests {
                 let lines = lines_of(&[text.as_bytes()]);
                 assert_eq!(lines.concat(), text);
                 let full = &lines[..lines.len() - 1];
-                assert!(full.iter().all(|line| line.len() > MAX_LINE - 4 && line.len() <= MAX_LINE));
+                assert!(
+                    full.iter().all(|line| line.len() > MAX_LINE - 4 && line.len() <= MAX_LINE)
+                );
             }
         }
         // No character has that many continuation bytes.

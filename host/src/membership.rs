@@ -214,7 +214,12 @@ impl Role {
     }
 
     /// Applies a report whose durations count from `taken_at`. Returns true if the role changed.
-    fn update(&mut self, reported: &contract::Role, taken_at: Duration, clock: &ClockHandle) -> bool {
+    fn update(
+        &mut self,
+        reported: &contract::Role,
+        taken_at: Duration,
+        clock: &ClockHandle,
+    ) -> bool {
         let next = match (reported, &*self) {
             (contract::Role::Leading(leadership), _) => {
                 let until = taken_at + leadership.valid_for;
@@ -257,7 +262,11 @@ impl Role {
     /// Ends the leadership of that term, or of any term. Returns true if the role changed.
     fn end_leadership(&mut self, ended_term: Option<u64>) -> bool {
         match self {
-            Self::Leading(lease) if ended_term.is_none_or(|ended_term| lease.term() == ended_term) => lease.end(),
+            Self::Leading(lease)
+                if ended_term.is_none_or(|ended_term| lease.term() == ended_term) =>
+            {
+                lease.end()
+            }
             _ => return false,
         }
         *self = Self::Undecided;

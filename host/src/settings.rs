@@ -5,7 +5,6 @@
 //! deployment use [`Variables`].
 
 pub(crate) mod candidate;
-pub(crate) mod replacement;
 pub(crate) mod variables;
 
 pub(crate) use candidate::CandidateSettings;
@@ -230,5 +229,6 @@ impl Credential {
     }
 }
 
+pub(crate) mod takeover_time;
 #[cfg(test)]
 mod tests;

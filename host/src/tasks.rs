@@ -79,7 +79,10 @@ impl Tasks {
         // Dropped with the task, even on a panic.
         let (running, ended) = watch::channel(());
         // Boxed, because the task would otherwise reserve its size twice.
-        let task = Box::pin(task(LeaveSignal { task_flag: leave.subscribe(), shared_flag: self.leave.subscribe() }));
+        let task = Box::pin(task(LeaveSignal {
+            task_flag: leave.subscribe(),
+            shared_flag: self.leave.subscribe(),
+        }));
         let task = async move {
             let _running = running;
             task.await;

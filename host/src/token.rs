@@ -158,7 +158,9 @@ impl Shared {
     /// Calls the provider, unless another caller just did.
     async fn call_if_due(&self) {
         let answered_at = self.last().answered_at;
-        if self.time_left() > RENEW_EARLY || answered_at.is_some_and(|answered_at| answered_at.elapsed() < RETRY_PAUSE) {
+        if self.time_left() > RENEW_EARLY
+            || answered_at.is_some_and(|answered_at| answered_at.elapsed() < RETRY_PAUSE)
+        {
             return;
         }
         let answer = timeout(CALL_TIMEOUT, self.provider.token()).await;

@@ -133,7 +133,8 @@ impl Browser {
         let options = json!({ "goog:chromeOptions": { "args": arguments } });
         let capabilities = json!({ "capabilities": { "alwaysMatch": options } });
         let started = send(&client, format!("{origin}/session"), &capabilities).await;
-        let started = started.with_context(|| format!("Chromium does not start: {INSTALL_ADVICE}"))?;
+        let started =
+            started.with_context(|| format!("Chromium does not start: {INSTALL_ADVICE}"))?;
         let session = started["sessionId"].as_str().context("no session")?;
         let session = format!("{origin}/session/{session}");
         Ok(Self { client, session, _driver: driver, _profile: profile })
@@ -232,7 +233,8 @@ impl Browser {
         let size = "return [innerWidth, Math.min(document.documentElement.scrollHeight, 2600)]";
         let size = self.run(size, json!([])).await?;
         let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
-        let screenshot_options = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let screenshot_options =
+            json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
         let command = json!({ "cmd": "Page.captureScreenshot", "params": screenshot_options });
         let picture = self.post("goog/cdp/execute", &command).await?;
         let picture = STANDARD.decode(picture["data"].as_str().context("no picture")?)?;

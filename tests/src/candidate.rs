@@ -80,7 +80,12 @@ impl Group {
 
     /// Creates the same for candidates with another credential.
     #[must_use]
-    pub fn with_credential(program: &str, store: &Store, sink: &Sink, credential: Credential) -> Self {
+    pub fn with_credential(
+        program: &str,
+        store: &Store,
+        sink: &Sink,
+        credential: Credential,
+    ) -> Self {
         let container = format!("tenure-test-{}", uuid::Uuid::new_v4().simple());
         let connection_string = store.connection_string();
         let access = credential.access(&connection_string, &container);
@@ -156,7 +161,13 @@ impl Group {
     /// Returns the command of a candidate with this handler, to be adapted and then
     /// [spawned](Candidate::spawn).
     #[must_use]
-    pub fn component(&self, name: &str, access: &Access, handler: &Path, options: &[&str]) -> Command {
+    pub fn component(
+        &self,
+        name: &str,
+        access: &Access,
+        handler: &Path,
+        options: &[&str],
+    ) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["run", "--log", "json", "--log-level", "debug", &self.election, "--name", name])
@@ -441,7 +452,9 @@ pub fn runner_of(id: Pid) -> Pid {
     let runner = children_of(id).into_iter().find(|child| {
         let line = std::fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero()));
         let line = line.unwrap_or_default();
-        line.split(|byte| *byte == 0).nth(2).is_some_and(|argument| argument == supervisor_argument.as_bytes())
+        line.split(|byte| *byte == 0)
+            .nth(2)
+            .is_some_and(|argument| argument == supervisor_argument.as_bytes())
     });
     runner.unwrap_or(id)
 }

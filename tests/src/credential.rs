@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use tenure_azure::Account;
 use tenure_azure::credential::Credential as Known;
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tokio::process::Command;
 
 use crate::token::{bearer, token};
@@ -73,9 +73,11 @@ impl Credential {
         let key = connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));
         let wrong_connection_string = connection_string.replace(key.expect("a key"), WRONG_KEY);
         if self == Self::Bearer {
-            let account = Account::from_connection_string(&wrong_connection_string).expect("a good one");
+            let account =
+                Account::from_connection_string(&wrong_connection_string).expect("a good one");
             let now = Utc::now();
-            let wrong_audience_token = token("https://vault.azure.net", now, now + TimeDelta::hours(1));
+            let wrong_audience_token =
+                token("https://vault.azure.net", now, now + TimeDelta::hours(1));
             return Access::with_token(&account, wrong_audience_token);
         }
         self.access(&wrong_connection_string, container)
@@ -181,7 +183,9 @@ impl Access {
     pub fn apply(&self, command: &mut Command) {
         self.set_variables(command);
         let first = command.as_std().get_args().next();
-        if first.is_some_and(|name| OPERATOR_COMMANDS.iter().any(|command_name| name == *command_name)) {
+        if first
+            .is_some_and(|name| OPERATOR_COMMANDS.iter().any(|command_name| name == *command_name))
+        {
             command.envs(PATIENT_TIMINGS);
         }
         if let Some(ca) = &self.ca {
@@ -210,7 +214,8 @@ mod tests {
     const KEY: &str = "c2VjcmV0";
 
     fn access(credential: Credential) -> (Access, String) {
-        let connection_string = format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=http://127.0.0.1:1/acc");
+        let connection_string =
+            format!("AccountName=acc;AccountKey={KEY};BlobEndpoint=http://127.0.0.1:1/acc");
         let access = credential.access(&connection_string, "jobs");
         let [(name, value)] = access.variables.as_slice() else { panic!("{access:?}") };
         assert_eq!(*name, "AZURE_STORAGE_CONNECTION_STRING");

@@ -94,7 +94,8 @@ pub fn shell(folder: &Path) -> Command {
 pub fn commands(language: &str) -> Result<Vec<String>> {
     let repository = tools::repository();
     let readme = fs::read_to_string(repository.join(format!("examples/{language}/README.md")))?;
-    let console = readme.split("```console\n").nth(1).and_then(|remaining| remaining.split("```").next());
+    let console =
+        readme.split("```console\n").nth(1).and_then(|remaining| remaining.split("```").next());
     let repository_prefix = format!("{}/", repository.display());
     let commands: Vec<_> = console
         .context("the README has no console")?

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use chrono::{TimeDelta, Utc};
 use rustix::process::Pid;
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{Account, KeyName};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};

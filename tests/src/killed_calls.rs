@@ -74,7 +74,9 @@ async fn run_round(program: &str, store: &Store) -> Result<Round> {
     let receiver = Receiver::start(stop_after).await?;
     let group = Group::new(program, store, &Sink::start().await?);
     let old_leader = start(&group, "old", receiver.address)?;
-    receiver.wait_until(|calls| calls.first().is_some_and(|call| call.bytes.len() >= stop_after)).await?;
+    receiver
+        .wait_until(|calls| calls.first().is_some_and(|call| call.bytes.len() >= stop_after))
+        .await?;
     let new_leader = start(&group, "new", receiver.address)?;
     new_leader.wait_for_line(|line| line.name() == "following").await;
 
@@ -92,7 +94,9 @@ async fn run_round(program: &str, store: &Store) -> Result<Round> {
     };
     receiver.limit.send_replace(usize::MAX);
     receiver.wait_until(|calls| calls[0].is_over).await?;
-    receiver.wait_until(|calls| calls.iter().skip(1).any(|call| call.answered_at.is_some())).await?;
+    receiver
+        .wait_until(|calls| calls.iter().skip(1).any(|call| call.answered_at.is_some()))
+        .await?;
 
     let calls = receiver.calls.borrow();
     let next = calls[1..].iter().find_map(|call| Some((call.length()?, call.answered_at?)));
@@ -162,7 +166,11 @@ impl Receiver {
         let server = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((connection, _)) = listener.accept().await {
-                connections.spawn(receive_call(connection, Arc::clone(&all_calls), limit_receiver.clone()));
+                connections.spawn(receive_call(
+                    connection,
+                    Arc::clone(&all_calls),
+                    limit_receiver.clone(),
+                ));
             }
         });
         Ok(Self { address, calls, limit, server })

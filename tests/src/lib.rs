@@ -19,12 +19,14 @@ pub mod identity;
 pub mod killed_calls;
 pub mod locks;
 pub mod measure;
+pub mod operator;
 pub mod outsider;
 pub mod platform;
 pub mod port;
 pub mod proxy;
 pub mod reports;
 pub mod sdk;
+pub mod share_rounds;
 pub mod sink;
 pub mod store;
 pub mod token;
@@ -32,8 +34,6 @@ pub mod tools;
 pub mod transfers;
 pub mod trials;
 pub mod triggers;
-pub mod share_rounds;
-pub mod operator;
 
 use std::time::Duration;
 

@@ -178,7 +178,14 @@ impl RunState {
                 .args(["--env", &format!("WHO={contender}")])
                 .args(["--env", &format!("PLACE={}", folder.display())])
                 .args(["--env", &format!("VICTIMS={}", self.scenario.victims)])
-                .args([&self.scenario.election, "--", "flock", "-n", "-E", &TWO_AT_ONCE.to_string()])
+                .args([
+                    &self.scenario.election,
+                    "--",
+                    "flock",
+                    "-n",
+                    "-E",
+                    &TWO_AT_ONCE.to_string(),
+                ])
                 .arg(folder.join("referee"))
                 .args(["sh", "-c", SCRIPT])
                 .env("AZURE_STORAGE_CONNECTION_STRING", &self.scenario.connection_string)
@@ -202,7 +209,12 @@ impl RunState {
                 }
             };
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            ended_processes.push(EndedProcess { contender, was_terminated, status: output.status, errors });
+            ended_processes.push(EndedProcess {
+                contender,
+                was_terminated,
+                status: output.status,
+                errors,
+            });
         }
         Ok(ended_processes)
     }
@@ -253,19 +265,27 @@ fn evaluate(ended_processes: &[EndedProcess], lines: &[Vec<String>]) -> Result<R
     let (mut expected, mut term, mut gaps) = (BTreeMap::new(), 0, Vec::new());
     let mut last_end: Option<u64> = None;
     for line in lines {
-        let parse_column = |column: usize| Ok::<u64, anyhow::Error>(line.get(column).context("short")?.parse()?);
+        let parse_column =
+            |column: usize| Ok::<u64, anyhow::Error>(line.get(column).context("short")?.parse()?);
         let contender = parse_column(1)?;
         if line[0] == "end" {
             last_end = Some(parse_column(3)?);
             expected.insert(contender, i32::try_from(parse_column(2)?)?);
             continue;
         }
-        let (next_term, victim, start_time) = (parse_column(2)?, parse_column(3)?, parse_column(5)?);
+        let (next_term, victim, start_time) =
+            (parse_column(2)?, parse_column(3)?, parse_column(5)?);
         if next_term <= term {
-            results.breaches.push(format!("{contender} held it under term {next_term} after {term}"));
+            results
+                .breaches
+                .push(format!("{contender} held it under term {next_term} after {term}"));
         }
         term = next_term;
-        gaps.extend(last_end.take().map(|last_end| Duration::from_nanos(start_time.saturating_sub(last_end))));
+        gaps.extend(
+            last_end
+                .take()
+                .map(|last_end| Duration::from_nanos(start_time.saturating_sub(last_end))),
+        );
         results.acquisitions += 1;
         // The code changes to the actual one when the log shows its end.
         let code = match usize::try_from(victim)? {

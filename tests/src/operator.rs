@@ -26,9 +26,11 @@ pub async fn run_command(group: &Group, arguments: &[&str]) -> Result<(Option<i3
 pub fn current_leader(seats: &[Candidate]) -> Option<usize> {
     let leading_term = |seat: &Candidate| {
         let lines = seat.lines();
-        let last_change = lines.iter().rfind(|line| ["elected", "stood-down"].contains(&line.name()))?;
+        let last_change =
+            lines.iter().rfind(|line| ["elected", "stood-down"].contains(&line.name()))?;
         (last_change.name() == "elected").then(|| last_change.term())
     };
-    let terms = seats.iter().enumerate().filter_map(|(index, seat)| Some((leading_term(seat)?, index)));
+    let terms =
+        seats.iter().enumerate().filter_map(|(index, seat)| Some((leading_term(seat)?, index)));
     terms.max().map(|(_, index)| index)
 }

@@ -67,7 +67,9 @@ impl Outsider {
         let mut acquired = Ok(());
         for _ in 0..10 {
             self.break_lease().await?;
-            acquired = self.send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers).await;
+            acquired = self
+                .send_expecting_success(Method::PUT, &self.blob.path(), "comp=lease", &headers)
+                .await;
             if acquired.is_ok() {
                 break;
             }
@@ -98,7 +100,13 @@ impl Outsider {
     /// # Errors
     /// The service rejects the request.
     pub async fn delete_blob(&self, lease: &str) -> Result<()> {
-        self.send_expecting_success(Method::DELETE, &self.blob.path(), "", &[("x-ms-lease-id", lease)]).await
+        self.send_expecting_success(
+            Method::DELETE,
+            &self.blob.path(),
+            "",
+            &[("x-ms-lease-id", lease)],
+        )
+        .await
     }
 
     /// Removes the metadata of the blob, which has this lease.

@@ -206,7 +206,10 @@ impl Platform {
         let response_outparam = store.data_mut().http().new_response_outparam(sender)?;
         let proxy = self.proxy.instantiate_async(&mut store).await?;
         let handler_task = tokio::spawn(async move {
-            proxy.wasi_http_incoming_handler().call_handle(&mut store, request, response_outparam).await
+            proxy
+                .wasi_http_incoming_handler()
+                .call_handle(&mut store, request, response_outparam)
+                .await
         });
         let response = match receiver.await {
             Ok(response) => response?,

@@ -50,8 +50,10 @@ impl Reports {
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let received = Arc::new(ReceivedReports { all: Mutex::default(), count: watch::Sender::new(0) });
-        let router = Router::new().route("/report", post(receive_report)).with_state(Arc::clone(&received));
+        let received =
+            Arc::new(ReceivedReports { all: Mutex::default(), count: watch::Sender::new(0) });
+        let router =
+            Router::new().route("/report", post(receive_report)).with_state(Arc::clone(&received));
         let server = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await;
         });
@@ -79,7 +81,10 @@ impl Reports {
     /// Waits until at least `count` reports have arrived.
     pub async fn wait_for(&self, count: usize, limit: Duration) -> Vec<Report> {
         let mut report_count = self.received.count.subscribe();
-        let result = tokio::time::timeout(limit, report_count.wait_for(|report_count| *report_count >= count));
+        let result = tokio::time::timeout(
+            limit,
+            report_count.wait_for(|report_count| *report_count >= count),
+        );
         if result.await.is_err() {
             panic!("{} of {count} reports within {limit:?}", self.all().len());
         }
@@ -104,7 +109,11 @@ impl Drop for Reports {
     }
 }
 
-async fn receive_report(State(received): State<Arc<ReceivedReports>>, headers: HeaderMap, Json(json): Json<Value>) {
+async fn receive_report(
+    State(received): State<Arc<ReceivedReports>>,
+    headers: HeaderMap,
+    Json(json): Json<Value>,
+) {
     let header = |name| headers.get(name)?.to_str().ok().map(str::to_owned);
     let (term, election) = (header("tenure-term"), header("tenure-election"));
     let key = header("idempotency-key");

@@ -79,7 +79,9 @@ fn clear_build_environment(command: &mut Command) {
         let Some(text) = name.to_str() else { continue };
         let build_prefixes = ["CARGO", "RUSTC", "RUSTFLAGS", "LLVM_PROFILE"];
         let is_build_variable = build_prefixes.iter().any(|prefix| text.starts_with(prefix));
-        if is_build_variable && !KEPT_PREFIXES.iter().any(|kept_prefix| text.starts_with(kept_prefix)) {
+        if is_build_variable
+            && !KEPT_PREFIXES.iter().any(|kept_prefix| text.starts_with(kept_prefix))
+        {
             command.env_remove(&name);
         }
     }

@@ -114,7 +114,8 @@ impl Rounds {
     /// A process cannot be started, or the shares do not become balanced.
     pub async fn run(self, store: &Store) -> Result<Results> {
         let coordinating = format!("tenure-rounds-{}/jobs/orders", uuid::Uuid::new_v4().simple());
-        let access = Access::from_connection_string(store.connection_string()).trusting(store.ca_file());
+        let access =
+            Access::from_connection_string(store.connection_string()).trusting(store.ca_file());
         let (sink, members) = (Sink::start().await?, BTreeMap::new());
         let ledger = Ledger { coordinating, ..Ledger::default() };
         let mut scene = Scene { rounds: self, access, sink, members, ledger, started: 0 };
@@ -274,7 +275,9 @@ impl Ledger {
             "turn-started" => {
                 self.workers.insert(share, name.to_owned());
                 let previous_worker = self.last_workers.insert(share, name.to_owned());
-                self.moves += usize::from(previous_worker.is_some_and(|previous_worker| previous_worker != name));
+                self.moves += usize::from(
+                    previous_worker.is_some_and(|previous_worker| previous_worker != name),
+                );
             }
             "stood-down" if self.workers.get(&share).is_some_and(|worker| worker == name) => {
                 self.workers.remove(&share);
@@ -294,7 +297,8 @@ impl Ledger {
     /// Returns true if each share has a worker, and the members' numbers of shares differ by at
     /// most one.
     fn is_balanced(&self, members: &[&str], shares: u32) -> bool {
-        let share_count = |member: &&str| self.workers.values().filter(|worker| worker == member).count();
+        let share_count =
+            |member: &&str| self.workers.values().filter(|worker| worker == member).count();
         let counts = members.iter().map(share_count).collect::<Vec<_>>();
         let (most, least) = (counts.iter().max(), counts.iter().min());
         counts.iter().sum::<usize>() == shares as usize
@@ -339,7 +343,10 @@ mod tests {
         let started = [("a", 0), ("b", 1), ("a", 2), ("b", 3)];
         let mut events = started.map(|(name, share)| (name, share, "turn-started")).to_vec();
         let balanced_ledger = ledger(&events);
-        assert!(balanced_ledger.is_balanced(&["a", "b"], 4) && !balanced_ledger.is_balanced(&["a", "b", "c"], 4));
+        assert!(
+            balanced_ledger.is_balanced(&["a", "b"], 4)
+                && !balanced_ledger.is_balanced(&["a", "b", "c"], 4)
+        );
         assert!(!balanced_ledger.is_balanced(&["a"], 4), "somebody else works");
         assert_eq!(balanced_ledger.moves, 0);
         events.push(("a", 0, "stood-down"));

@@ -76,7 +76,12 @@ struct Log {
 ///
 /// # Errors
 /// A process could not be started, or an order could not be placed in time.
-pub async fn round(program: &str, store: &Store, count: u32, kill_interval: Duration) -> Result<Tally> {
+pub async fn round(
+    program: &str,
+    store: &Store,
+    count: u32,
+    kill_interval: Duration,
+) -> Result<Tally> {
     let sink = Sink::start().await?;
     let mut group = Group::new(program, store, &sink);
     group.timer = ["--every", "1s"];
@@ -99,7 +104,11 @@ pub async fn round(program: &str, store: &Store, count: u32, kill_interval: Dura
             let first_order = place_order(&election, number, &operator_log);
             let both_orders = async {
                 match number.is_multiple_of(TWO_OPERATORS_EVERY) && number < count {
-                    true => tokio::try_join!(first_order, place_order(&election, number + 1, &operator_log)).map(|_| 2),
+                    true => tokio::try_join!(
+                        first_order,
+                        place_order(&election, number + 1, &operator_log)
+                    )
+                    .map(|_| 2),
                     false => first_order.await.map(|()| 1),
                 }
             };
@@ -146,7 +155,9 @@ pub async fn round(program: &str, store: &Store, count: u32, kill_interval: Dura
             }
         }
     }
-    tally.repeated.extend(failures.into_iter().filter(|(_, occurrences)| *occurrences > 1).map(|(id, _)| id));
+    tally
+        .repeated
+        .extend(failures.into_iter().filter(|(_, occurrences)| *occurrences > 1).map(|(id, _)| id));
     Ok(tally)
 }
 
@@ -162,7 +173,10 @@ fn election(group: &Group) -> Result<Election> {
 
 /// Gives one order, and waits for its outcome.
 async fn place_order(election: &Election, number: u32, log: &Mutex<Log>) -> Result<()> {
-    let (with_hint, missing) = (!number.is_multiple_of(WITHOUT_HINT_EVERY), number.is_multiple_of(MISSING_CANDIDATE_EVERY));
+    let (with_hint, missing) = (
+        !number.is_multiple_of(WITHOUT_HINT_EVERY),
+        number.is_multiple_of(MISSING_CANDIDATE_EVERY),
+    );
     let seat = usize::try_from(number)? % CANDIDATES;
     let successor = match number % 3 {
         _ if missing => Some(format!("nobody-{number}")),
@@ -233,7 +247,8 @@ fn start(group: &Group, seat: usize, life: u32, log: &Mutex<Log>) -> Result<Cand
     let (name, listen) = (format!("c{seat}"), reserve_port()?.to_string());
     let address = format!("http://{listen}");
     log.lock().unwrap().addresses[seat] = listen.clone();
-    let options = ["--listen", &listen, "--address", &address, "--poll", "1s", "--max-failures", "0"];
+    let options =
+        ["--listen", &listen, "--address", &address, "--poll", "1s", "--max-failures", "0"];
     let command = group.component(&name, &group.access, crate::BEAT_HANDLER.as_ref(), &options);
     Candidate::spawn(&format!("{name}-{life}"), command)
 }

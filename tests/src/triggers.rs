@@ -173,7 +173,8 @@ async fn run_trigger(group: &Group, number: u32, options: &[&str]) -> Result<()>
     let placing = async {
         loop {
             let arguments = ["trigger", &group.election, "--id", &id];
-            let (code, output) = orders::run_command(group, &[&arguments, options].concat()).await?;
+            let (code, output) =
+                operator::run_command(group, &[&arguments, options].concat()).await?;
             match code {
                 // The trigger is pending, had its turn, or will get none.
                 Some(0 | 3) => return Ok(()),

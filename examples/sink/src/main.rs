@@ -122,7 +122,12 @@ impl Sink {
     /// Rule 2: the lock is held from the comparison until the new state is on disk. In a database
     /// this is one statement: `UPDATE … SET content = :content, term = :term WHERE path = :path AND
     /// election = :election AND term <= :term`.
-    fn write(&self, path: &str, (election, term): Leader, content: String) -> Result<(), WriteError> {
+    fn write(
+        &self,
+        path: &str,
+        (election, term): Leader,
+        content: String,
+    ) -> Result<(), WriteError> {
         let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = resources.clone();
         let resource = changed.entry(path.to_owned()).or_default();

@@ -41,7 +41,9 @@ fn two_elections_do_not_disturb_each_other() {
     assert_eq!(sink.read("/a").unwrap().election, "demo/mail");
     sink.write("/a", leader_of_term("demo/jobs", 9), "of jobs again".into()).unwrap();
     // Each election refuses its own stale leaders.
-    for (stale, newest) in [(leader_of_term("demo/jobs", 8), 9), (leader_of_term("demo/mail", 2), 3)] {
+    for (stale, newest) in
+        [(leader_of_term("demo/jobs", 8), 9), (leader_of_term("demo/mail", 2), 3)]
+    {
         let refused = sink.write("/a", stale, "late".into());
         assert!(matches!(refused, Err(WriteError::Stale(term)) if term == newest), "{refused:?}");
     }
@@ -146,7 +148,9 @@ async fn over_http() {
     assert!(ask("POST", &with_election("tenure-term: x\r\n"), "what?").await.starts_with("400"));
     assert!(ask("DELETE", "tenure-term: 9\r\n", "").await.starts_with("405"));
     assert!(
-        ask("POST", &with_election("tenure-term: 9\r\n"), &"x".repeat(MAX_BODY + 1)).await.starts_with("413")
+        ask("POST", &with_election("tenure-term: 9\r\n"), &"x".repeat(MAX_BODY + 1))
+            .await
+            .starts_with("413")
     );
     let stored = ask("GET", "", "").await;
     assert!(stored.starts_with("200") && stored.ends_with("\r\n\r\nseven"), "{stored}");

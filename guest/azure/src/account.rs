@@ -6,7 +6,7 @@ mod connection_string;
 
 use core::fmt;
 
-use super::credential::{Authorization, Credential, AuthSource};
+use super::credential::{AuthSource, Authorization, Credential};
 use super::endpoint::Endpoint;
 use super::problem::Problem;
 use tenure_base::prelude::*;

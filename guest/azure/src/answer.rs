@@ -268,7 +268,8 @@ impl<'a> Headers<'a> {
 
     fn properties(&self) -> Option<Properties> {
         let lease_duration = self.get("x-ms-lease-duration");
-        let is_infinite = lease_duration.is_some_and(|duration| duration.eq_ignore_ascii_case("infinite"));
+        let is_infinite =
+            lease_duration.is_some_and(|duration| duration.eq_ignore_ascii_case("infinite"));
         let lease = match lease_state(self.get("x-ms-lease-state")?)? {
             LeaseState::Leased if is_infinite => LeaseState::Infinite,
             lease => lease,

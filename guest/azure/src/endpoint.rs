@@ -167,7 +167,8 @@ pub(super) fn is_host(host: &str) -> bool {
 
 fn check_prefix(prefix: &str) -> Result<(), &'static str> {
     // RFC 3986, path.
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/!$&'()*+,;=:@".contains(&byte);
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%/!$&'()*+,;=:@".contains(&byte);
     if !prefix.bytes().all(is_allowed) {
         return Err("has a path with characters that need percent-encoding");
     }

@@ -68,7 +68,8 @@ impl Entry {
         let state = child(properties, "LeaseState").map(node_text);
         let free_states = ["available", "expired", "broken"];
         let leased = !state.is_some_and(|state| free_states.contains(&state.as_str()));
-        let metadata = child(blob, "Metadata").into_iter().flat_map(|metadata_node| metadata_node.children());
+        let metadata =
+            child(blob, "Metadata").into_iter().flat_map(|metadata_node| metadata_node.children());
         let metadata = metadata.filter(|node| node.is_element());
         let metadata =
             metadata.map(|field| (field.tag_name().name().to_ascii_lowercase(), node_text(field)));

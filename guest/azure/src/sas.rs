@@ -71,7 +71,8 @@ impl Sas {
     /// Returns true if it may allow the creation of containers: only an account SAS with resource
     /// type `c` can.
     pub fn can_create_containers(&self) -> bool {
-        let has_any = |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
+        let has_any =
+            |name, letters: &[char]| self.get(name).is_some_and(|set| set.contains(letters));
         has_any("srt", &['c']) && has_any("sp", &['c', 'w'])
     }
 

@@ -197,7 +197,9 @@ fn service_order(one: &str, other: &str) -> Ordering {
     let is_alphanumeric = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
     // Most names first differ in letters, which then decide: everything before them is equal.
     match one.bytes().zip(other.bytes()).find(|(one, other)| one != other) {
-        Some((one, other)) if is_alphanumeric(one) && is_alphanumeric(other) => return one.cmp(&other),
+        Some((one, other)) if is_alphanumeric(one) && is_alphanumeric(other) => {
+            return one.cmp(&other);
+        }
         _ => {}
     }
     let weights = one.bytes().filter_map(weight).cmp(other.bytes().filter_map(weight));

@@ -95,7 +95,8 @@ impl Token {
         let now = u64::try_from(now.timestamp()).unwrap_or(0);
         let (expires_in, expires_on) = (body.value("expires_in"), body.value("expires_on"));
         // With a wrong clock the token can look expired. Then the service decides.
-        let seconds_left = || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST_VALIDITY));
+        let seconds_left =
+            || Some(expires_on.and_then(instant)?.saturating_sub(now).max(LEAST_VALIDITY));
         match expires_in.and_then(whole_seconds).or_else(seconds_left) {
             None if expires_in.or(expires_on).is_some() => {
                 Err(TokenError::Nonsense("the answer's expires_in or expires_on cannot be read"))
@@ -171,7 +172,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(status: u16, body: &str) -> Result<Token, TokenError> {
-        Token::from_response(status, body.as_bytes(), DateTime::from_timestamp(1_000_000, 0).unwrap())
+        Token::from_response(
+            status,
+            body.as_bytes(),
+            DateTime::from_timestamp(1_000_000, 0).unwrap(),
+        )
     }
 
     #[test]
@@ -216,8 +221,9 @@ mod tests {
             [" Trace ID: 1 Correlation ID: 2", "\\r\\nTrace ID: 1\\r\\nCorrelation ID: 2"]
         {
             let description = "AADSTS7000215: Invalid client secret provided.";
-            let body =
-                format!(r#"{{"error":"invalid_client","error_description":"{description}{numbers}"}}"#);
+            let body = format!(
+                r#"{{"error":"invalid_client","error_description":"{description}{numbers}"}}"#
+            );
             assert_eq!(read(401, &body), Err(TokenError::Refused(expected.into())));
         }
         // The times differ at each try.

@@ -26,41 +26,41 @@ mod step;
 
 pub use step::{contract, driver, limits, variable};
 
-pub use schedule::agenda::{Agenda, Due, Missed, Task};
-pub use protocol::candidate::{StepStart, Step};
-pub use step::chance::{Chance, lease_id as fresh_lease_id};
-pub use step::complaint::{Complaint, SettingId};
-pub use protocol::context::{SignedRequest, BackgroundRequest, StepAction};
-pub use step::credential_state::{CredentialState, TokenRequest, TokenReply, LONGEST_FETCH};
-pub use step::environment::{Environment, SecretFile, FileError, read_secret};
+pub use protocol::candidate::{Step, StepStart};
+pub use protocol::context::{BackgroundRequest, SignedRequest, StepAction};
 pub use protocol::failover::Failover;
-pub use step::failure::{Failure, FailureKind};
-pub use step::failure_policy::FailurePolicy;
-pub use record::history::{History, Incumbent};
 pub use protocol::last_will::LastWill;
-pub use side::listing::{Listed, listed};
-pub use protocol::one_turn::{OneTurnOutcome, OneTurnAction, OneTurn, StepProgress, OneTurnResult};
-pub use step::options::{Options, Orders, Retries};
-pub use side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
-pub use step::elapsed_clock::ElapsedClock;
-pub use step::problem::{Problem, ProblemClass};
+pub use protocol::one_turn::{OneTurn, OneTurnAction, OneTurnOutcome, OneTurnResult, StepProgress};
+pub use record::history::{History, Incumbent};
 pub use record::metadata::{
     Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
     Trigger, TriggerState, Triggers,
 };
+pub use record::snapshot::{Inspection, LeaseState, Snapshot, break_remaining};
+pub use record::text::is_order_id;
+pub use schedule::agenda::{Agenda, Due, Missed, Task};
+pub use schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone, ZoneOffset};
+pub use schedule::turns::{NextTurn, Triggered, Turns};
+pub use side::listing::{Listed, listed};
+pub use side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
+pub use side::side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
+pub use side::split::active_member_or_share;
+pub use step::chance::{Chance, lease_id as fresh_lease_id};
+pub use step::complaint::{Complaint, SettingId};
+pub use step::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
+pub use step::elapsed_clock::ElapsedClock;
+pub use step::environment::{Environment, FileError, SecretFile, read_secret};
+pub use step::failure::{Failure, FailureKind};
+pub use step::failure_policy::FailurePolicy;
+pub use step::options::{Options, Orders, Retries};
+pub use step::problem::{Problem, ProblemClass};
 pub use step::report::{
-    Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report, Request, Response,
-    Role, Share, State, BackgroundReply, Turn, TurnResult,
+    BackgroundReply, Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report,
+    Request, Response, Role, Share, State, Turn, TurnResult,
 };
 pub use step::service_clock::{ServiceClock, Timestamp};
 pub use step::settings::{Needs, Settings};
-pub use side::side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
-pub use schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone, ZoneOffset};
-pub use record::snapshot::{LeaseState, Inspection, Snapshot, break_remaining};
-pub use side::split::active_member_or_share;
-pub use record::text::is_order_id;
 pub use step::timings::Timings;
-pub use schedule::turns::{NextTurn, Triggered, Turns};
 
 pub use tenure_azure::operation::Kind as RequestKind;
 pub use tenure_azure::secret::Secret;
@@ -70,8 +70,8 @@ pub use tenure_base::text::error_chain;
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;
 
-#[cfg(test)]
-mod tests;
 mod record;
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 mod schedule;
+#[cfg(test)]
+mod tests;

@@ -109,7 +109,9 @@ mod tests {
     use super::*;
 
     fn access(token: &str, open: &str) -> Access {
-        Access::from_variables(|name| Some(if name == variable::TOKEN { token } else { open }.to_string()))
+        Access::from_variables(|name| {
+            Some(if name == variable::TOKEN { token } else { open }.to_string())
+        })
     }
 
     #[test]

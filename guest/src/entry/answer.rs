@@ -4,7 +4,7 @@
 use tenure_base::json::{Object, Value, array};
 
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, OneTurnOutcome, Incumbent, Inspection, Problem, OneTurnResult};
+use tenure_core::{Complaint, Incumbent, Inspection, OneTurnOutcome, OneTurnResult, Problem};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +214,10 @@ mod tests {
 
     #[test]
     fn a_turn_of_another() {
-        let answer = super::turn_answer(&OneTurnResult { leader: Some(sample_incumbent()), ..result(OneTurnOutcome::Followed) });
+        let answer = super::turn_answer(&OneTurnResult {
+            leader: Some(sample_incumbent()),
+            ..result(OneTurnOutcome::Followed)
+        });
         let expected = json!({
             "leading": false, "term": 7, "slot": null, "ran": false, "outcome": "followed",
             "next": null, "leader": "there",
@@ -258,8 +261,12 @@ mod tests {
         let complaints = &read(&answer)["complaints"];
         assert_eq!(complaints[1], json!({ "setting": "B", "problem": "p", "advice": "a" }));
         let public_answer = public_settings_answer(&[complaint("A"), complaint("B")]);
-        assert_eq!(read(&public_answer)["complaints"], json!([{ "setting": "A" }, { "setting": "B" }]));
-        let access_answer = super::public_settings_answer(&[complaint("A"), complaint("TENURE_TICK_TOKEN")]);
+        assert_eq!(
+            read(&public_answer)["complaints"],
+            json!([{ "setting": "A" }, { "setting": "B" }])
+        );
+        let access_answer =
+            super::public_settings_answer(&[complaint("A"), complaint("TENURE_TICK_TOKEN")]);
         assert_eq!(
             read(&access_answer)["complaints"],
             json!([{ "setting": "A" }, { "setting": "TENURE_TICK_TOKEN", "problem": "p", "advice": "a" }])

@@ -24,5 +24,8 @@ mod answer;
 mod route;
 
 pub use access::{Access, Admission, variable};
-pub use answer::{Answer, invalid_settings_answer, unreachable_answer, healthy_answer, leader_answer, public_settings_answer, refusal_answer, turn_answer};
+pub use answer::{
+    Answer, healthy_answer, invalid_settings_answer, leader_answer, public_settings_answer,
+    refusal_answer, turn_answer, unreachable_answer,
+};
 pub use route::{Refusal, Route};

@@ -6,7 +6,7 @@ use core::time::Duration;
 use chrono::{DateTime, Utc};
 use wasip2::clocks::{monotonic_clock, wall_clock};
 
-use tenure_core::{StepStart, Moment, ElapsedClock};
+use tenure_core::{ElapsedClock, Moment, StepStart};
 
 /// Continues the host's `elapsed` during the call.
 pub struct StepClock {

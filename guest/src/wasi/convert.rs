@@ -2,7 +2,7 @@
 
 use super::bindings::tenure::election::types;
 use super::clock;
-use tenure_core::{Event, Outcome, Timestamp, BackgroundReply, TurnResult};
+use tenure_core::{BackgroundReply, Event, Outcome, Timestamp, TurnResult};
 
 tenure_core::convert_contract!(types);
 

@@ -40,7 +40,8 @@ impl Environment for &Host {
             .map_err(file_error)?;
         let mut bytes = Vec::new();
         loop {
-            let (chunk, end) = file.read(MAX_SECRET_BYTES, bytes.len() as u64).map_err(file_error)?;
+            let (chunk, end) =
+                file.read(MAX_SECRET_BYTES, bytes.len() as u64).map_err(file_error)?;
             let empty = chunk.is_empty();
             bytes.extend(chunk);
             if bytes.len() as u64 > MAX_SECRET_BYTES {

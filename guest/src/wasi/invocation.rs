@@ -8,7 +8,9 @@ use super::work::Work;
 use super::{WasiIo, run};
 use tenure_base::prelude::*;
 use tenure_core::driver::{self, IoChance};
-use tenure_core::{Complaint, CredentialState, OneTurnAction, OneTurn, Settings, Step, OneTurnResult};
+use tenure_core::{
+    Complaint, CredentialState, OneTurn, OneTurnAction, OneTurnResult, Settings, Step,
+};
 use tenure_wasi::nanos;
 
 /// The validated settings and the work of an invocation.
@@ -60,7 +62,9 @@ impl Invocation {
                     let progress = step.progress();
                     turn.on_step(report, progress, start.at, clock.now());
                 }
-                OneTurnAction::Wait(until) => subscribe_duration(nanos(until.saturating_sub(now))).block(),
+                OneTurnAction::Wait(until) => {
+                    subscribe_duration(nanos(until.saturating_sub(now))).block()
+                }
                 OneTurnAction::Run(run) => {
                     let result = self.work.run(run);
                     turn.on_handler_done(result, clock.now());

@@ -28,7 +28,7 @@ use convert::Convert as _;
 use host::Host;
 use tenure_azure::request::Request;
 use tenure_core::driver::{self, DriverIo};
-use tenure_core::{StepStart, BackgroundRequest, Failure, Moment, Response, Settings};
+use tenure_core::{BackgroundRequest, Failure, Moment, Response, Settings, StepStart};
 
 /// The bindings that the macro generates from `wit/`.
 mod bindings {
@@ -89,11 +89,12 @@ impl Guest for Component {
 
     fn check() -> Result<wit::Needs, Vec<wit::Complaint>> {
         let host = Host::from_environment();
-        let checked_settings =
-            Settings::read(&host).and_then(|settings| match BackgroundRequest::complaint(&settings) {
+        let checked_settings = Settings::read(&host).and_then(|settings| {
+            match BackgroundRequest::complaint(&settings) {
                 Some(complaint) => Err(vec![complaint]),
                 None => Ok(settings),
-            });
+            }
+        });
         let complaint = |tenure_core::Complaint { setting, problem, advice }| wit::Complaint {
             setting: setting.variable().into(),
             problem,

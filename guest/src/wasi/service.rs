@@ -13,7 +13,7 @@ use wasip2::io::poll::poll;
 use super::clock::ElapsedClockCell;
 use super::host::Host;
 use super::invocation::Invocation;
-use super::{WasiIo, Component, run};
+use super::{Component, WasiIo, run};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, CredentialState, driver};
@@ -119,7 +119,10 @@ fn read_body(request: &IncomingRequest) -> Result<(), Answer> {
             Err(_) => return Ok(()),
         }
         if read > MAX_BODY_BYTES {
-            return Err(entry::refusal_answer(413, "the body has more than 64 KiB; none is needed"));
+            return Err(entry::refusal_answer(
+                413,
+                "the body has more than 64 KiB; none is needed",
+            ));
         }
     }
     Err(entry::refusal_answer(408, "the body did not arrive in time"))

@@ -176,7 +176,9 @@ fn failure(code: ErrorCode) -> Failure {
         ErrorCode::TlsAlertReceived(payload) => {
             Failure { kind: FailureKind::Tls, detail: payload.alert_message.unwrap_or_default() }
         }
-        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError => without_detail(FailureKind::Tls),
+        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError => {
+            without_detail(FailureKind::Tls)
+        }
         ErrorCode::HttpRequestDenied => without_detail(FailureKind::Denied),
         ErrorCode::ConnectionLimitReached => other("the host has too many connections"),
         ErrorCode::HttpRequestLengthRequired

@@ -150,7 +150,8 @@ fn is_token_in(token: &str, text: &str) -> bool {
 
 /// Returns true if a text shows a path or its query: a path is often repeated without its query.
 fn is_path_in(path: &str, text: &str) -> bool {
-    path.split('?').any(|part| part.len() > 1 && text_contains(text, part)) || is_part_in(path, text)
+    path.split('?').any(|part| part.len() > 1 && text_contains(text, part))
+        || is_part_in(path, text)
 }
 
 /// Returns true if a text shows a longer part of a secret, in any escaped form. The text may be
@@ -158,7 +159,9 @@ fn is_path_in(path: &str, text: &str) -> bool {
 fn is_part_in(secret: &str, text: &str) -> bool {
     let (decoded_text, parts) = (percent::decode_text(text), percent::decode_text(secret));
     let mut parts = parts.split(|c: char| !c.is_ascii_alphanumeric());
-    parts.any(|part| part.get(..SECRET_PART_LENGTH).is_some_and(|part| text_contains(&decoded_text, part)))
+    parts.any(|part| {
+        part.get(..SECRET_PART_LENGTH).is_some_and(|part| text_contains(&decoded_text, part))
+    })
 }
 
 /// Returns true if a text contains `part`, which is not empty. `str::contains` would add 2 KB of
@@ -402,7 +405,8 @@ mod tests {
     #[test]
     fn failure_text_never_shows_the_url() {
         let call = new_call(&turn(), "20ms");
-        let failure_text = |kind, detail: &str| call.failure_text(&Failure { kind, detail: detail.into() });
+        let failure_text =
+            |kind, detail: &str| call.failure_text(&Failure { kind, detail: detail.into() });
         for (kind, detail, text) in [
             (FailureKind::Timeout, "", "the webhook did not answer within 20 ms"),
             (FailureKind::Connect, "", "the webhook does not accept a connection"),

@@ -152,8 +152,9 @@ mod tests {
 
     #[test]
     fn a_token_is_that_of_a_bearer() {
-        let token =
-            |variables: &[_]| read(variables).unwrap().token.map(|value| value.reveal().to_string());
+        let token = |variables: &[_]| {
+            read(variables).unwrap().token.map(|value| value.reveal().to_string())
+        };
         assert_eq!(token(&[(TOKEN, " a.b ")]).as_deref(), Some("Bearer a.b"));
         let file = [(TOKEN_FILE, "/f"), ("/f", "\u{feff}a\n")];
         assert_eq!(token(&file).as_deref(), Some("Bearer a"));

@@ -28,7 +28,7 @@ mod header;
 mod target;
 pub mod variable;
 
-pub use call::{Call, election_value, body_limit};
+pub use call::{Call, body_limit, election_value};
 pub use credentials::Credentials;
 pub use header::{ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER};
 pub use target::Target;

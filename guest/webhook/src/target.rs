@@ -48,7 +48,9 @@ impl Target {
         const TIMEOUT_EXAMPLE: &str = "write it like 30s or 1m";
         match timeout {
             Some(None) => complain(variable::TIMEOUT, "is not a duration", TIMEOUT_EXAMPLE),
-            Some(Some(Duration::ZERO)) => complain(variable::TIMEOUT, "leaves no time", TIMEOUT_EXAMPLE),
+            Some(Some(Duration::ZERO)) => {
+                complain(variable::TIMEOUT, "leaves no time", TIMEOUT_EXAMPLE)
+            }
             _ => {}
         }
         let credentials = Credentials::read(environment)
@@ -86,7 +88,8 @@ fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static 
         "set it like https://example.com/tick, or plug a handler in with tenure compose",
     ))?;
     let scheme_prefix = ["https://", "http://"].into_iter().find(|begin| url.starts_with(begin));
-    let scheme_length = scheme_prefix.ok_or(("does not begin with http:// or https://", URL_EXAMPLE))?.len();
+    let scheme_length =
+        scheme_prefix.ok_or(("does not begin with http:// or https://", URL_EXAMPLE))?.len();
     let url = url.split('#').next().unwrap_or(url);
     let (scheme, rest) = url.split_at_checked(scheme_length).unwrap_or_default();
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

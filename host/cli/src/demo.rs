@@ -1,8 +1,8 @@
 //! `tenure demo`: a self-contained failover demo.
 
 use super::args::DemoArguments;
-use crate::output::stdio::{CommandResult, eprint, fail};
 use super::signals::Signals;
+use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::terminal::wants_colour;
 use std::process::ExitCode;
 use tenure_demo::{DemoEnd, Options};

@@ -6,29 +6,29 @@
 
 mod args;
 mod check;
+pub(crate) mod complaint;
 mod compose;
+pub(crate) mod configuration;
 #[cfg(feature = "demo")]
 mod demo;
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(unix)]
 mod lock;
 mod manual;
 mod orders;
+mod output;
+pub(crate) mod ranges;
 mod repair;
+mod run;
 mod settings;
 mod signals;
 mod status;
 mod store;
 #[cfg_attr(not(unix), path = "supervisor/none.rs")]
 mod supervisor;
-mod version;
-#[doc(hidden)]
-pub mod fuzzing;
-pub(crate) mod complaint;
-pub(crate) mod configuration;
-pub(crate) mod ranges;
 pub(crate) mod unknown_variables;
-mod run;
-mod output;
+mod version;
 
 use args::{Arguments, Command};
 use clap::FromArgMatches as _;
@@ -66,8 +66,10 @@ fn run_command() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return usage_error(args::with_advice(error, &argv), is_lock),
     };
-    let command = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command;
-    let line = matches.subcommand().map(|(name, options)| CommandLine::from_matches(TABLE, name, options));
+    let command =
+        Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command;
+    let line =
+        matches.subcommand().map(|(name, options)| CommandLine::from_matches(TABLE, name, options));
     let line = &line.unwrap_or_default();
     match command {
         Command::Run => on_runtime(2, fail_with_os_error, run::command::run(line, supervised)),
@@ -110,8 +112,8 @@ fn on_runtime(
     command: impl Future<Output = CommandResult>,
 ) -> CommandResult {
     let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime =
-        runtime.map_err(|error| on_failure(format!("the program could not be started: {error}")))?;
+    let runtime = runtime
+        .map_err(|error| on_failure(format!("the program could not be started: {error}")))?;
     let result = runtime.block_on(command);
     // A name resolution in progress must not delay the exit.
     runtime.shutdown_background();

@@ -2,22 +2,22 @@
 //!
 //! It is a candidate whose work lasts as long as its leadership. It leaves when the work is over.
 
-mod obstacle;
 #[cfg(unix)]
 pub(crate) mod codes;
+mod obstacle;
 
-use crate::complaint::{Complaint, printable, report};
-use crate::configuration::Configuration;
-use crate::run::descriptors;
-use crate::run::startup::{Shared, leave_wills, set_up_process};
-use crate::lock::codes::{SIGNAL_BASE, FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND};
-use crate::output::log::{Log, Output};
-use crate::output::stdio::{CommandResult, eprint, fail};
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
 use super::settings::{CommandLine, Elections};
 use super::signals::{REPEAT_WINDOW, Signals};
 use super::supervisor::{self, Supervised};
+use crate::complaint::{Complaint, printable, report};
+use crate::configuration::Configuration;
+use crate::lock::codes::{FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE};
+use crate::output::log::{Log, Output};
+use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::telemetry::Telemetry;
+use crate::run::descriptors;
+use crate::run::startup::{Shared, leave_wills, set_up_process};
 use obstacle::{ObstacleKind, ObstacleTracker};
 use std::cell::OnceCell;
 use std::future::pending;
@@ -81,7 +81,8 @@ pub(super) async fn lock(
         configuration.complain_of_use(&WAIT, problem, "leave out one of them");
     }
     let style = configuration.log_style(Output::Stderr);
-    let logs_everything = [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.resolved.is_from_option(setting));
+    let logs_everything =
+        [&LOG, &LOG_LEVEL].iter().any(|setting| configuration.resolved.is_from_option(setting));
     let (log, written) = Log::start(style)
         .map_err(|error| report_failure(format_args!("the log cannot be written: {error}")))?;
     let log_context = configuration.log_context();
@@ -242,7 +243,12 @@ async fn decide(
 
 /// Waits until the blob proves unusable as a lock or, with `if_free`, until anything prevents
 /// acquiring it.
-async fn wait_for_obstacle(if_free: bool, board: &Board, clock: &BootClock, changed: &Notify) -> ObstacleKind {
+async fn wait_for_obstacle(
+    if_free: bool,
+    board: &Board,
+    clock: &BootClock,
+    changed: &Notify,
+) -> ObstacleKind {
     let mut tracker = ObstacleTracker::default();
     loop {
         changed.notified().await;
@@ -257,9 +263,8 @@ async fn wait_for_obstacle(if_free: bool, board: &Board, clock: &BootClock, chan
 fn exit_code(outcome: &LockOutcome) -> u8 {
     let code = match outcome {
         LockOutcome::Ran(CommandEnd::Ended(ProcessEnd::Exit(code))) => *code,
-        LockOutcome::Ran(CommandEnd::Ended(ProcessEnd::Signal(number))) | LockOutcome::Interrupted(number) => {
-            SIGNAL_BASE + number
-        }
+        LockOutcome::Ran(CommandEnd::Ended(ProcessEnd::Signal(number)))
+        | LockOutcome::Interrupted(number) => SIGNAL_BASE + number,
         LockOutcome::Ran(CommandEnd::LeaseLost | CommandEnd::SupervisorKilled) => i32::from(LOST),
         LockOutcome::Ran(CommandEnd::NotStarted(_)) => i32::from(NOT_EXECUTABLE),
         LockOutcome::NotFree | LockOutcome::TimedOut(_) => i32::from(NOT_ACQUIRED),
@@ -288,7 +293,9 @@ fn failure_message(outcome: &LockOutcome, summary: &Summary) -> Option<String> {
             return Some(format!("the command could not be started: {}", printable(why)));
         }
         LockOutcome::NotFree => "and --if-free does not wait".to_owned(),
-        LockOutcome::TimedOut(time) => format!("after a wait of {} (--wait)", format_duration(*time)),
+        LockOutcome::TimedOut(time) => {
+            format!("after a wait of {} (--wait)", format_duration(*time))
+        }
         LockOutcome::Unusable => "and waiting does not help".to_owned(),
     };
     let problem = summary.problem.as_ref().or(summary.blocked.as_ref());

@@ -1,10 +1,10 @@
 //! `tenure completions` and `tenure man`: the command line for shells and as manual pages.
 
 use super::args::{self, CompletionsArguments, ManArguments};
-use crate::output::stdio::{CommandResult, fail, print};
 use super::settings::setting::{Kind, Setting};
 use super::settings::table::TABLE;
 use super::version::VERSION;
+use crate::output::stdio::{CommandResult, fail, print};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
@@ -37,7 +37,8 @@ pub(super) fn script(shell: Shell, table: &[&'static Setting]) -> String {
 
 /// Returns the program with hints about values. Without a hint, shells offer files.
 fn with_hints(table: &[&'static Setting]) -> Command {
-    visible_program(table).mut_subcommands(|command| command.mut_args(|argument| hint(argument, table)))
+    visible_program(table)
+        .mut_subcommands(|command| command.mut_args(|argument| hint(argument, table)))
 }
 
 fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
@@ -49,7 +50,8 @@ fn hint(argument: Arg, table: &[&'static Setting]) -> Arg {
     if let Some(Kind::OneOf(words) | Kind::Rule(words)) = setting.map(|setting| setting.kind) {
         return argument.value_parser(PossibleValuesParser::new(words));
     }
-    let value_name = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let value_name =
+        argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     let hint = match value_name.as_deref().unwrap_or_default() {
         name if name.starts_with("FILE") || name.ends_with(".wasm") => ValueHint::FilePath,
         "DIRECTORY" => ValueHint::DirPath,

@@ -1,8 +1,8 @@
 //! `tenure store`: the embedded blob store, until a signal.
 
 use super::args::StoreArguments;
-use crate::output::stdio::{CommandResult, fail, print};
 use super::signals::Signals;
+use crate::output::stdio::{CommandResult, fail, print};
 use std::process::ExitCode;
 use tenure_store as store;
 

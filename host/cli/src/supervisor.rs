@@ -5,15 +5,15 @@
 //! processes of its work have exited. If no supervisor can be started, the elections run in the
 //! initial process, and the log reports that there is no last will.
 
-mod wills;
 mod will_report;
+mod wills;
 
 pub(super) use tenure_supervisor::{Candidate, Link, Supervised};
 
-use crate::lock::codes::{SIGNAL_BASE, FAILED, LOST};
-use crate::output::log::{Style, LogContext};
-use crate::run::service_manager::ServiceManager;
 use super::signals::Signals;
+use crate::lock::codes::{FAILED, LOST, SIGNAL_BASE};
+use crate::output::log::{LogContext, Style};
+use crate::run::service_manager::ServiceManager;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io;
@@ -71,7 +71,10 @@ pub(super) fn link(supervised: &Supervised, style: Style) -> Result<Arc<Link>, S
 
 /// Registers a candidate with the supervisor, and returns its number there.
 pub(super) fn add(link: &Link, context: &LogContext) -> usize {
-    link.add_candidate(Candidate { election: context.election.clone(), name: context.candidate.clone() })
+    link.add_candidate(Candidate {
+        election: context.election.clone(),
+        name: context.candidate.clone(),
+    })
 }
 
 /// Fails only before the runner is started.
@@ -89,7 +92,8 @@ async fn run_supervised(arguments: &[OsString]) -> io::Result<ExitCode> {
     let manager = ServiceManager::from_env();
     let notify = manager.as_ref().map(|manager| |message| manager.send(message));
     let notify = notify.as_ref().map(|notify| notify as &dyn Fn(String));
-    let end = supervise_runner(arguments, SUPERVISED_FLAG, async || signals.next().await, notify).await?;
+    let end =
+        supervise_runner(arguments, SUPERVISED_FLAG, async || signals.next().await, notify).await?;
     let code = exit_code(&end, is_lock);
     // Signals from the keyboard are handled while wills are sent.
     if is_lock {
@@ -117,7 +121,9 @@ fn exit_code(end: &RunnerEnd, is_lock: bool) -> ExitCode {
         ProcessEnd::Exit(code) if !is_lock || code != PANICKED => code,
         _ if is_lock && !end.wills.is_empty() => i32::from(LOST),
         // A signal from the terminal before the runner handled it.
-        ProcessEnd::Signal(number @ (1..=3 | 15)) if is_lock && end.begin_message.is_none() => SIGNAL_BASE + number,
+        ProcessEnd::Signal(number @ (1..=3 | 15)) if is_lock && end.begin_message.is_none() => {
+            SIGNAL_BASE + number
+        }
         _ if is_lock => i32::from(FAILED),
         ProcessEnd::Exit(code) => code,
         ProcessEnd::Signal(number) => SIGNAL_BASE + number,
@@ -153,7 +159,10 @@ mod tests {
         assert_eq!(arguments.len(), 3);
         for wrong in ["x", "1:3", "0", "-1", ""] {
             let mut arguments = words(&format!("tenure run --supervised-by={wrong} --every 5s"));
-            assert!(matches!(ProcessRole::detect(&mut arguments), ProcessRole::Runner(Err(_))), "{wrong}");
+            assert!(
+                matches!(ProcessRole::detect(&mut arguments), ProcessRole::Runner(Err(_))),
+                "{wrong}"
+            );
             assert_eq!(arguments, words("tenure run --every 5s"));
         }
     }
@@ -180,7 +189,10 @@ mod tests {
         ] {
             assert_eq!(exit_code(&end(ended, None, None), lock), ExitCode::from(expected));
         }
-        assert_eq!(exit_code(&end(ProcessEnd::Signal(2), Some(""), None), true), ExitCode::from(125));
+        assert_eq!(
+            exit_code(&end(ProcessEnd::Signal(2), Some(""), None), true),
+            ExitCode::from(125)
+        );
         for ended in [ProcessEnd::Exit(0), ProcessEnd::Exit(101), ProcessEnd::Signal(9)] {
             assert_eq!(exit_code(&end(ended, Some(""), Some(3)), true), ExitCode::from(3));
         }

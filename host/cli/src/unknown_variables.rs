@@ -44,7 +44,8 @@ pub(crate) fn unread(table: &[&'static Setting]) -> Vec<String> {
 }
 
 fn is_unread(name: &str, known: &[&str]) -> bool {
-    let has_prefix = name.strip_prefix(PREFIX).is_some_and(|suffix| !is_kubernetes_variable(suffix));
+    let has_prefix =
+        name.strip_prefix(PREFIX).is_some_and(|suffix| !is_kubernetes_variable(suffix));
     has_prefix && !name.starts_with(TEST_PREFIX) && !known.contains(&name)
 }
 
@@ -74,8 +75,7 @@ pub(crate) fn complaint(
         return None;
     }
     let option_name = suffix.to_lowercase().replace('_', "-");
-    let is_meant =
-        |setting: &&&Setting| setting.name == option_name && setting.is_option_of("run");
+    let is_meant = |setting: &&&Setting| setting.name == option_name && setting.is_option_of("run");
     match table.iter().find(is_meant) {
         Some(setting) if setting.variable.is_empty() => {
             let in_file = match setting.is_key() {
@@ -98,7 +98,8 @@ pub(crate) fn complaint(
         _ => 3,
     };
     let distance = |known: &&&str| strsim::damerau_levenshtein(known, &letters);
-    let nearest = known.iter().min_by_key(distance).filter(|known| distance(known) <= max_distance)?;
+    let nearest =
+        known.iter().min_by_key(distance).filter(|known| distance(known) <= max_distance)?;
     let advice = format!("did you mean {nearest}?");
     Some(Complaint::new(name, NO_SUCH_VARIABLE, advice))
 }

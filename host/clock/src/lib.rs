@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_preset_first_read_is_returned_once() {
-        let (clock, first) = (ClockHandle::from_fn(|| Duration::from_secs(9)), Arc::new(AtomicU64::new(0)));
+        let (clock, first) =
+            (ClockHandle::from_fn(|| Duration::from_secs(9)), Arc::new(AtomicU64::new(0)));
         let clock = clock.with_first_read(&first);
         assert_eq!(clock.now(), Duration::from_secs(9));
         // The process was frozen in between.

@@ -4,8 +4,11 @@
 
 #![deny(missing_docs)]
 
+mod action;
+mod network_path;
 mod page;
 mod picture;
+mod processes;
 mod screen;
 mod sink;
 mod story;
@@ -13,9 +16,6 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod view;
-mod action;
-mod processes;
-mod network_path;
 
 use action::Action;
 use screen::Screen;

@@ -72,7 +72,8 @@ async fn click(
         let Some(index) = story.lanes.iter().position(|lane| lane.name == name) else {
             return refuse(StatusCode::NOT_FOUND, "there is no such candidate");
         };
-        match story.possible_actions(index, now).into_iter().find(|possible| possible.name() == act) {
+        match story.possible_actions(index, now).into_iter().find(|possible| possible.name() == act)
+        {
             Some(possible) => {
                 story.apply(now, index, possible);
                 json_response(StatusCode::OK, &json!({ "done": act }))
@@ -89,14 +90,16 @@ impl Control {
             let mut values = headers.get_all(name).iter();
             values.next().filter(|_| values.next().is_none())
         };
-        let has_value = |name, expected: String| single_value(name).is_some_and(|value| *value == *expected);
+        let has_value =
+            |name, expected: String| single_value(name).is_some_and(|value| *value == *expected);
         if !has_value(header::HOST, self.address.to_string()) {
             return Err("the Host header does not name this page's address");
         }
         if !has_value(header::ORIGIN, format!("http://{}", self.address)) {
             return Err("the request does not come from this page");
         }
-        let authorization = single_value(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let authorization =
+            single_value(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         match authorization.and_then(|value| value.strip_prefix("Bearer ")) {
             Some(presented) if is_same(presented, &self.token) => Ok(()),
             _ => Err("the token is wrong: open the address that `tenure demo --page` printed"),

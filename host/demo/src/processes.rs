@@ -60,7 +60,10 @@ struct Candidate {
 }
 
 /// Starts candidates of these names in `tasks`, which kill their processes when they are shut down.
-pub(super) async fn open(names: &[&'static str], tasks: &mut JoinSet<()>) -> io::Result<SharedStory> {
+pub(super) async fn open(
+    names: &[&'static str],
+    tasks: &mut JoinSet<()>,
+) -> io::Result<SharedStory> {
     let store = store::run((Ipv4Addr::LOCALHOST, 0).into(), Vec::new()).await?;
     let (endpoint, sink) = Sink::start(tasks).await?;
     let mut handler = tempfile::Builder::new().prefix("tenure-demo-").suffix(".wasm").tempfile()?;
@@ -76,12 +79,20 @@ pub(super) async fn open(names: &[&'static str], tasks: &mut JoinSet<()>) -> io:
         let cut = || story.with(|story, _| story.lanes[index].cut.subscribe());
         let (_, to_store) = watch::channel(Some(resources.store.address()));
         let listen_address = watch::Sender::new(None);
-        let store_address = link::open(to_store, cut(), count, tasks).await?;
-        let public_address = link::open(listen_address.subscribe(), cut(), |_| {}, tasks).await?;
+        let store_address = network_path::open(to_store, cut(), count, tasks).await?;
+        let public_address = network_path::open(listen_address.subscribe(), cut(), |_| {}, tasks).await?;
         let (action_sender, action_receiver) = unbounded_channel();
         story.with(|story, _| story.lanes[index].action_sender = action_sender);
         let (resources, candidate) = (resources.clone(), story.clone());
-        let candidate = Candidate { index, name, resources, story: candidate, store_address, public_address, listen_address };
+        let candidate = Candidate {
+            index,
+            name,
+            resources,
+            story: candidate,
+            store_address,
+            public_address,
+            listen_address,
+        };
         tasks.spawn(Arc::new(candidate).run_processes(action_receiver));
         story.with(|story, now| story.apply(now, index, Action::Start));
     }
@@ -127,7 +138,8 @@ impl Candidate {
         let (store, sink) = (&self.resources.store, self.resources.sink);
         let link = self.store_address.to_string();
         // The path is signed, not the host.
-        let connection_string = store.connection_string().replace(&store.address().to_string(), &link);
+        let connection_string =
+            store.connection_string().replace(&store.address().to_string(), &link);
         let mut command = command("run", &connection_string);
         command.args(["--log", "json", "--log-level", "debug", "--listen", "127.0.0.1:0"]);
         command.args([

@@ -50,7 +50,8 @@ impl Sink {
     fn begin(&self, term: u64, slot: String) -> Arc<()> {
         let mut observations = self.lock();
         let is_only_turn = Arc::strong_count(&observations.running) == 1;
-        let is_valid = is_only_turn && term >= observations.highest_term && slot > observations.newest_slot;
+        let is_valid =
+            is_only_turn && term >= observations.highest_term && slot > observations.newest_slot;
         observations.overlapping += usize::from(!is_valid);
         observations.highest_term = observations.highest_term.max(term);
         observations.newest_slot = slot.max(std::mem::take(&mut observations.newest_slot));

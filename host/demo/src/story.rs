@@ -148,7 +148,8 @@ impl Lane {
 
     /// Begins or ends a span of this kind, unless it is in that state already.
     fn set(&mut self, at: Duration, kind: Kind, active: bool) {
-        let open = self.spans.iter_mut().find(|(span_kind, _, to)| *span_kind == kind && to.is_none());
+        let open =
+            self.spans.iter_mut().find(|(span_kind, _, to)| *span_kind == kind && to.is_none());
         match open {
             Some((_, _, to)) if !active => *to = Some(at),
             None if active => {
@@ -331,7 +332,10 @@ impl Story {
                     leadership.turns += 1;
                 }
                 let outcome = RUNNING.to_owned();
-                push_bounded(&mut self.turns, Turn { candidate: index, slot, started_at: at, outcome });
+                push_bounded(
+                    &mut self.turns,
+                    Turn { candidate: index, slot, started_at: at, outcome },
+                );
             }
             Event::TurnEnded { slot, outcome, detail, .. } => {
                 let is_turn = |turn: &&mut Turn| turn.candidate == index && turn.slot == slot;
@@ -371,7 +375,15 @@ impl Story {
         if let Some(last) = self.terms.last_mut() {
             last.end(at, "validity ended");
         }
-        let new = Term { candidate: index, term, since: at, validity, fault: None, ended: None, turns: 0 };
+        let new = Term {
+            candidate: index,
+            term,
+            since: at,
+            validity,
+            fault: None,
+            ended: None,
+            turns: 0,
+        };
         push_bounded(&mut self.terms, new);
         let text = match self.takeover(self.terms.len() - 1) {
             Some((cause, after)) => {

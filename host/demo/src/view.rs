@@ -57,7 +57,10 @@ pub(super) fn view(story: &Story, now: Duration) -> View {
 
 fn lane(story: &Story, index: usize, now: Duration) -> Shown {
     let lane = &story.lanes[index];
-    let turns = story.turns.iter().filter(|turn| turn.candidate == index && turn.started_at + WINDOW >= now);
+    let turns = story
+        .turns
+        .iter()
+        .filter(|turn| turn.candidate == index && turn.started_at + WINDOW >= now);
     let turns = turns.map(|turn| Tick {
         outcome: turn.outcome.clone(),
         age_ms: milliseconds(now.saturating_sub(turn.started_at)),
@@ -95,7 +98,9 @@ fn spans(story: &Story, index: usize, now: Duration) -> Vec<Span> {
     let states = story.lanes[index].spans.iter();
     let mut spans: Vec<_> =
         states.filter_map(|(kind, from, to)| visible(*kind, None, *from, *to)).collect();
-    for (position, term) in story.terms.iter().enumerate().filter(|(_, term)| term.candidate == index) {
+    for (position, term) in
+        story.terms.iter().enumerate().filter(|(_, term)| term.candidate == index)
+    {
         let valid_until = term.valid_until(now);
         let ended = term.ended.as_ref().map_or(valid_until, |(at, _)| *at).min(valid_until);
         let leads = visible(Kind::Leads, Some(term.term), term.since, Some(ended));

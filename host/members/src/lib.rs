@@ -26,16 +26,17 @@
 
 #![deny(missing_docs)]
 
-mod contender;
 mod store;
 mod task;
 mod translate;
-mod whole;
 
-pub use contender::CandidateContext;
+pub use candidate_handle::CandidateContext;
 pub use store::{SharesStore, StoreReply};
-pub use task::{RECHECK_INTERVAL, ShareCandidate, LEAVE_WITHIN, MemberSettings, ShareHandler, SHARE_POLL_INTERVAL, CandidateFuture, Task, LastWillSink};
-pub use whole::resign_for_shares;
+pub use task::{
+    CandidateFuture, LEAVE_WITHIN, LastWillSink, MemberSettings, RECHECK_INTERVAL,
+    SHARE_POLL_INTERVAL, ShareCandidate, ShareHandler, Task,
+};
+pub use unsplit::resign_for_shares;
 
 use std::fmt;
 use std::pin::pin;
@@ -44,10 +45,10 @@ use std::time::Duration;
 use tenure::engine::{CandidateSettings, Election, Runner};
 use tenure::handler::{self, Handler};
 use tenure::settings::{InvalidSettings, Schedule, Settings};
-use tenure::{ProblemKind, Elector, Event};
+use tenure::{Elector, Event, ProblemKind};
 use tenure_clock::BootClock;
 use tenure_core::{Complaint, ProblemClass, SettingId, limits, variable};
-use tenure_shares::{SignTiming, Sign};
+use tenure_shares::{Sign, SignTiming};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::timeout;
 
@@ -209,7 +210,8 @@ impl Shares {
         work: impl Fn(Part) -> H + Send + Sync,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), InvalidSettings> {
-        let share_settings = |settings| CandidateSettings::from(settings).with_schedule(schedule.clone());
+        let share_settings =
+            |settings| CandidateSettings::from(settings).with_schedule(schedule.clone());
         self.election.with_settings(share_settings(self.settings.clone())).check()?;
         let start_candidate = |candidate: ShareCandidate, context: CandidateContext| {
             let part = candidate.part;
@@ -307,5 +309,7 @@ fn complaint(setting: &'static str, problem: &str, advice: &str) -> Complaint {
     }
 }
 
+mod candidate_handle;
 #[cfg(test)]
 mod tests;
+mod unsplit;

@@ -1,11 +1,11 @@
 //! Store requests of a member and of the coordinator.
 
-use super::translate::{to_response, side_requests, sign_suffix};
+use super::translate::{side_requests, sign_suffix, to_response};
 use std::sync::Arc;
 use tenure::engine::Election;
 use tenure_azure::operation::ETag;
 use tenure_core::{LeaseState, Problem, ProblemClass, Request, Snapshot};
-use tenure_shares::{StoreResponse, StoreRequest, Share, Tag};
+use tenure_shares::{Share, StoreRequest, StoreResponse, Tag};
 
 /// Blobs next to the coordinating election's blob, as one member uses them.
 #[derive(Clone, Debug)]
@@ -69,12 +69,14 @@ impl SharesStore {
             _ => "a process that could not be found out".to_owned(),
         };
         let (response, outcome) = match election.break_lease(None).await {
-            Ok(_) => {
-                (StoreResponse::Done, "its lease is broken, and ends without another renewal".to_owned())
-            }
-            Err(problem) => {
-                (StoreResponse::Unknown, format!("its lease could not be broken: {}", problem.detail))
-            }
+            Ok(_) => (
+                StoreResponse::Done,
+                "its lease is broken, and ends without another renewal".to_owned(),
+            ),
+            Err(problem) => (
+                StoreResponse::Unknown,
+                format!("its lease could not be broken: {}", problem.detail),
+            ),
         };
         let detail = format!(
             "share {} of {count} is held by {holder}, which does not give it up although the work is split anew: {outcome}. Find out \

@@ -2,7 +2,7 @@
 //! plan.
 
 use super::Part;
-use super::contender::{CandidateHandle, CandidateContext};
+use super::candidate_handle::{CandidateContext, CandidateHandle};
 use super::store::{SharesStore, StoreReply};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -12,11 +12,14 @@ use std::time::Duration;
 use tenure::Lease;
 use tenure::engine::Election;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::{ProblemKind, Event};
+use tenure::{Event, ProblemKind};
 use tenure_clock::{BootClock, Clock};
 use tenure_core as contract;
 use tenure_core::{Problem, ProblemClass, Request, Snapshot, Turn};
-use tenure_shares::{Action, StoreRequest, Leader, Member, SignTiming, RunningShare as Runs, Share, Sign, CoordinatorProblem, LastWill};
+use tenure_shares::{
+    Action, CoordinatorProblem, LastWill, Leader, Member, RunningShare as Runs, Share, Sign,
+    SignTiming, StoreRequest,
+};
 use tokio::runtime::Handle as Runtime;
 use tokio::select;
 use tokio::sync::Notify;
@@ -145,7 +148,10 @@ impl<H: Handler> ShareHandler<H> {
                 let Part { index, count } = self.part;
                 let detail =
                     format!("share {index} of {count} does not begin yet: {}", problem.detail);
-                (self.events)(Event::Problem { class: ProblemKind::Election(problem.class), detail });
+                (self.events)(Event::Problem {
+                    class: ProblemKind::Election(problem.class),
+                    detail,
+                });
             }
             sleep(REREAD_INTERVAL).await;
         }
@@ -190,7 +196,8 @@ impl<H: Handler> Handler for ShareHandler<H> {
 pub type CandidateFuture = BoxFuture<'static, ()>;
 
 /// Starts the candidate of a share.
-type StartCandidate<'a> = &'a (dyn Fn(ShareCandidate, CandidateContext) -> CandidateFuture + Send + Sync);
+type StartCandidate<'a> =
+    &'a (dyn Fn(ShareCandidate, CandidateContext) -> CandidateFuture + Send + Sync);
 
 /// Takes the last will of this process, for a process that outlives it.
 ///
@@ -287,7 +294,11 @@ impl<'a> Task<'a> {
 
     /// Runs until `shutdown` completes and all shares are released. The process becomes a member
     /// when `ready` completes; no share is planned for it before.
-    pub async fn run(mut self, ready: impl Future<Output = ()>, shutdown: impl Future<Output = ()>) {
+    pub async fn run(
+        mut self,
+        ready: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
+    ) {
         let (mut ready, mut is_ready, mut shutdown) = (pin!(ready), false, pin!(shutdown));
         loop {
             let wake_at = self.run_due();
@@ -336,10 +347,13 @@ impl<'a> Task<'a> {
         self.apply_actions(now);
         self.report_stopping_shares(now);
         self.shares.retain(|_, handle| !handle.is_finished());
-        let leader = self.coordination.as_ref().and_then(|coordination| coordination.leader.wake_at());
-        let leave_due = self.leaving_since.map(|since| match since.saturating_add(self.settings.leave_within) {
-            end if now < end => end.min(now + PLAN_TIMEOUT),
-            _ => now + Duration::from_secs(1),
+        let leader =
+            self.coordination.as_ref().and_then(|coordination| coordination.leader.wake_at());
+        let leave_due = self.leaving_since.map(|since| {
+            match since.saturating_add(self.settings.leave_within) {
+                end if now < end => end.min(now + PLAN_TIMEOUT),
+                _ => now + Duration::from_secs(1),
+            }
         });
         let wake_times = [self.member.wake_at(), leader, leave_due, self.cool_down_until];
         // Reports change the state without a wake-up, so it is checked regularly.
@@ -358,7 +372,8 @@ impl<'a> Task<'a> {
     fn update_coordination(&mut self, now: Duration) {
         let term = self.coordinating_candidate.leading_term(now);
         if self.coordination.as_ref().map(|coordination| coordination.term) != term {
-            let (member, shares, timing) = (&self.settings.sign.member, self.settings.count, self.timing);
+            let (member, shares, timing) =
+                (&self.settings.sign.member, self.settings.count, self.timing);
             self.coordination = term.map(|term| {
                 let patience = self.settings.break_after;
                 let mut leader = Leader::new(member, term, shares, timing, patience, now);
@@ -370,8 +385,10 @@ impl<'a> Task<'a> {
             });
         }
         if let Some(since) = self.leaving_since {
-            let must_wait =
-                self.coordination.as_ref().is_some_and(|coordination| !coordination.leader.has_left());
+            let must_wait = self
+                .coordination
+                .as_ref()
+                .is_some_and(|coordination| !coordination.leader.has_left());
             if !must_wait || now >= since + PLAN_TIMEOUT {
                 self.coordinating_candidate.leave();
             }
@@ -421,7 +438,8 @@ impl<'a> Task<'a> {
     /// Reports shares that wait for the end of a turn.
     fn report_stopping_shares(&mut self, now: Duration) {
         let planned = self.member.plan().map(|plan| plan.shares_of(&self.settings.sign.member));
-        let is_stopping = |share: &Share| self.shares.get(share).is_some_and(CandidateHandle::is_still_stopping);
+        let is_stopping =
+            |share: &Share| self.shares.get(share).is_some_and(CandidateHandle::is_still_stopping);
         let waiting = planned.into_iter().flatten().filter(is_stopping).collect::<Vec<_>>();
         for share in waiting {
             let detail = format!(
@@ -453,7 +471,8 @@ impl<'a> Task<'a> {
                 self.update_last_will();
             }
             RequestOrigin::Leader(number) => {
-                let coordination = self.coordination.as_mut().filter(|current| current.number == number);
+                let coordination =
+                    self.coordination.as_mut().filter(|current| current.number == number);
                 let Some(coordination) = coordination else { return };
                 if self.coordinating_candidate.leading_term(now) != Some(coordination.term) {
                     // The report of a renewal may come a moment later. The coordinator then starts
@@ -462,7 +481,8 @@ impl<'a> Task<'a> {
                     return;
                 }
                 let leader = &mut coordination.leader;
-                let next_request = leader.on_response(request, reply.response, self.member.signs(), now);
+                let next_request =
+                    leader.on_response(request, reply.response, self.member.signs(), now);
                 let problem = leader.problem();
                 if let Some(next_request) = next_request {
                     self.send_request(origin, next_request);
@@ -502,7 +522,10 @@ impl<'a> Task<'a> {
 
     /// Updates the last will when the sign of life changes.
     fn update_last_will(&mut self) {
-        let Some(sink) = self.last_will_sink.as_ref().filter(|_| self.member.last_will() != self.last_will.as_ref())
+        let Some(sink) = self
+            .last_will_sink
+            .as_ref()
+            .filter(|_| self.member.last_will() != self.last_will.as_ref())
         else {
             return;
         };

@@ -8,7 +8,7 @@ use tenure_core::{
     ListedBlob, Problem, ProblemClass, Record, SideAnswer as Done, SideRequest as Request,
     SideWrite as Write,
 };
-use tenure_shares::{StoreResponse, StoreRequest, ListedSign, SignTiming, Plan, Sign, Tag};
+use tenure_shares::{ListedSign, Plan, Sign, SignTiming, StoreRequest, StoreResponse, Tag};
 
 const PLAN_SUFFIX: &str = "plan";
 
@@ -28,10 +28,13 @@ type Outcome = Result<Done, Problem>;
 pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec<Request> {
     let side_request = match store_request {
         StoreRequest::WriteSign(sign) => {
-            let max_shares = sign.max_shares.map(|most| (MAX_SHARES_FIELD.to_owned(), most.to_string()));
+            let max_shares =
+                sign.max_shares.map(|most| (MAX_SHARES_FIELD.to_owned(), most.to_string()));
             let weight = (WEIGHT_FIELD.to_owned(), sign.weight.to_string());
-            let interval = (INTERVAL_FIELD.to_owned(), sign.timing.interval().as_millis().to_string());
-            let empty = write(sign_suffix(&sign.member), String::new(), WriteCondition::Unconditional);
+            let interval =
+                (INTERVAL_FIELD.to_owned(), sign.timing.interval().as_millis().to_string());
+            let empty =
+                write(sign_suffix(&sign.member), String::new(), WriteCondition::Unconditional);
             with_metadata(empty, [weight, interval].into_iter().chain(max_shares))
         }
         StoreRequest::WithdrawSign => Request::Delete { suffix: sign_suffix(own_name), tag: None },
@@ -41,8 +44,9 @@ pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec
         }
         StoreRequest::ListSigns => Request::List(MEMBER_PREFIX.to_owned()),
         StoreRequest::WritePlan(plan, over) => {
-            let over =
-                over.as_ref().map_or(WriteCondition::IfAbsent, |Tag(tag)| WriteCondition::IfMatch(ETag(tag.clone())));
+            let over = over.as_ref().map_or(WriteCondition::IfAbsent, |Tag(tag)| {
+                WriteCondition::IfMatch(ETag(tag.clone()))
+            });
             // Serialization fails only for maps whose keys are not text.
             let content = serde_json::to_string(plan).unwrap_or_default();
             Request::Write(write(PLAN_SUFFIX.to_owned(), content, over))
@@ -51,7 +55,10 @@ pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec
             let closed = Record::closed();
             let fields = || closed.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             let empty = |suffix| write(suffix, String::new(), WriteCondition::Unconditional);
-            return shares.iter().map(|share| with_metadata(empty(share.suffix(*of)), fields())).collect();
+            return shares
+                .iter()
+                .map(|share| with_metadata(empty(share.suffix(*of)), fields()))
+                .collect();
         }
         // This concerns the election of a share, not a blob next to it.
         StoreRequest::BreakLease { .. } => return Vec::new(),
@@ -63,7 +70,11 @@ pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec
 }
 
 /// Returns the response of a store request, and the problem with the content that was read.
-pub(super) fn to_response(store_request: &StoreRequest, own_name: &str, outcomes: Vec<Outcome>) -> (StoreResponse, Option<Problem>) {
+pub(super) fn to_response(
+    store_request: &StoreRequest,
+    own_name: &str,
+    outcomes: Vec<Outcome>,
+) -> (StoreResponse, Option<Problem>) {
     if let StoreRequest::CloseShares { shares, .. } = store_request {
         let is_written = |outcome: &Outcome| matches!(outcome, Ok(Done::Written(_)));
         let closed = shares.iter().zip(&outcomes).filter(|(_, outcome)| is_written(outcome));
@@ -73,13 +84,17 @@ pub(super) fn to_response(store_request: &StoreRequest, own_name: &str, outcomes
         (_, None) => StoreResponse::Unknown,
         (_, Some(Err(problem))) if may_be_done(problem.class) => StoreResponse::Unknown,
         (_, Some(Err(_))) => StoreResponse::Refused,
-        (_, Some(Ok(Done::Leased))) => return (StoreResponse::Refused, Some(lease_problem(store_request, own_name))),
+        (_, Some(Ok(Done::Leased))) => {
+            return (StoreResponse::Refused, Some(lease_problem(store_request, own_name)));
+        }
         (StoreRequest::ReadPlan(_), Some(Ok(Done::Content(text, ETag(tag))))) => {
             return match serde_json::from_str::<Plan>(&text) {
                 Ok(plan) if plan.is_valid(super::MAX_SHARES) => {
                     (StoreResponse::Plan(plan, Tag(tag)), None)
                 }
-                Ok(_) => (StoreResponse::Unknown, Some(invalid_plan(&"no leader writes such a plan"))),
+                Ok(_) => {
+                    (StoreResponse::Unknown, Some(invalid_plan(&"no leader writes such a plan")))
+                }
                 Err(error) => (StoreResponse::Unknown, Some(invalid_plan(&error))),
             };
         }
@@ -92,8 +107,13 @@ pub(super) fn to_response(store_request: &StoreRequest, own_name: &str, outcomes
         (StoreRequest::WritePlan(plan, _), Some(Ok(Done::Written(ETag(tag))))) => {
             StoreResponse::Plan(plan.clone(), Tag(tag))
         }
-        (StoreRequest::WriteSign(_), Some(Ok(Done::Written(ETag(tag))))) => StoreResponse::Signed(Tag(tag)),
-        (StoreRequest::WithdrawSign | StoreRequest::RemoveSign(..), Some(Ok(Done::Deleted | Done::Missing))) => StoreResponse::Done,
+        (StoreRequest::WriteSign(_), Some(Ok(Done::Written(ETag(tag))))) => {
+            StoreResponse::Signed(Tag(tag))
+        }
+        (
+            StoreRequest::WithdrawSign | StoreRequest::RemoveSign(..),
+            Some(Ok(Done::Deleted | Done::Missing)),
+        ) => StoreResponse::Done,
         _ => StoreResponse::Refused,
     };
     (response, None)
@@ -108,8 +128,12 @@ fn may_be_done(class: ProblemClass) -> bool {
 /// Returns the problem of a lease on a blob that Tenure never leases.
 fn lease_problem(store_request: &StoreRequest, own_name: &str) -> Problem {
     let (failure, suffix) = match store_request {
-        StoreRequest::WriteSign(sign) => ("the sign of life cannot be written", sign_suffix(&sign.member)),
-        StoreRequest::RemoveSign(name, _) => ("the sign of life cannot be deleted", sign_suffix(name)),
+        StoreRequest::WriteSign(sign) => {
+            ("the sign of life cannot be written", sign_suffix(&sign.member))
+        }
+        StoreRequest::RemoveSign(name, _) => {
+            ("the sign of life cannot be deleted", sign_suffix(name))
+        }
         StoreRequest::WithdrawSign => ("the sign of life cannot be deleted", sign_suffix(own_name)),
         _ => ("the plan of the shares cannot be written", PLAN_SUFFIX.to_owned()),
     };
@@ -154,7 +178,10 @@ fn write(suffix: String, content: String, condition: WriteCondition) -> Write {
     Write { suffix, content, metadata: Vec::new(), over: condition }
 }
 
-fn with_metadata(mut write: Write, metadata: impl IntoIterator<Item = (String, String)>) -> Request {
+fn with_metadata(
+    mut write: Write,
+    metadata: impl IntoIterator<Item = (String, String)>,
+) -> Request {
     write.metadata.extend(metadata);
     Request::Write(write)
 }

@@ -121,7 +121,8 @@ struct Open {
 impl Open {
     /// Returns true if `peer` may have one more connection, which may close another one.
     fn reserve(&mut self, peer: IpAddr) -> bool {
-        let peer_connections = self.connections.values().filter(|(other, _)| *other == peer).count();
+        let peer_connections =
+            self.connections.values().filter(|(other, _)| *other == peer).count();
         let full_peer = (peer_connections >= self.limits.per_peer).then_some(peer);
         if full_peer.is_none() && self.connections.len() < self.limits.connections {
             return true;
@@ -132,8 +133,8 @@ impl Open {
     /// Closes the connection with the lowest rank, if one can be closed.
     fn evict(&mut self, only_peer: Option<IpAddr>) -> bool {
         let considered = self.connections.iter();
-        let considered =
-            considered.filter(|(_, (peer, _))| only_peer.is_none_or(|required_peer| required_peer == *peer));
+        let considered = considered
+            .filter(|(_, (peer, _))| only_peer.is_none_or(|required_peer| required_peer == *peer));
         let mut evictable: Vec<_> =
             considered.filter_map(|(id, (_, usage))| Some((usage.evictable()?, *id))).collect();
         evictable.sort_unstable_by_key(|(rank, _)| *rank);

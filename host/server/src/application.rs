@@ -47,12 +47,9 @@ impl<C: Clock> Application<C> {
         let mut changed = self.board.changes();
         loop {
             changed.mark_unchanged();
-            let until = self
-                .board
-                .state()
-                .application
-                .as_ref()
-                .and_then(|allowance| (allowance.winding_down || allowance.leaving).then_some(allowance.expires_at));
+            let until = self.board.state().application.as_ref().and_then(|allowance| {
+                (allowance.winding_down || allowance.leaving).then_some(allowance.expires_at)
+            });
             let expired = async {
                 match until {
                     Some(until) => self.clock.sleep_until(until).await,

@@ -34,8 +34,9 @@ fn view(board: &Board, now: Duration) -> View {
     let stalled =
         (!runs).then(|| Note::new(Duration::ZERO, "The loop of this candidate is stalled."));
     let changes = state.history.iter().rev();
-    let changes =
-        changes.map(|change| Note::new(ago(change.observed_at), &describe_change(change, &board.candidate)));
+    let changes = changes.map(|change| {
+        Note::new(ago(change.observed_at), &describe_change(change, &board.candidate))
+    });
     let outlook = state.outlook();
     let last_turn = last_turn(&state, &outlook);
     let mut turns = state.recent.last_turns(state.service_time.now(), state.turns.as_ref());
@@ -147,7 +148,9 @@ fn last_turn(state: &State, outlook: &TurnSummary) -> Option<LastTurn> {
     let is_newer = |own_turn: &LastTurn| {
         on_record.as_ref().is_none_or(|o| match instant(own_turn).cmp(&instant(o)) {
             Ordering::Less => false,
-            Ordering::Equal => leads || own_turn.outcome == RUNNING || own_turn.outcome == o.outcome,
+            Ordering::Equal => {
+                leads || own_turn.outcome == RUNNING || own_turn.outcome == o.outcome
+            }
             Ordering::Greater => true,
         })
     };
@@ -161,7 +164,8 @@ fn leader(board: &Board, role: &Role, state: &State, now: Duration) -> Option<Le
     match role {
         Role::Leading { term, until } => {
             let left = until.saturating_sub(now);
-            let (left_ms, whole_ms) = (milliseconds(left), milliseconds(state.full_validity.max(left)));
+            let (left_ms, whole_ms) =
+                (milliseconds(left), milliseconds(state.full_validity.max(left)));
             Some(Leader {
                 name: short(&board.candidate),
                 term: *term,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::handler::TurnEnd;
-use tenure::{ProblemKind, Event};
+use tenure::{Event, ProblemKind};
 use tenure_core::{Exchange, ExchangeResult, ProblemClass, RequestKind, Turn};
 
 /// Returns the duration of an exchange that is an answered renewal.

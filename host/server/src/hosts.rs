@@ -34,7 +34,8 @@ impl Hosts {
     }
 
     fn allows(&self, name: &str) -> bool {
-        let (name, allowed) = (normalize(name), self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let (name, allowed) =
+            (normalize(name), self.0.read().unwrap_or_else(PoisonError::into_inner));
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
         is_address
             || !name.contains('.')

@@ -52,6 +52,8 @@
 mod accept;
 mod application;
 mod board;
+mod board_view;
+mod counters;
 mod exposition;
 pub mod format;
 mod hosts;
@@ -60,15 +62,13 @@ pub mod page;
 mod pages;
 mod process;
 mod recent;
+mod responses;
 mod role;
 mod roster;
 #[cfg(test)]
 mod tests;
 mod timeline;
 pub mod watch;
-mod responses;
-mod counters;
-mod board_view;
 
 pub use application::Application;
 pub use board::{Board, Problem, Summary};

@@ -11,7 +11,7 @@ use tenure_core::{Timestamp, Turns};
 
 pub use super::counters::{DurationHistogram, renewal, renewal_bounds, turn_bounds};
 
-use Read::{Candidate, Count, All, Process};
+use Read::{All, Candidate, Count, Process};
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,9 @@ const METRICS: [Metric; 25] = [
     gauge(
         "tenure_term",
         "The term of this candidate while it leads, otherwise 0",
-        Candidate(|board, now, to| to.push_integer(leadership(board, now).map_or(0, |(term, _)| term))),
+        Candidate(|board, now, to| {
+            to.push_integer(leadership(board, now).map_or(0, |(term, _)| term))
+        }),
     ),
     gauge(
         "tenure_valid_for_seconds",
@@ -177,7 +179,9 @@ const METRICS: [Metric; 25] = [
     histogram(
         "tenure_turn_seconds",
         "How long turns took",
-        All(|board, _, to| to.push(Value::Histogram(board.metrics.counts().turn_durations.clone()))),
+        All(|board, _, to| {
+            to.push(Value::Histogram(board.metrics.counts().turn_durations.clone()))
+        }),
     ),
     counter(
         "tenure_turns_triggered",

@@ -1,11 +1,11 @@
 //! The requests for JSON, probes and metrics.
 
-use super::responses::{json_response, has_query_key, unavailable, uncached_response};
 use super::board::Readiness;
 use super::exposition::exposition;
 use super::format::candidate_as_json;
+use super::responses::{has_query_key, json_response, unavailable, uncached_response};
 use super::role::Role;
-use super::roster::{RosterEntry, Roster, select_entry};
+use super::roster::{Roster, RosterEntry, select_entry};
 use super::watch::StatusUpdate;
 use axum::Router;
 use axum::body::Body;
@@ -37,7 +37,10 @@ pub(super) fn with_fallbacks(router: Router) -> Router {
 }
 
 /// Selects the elections of a response: all of them, or the one in the query.
-fn select_entries<'f>(entries: &'f [RosterEntry], uri: &Uri) -> Result<&'f [RosterEntry], Box<Response<Body>>> {
+fn select_entries<'f>(
+    entries: &'f [RosterEntry],
+    uri: &Uri,
+) -> Result<&'f [RosterEntry], Box<Response<Body>>> {
     match has_query_key(uri, "election") {
         true => select_entry(entries, uri).map(std::slice::from_ref),
         false => Ok(entries),
@@ -76,7 +79,9 @@ async fn readyz(State(roster): State<Roster>, uri: Uri) -> Response<Body> {
             Readiness::NotReady(reason) if entry.board.is_new() => {
                 first.get_or_insert((entry, reason));
             }
-            Readiness::NotReady(reason) => return unavailable(&describe_entry(&entries, entry, &reason)),
+            Readiness::NotReady(reason) => {
+                return unavailable(&describe_entry(&entries, entry, &reason));
+            }
         }
         leads |= matches!(entry.board.allowed_role(now), Role::Leading { .. });
     }
@@ -124,7 +129,8 @@ fn redirect(role: &Role) -> Response<Body> {
     });
     match url {
         Some(url) => {
-            let mut response = json_response(StatusCode::TEMPORARY_REDIRECT, &json!({ "leader": url }));
+            let mut response =
+                json_response(StatusCode::TEMPORARY_REDIRECT, &json!({ "leader": url }));
             if let Ok(value) = url.parse() {
                 response.headers_mut().insert(header::LOCATION, value);
             }
@@ -144,7 +150,10 @@ async fn candidates(entry: RosterEntry) -> Response<Body> {
     let lately = state.recently_listed(entry.clock.now());
     let now = state.service_time.now();
     let entries: Vec<_> = lately.map(|candidate| candidate_as_json(candidate, now)).collect();
-    json_response(StatusCode::OK, &json!({ "election": entry.board.election, "candidates": entries }))
+    json_response(
+        StatusCode::OK,
+        &json!({ "election": entry.board.election, "candidates": entries }),
+    )
 }
 
 async fn metrics(State(roster): State<Roster>, uri: Uri, headers: HeaderMap) -> Response<Body> {

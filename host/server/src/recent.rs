@@ -74,7 +74,8 @@ impl RecentTurns {
                 self.insert(ended.slot, KnownTurn { outcome, took_ms, triggered });
             }
         }
-        let Some(finished) = turns.finished.as_ref().filter(|last| !self.is_running(last.slot)) else {
+        let Some(finished) = turns.finished.as_ref().filter(|last| !self.is_running(last.slot))
+        else {
             return;
         };
         match self.known.get_mut(&finished.slot) {
@@ -113,7 +114,8 @@ impl RecentTurns {
     /// Returns the last turns at `now`, the oldest first: past slots of the schedule on record, and
     /// the known turns. If the record has no turn at all, all slots are unknown.
     pub(super) fn last_turns(&self, now: Timestamp, turns: Option<&Turns>) -> Vec<PastTurn> {
-        let described = turns.and_then(|turns| Schedule::from_description(turns.schedule.as_deref()?));
+        let described =
+            turns.and_then(|turns| Schedule::from_description(turns.schedule.as_deref()?));
         let zone = described.as_ref().map_or(Zone::UTC, |(_, zone)| *zone);
         let claimed = turns.and_then(|turns| turns.last_slot.as_ref()).map(|last| last.slot);
         let mut slots = self.known.clone();
@@ -130,14 +132,15 @@ impl RecentTurns {
             }
         }
         let last = slots.into_iter().rev().take(TURNS).collect::<Vec<_>>().into_iter().rev();
-        let past_turn = |(slot, KnownTurn { outcome, took_ms, triggered }): (Timestamp, KnownTurn)| PastTurn {
-            slot: slot.to_rfc3339(),
-            local: local_time(slot, zone),
-            triggered,
-            outcome: outcome.into_owned(),
-            took_ms,
-            age_ms: milliseconds(now.since(slot)),
-        };
+        let past_turn =
+            |(slot, KnownTurn { outcome, took_ms, triggered }): (Timestamp, KnownTurn)| PastTurn {
+                slot: slot.to_rfc3339(),
+                local: local_time(slot, zone),
+                triggered,
+                outcome: outcome.into_owned(),
+                took_ms,
+                age_ms: milliseconds(now.since(slot)),
+            };
         last.map(past_turn).collect()
     }
 }

@@ -11,7 +11,10 @@ pub(super) fn unknown_election(elections: &[&str]) -> Response<Body> {
 }
 
 pub(super) fn unavailable(reason: &str) -> Response<Body> {
-    json_response(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "unavailable", "reason": reason }))
+    json_response(
+        StatusCode::SERVICE_UNAVAILABLE,
+        &json!({ "status": "unavailable", "reason": reason }),
+    )
 }
 
 /// Returns an uncacheable response with `body` as JSON.
@@ -22,7 +25,10 @@ pub fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
 }
 
 /// Returns an uncacheable response that browsers must not sniff for another type.
-pub(super) fn uncached_response(content_type: &'static str, text: impl Into<Body>) -> Response<Body> {
+pub(super) fn uncached_response(
+    content_type: &'static str,
+    text: impl Into<Body>,
+) -> Response<Body> {
     let mut response = Response::new(text.into());
     let headers = response.headers_mut();
     for (name, value) in [

@@ -1,9 +1,9 @@
 //! The candidates of a process. They may be added and removed while requests are served.
 
-use super::responses::{json_response, unknown_election, query_value};
 use super::board::Board;
-use super::page::Source;
 use super::board_view;
+use super::page::Source;
+use super::responses::{json_response, query_value, unknown_election};
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -43,7 +43,7 @@ impl Roster {
     /// Adds a candidate.
     pub fn add(&self, board: Arc<Board>) {
         let clock = self.clock.clone();
-        let source = show::source(board.clone(), clock.clone());
+        let source = board_view::source(board.clone(), clock.clone());
         Arc::make_mut(&mut self.lock()).push(RosterEntry { board, clock, source });
     }
 
@@ -101,7 +101,10 @@ impl FromRequestParts<Roster> for RosterEntry {
     }
 }
 
-pub(super) fn select_entry<'f>(entries: &'f [RosterEntry], uri: &Uri) -> Result<&'f RosterEntry, Box<Response<Body>>> {
+pub(super) fn select_entry<'f>(
+    entries: &'f [RosterEntry],
+    uri: &Uri,
+) -> Result<&'f RosterEntry, Box<Response<Body>>> {
     let named = query_value(uri, "election");
     let found = match (&named, entries) {
         (None, [only]) => Some(only),

@@ -57,7 +57,8 @@ fn targets(shares: usize, held_shares: &[usize], members: &[Worker]) -> Vec<usiz
         let weights = open.iter().map(|member| weight(*member)).sum::<u128>();
         let limit = |member: usize| {
             let max_shares = members[member].max_shares.map(|most| most as usize)?;
-            (unassigned as u128 * weight(member) >= max_shares as u128 * weights).then_some(max_shares)
+            (unassigned as u128 * weight(member) >= max_shares as u128 * weights)
+                .then_some(max_shares)
         };
         let limited = open.iter().filter_map(|m| Some((*m, limit(*m)?))).collect::<Vec<_>>();
         if limited.is_empty() {

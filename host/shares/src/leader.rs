@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::mutants::mutant;
-use crate::pace::SignTiming;
 use crate::plan::{Plan, Share};
 use crate::planner::Planner;
-use crate::sign::{StoreResponse, StoreRequest, Tag};
+use crate::sign::{StoreRequest, StoreResponse, Tag};
+use crate::sign_timing::SignTiming;
 
 /// The coordinator in one term.
 ///
@@ -173,7 +173,10 @@ impl Leader {
     ) -> Option<StoreRequest> {
         self.check_own_signs(own_signs, now);
         let is_failure = matches!(response, StoreResponse::Unknown | StoreResponse::Refused)
-            && matches!(request, StoreRequest::ReadPlan(_) | StoreRequest::ListSigns | StoreRequest::WritePlan(..));
+            && matches!(
+                request,
+                StoreRequest::ReadPlan(_) | StoreRequest::ListSigns | StoreRequest::WritePlan(..)
+            );
         let next_request = match request {
             StoreRequest::ReadPlan(_) => self.on_plan_read(response, now),
             StoreRequest::ListSigns => self.on_list(response, own_signs, now),
@@ -199,8 +202,10 @@ impl Leader {
 
     /// A coordinator whose own signs fail cannot tell which members are gone, so it must not stay.
     fn check_own_signs(&mut self, own_signs: &[(Tag, Duration)], now: Duration) {
-        let last_sign_at = own_signs.last().map_or(self.started_at, |(_, sent)| self.started_at.max(*sent));
-        let is_failing = !self.is_leaving && now.saturating_sub(last_sign_at) > self.timing.member_timeout();
+        let last_sign_at =
+            own_signs.last().map_or(self.started_at, |(_, sent)| self.started_at.max(*sent));
+        let is_failing =
+            !self.is_leaving && now.saturating_sub(last_sign_at) > self.timing.member_timeout();
         if is_failing && !mutant!(StaysWithoutSigns) {
             self.problem = Some(CoordinatorProblem::Signs);
         }
@@ -214,7 +219,8 @@ impl Leader {
         }
         let (since, rounds) = self.failing_since.unwrap_or((self.round_started_at, 0));
         self.failing_since = Some((since, rounds + 1));
-        let is_long = now.saturating_sub(since) > self.timing.member_timeout() && rounds + 1 >= MIN_FAILURES;
+        let is_long =
+            now.saturating_sub(since) > self.timing.member_timeout() && rounds + 1 >= MIN_FAILURES;
         let is_failing = !self.is_leaving && is_long;
         if is_failing && !mutant!(StaysWithoutRounds) {
             self.problem = Some(CoordinatorProblem::Rounds);
@@ -255,7 +261,12 @@ impl Leader {
         Some(StoreRequest::ListSigns)
     }
 
-    fn on_list(&mut self, response: StoreResponse, own_signs: &[(Tag, Duration)], now: Duration) -> Option<StoreRequest> {
+    fn on_list(
+        &mut self,
+        response: StoreResponse,
+        own_signs: &[(Tag, Duration)],
+        now: Duration,
+    ) -> Option<StoreRequest> {
         let (StoreResponse::Signs(signs), Some(planner)) = (response, &mut self.planner) else {
             return None;
         };
@@ -293,7 +304,12 @@ impl Leader {
         Some(StoreRequest::WritePlan(plan, self.tag.clone()))
     }
 
-    fn on_closed(&mut self, requested: &[Share], response: StoreResponse, now: Duration) -> Option<StoreRequest> {
+    fn on_closed(
+        &mut self,
+        requested: &[Share],
+        response: StoreResponse,
+        now: Duration,
+    ) -> Option<StoreRequest> {
         let StoreResponse::Closed(closed) = response else { return None };
         let Closing { closed: all_closed, held_since: held, .. } = &mut self.closing;
         all_closed.extend(closed);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::leader::MIN_FAILURES;
 use crate::mutants::mutant;
 use crate::plan::{Plan, Share};
-use crate::sign::{StoreResponse, StoreRequest, Sign, Tag};
+use crate::sign::{Sign, StoreRequest, StoreResponse, Tag};
 
 /// A share whose election has a candidate in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,12 +175,19 @@ impl Member {
     /// Takes the response to a request.
     pub fn on_response(&mut self, request: &StoreRequest, response: StoreResponse, now: Duration) {
         match request {
-            StoreRequest::WriteSign(_) | StoreRequest::WithdrawSign => self.on_sign_response(request, &response, now),
+            StoreRequest::WriteSign(_) | StoreRequest::WithdrawSign => {
+                self.on_sign_response(request, &response, now)
+            }
             _ => self.on_plan_response(response, now),
         }
     }
 
-    fn on_sign_response(&mut self, request: &StoreRequest, response: &StoreResponse, now: Duration) {
+    fn on_sign_response(
+        &mut self,
+        request: &StoreRequest,
+        response: &StoreResponse,
+        now: Duration,
+    ) {
         let withdraws = self.is_leaving && !mutant!(SignStays);
         if let (StoreResponse::Signed(tag), Some(sent_at)) = (response, self.signing.sent_at) {
             let surplus = (self.signs.len() + 1).saturating_sub(MAX_SIGNS);
@@ -208,8 +215,12 @@ impl Member {
     }
 
     fn on_plan_response(&mut self, response: StoreResponse, now: Duration) {
-        let mut next_in = self.sign.timing.plan_read_interval(self.plan().map_or(0, |plan| plan.members.len()));
-        if matches!(response, StoreResponse::Plan(..) | StoreResponse::PlanUnchanged | StoreResponse::NoPlan) {
+        let mut next_in =
+            self.sign.timing.plan_read_interval(self.plan().map_or(0, |plan| plan.members.len()));
+        if matches!(
+            response,
+            StoreResponse::Plan(..) | StoreResponse::PlanUnchanged | StoreResponse::NoPlan
+        ) {
             (self.read_at, self.failed_reads) = (self.reading.sent_at.unwrap_or(now), 0);
         } else {
             self.failed_reads = self.failed_reads.saturating_add(1);
@@ -218,7 +229,8 @@ impl Member {
             && now.saturating_sub(self.read_at) > self.sign.timing.member_timeout();
         match response {
             StoreResponse::Plan(plan, tag) => {
-                let was_named = self.plan().is_some_and(|previous| previous.has_member(&self.sign.member));
+                let was_named =
+                    self.plan().is_some_and(|previous| previous.has_member(&self.sign.member));
                 if was_named && !plan.has_member(&self.sign.member) {
                     self.quick_signs_until = Some(now + self.sign.timing.member_timeout());
                     self.signing.due = self.signing.due.map(|due| due.min(now));
@@ -255,7 +267,8 @@ impl Member {
     #[must_use]
     pub fn actions(&self, running: &[RunningShare], is_coordinated: bool) -> Vec<Action> {
         let is_planned = !self.is_plan_unread || mutant!(ContendsUnread);
-        let may_contend = !self.is_leaving && is_planned && (is_coordinated || mutant!(ContendsBesideWhole));
+        let may_contend =
+            !self.is_leaving && is_planned && (is_coordinated || mutant!(ContendsBesideWhole));
         let Some(plan) = self.plan() else {
             let all = running.iter().filter(|_| mutant!(LostWithoutPlan));
             return all.map(|running| Action::End(running.share)).collect();
@@ -284,7 +297,9 @@ impl Member {
         if let Some(last) = planned.last().copied().filter(|_| mutant!(TakesUnplanned)) {
             planned.push(Share { index: last.index + 1, ..last });
         }
-        actions.extend(planned.into_iter().filter(|share| !running_shares.contains(share)).map(Action::Begin));
+        actions.extend(
+            planned.into_iter().filter(|share| !running_shares.contains(share)).map(Action::Begin),
+        );
         actions
     }
 }

@@ -93,7 +93,8 @@ impl Plan {
     /// Returns the shares that a member should hold.
     pub fn shares_of(&self, member: &str) -> impl Iterator<Item = Share> {
         let member_index = self.members.iter().position(|name| name == member);
-        let member_index = member_index.filter(|_| self.next.is_none()).and_then(|p| u32::try_from(p).ok());
+        let member_index =
+            member_index.filter(|_| self.next.is_none()).and_then(|p| u32::try_from(p).ok());
         let is_held = move |held: &Option<u32>| member_index.is_some() && *held == member_index;
         let split = self.split;
         let held_shares = (0..).zip(&self.shares).filter(move |(_, holder)| is_held(holder));

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::assign::{Worker, assign};
 use crate::mutants::mutant;
-use crate::pace::SignTiming;
 use crate::plan::Plan;
 use crate::sign::{ListedSign, Sign, Tag};
+use crate::sign_timing::SignTiming;
 
 /// The coordinator's observations of members in its term.
 #[derive(Clone, Debug)]
@@ -40,9 +40,19 @@ impl Planner {
     pub fn new(own_name: &str, timing: SignTiming, plan: &Plan) -> Self {
         let mut members = BTreeMap::new();
         if !mutant!(PlanForgotten) {
-            members.extend(plan.members.iter().map(|member| (member.clone(), ObservedMember::from_plan(timing))));
+            members.extend(
+                plan.members
+                    .iter()
+                    .map(|member| (member.clone(), ObservedMember::from_plan(timing))),
+            );
         }
-        Self { own_name: own_name.to_owned(), timing, is_leaving: false, members, has_listed: false }
+        Self {
+            own_name: own_name.to_owned(),
+            timing,
+            is_leaving: false,
+            members,
+            has_listed: false,
+        }
     }
 
     /// Takes a list of signs, the instants of its request and response, and the leader's own signs
@@ -62,12 +72,13 @@ impl Planner {
         let own_age = own_listed.map_or(Duration::ZERO, |shown| shown.age);
         // The following sign may have been answered before the list. An unanswered one is as new as
         // the list.
-        let sent = own_listed.and_then(|shown| own_signs.iter().rev().find(|(tag, _)| *tag == shown.tag));
+        let sent =
+            own_listed.and_then(|shown| own_signs.iter().rev().find(|(tag, _)| *tag == shown.tag));
         let sent = sent.map_or(list_received_at, |(_, sent)| *sent);
         // The service's dates are whole seconds. If they make the leader's own sign older than it
         // is, they are wrong by that difference.
-        let age_uncertainty =
-            Duration::from_secs(1).max(own_age.saturating_sub(list_received_at.saturating_sub(sent)));
+        let age_uncertainty = Duration::from_secs(1)
+            .max(own_age.saturating_sub(list_received_at.saturating_sub(sent)));
         for listed in by_name.values_mut() {
             // Ages are needed only for the time before the first list.
             listed.age = match is_first && !mutant!(AgeIgnored) {
@@ -78,13 +89,21 @@ impl Planner {
         for (name, member) in &mut self.members {
             member.update(by_name.remove(name), list_received_at);
         }
-        let new_members = by_name.into_iter().map(|(name, listed)| (name, ObservedMember::from_listed(listed, list_received_at)));
+        let new_members = by_name
+            .into_iter()
+            .map(|(name, listed)| (name, ObservedMember::from_listed(listed, list_received_at)));
         self.members.extend(new_members);
         // A list without the leader's own sign is not trusted.
-        if self.members.get(&self.own_name).is_none_or(|own_member| own_member.tag.is_none() && !self.is_leaving) {
+        if self
+            .members
+            .get(&self.own_name)
+            .is_none_or(|own_member| own_member.tag.is_none() && !self.is_leaving)
+        {
             return Vec::new();
         }
-        self.members.retain(|name, member| member.tag.is_some() || (self.is_leaving && *name == self.own_name));
+        self.members.retain(|name, member| {
+            member.tag.is_some() || (self.is_leaving && *name == self.own_name)
+        });
         let mut gone = Vec::new();
         for (name, member) in &mut self.members {
             if member.is_silent(own_signs, self.timing, list_sent_at) && !mutant!(NeverGone) {
@@ -98,20 +117,26 @@ impl Planner {
 
     /// Returns the next plan for the members that count now. Returns `None` if it is unchanged.
     pub fn plan(&self, previous: &Plan, term: u64) -> Option<Plan> {
-        let is_counted =
-            |name: &String, member: &ObservedMember| member.is_counted && !(self.is_leaving && *name == self.own_name);
+        let is_counted = |name: &String, member: &ObservedMember| {
+            member.is_counted && !(self.is_leaving && *name == self.own_name)
+        };
         let counted = self.members.iter().filter(|(name, seen)| is_counted(name, seen));
         let (names, workers): (Vec<_>, Vec<_>) =
             counted.map(|(name, member)| (name, member.worker)).unzip();
         let member_indices =
             previous.members.iter().map(|name| names.binary_search(&name).ok()).collect::<Vec<_>>();
-        let index_of = |member: &Option<u32>| member_indices.get((*member)? as usize).copied().flatten();
+        let index_of =
+            |member: &Option<u32>| member_indices.get((*member)? as usize).copied().flatten();
         let current_holders = match mutant!(NotSticky) {
             true => vec![None; previous.shares.len()],
             false => previous.shares.iter().map(index_of).collect::<Vec<_>>(),
         };
-        let to_member_number = |member: Option<usize>| member.and_then(|member| u32::try_from(member).ok());
-        let shares = assign(&current_holders, &workers).into_iter().map(to_member_number).collect::<Vec<_>>();
+        let to_member_number =
+            |member: Option<usize>| member.and_then(|member| u32::try_from(member).ok());
+        let shares = assign(&current_holders, &workers)
+            .into_iter()
+            .map(to_member_number)
+            .collect::<Vec<_>>();
         // Members without shares are included, so that the next leader knows them.
         let members = names.into_iter().cloned().collect::<Vec<_>>();
         let is_same = members == previous.members && shares == previous.shares;
@@ -154,11 +179,17 @@ impl ObservedMember {
     ///
     /// The leader must have written its own signs regularly for most of that time. If signs of the
     /// leader were missing too, the store may have been down, or the leader frozen.
-    fn is_silent(&self, own_signs: &[(Tag, Duration)], leader_timing: SignTiming, now: Duration) -> bool {
+    fn is_silent(
+        &self,
+        own_signs: &[(Tag, Duration)],
+        leader_timing: SignTiming,
+        now: Duration,
+    ) -> bool {
         let timing = self.timing.slower(leader_timing);
         let sent_times = own_signs.iter().map(|(_, sent)| *sent);
         let gaps = sent_times.clone().zip(sent_times.skip(1)).filter(|(_, next)| *next <= now);
-        let steady_gaps = gaps.filter(|(one, next)| *next - *one <= leader_timing.longest_steady_gap());
+        let steady_gaps =
+            gaps.filter(|(one, next)| *next - *one <= leader_timing.longest_steady_gap());
         let observed_silence: Duration =
             steady_gaps.map(|(one, next)| next.saturating_sub(one.max(self.changed_at))).sum();
         let has_observed_enough = observed_silence > timing.interval() * 2 || mutant!(SilenceOfAll);

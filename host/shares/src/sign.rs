@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::pace::SignTiming;
 use crate::plan::{Plan, Share};
+use crate::sign_timing::SignTiming;
 
 /// Version of a blob: its ETag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

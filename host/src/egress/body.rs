@@ -3,7 +3,7 @@
 use super::Error;
 use super::budget::Charge;
 use super::permit::Permit;
-use super::place::RequestSlot;
+use super::request_slot::RequestSlot;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;

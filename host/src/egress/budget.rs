@@ -30,7 +30,11 @@ impl Budget {
 
     /// Creates a budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Account { limit, charged: AtomicUsize::new(0), handle_bytes: AtomicUsize::new(0) }))
+        Self(Arc::new(Account {
+            limit,
+            charged: AtomicUsize::new(0),
+            handle_bytes: AtomicUsize::new(0),
+        }))
     }
 
     /// Creates a budget for trusted code.
@@ -44,9 +48,12 @@ impl Budget {
         /// Entry of a further value of a name, in a list that doubles when it is full.
         const EXTRA_VALUE_SIZE: usize = 2 * (size_of::<HeaderValue>() + 32);
         const TEXT_OVERHEAD: usize = 32;
-        let text_sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT_OVERHEAD);
+        let text_sizes =
+            headers.iter().map(|(name, value)| name.as_str().len() + value.len() + TEXT_OVERHEAD);
         let extra_values = headers.len() - headers.keys_len();
-        headers.capacity() * ENTRY_SIZE + extra_values * EXTRA_VALUE_SIZE + text_sizes.sum::<usize>()
+        headers.capacity() * ENTRY_SIZE
+            + extra_values * EXTRA_VALUE_SIZE
+            + text_sizes.sum::<usize>()
     }
 
     /// Creates a budget whose requests may use `limit`.

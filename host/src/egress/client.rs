@@ -55,7 +55,10 @@ impl Clients {
 
     /// Returns these clients if they trust the same root certificates, and new ones otherwise.
     #[must_use]
-    pub fn with_root_certificates(self: Arc<Self>, root_certificates: RootCertificates) -> Arc<Self> {
+    pub fn with_root_certificates(
+        self: Arc<Self>,
+        root_certificates: RootCertificates,
+    ) -> Arc<Self> {
         match self.root_certificates == root_certificates {
             true => self,
             false => Arc::new(Self::with_env_proxies(root_certificates)),

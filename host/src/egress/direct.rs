@@ -1,7 +1,7 @@
 //! Requests of the program itself. They use the same path as those of the election component, so
 //! that checks by one apply to the other.
 
-use super::{AllowList, ResponseMode, Body, Clients, Error, Gate, Limits, Policy};
+use super::{AllowList, Body, Clients, Error, Gate, Limits, Policy, ResponseMode};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
@@ -31,7 +31,8 @@ impl Clients {
             let origin = format!("{scheme}://{authority}");
             allow.allow(&origin).map_err(|error| other_failure(error.to_string()))?;
         }
-        let policy = Policy { allow, timeout: within, response_mode: ResponseMode::Collected(MAX_RESPONSE) };
+        let policy =
+            Policy { allow, timeout: within, response_mode: ResponseMode::Collected(MAX_RESPONSE) };
         Gate::pooled(Arc::new(policy), self.clone()).fetch(request, within).await
     }
 }

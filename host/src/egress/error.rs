@@ -114,7 +114,8 @@ pub(super) fn translate(error: Cause<'_>) -> Error {
         return Error::NameResolution(innermost(error));
     }
     // Skips errors that only wrap another one.
-    let mut kinds = error_chain(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
+    let mut kinds =
+        error_chain(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
     let io = kinds.find(|kind| *kind != io::ErrorKind::Other);
     let is_connecting = pooled.is_some_and(reqwest::Error::is_connect)
         || find_cause(error).is_some_and(legacy::Error::is_connect);
@@ -205,7 +206,9 @@ fn translate_other(error: Cause<'_>) -> Error {
 
 fn translate_tls(error: &rustls::Error) -> Error {
     match error {
-        rustls::Error::InvalidCertificate(bad) if let Some(reason) = Error::ca_as_end_entity(bad) => {
+        rustls::Error::InvalidCertificate(bad)
+            if let Some(reason) = Error::ca_as_end_entity(bad) =>
+        {
             Error::Tls(reason.to_owned())
         }
         rustls::Error::AlertReceived(alert) => {

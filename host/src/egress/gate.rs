@@ -1,12 +1,12 @@
 //! Gate that all guest requests pass.
 
-use super::body::{TurnResources, StreamedBody};
+use super::body::{StreamedBody, TurnResources};
 use super::budget::{Budget, Charge, ChargedBytes};
 use super::client::CONNECT_TIMEOUT;
 use super::error::{LookupError, find_cause, translate, translate_proxied};
 use super::permit::Permit;
-use super::place::RequestSlot;
-use super::turn::{Connections, TurnClient, QueuedSlot, READ_AHEAD};
+use super::request_slot::RequestSlot;
+use super::turn::{Connections, QueuedSlot, READ_AHEAD, TurnClient};
 use super::{AllowList, Body, Clients, Error};
 use bytes::Bytes;
 use http::Method;
@@ -99,7 +99,11 @@ impl Gate {
 
     /// Creates a gate to the origins of an election, with connections that outlast the call.
     pub fn for_election(allow: AllowList, clients: Arc<Clients>) -> Self {
-        let policy = Policy { allow, timeout: ELECTION_TIMEOUT, response_mode: ResponseMode::Collected(MAX_ELECTION_RESPONSE) };
+        let policy = Policy {
+            allow,
+            timeout: ELECTION_TIMEOUT,
+            response_mode: ResponseMode::Collected(MAX_ELECTION_RESPONSE),
+        };
         Self::pooled(Arc::new(policy), clients)
     }
 
@@ -110,7 +114,12 @@ impl Gate {
         notices: NoticeSink,
         budget: Budget,
     ) -> Self {
-        Self { policy, notices, budget, transport: Transport::Turn(connections.turn_client.clone()) }
+        Self {
+            policy,
+            notices,
+            budget,
+            transport: Transport::Turn(connections.turn_client.clone()),
+        }
     }
 
     /// Joins the queue immediately, and sends when the future is polled.
@@ -169,7 +178,12 @@ impl Gate {
                 let Some(charge) = self.budget.charge(READ_AHEAD + RESPONSE_HEAD_SIZE) else {
                     return Err(Error::Other(self.report_exhausted("the answer to a request")));
                 };
-                Some(TurnResources { permit: permit.clone(), slot: slot.clone(), head_size: 0, charge })
+                Some(TurnResources {
+                    permit: permit.clone(),
+                    slot: slot.clone(),
+                    head_size: 0,
+                    charge,
+                })
             }
         };
         let (head, body) = request.into_parts();
@@ -183,17 +197,19 @@ impl Gate {
         drop(open_charge);
 
         let connect = CONNECT_TIMEOUT.min(limits.connect.unwrap_or(CONNECT_TIMEOUT));
-        let sent =
-            timeout(first_byte, self.exchange(head, url, body, slot.clone(), connect)).await;
+        let sent = timeout(first_byte, self.exchange(head, url, body, slot.clone(), connect)).await;
         let response = sent.map_err(|_| Error::ResponseTimeout)??;
         let chunk_timeout = policy.timeout.min(limits.between_bytes.unwrap_or(Duration::MAX));
         let turn = match turn {
             None => None,
             Some(turn) => Some(self.charge_response(turn, &response)?),
         };
-        let streamed_body = |body, max_bytes| StreamedBody::new(body, max_bytes, chunk_timeout, turn);
+        let streamed_body =
+            |body, max_bytes| StreamedBody::new(body, max_bytes, chunk_timeout, turn);
         match policy.response_mode {
-            ResponseMode::Streamed(most) => Ok(response.map(|body| streamed_body(body, most).boxed_unsync())),
+            ResponseMode::Streamed(most) => {
+                Ok(response.map(|body| streamed_body(body, most).boxed_unsync()))
+            }
             ResponseMode::Collected(most) => {
                 let (head, body) = response.into_parts();
                 let body = match body.is_end_stream() {

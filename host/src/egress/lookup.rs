@@ -6,8 +6,8 @@
 //! the runtime's own threads, which no handler can exhaust.
 
 use super::error::LookupError;
-use super::names::NamePolicy;
-use super::place::{RequestSlot, current_slot};
+use super::name_policy::NamePolicy;
+use super::request_slot::{RequestSlot, current_slot};
 use crate::future::{BoxError, BoxFuture};
 use hyper_util::client::legacy::connect::dns::Name;
 use std::collections::{HashMap, hash_map};
@@ -123,7 +123,8 @@ impl Lookups {
                 vacant.insert(InFlightLookup { result: receiver.clone(), slots });
             }
         }
-        let guard = LookupGuard { shared: self.0.clone(), name: name.to_owned(), _slot: lookup_permit };
+        let guard =
+            LookupGuard { shared: self.0.clone(), name: name.to_owned(), _slot: lookup_permit };
         let look_up = move || {
             let result = guard.shared.look_up(&guard.name);
             // Callers from here on start a new lookup.

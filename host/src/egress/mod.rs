@@ -6,7 +6,6 @@
 //! the same call.
 
 mod allow;
-mod authorities;
 mod body;
 mod budget;
 mod client;
@@ -14,10 +13,11 @@ pub(crate) mod direct;
 mod error;
 mod gate;
 mod lookup;
-mod names;
+mod name_policy;
 mod permit;
-mod place;
 mod proxies;
+mod request_slot;
+mod root_certificates;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -25,13 +25,13 @@ mod turn;
 mod wire;
 
 pub use allow::{AllowList, InvalidOrigin};
-pub use authorities::{RootCertificates, InvalidRootCertificates};
 pub use budget::Budget;
 pub use client::Clients;
 pub use error::Error;
 pub(crate) use gate::ResponseMode;
 pub use gate::{Gate, Limits, Policy};
 pub use proxies::Proxy;
+pub use root_certificates::{InvalidRootCertificates, RootCertificates};
 pub use turn::Outlet;
 
 /// Body of a request or a response.

@@ -1,6 +1,6 @@
 //! Proxies for requests to the storage account, and to the endpoints that issue its tokens.
 
-use super::names::is_local;
+use super::name_policy::is_local;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
@@ -86,7 +86,9 @@ impl Proxies {
     ///
     /// Fails if the variable for this scheme does not contain the address of an HTTP proxy.
     pub fn select(&self, url: &Url) -> Result<Option<Proxy>, String> {
-        let Some(ConfiguredProxy { variable, address, .. }) = self.configured(url) else { return Ok(None) };
+        let Some(ConfiguredProxy { variable, address, .. }) = self.configured(url) else {
+            return Ok(None);
+        };
         if self.is_direct(url) {
             return Ok(None);
         }

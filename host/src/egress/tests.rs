@@ -9,8 +9,8 @@ mod tls;
 mod wire;
 
 use super::budget::Budget;
-use super::gate::{ResponseMode, Gate, Limits, Policy};
-use super::turn::{MAX_REQUESTS, Connections};
+use super::gate::{Gate, Limits, Policy, ResponseMode};
+use super::turn::{Connections, MAX_REQUESTS};
 use super::{AllowList, Body, Error, Outlet};
 use crate::lease::Lease;
 use axum::extract::{ConnectInfo, Request, State};

@@ -1,6 +1,6 @@
 //! TLS configurations, and how servers are verified.
 
-use super::{RootCertificates, Error};
+use super::{Error, RootCertificates};
 use rustls::crypto::CryptoProvider;
 use rustls::{CertificateError, ClientConfig, ConfigBuilder, OtherError, RootCertStore};
 use rustls::{WantsVerifier, client::WantsClientCert};

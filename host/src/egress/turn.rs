@@ -3,9 +3,9 @@
 use super::RootCertificates;
 use super::client::{CONNECT_TIMEOUT, USER_AGENT};
 use super::lookup::{Directory, Lookups, SystemDirectory};
-use super::names::NamePolicy;
+use super::name_policy::NamePolicy;
 use super::permit::{Permit, RevokeGuard};
-use super::place::{RequestSlot, REQUEST, current_connect_timeout};
+use super::request_slot::{REQUEST, RequestSlot, current_connect_timeout};
 use super::wire::Wire;
 use crate::future::{BoxError, BoxFuture};
 use crate::lease::Lease;
@@ -142,7 +142,8 @@ impl Outlet {
         let turn_client = Arc::new(TurnClient {
             client,
             fencing_headers,
-            trace_parent: TraceParent::current().and_then(|parent| parent.to_string().try_into().ok()),
+            trace_parent: TraceParent::current()
+                .and_then(|parent| parent.to_string().try_into().ok()),
             permit,
             slots: Arc::new(Semaphore::new(MAX_REQUESTS)),
         });
@@ -204,7 +205,8 @@ impl TurnClient {
 /// before an application reads the name.
 fn is_same_header(header_name: &HeaderName, name: &HeaderName) -> bool {
     let normalized_byte = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
-    let normalized = |name: &HeaderName| name.as_str().bytes().map(normalized_byte).collect::<Vec<_>>();
+    let normalized =
+        |name: &HeaderName| name.as_str().bytes().map(normalized_byte).collect::<Vec<_>>();
     normalized(name) == normalized(header_name)
 }
 
@@ -227,7 +229,8 @@ impl Connector {
         let config = match self.tls.get() {
             Some(config) => config,
             None => {
-                let new_config = self.root_certificates.client_config().map_err(|e| format!("TLS: {e}"))?;
+                let new_config =
+                    self.root_certificates.client_config().map_err(|e| format!("TLS: {e}"))?;
                 self.tls.get_or_init(|| Arc::new(new_config))
             }
         };

@@ -208,7 +208,8 @@ mod tests {
             let received = Arc::<Mutex<Vec<String>>>::default();
             let (now, sink_lines) = (seconds.clone(), received.clone());
             let sink = move |_: Stream, line: String| lock(&sink_lines).push(line);
-            let clock = ClockHandle::from_fn(move || Duration::from_secs(now.load(Ordering::SeqCst)));
+            let clock =
+                ClockHandle::from_fn(move || Duration::from_secs(now.load(Ordering::SeqCst)));
             let lines = HandlerLines::new(Some(Arc::new(sink)), clock);
             Self { lines, seconds, received }
         }
@@ -245,7 +246,8 @@ mod tests {
         );
         drop((turn, out, error));
         let bytes = MAX_LINES * encoded_size("x");
-        let notice = format!("tenure: {MAX_LINES} lines ({bytes} bytes) of the handler were dropped");
+        let notice =
+            format!("tenure: {MAX_LINES} lines ({bytes} bytes) of the handler were dropped");
         assert_eq!(scene.take_received(), [notice]);
     }
 
@@ -262,7 +264,8 @@ mod tests {
         let notices: Vec<_> = received.iter().filter(|line| line.starts_with("tenure: ")).collect();
         assert_eq!(notices.len(), 2, "{notices:?}");
         assert!(
-            notices[0].contains("limit of 8 MiB a turn within an hour") && notices[1].contains("dropped")
+            notices[0].contains("limit of 8 MiB a turn within an hour")
+                && notices[1].contains("dropped")
         );
         let bytes: u64 = received.iter().map(|line| encoded_size(line)).sum();
         assert!((MAX_BYTES - 64 * 1024..MAX_BYTES + 64 * 1024).contains(&bytes), "{bytes}");

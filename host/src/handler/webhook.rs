@@ -7,24 +7,26 @@
 //! more is sent. Work that calls have started behind the URL still goes on; only the term protects
 //! against it.
 
-mod again;
+mod retry;
 #[cfg(test)]
 mod tests;
 
 use super::lines::HandlerLines;
 use super::{BoxFuture, Handler, LineSink, TurnEnd};
 use crate::egress::direct::{self, to_body, to_http};
-use crate::egress::{AllowList, RootCertificates, Body, Budget, Error, Gate, Limits, Outlet, Policy};
+use crate::egress::{
+    AllowList, Body, Budget, Error, Gate, Limits, Outlet, Policy, RootCertificates,
+};
 use crate::lease::Lease;
 use crate::settings::Variables;
-use again::CallFailure;
 use http_body_util::BodyExt;
+use retry::CallFailure;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_clock::Clock;
 use tenure_core::{Complaint, Failure, FailureKind, Request, SettingId, Turn, format_duration};
-use tenure_webhook::{Call, Credentials, Target, variable, body_limit};
+use tenure_webhook::{Call, Credentials, Target, body_limit, variable};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Longer than any turn. The call ends with its own timeout or with the turn.
@@ -107,17 +109,26 @@ impl WebhookHandler {
             // The lease is renewed meanwhile, so only the configured timeout ends the call here.
             call.timeout = time_left(self.target.timeout()).unwrap_or(NO_TIME_LIMIT);
             calls += 1;
-            let Err((failure, text)) = call_once(&call, gate.clone(), now).await else { return Ok(()) };
+            let Err((failure, text)) = call_once(&call, gate.clone(), now).await else {
+                return Ok(());
+            };
             let text = match (failure, self.target.timeout()) {
                 // The timeout applies to all calls together.
                 (CallFailure::TimedOut, Some(total_timeout)) => {
                     call.timeout = total_timeout;
-                    call.failure_text(&Failure { kind: FailureKind::Timeout, detail: String::new() })
+                    call.failure_text(&Failure {
+                        kind: FailureKind::Timeout,
+                        detail: String::new(),
+                    })
                 }
                 _ => text,
             };
-            let time_limit_left = [time_left(self.target.timeout()), time_left(time_limit)].into_iter().flatten().min();
-            let Some(wait) = again::retry_delay(failure, self.retries, calls, time_limit_left) else {
+            let time_limit_left = [time_left(self.target.timeout()), time_left(time_limit)]
+                .into_iter()
+                .flatten()
+                .min();
+            let Some(wait) = retry::retry_delay(failure, self.retries, calls, time_limit_left)
+            else {
                 return Err(match calls {
                     1 => text,
                     calls => format!("{text}, at call {calls} of the turn"),
@@ -153,22 +164,27 @@ impl WebhookHandler {
 
 /// Makes one call.
 async fn call_once(call: &Call, gate: Gate, now: i64) -> Result<(), (CallFailure, String)> {
-    let request =
-        to_request(call).map_err(|_| (CallFailure::Permanent, call.failure_text(&other_failure("the URL is not valid"))))?;
+    let request = to_request(call).map_err(|_| {
+        (CallFailure::Permanent, call.failure_text(&other_failure("the URL is not valid")))
+    })?;
     let started_at = Instant::now();
     let answer = match timeout(call.timeout, gate.send(request, Limits::default())).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return Err((failure_kind(&error), call.failure_text(&to_failure(error)))),
+        Ok(Err(error)) => {
+            return Err((failure_kind(&error), call.failure_text(&to_failure(error))));
+        }
         Err(_) => {
             let failure = Failure { kind: FailureKind::Timeout, detail: String::new() };
             return Err((CallFailure::TimedOut, call.failure_text(&failure)));
         }
     };
     let status = answer.status().as_u16();
-    let retry_after = again::parse_retry_after(answer.headers().get(http::header::RETRY_AFTER), now);
+    let retry_after =
+        retry::parse_retry_after(answer.headers().get(http::header::RETRY_AFTER), now);
     let time_left = call.timeout.saturating_sub(started_at.elapsed());
     let body = read_body(answer.into_body(), body_limit(status), BODY_TIMEOUT.min(time_left)).await;
-    call.check_response(status, &body).map_err(|text| (CallFailure::Answered(status, retry_after), text))
+    call.check_response(status, &body)
+        .map_err(|text| (CallFailure::Answered(status, retry_after), text))
 }
 
 impl Handler for WebhookHandler {
@@ -215,9 +231,10 @@ async fn read_body(mut body: Body, max_bytes: usize, within: Duration) -> Vec<u8
 /// Returns the failure kind of an error, which shows if the call may have arrived.
 fn failure_kind(error: &Error) -> CallFailure {
     match error {
-        Error::NameResolution(_) | Error::ConnectionRefused | Error::ConnectTimeout | Error::NoRoute => {
-            CallFailure::Unsent
-        }
+        Error::NameResolution(_)
+        | Error::ConnectionRefused
+        | Error::ConnectTimeout
+        | Error::NoRoute => CallFailure::Unsent,
         Error::Denied | Error::TlsAlert { .. } | Error::Tls(_) => CallFailure::Permanent,
         _ => CallFailure::Unanswered,
     }

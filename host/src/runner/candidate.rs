@@ -1,19 +1,19 @@
 //! State of the runner's candidate, and its reactions to events.
 
-use super::event::{ProblemKind, Event};
-use super::narrator::EventEmitter;
+use super::event::{Event, ProblemKind};
+use super::event_emitter::EventEmitter;
 use super::order::Order;
 use super::turn::{RunningTurn, STOP_WARNING_DELAY};
 use super::{Elector, ElectorError, Runner, STEP_LIMIT, Step};
 use crate::handler::TurnEnd;
-use crate::status::{TurnSummary, ServiceTime, wall_clock};
+use crate::status::{ServiceTime, TurnSummary, wall_clock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_clock::Clock;
 use tenure_core::{
-    Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response, Role, State, BackgroundReply,
-    Turn, TurnResult, Turns,
+    BackgroundReply, Event as Word, Failure, Outcome, ProblemClass, Report, Request, Response,
+    Role, State, Turn, TurnResult, Turns,
 };
 use tokio::runtime::Handle;
 
@@ -153,7 +153,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     /// Returns the time that steps spent in the queue since the candidate began to leave, including
     /// the running step.
     fn queue_time(&self) -> Duration {
-        let (Some(leaving_since), Some(step_sent_at)) = (self.leaving_since, self.step_sent_at) else { return self.queue_time };
+        let (Some(leaving_since), Some(step_sent_at)) = (self.leaving_since, self.step_sent_at)
+        else {
+            return self.queue_time;
+        };
         let queue_time = self.runner.elector.queue_time();
         let started_at = queue_time.map_or_else(|| self.now(), |waited| step_sent_at + waited);
         self.queue_time + started_at.saturating_sub(step_sent_at.max(leaving_since))
@@ -322,7 +325,10 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
     pub(super) fn on_background_reply(&mut self, reply: Result<Response, Failure>) {
         // A candidate without state did not send the request.
         if self.state.is_some() {
-            self.queued_inputs.push_front(Word::BackgroundReply(BackgroundReply { result: reply, received_at: wall_clock() }));
+            self.queued_inputs.push_front(Word::BackgroundReply(BackgroundReply {
+                result: reply,
+                received_at: wall_clock(),
+            }));
         }
     }
 

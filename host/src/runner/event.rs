@@ -1,7 +1,7 @@
 //! Events of a running candidate.
 
 use crate::handler::{Stream, TurnEnd};
-use crate::status::{UpcomingTurn, TurnSummary};
+use crate::status::{TurnSummary, UpcomingTurn};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
@@ -221,7 +221,10 @@ impl Event {
                 )
                 | ProblemKind::Component
                 | ProblemKind::Process => Level::ERROR,
-                ProblemKind::Election(_) | ProblemKind::Log | ProblemKind::Overload | ProblemKind::Telemetry => Level::WARN,
+                ProblemKind::Election(_)
+                | ProblemKind::Log
+                | ProblemKind::Overload
+                | ProblemKind::Telemetry => Level::WARN,
             },
             _ => Level::INFO,
         }
@@ -354,7 +357,10 @@ mod tests {
             r#"{"event":"elected","term":7,"valid_for_ms":12000}"#
         );
         assert_eq!(
-            json(Event::StoodDown { term: 7, reason: StandDownReason::Election(EndingReason::LeaseLost) }),
+            json(Event::StoodDown {
+                term: 7,
+                reason: StandDownReason::Election(EndingReason::LeaseLost)
+            }),
             r#"{"event":"stood-down","term":7,"reason":"lease-lost"}"#
         );
         assert_eq!(

@@ -7,7 +7,7 @@
 mod candidate;
 mod elector;
 mod event;
-mod narrator;
+mod event_emitter;
 mod order;
 #[cfg(test)]
 mod tests;
@@ -15,10 +15,10 @@ pub(crate) mod trace;
 mod turn;
 
 pub use elector::{Elector, ElectorError};
-pub use event::{ProblemKind, Event, StandDownReason};
+pub use event::{Event, ProblemKind, StandDownReason};
 pub use order::Order;
 
-use crate::future::{BoxFuture, wait_until_true, or_pending};
+use crate::future::{BoxFuture, or_pending, wait_until_true};
 use crate::handler::{Handler, TurnEnd};
 use candidate::Candidate;
 use std::future::poll_fn;

@@ -1,6 +1,6 @@
 //! Rules of the main loop, with a scripted elector and virtual time.
 
-mod beside;
+mod background;
 mod leaving;
 mod orders;
 mod stopping;
@@ -145,7 +145,9 @@ impl Elector for Script {
                 format!("step{suffix}: leave, {}", outcome_text(result.outcome))
             }
             Some(Word::LeaveLate(_)) => unreachable!("no host says this"),
-            Some(Word::TurnEnded(result)) => format!("step{suffix}: {}", outcome_text(result.outcome)),
+            Some(Word::TurnEnded(result)) => {
+                format!("step{suffix}: {}", outcome_text(result.outcome))
+            }
             Some(Word::ResetSlot) => format!("step{suffix}: reset slot"),
             Some(Word::Resign) => format!("step{suffix}: resign"),
             Some(Word::HandOver(to)) => format!("step{suffix}: hand over to {to}"),
@@ -196,7 +198,11 @@ impl Handler for Work {
         let log = self.log.clone();
         Box::pin(async move {
             let remaining = turn.valid_for;
-            let suffix = if remaining < seconds(12) { format!(", {remaining:?} left") } else { String::new() };
+            let suffix = if remaining < seconds(12) {
+                format!(", {remaining:?} left")
+            } else {
+                String::new()
+            };
             log.add(format!("work begins, term {}{suffix}", turn.term));
             let clock = log.clock.clone();
             let _guard = Guard(log);
@@ -331,8 +337,11 @@ fn the_deadline_stops_the_work_while_a_step_hangs() {
 
 #[test]
 fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
-    let lines =
-        play(100, 40, [leading(7).with_turn(turn(7)), leading(7), leading(7), leading(7).with_again_in(100)]);
+    let lines = play(
+        100,
+        40,
+        [leading(7).with_turn(turn(7)), leading(7), leading(7), leading(7).with_again_in(100)],
+    );
     // The last step was at 12 s, and leadership lasts 12 s more.
     assert_eq!(
         lines[4..],
@@ -355,7 +364,11 @@ fn a_later_leadership_moves_the_deadline_of_a_running_turn() {
 #[test]
 fn a_renewal_after_the_deadline_does_not_save_the_turn() {
     // The step takes exactly as long as leadership lasts.
-    let lines = play(100, 13, [leading(7).with_turn(turn(7)), leading(7).with_duration(seconds(8)).with_again_in(100)]);
+    let lines = play(
+        100,
+        13,
+        [leading(7).with_turn(turn(7)), leading(7).with_duration(seconds(8)).with_again_in(100)],
+    );
     assert_eq!(
         lines[4..],
         [

@@ -60,7 +60,9 @@ impl RunningTurn {
         let overtime = handler.overtime();
         let span = trace::turn_span(&turn);
         let spawn = |lease| {
-            runtime.spawn(async move { turn_handler.on_tick(handler_turn, lease).await }.instrument(span))
+            runtime.spawn(
+                async move { turn_handler.on_tick(handler_turn, lease).await }.instrument(span),
+            )
         };
         let mut running = Self::with_task(turn, valid_until, overtime, clock, spawn);
         running.handler_stopped = Some(Box::pin(async move { handler.stopped().await }));
@@ -159,7 +161,9 @@ impl RunningTurn {
 
     /// Returns true once if the handler does not obey its stop order.
     pub(super) fn take_stop_warning(&mut self, now: Duration) -> bool {
-        let is_due = |order: &&mut StopOrder| !order.is_reported && now >= order.ordered_at + STOP_WARNING_DELAY;
+        let is_due = |order: &&mut StopOrder| {
+            !order.is_reported && now >= order.ordered_at + STOP_WARNING_DELAY
+        };
         self.stop_order.as_mut().filter(is_due).map(|order| order.is_reported = true).is_some()
     }
 

@@ -1,9 +1,9 @@
 //! Settings of one candidate in the form of the core.
 
-use super::replacement::TakeoverTime;
+use super::takeover_time::TakeoverTime;
 use super::{Schedule, Settings, Variables};
 use tenure_core::{
-    Delivery, Environment, Failover, Missed, Options, Retries, Secret, SettingId, FileError,
+    Delivery, Environment, Failover, FileError, Missed, Options, Retries, Secret, SettingId,
 };
 
 /// Settings of one candidate: typed options, and the variables of its credential.
@@ -110,7 +110,10 @@ impl From<Variables> for CandidateSettings {
 
 impl From<CandidateSettings> for Variables {
     fn from(CandidateSettings { options, credential }: CandidateSettings) -> Self {
-        options.variables().into_iter().fold(credential, |variables, (name, value)| variables.with(name, value))
+        options
+            .variables()
+            .into_iter()
+            .fold(credential, |variables, (name, value)| variables.with(name, value))
     }
 }
 

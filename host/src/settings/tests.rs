@@ -82,7 +82,8 @@ fn defaults_are_those_of_the_component() {
 
 #[test]
 fn other_schedules_are_read() {
-    let scheduled = |schedule| read_settings(&settings(), Some(schedule)).unwrap().agenda.schedule.unwrap();
+    let scheduled =
+        |schedule| read_settings(&settings(), Some(schedule)).unwrap().agenda.schedule.unwrap();
     let cron = Box::new(Cron::parse("0 9 * * MON").unwrap());
     let berlin = Zone::from_name("Europe/Berlin").unwrap();
     let zoned = |zone: &str| Schedule::Cron {
@@ -115,7 +116,10 @@ fn only_the_credential_is_taken_from_the_environment() {
         .with(variable::ELECTION, "jobs/other");
     let credentials = variables.credentials_only();
     assert_eq!(credentials.entries().len(), 2);
-    assert_eq!((credentials.get(variable::LEASE), credentials.get(variable::ELECTION)), (None, None));
+    assert_eq!(
+        (credentials.get(variable::LEASE), credentials.get(variable::ELECTION)),
+        (None, None)
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::token::Tokens;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
-use tenure_core::{Environment, Secret, FileError, variable};
+use tenure_core::{Environment, FileError, Secret, variable};
 use zeroize::Zeroize;
 
 /// Environment of the election component, including the storage credential.

@@ -100,7 +100,10 @@ mod tests {
             let difference = ClockDifference::new(now, before, after);
             let text = difference.map(|found| found.to_string());
             assert_eq!(text.is_some(), expected.is_some(), "{text:?}");
-            assert!(expected.is_none_or(|expected| text.as_ref().unwrap().contains(expected)), "{text:?}");
+            assert!(
+                expected.is_none_or(|expected| text.as_ref().unwrap().contains(expected)),
+                "{text:?}"
+            );
             if let Some(difference) = difference {
                 // The service's time was within that second when it was received.
                 let (before, after) = (difference.corrected(before), difference.corrected(after));

@@ -1,9 +1,9 @@
 //! State of an election, as pages and `tenure status` show it.
 
 mod clock;
-mod outlook;
+mod turn_summary;
 
-pub use crate::settings::replacement::TakeoverTime;
+pub use crate::settings::takeover_time::TakeoverTime;
 pub use clock::{ClockDifference, ServiceTime};
-pub(crate) use outlook::wall_clock;
-pub use outlook::{UpcomingTurn, EndedTurn, ElectionHealth, TurnSummary, local_time};
+pub(crate) use turn_summary::wall_clock;
+pub use turn_summary::{ElectionHealth, EndedTurn, TurnSummary, UpcomingTurn, local_time};

@@ -69,7 +69,9 @@ impl Account {
             return Err(AccountError::KeyCount);
         }
         let key = |text: &&str| {
-            Key::from_base64(text).map(|key| ((*text).to_owned(), key)).ok_or(AccountError::InvalidKey)
+            Key::from_base64(text)
+                .map(|key| ((*text).to_owned(), key))
+                .ok_or(AccountError::InvalidKey)
         };
         Ok(Account { name: name.to_owned(), keys: keys.iter().map(key).collect::<Result<_, _>>()? })
     }

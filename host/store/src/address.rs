@@ -55,7 +55,13 @@ impl Address {
             name == "restype" && matches!(value.as_str(), "container" | "account")
         });
         let resource = resource(rest.strip_prefix('/').unwrap_or(rest), container);
-        Address { account: account.to_owned(), account_in_path: in_path, path: path.to_owned(), query, resource }
+        Address {
+            account: account.to_owned(),
+            account_in_path: in_path,
+            path: path.to_owned(),
+            query,
+            resource,
+        }
     }
 
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
@@ -119,7 +125,10 @@ mod tests {
     use super::*;
 
     fn address(host: &str, target: &str) -> Address {
-        Address::from_request(&Request::new("PUT", target).with("Host", host), &[Account::emulator()])
+        Address::from_request(
+            &Request::new("PUT", target).with("Host", host),
+            &[Account::emulator()],
+        )
     }
 
     fn blob(container: &str, name: &str) -> Result<Resource, Code> {
@@ -141,16 +150,21 @@ mod tests {
 
     #[test]
     fn the_path_is_decoded_once() {
-        let resource_of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
+        let resource_of =
+            |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
         assert_eq!(resource_of("leases/a%20b%2Fc%2525"), blob("leases", "a b/c%25"));
         assert_eq!(resource_of("alone"), blob("$root", "alone"));
-        assert_eq!(resource_of("leases?restype=container"), Ok(Resource::Container("leases".to_owned())));
+        assert_eq!(
+            resource_of("leases?restype=container"),
+            Ok(Resource::Container("leases".to_owned()))
+        );
         assert_eq!(resource_of("?comp=list"), Ok(Resource::Account));
     }
 
     #[test]
     fn invalid_names_are_refused() {
-        let resource_of = |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
+        let resource_of =
+            |path: &str| address("localhost", &format!("/devstoreaccount1/{path}")).resource;
         for container in ["ab", "Leases", "-ab", "ab-", "a--b", "a_b", &"a".repeat(64)] {
             assert_eq!(
                 resource_of(&format!("{container}/b")),
@@ -158,7 +172,10 @@ mod tests {
                 "{container}"
             );
         }
-        assert_eq!(resource_of(&format!("leases/{}", "b".repeat(1025))), Err(Code::InvalidResourceName));
+        assert_eq!(
+            resource_of(&format!("leases/{}", "b".repeat(1025))),
+            Err(Code::InvalidResourceName)
+        );
         assert_eq!(resource_of("leases/%ff"), Err(Code::InvalidUri));
         assert_eq!(resource_of("leases/a%00b"), Err(Code::InvalidUri));
     }

@@ -70,7 +70,8 @@ impl Properties {
         let mut properties = vec![("Content-MD5", checksum::md5_base64(&request.body))];
         for name in PROPERTIES.into_iter().filter(|name| *name != "Content-MD5") {
             let blob_header = request.header(&format!("x-ms-blob-{name}"));
-            properties.extend(blob_header.or(request.header(name)).map(|value| (name, value.to_owned())));
+            properties
+                .extend(blob_header.or(request.header(name)).map(|value| (name, value.to_owned())));
         }
         Ok(Properties(properties))
     }
@@ -145,7 +146,8 @@ pub(super) fn lease_headers(
     now: Duration,
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
     let state = lease.state(now);
-    let duration = lease.is_infinite(now).map(|infinite| if infinite { "infinite" } else { "fixed" });
+    let duration =
+        lease.is_infinite(now).map(|infinite| if infinite { "infinite" } else { "fixed" });
     [
         ("x-ms-lease-status", if state.is_locked() { "locked" } else { "unlocked" }),
         ("x-ms-lease-state", state.name()),

@@ -23,7 +23,8 @@ impl Service {
         let metadata = metadata(call.request)?;
         let id = lease_id(call.request, LEASE_ID)?;
         let conditions = Conditions::for_write(call.request)?;
-        let container = self.containers.get_mut(&call.container_key).ok_or(Code::ContainerNotFound)?;
+        let container =
+            self.containers.get_mut(&call.container_key).ok_or(Code::ContainerNotFound)?;
         match container.blobs.get(call.blob_name) {
             Some(blob) => {
                 blob.lease.check_write(call.now.elapsed, id)?;

@@ -164,7 +164,8 @@ impl Failure {
 
     /// Returns the body. It starts with a byte order mark, like the service's.
     fn xml(&self, request_id: &str, time: &str) -> String {
-        let (name, text, remark) = (self.code.name(), self.code.text(), escape_xml(&self.extra_message));
+        let (name, text, remark) =
+            (self.code.name(), self.code.text(), escape_xml(&self.extra_message));
         let mut xml = format!(
             "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
              <Error><Code>{name}</Code><Message>{text}{remark}\nRequestId:{request_id}\nTime:{time}</Message>"
@@ -187,7 +188,9 @@ pub(super) fn escape_xml(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             // XML 1.0 has no other control characters, not even escaped.
-            letter if letter.is_control() && !matches!(letter, '\n' | '\t') => escaped.push('\u{fffd}'),
+            letter if letter.is_control() && !matches!(letter, '\n' | '\t') => {
+                escaped.push('\u{fffd}')
+            }
             letter => escaped.push(letter),
         }
     }

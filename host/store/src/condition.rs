@@ -65,8 +65,10 @@ impl Conditions {
                 return Err(Failure::header(name, request.header(name).unwrap_or_default()));
             }
         }
-        let has_match_condition = conditions.if_match.is_some() || conditions.if_unmodified_since.is_some();
-        let has_change_condition = conditions.if_none_match.is_some() || conditions.if_modified_since.is_some();
+        let has_match_condition =
+            conditions.if_match.is_some() || conditions.if_unmodified_since.is_some();
+        let has_change_condition =
+            conditions.if_none_match.is_some() || conditions.if_modified_since.is_some();
         if has_match_condition && has_change_condition {
             return Err(Code::MultipleConditionHeadersNotSupported.into());
         }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::http1::{Chunk, Framing, Head, response_head, chunk, head};
+use super::http1::{Chunk, Framing, Head, chunk, head, response_head};
 use super::service::Service;
 use super::wire::{Clock, MAX_BODY, Response};
 
@@ -83,7 +83,11 @@ enum Body {
 
 /// Serves requests until either side closes, or until `shutdown` is true and no request is in
 /// progress.
-pub(super) async fn serve_connection(socket: TcpStream, context: ServerContext, mut shutdown: watch::Receiver<bool>) {
+pub(super) async fn serve_connection(
+    socket: TcpStream,
+    context: ServerContext,
+    mut shutdown: watch::Receiver<bool>,
+) {
     let mut wire = Connection { socket, buffer: BytesMut::new() };
     loop {
         let next = tokio::select! {
@@ -129,13 +133,17 @@ impl Connection {
                         return Ok(head);
                     }
                     None if self.buffer.len() > MAX_HEAD => {
-                        return Err(RequestError::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+                        return Err(RequestError::Refused(
+                            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                        ));
                     }
                     None => self.read_more(HEAD_TIMEOUT).await?,
                 }
             }
         };
-        timeout(HEAD_TIMEOUT, complete_head).await.unwrap_or(Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT)))
+        timeout(HEAD_TIMEOUT, complete_head)
+            .await
+            .unwrap_or(Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT)))
     }
 
     /// Reads the rest of the request and responds.
@@ -166,10 +174,16 @@ impl Connection {
 
     async fn read_body(&mut self, framing: Framing, waits: bool) -> Result<Body, RequestError> {
         let complete_body = self.read_whole_body(framing, waits);
-        timeout(BODY_TIMEOUT, complete_body).await.unwrap_or(Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT)))
+        timeout(BODY_TIMEOUT, complete_body)
+            .await
+            .unwrap_or(Err(RequestError::Refused(StatusCode::REQUEST_TIMEOUT)))
     }
 
-    async fn read_whole_body(&mut self, framing: Framing, waits: bool) -> Result<Body, RequestError> {
+    async fn read_whole_body(
+        &mut self,
+        framing: Framing,
+        waits: bool,
+    ) -> Result<Body, RequestError> {
         // The service refuses it by its length, so its content is not needed.
         if let Framing::Length(length) = framing
             && length > MAX_BODY as u64
@@ -235,7 +249,11 @@ impl Connection {
         }
     }
 
-    async fn write_response(&mut self, response: &Response, last: bool) -> Result<(), RequestError> {
+    async fn write_response(
+        &mut self,
+        response: &Response,
+        last: bool,
+    ) -> Result<(), RequestError> {
         let mut bytes = response_head(response, last);
         // A small response is one write. The rest of a split one would wait for an acknowledgement.
         let (with_head, remaining) = response.body.split_at(response.body.len().min(WRITE_CHUNK));
@@ -246,7 +264,9 @@ impl Connection {
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), RequestError> {
         for part in bytes.chunks(WRITE_CHUNK) {
-            timeout(SILENCE_TIMEOUT, self.socket.write_all(part)).await.map_err(|_| RequestError::Disconnected)??;
+            timeout(SILENCE_TIMEOUT, self.socket.write_all(part))
+                .await
+                .map_err(|_| RequestError::Disconnected)??;
         }
         Ok(())
     }

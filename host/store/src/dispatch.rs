@@ -52,7 +52,8 @@ impl Service {
         let (response, code) = match outcome {
             Ok(answer) => (answer, None),
             Err(failure) => {
-                let answer = failure.response(request.method == "HEAD", &id, &format_precise(now.wall));
+                let answer =
+                    failure.response(request.method == "HEAD", &id, &format_precise(now.wall));
                 (answer, Some(failure.code.name()))
             }
         };
@@ -114,7 +115,9 @@ fn with_common_headers(
         answer = answer.with("x-ms-version", version);
     }
     match request.header("x-ms-client-request-id") {
-        Some(client_id) if client_id.len() <= 1024 && client_id.bytes().all(|byte| byte.is_ascii_graphic()) => {
+        Some(client_id)
+            if client_id.len() <= 1024 && client_id.bytes().all(|byte| byte.is_ascii_graphic()) =>
+        {
             answer.with("x-ms-client-request-id", client_id)
         }
         _ => answer,

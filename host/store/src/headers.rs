@@ -203,13 +203,20 @@ mod tests {
 
     #[test]
     fn metadata_is_validated() {
-        let parse_metadata = |name: &str, value: &str| metadata(&Request::new("PUT", "/").with(name, value));
-        assert_eq!(parse_metadata("X-Ms-Meta-Term", " 7 ").unwrap(), [("Term".to_owned(), "7".to_owned())]);
+        let parse_metadata =
+            |name: &str, value: &str| metadata(&Request::new("PUT", "/").with(name, value));
+        assert_eq!(
+            parse_metadata("X-Ms-Meta-Term", " 7 ").unwrap(),
+            [("Term".to_owned(), "7".to_owned())]
+        );
         assert_eq!(code_of(parse_metadata("x-ms-meta-", "7")), Code::EmptyMetadataKey);
         assert_eq!(code_of(parse_metadata("x-ms-meta-7", "7")), Code::InvalidMetadata);
         assert_eq!(code_of(parse_metadata("x-ms-meta-a-b", "7")), Code::InvalidMetadata);
         assert_eq!(code_of(parse_metadata("x-ms-meta-a", "ö")), Code::InvalidMetadata);
-        assert_eq!(code_of(parse_metadata("x-ms-meta-a", &"7".repeat(MAX_METADATA))), Code::MetadataTooLarge);
+        assert_eq!(
+            code_of(parse_metadata("x-ms-meta-a", &"7".repeat(MAX_METADATA))),
+            Code::MetadataTooLarge
+        );
         assert!(parse_metadata("é", "no ASCII, no metadata").unwrap().is_empty());
     }
 
@@ -234,7 +241,8 @@ mod tests {
     fn a_timeout_is_a_number() {
         let check_target = |target: &str| {
             let request = Request::new("HEAD", target);
-            check_common(&request, &Address::from_request(&request, &[])).map_err(|failure| failure.code)
+            check_common(&request, &Address::from_request(&request, &[]))
+                .map_err(|failure| failure.code)
         };
         assert_eq!(check_target("/a?timeout=3"), Ok(()));
         assert_eq!(check_target("/a?timeout=9999"), Ok(()));

@@ -49,7 +49,9 @@ fn table() -> String {
             code(&mut row.headers.iter().copied().flatten().copied()),
         );
         let target = target_name(row.target);
-        text.push_str(&format!("| {title} | {methods} {target}{comp} | {parameters} | {headers} |\n"));
+        text.push_str(&format!(
+            "| {title} | {methods} {target}{comp} | {parameters} | {headers} |\n"
+        ));
     }
     text
 }

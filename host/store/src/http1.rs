@@ -180,7 +180,10 @@ mod tests {
             ("PUT", "/a/b?c=d")
         );
         assert_eq!(head.request.headers[1], ("X-Ms-Meta-Term".to_owned(), "7".to_owned()));
-        assert_eq!((head.framing, head.closes, head.expects_continue), (Framing::Length(0), false, false));
+        assert_eq!(
+            (head.framing, head.closes, head.expects_continue),
+            (Framing::Length(0), false, false)
+        );
         assert!(super::head(&text.as_bytes()[..length - 1]).unwrap().is_none());
     }
 

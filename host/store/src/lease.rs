@@ -250,7 +250,8 @@ mod tests {
     #[test]
     fn a_break_runs_out_at_its_instant_and_not_before() {
         let mut lease = leased(None);
-        let left = lease.break_lease(Duration::from_secs(5), Some(Duration::from_secs(10))).unwrap();
+        let left =
+            lease.break_lease(Duration::from_secs(5), Some(Duration::from_secs(10))).unwrap();
         assert_eq!(left, Duration::from_secs(10));
         assert_eq!(lease.state(LENGTH - Duration::from_nanos(1)), State::Breaking);
         assert_eq!(lease.state(LENGTH), State::Broken);

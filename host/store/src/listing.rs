@@ -147,8 +147,8 @@ impl Service {
         let parameters = ListParameters::parse(call.address, CONTAINER_DATASETS)?;
         let account_containers =
             self.containers.iter().filter(|((account, _), _)| *account == call.address.account);
-        let (items, next) =
-            parameters.page(account_containers.map(|((_, name), container)| (name.as_str(), container)));
+        let (items, next) = parameters
+            .page(account_containers.map(|((_, name), container)| (name.as_str(), container)));
         let endpoint = escape_xml(&endpoint(call.address, call.request));
         let mut xml =
             parameters.xml_start(&format!("<EnumerationResults ServiceEndpoint=\"{endpoint}\">"));
@@ -179,7 +179,9 @@ impl Service {
                     let name = name_element("Name", name);
                     xml.push_str(&format!("<BlobPrefix>{name}</BlobPrefix>"));
                 }
-                Item::Entry(name, blob) => xml.push_str(&blob_entry(call.now, name, blob, &parameters)),
+                Item::Entry(name, blob) => {
+                    xml.push_str(&blob_entry(call.now, name, blob, &parameters))
+                }
             }
         }
         xml.push_str("</Blobs>");
@@ -280,7 +282,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Returns the names of a page as `a b/`, and the first name of the next one.
-    fn page(prefix: &str, delimiter: &str, start: &str, max_results: usize) -> (String, Option<String>) {
+    fn page(
+        prefix: &str,
+        delimiter: &str,
+        start: &str,
+        max_results: usize,
+    ) -> (String, Option<String>) {
         let names = ["a", "b/1", "b/2", "b/3/x", "c/d/1", "c/e", "d"];
         let all: BTreeMap<&str, ()> = names.into_iter().map(|name| (name, ())).collect();
         let parameters = ListParameters {

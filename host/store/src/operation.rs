@@ -7,7 +7,7 @@
 use super::address::{Address, Resource};
 use super::call::Call;
 use super::code::{Code, Failure};
-use super::leases::{acquire, change, break_lease, release, renew};
+use super::leases::{acquire, break_lease, change, release, renew};
 use super::service::Service;
 use super::verb::Verb;
 use super::wire::{Request, Response};
@@ -97,8 +97,10 @@ const ACCOUNT: Operation = Operation {
     required_right: ('s', ""),
     run: |_, _| Err(Code::UnsupportedHttpVerb.into()),
 };
-const CONTAINER: Operation = Operation { target: Target::Container, required_right: ('c', ""), ..ACCOUNT };
-const BLOB: Operation = Operation { target: Target::Blob, methods: PUT, required_right: ('o', "w"), ..ACCOUNT };
+const CONTAINER: Operation =
+    Operation { target: Target::Container, required_right: ('c', ""), ..ACCOUNT };
+const BLOB: Operation =
+    Operation { target: Target::Blob, methods: PUT, required_right: ('o', "w"), ..ACCOUNT };
 const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDITIONS], ..BLOB };
 
 /// All supported operations.
@@ -302,7 +304,10 @@ impl std::fmt::Display for Verb {
 
 impl Operation {
     /// Returns the operation of a request.
-    pub(super) fn find(address: &Address, request: &Request) -> Result<&'static Operation, Failure> {
+    pub(super) fn find(
+        address: &Address,
+        request: &Request,
+    ) -> Result<&'static Operation, Failure> {
         let comp = address.parameter("comp").unwrap_or_default();
         let restype = address.parameter("restype").unwrap_or_default();
         let target = match address.resource.as_ref().map_err(|code| *code)? {
@@ -312,13 +317,16 @@ impl Operation {
             Resource::Container(_) => Target::Container,
             Resource::Blob(..) => Target::Blob,
         };
-        let matching_rows = || OPERATIONS.iter().filter(|row| row.target == target && row.comp == comp);
+        let matching_rows =
+            || OPERATIONS.iter().filter(|row| row.target == target && row.comp == comp);
         let is_restype_valid = match (target, comp) {
             (Target::Account, "properties") => restype == "account",
             (Target::Container, _) => restype == "container",
             (Target::Account | Target::Blob, _) => restype.is_empty(),
         };
-        let unsupported = UNSUPPORTED.iter().find(|(row_target, known, _)| *row_target == target && *known == comp);
+        let unsupported = UNSUPPORTED
+            .iter()
+            .find(|(row_target, known, _)| *row_target == target && *known == comp);
         match unsupported {
             Some((_, _, title)) if matching_rows().next().is_none() || !is_restype_valid => {
                 return Err(Failure::unsupported(title));
@@ -326,7 +334,9 @@ impl Operation {
             _ if !is_restype_valid => {
                 return Err(Failure::unsupported(&format!("restype={restype} here")));
             }
-            None if comp.is_empty() && target == Target::Account => return Err(Code::InvalidUri.into()),
+            None if comp.is_empty() && target == Target::Account => {
+                return Err(Code::InvalidUri.into());
+            }
             None if matching_rows().next().is_none() => return Err(Failure::query("comp", comp)),
             _ => {}
         }
@@ -350,11 +360,12 @@ impl Operation {
             let name = name.to_ascii_lowercase();
             let condition = contains(CONDITIONS, &name);
             let has_effect = condition || name.starts_with("x-ms-");
-            let known =
-                contains(COMMON_HEADERS, &name) || self.headers.iter().any(|some| contains(some, &name));
+            let known = contains(COMMON_HEADERS, &name)
+                || self.headers.iter().any(|some| contains(some, &name));
             if has_effect && !known {
                 return Err(if condition {
-                    Failure::from(Code::ConditionHeadersNotSupported).with_detail("HeaderName", &name)
+                    Failure::from(Code::ConditionHeadersNotSupported)
+                        .with_detail("HeaderName", &name)
                 } else {
                     Failure::unsupported(&format!("the header {name} of {title}"))
                 });

@@ -55,7 +55,10 @@ mod tests {
         assert_eq!(requested_bytes(&[("Range", "bytes=2-4")], 10), Ok((2, 4)));
         assert_eq!(requested_bytes(&[("Range", "bytes=2-")], 10), Ok((2, 9)));
         assert_eq!(requested_bytes(&[("Range", "bytes=0-99")], 10), Ok((0, 9)));
-        assert_eq!(requested_bytes(&[("Range", "bytes=2-4"), ("x-ms-range", "bytes=0-0")], 10), Ok((0, 0)));
+        assert_eq!(
+            requested_bytes(&[("Range", "bytes=2-4"), ("x-ms-range", "bytes=0-0")], 10),
+            Ok((0, 0))
+        );
         assert_eq!(requested_bytes(&[], 10), Err(200));
     }
 

@@ -119,7 +119,11 @@ impl Store {
     /// # Errors
     ///
     /// Returns the errors of [`Store::start`].
-    pub async fn start_with_clock(clock: Clock, listen: SocketAddr, service: Service) -> io::Result<Store> {
+    pub async fn start_with_clock(
+        clock: Clock,
+        listen: SocketAddr,
+        service: Service,
+    ) -> io::Result<Store> {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
         let service = Arc::new(Mutex::new(service));

@@ -99,7 +99,8 @@ fn kernel_list(parent: Pid) -> io::Result<Option<Vec<Pid>>> {
         Err(error) if is_ignorable(&error) => return Ok(None),
         others => others?,
     };
-    let mut names = thread_entries.map(|name| Ok(name?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    let mut names =
+        thread_entries.map(|name| Ok(name?.file_name())).collect::<io::Result<Vec<_>>>()?;
     // The main thread inherits the children of a thread that ends, so it comes last.
     names.retain(|name| *name != *id);
     for name in names {

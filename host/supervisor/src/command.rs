@@ -10,7 +10,7 @@
 //! it, nor do signals of the command to its group. Signals to all processes of a service reach it,
 //! and are ignored.
 
-use super::connection::{self, to_line, this_program};
+use super::connection::{self, this_program, to_line};
 use super::ignored::is_ignored;
 use super::messages::{CommandExit, Order, Report};
 use super::plan::{Action, Bounds, next_action};

@@ -32,7 +32,8 @@ mod tests {
             ("0000000000001000", [false, false, true]),
             ("0000000000000006", [false, true, false]),
         ] {
-            let parsed = [hangup, interrupt, pipe].map(|number| mask_contains(&status(mask), number));
+            let parsed =
+                [hangup, interrupt, pipe].map(|number| mask_contains(&status(mask), number));
             assert_eq!(parsed, ignored.map(Some), "{mask}");
         }
         for without_mask in ["", "tenure 17 1 17 17 ttyp0", &status("none")] {

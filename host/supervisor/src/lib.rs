@@ -34,10 +34,10 @@ mod tree;
 
 pub use children::{Visibility, children_of, visibility};
 pub use command::{Program, has_supervisor_main, start, supervisor_main};
-pub use connection::{to_line, from_line};
+pub use connection::{from_line, to_line};
 pub use ignored::is_ignored;
 pub use link::{Link, Supervised};
-pub use messages::{Candidate, CommandExit, Order, Report, WillSubject, LastWill, round_trips};
+pub use messages::{Candidate, CommandExit, LastWill, Order, Report, WillSubject, round_trips};
 pub use plan::{KILL_SLACK, STOP_TIME};
 pub use runner::{RunnerEnd, supervise_runner};
 pub use terminal::reclaim_terminal;

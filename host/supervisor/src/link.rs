@@ -1,7 +1,7 @@
 //! The runner's end of the connection to its own supervisor. Sending never blocks the caller.
 
-use super::connection::{inherited_with_stdin, to_line, from_line};
-use super::messages::{Candidate, WillSubject, ToSupervisor, LastWill};
+use super::connection::{from_line, inherited_with_stdin, to_line};
+use super::messages::{Candidate, LastWill, ToSupervisor, WillSubject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
@@ -107,7 +107,11 @@ impl Supervised {
 }
 
 /// Writes all bytes. Wakes the supervisor if the socket is full, because it delays its reads.
-async fn write(messages: &OwnedWriteHalf, mut bytes: &[u8], wake_supervisor: &impl Fn()) -> io::Result<()> {
+async fn write(
+    messages: &OwnedWriteHalf,
+    mut bytes: &[u8],
+    wake_supervisor: &impl Fn(),
+) -> io::Result<()> {
     while !bytes.is_empty() {
         match messages.try_write(bytes) {
             Ok(written) => bytes = &bytes[written..],
@@ -187,10 +191,12 @@ impl PendingMessages {
     }
 
     fn next_before_exit(&mut self) -> Option<String> {
-        let candidate_line = |(number, candidate)| to_line(&ToSupervisor::Candidate { number, candidate });
+        let candidate_line =
+            |(number, candidate)| to_line(&ToSupervisor::Candidate { number, candidate });
         let will_line = |(subject, will)| to_line(&ToSupervisor::Will { subject, will });
         // A candidate is sent before its will.
-        let next = self.lines.pop_front().or_else(|| self.candidates.pop_first().map(candidate_line));
+        let next =
+            self.lines.pop_front().or_else(|| self.candidates.pop_first().map(candidate_line));
         next.or_else(|| self.wills.pop_first().map(will_line))
     }
 }
@@ -270,7 +276,12 @@ impl Link {
 
     /// Sets the last will of this process as a member for shares of that election. `None` revokes
     /// the will before it.
-    pub fn set_sign_will(&self, election: &str, will: Option<&Request>, ca_file: Option<&OsString>) {
+    pub fn set_sign_will(
+        &self,
+        election: &str,
+        will: Option<&Request>,
+        ca_file: Option<&OsString>,
+    ) {
         let will = will.map(|will| LastWill::new(None, will, Duration::ZERO, ca_file));
         self.update(|pending| pending.wills.insert(WillSubject::Sign(election.to_owned()), will));
     }
@@ -424,8 +435,10 @@ mod tests {
                 _ => None,
             }
         };
-        let candidate = |election: &str| Candidate { election: election.into(), name: "ada".into() };
-        let (first, second) = (link.add_candidate(candidate("jobs/a")), link.add_candidate(candidate("jobs/b")));
+        let candidate =
+            |election: &str| Candidate { election: election.into(), name: "ada".into() };
+        let (first, second) =
+            (link.add_candidate(candidate("jobs/a")), link.add_candidate(candidate("jobs/b")));
         link.on_step(first, &report(leading(), Some("http://one")), age, None);
         assert_eq!(next_candidate(&link), Some((first, Some("jobs/a".into()))));
         assert_eq!(next_candidate(&link), Some((second, Some("jobs/b".into()))));
@@ -445,7 +458,10 @@ mod tests {
             panic!("no will")
         };
         let remaining = will.until - before;
-        assert!(remaining >= Duration::from_secs(10) && remaining < Duration::from_secs(15), "{remaining:?}");
+        assert!(
+            remaining >= Duration::from_secs(10) && remaining < Duration::from_secs(15),
+            "{remaining:?}"
+        );
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! instead of remaining times. A line that was in the socket while the machine was suspended would
 //! otherwise grant the work too much time.
 
-use super::connection::{to_line, from_line};
+use super::connection::{from_line, to_line};
 use super::tree::ProcessEnd;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -122,7 +122,10 @@ pub fn round_trips(text: &str) -> Vec<String> {
         from_line::<M>(text).map(|message| to_line(&message))
     }
     let order = Some(to_line(&Order::from_line_or_past(text)));
-    [order, round_trip::<Report>(text), round_trip::<ToSupervisor>(text)].into_iter().flatten().collect()
+    [order, round_trip::<Report>(text), round_trip::<ToSupervisor>(text)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]
@@ -134,7 +137,11 @@ mod tests {
         for report in [
             Report::Started(42),
             Report::NotStarted("no such\nfile".into()),
-            Report::Gone(CommandExit { ended: Some(ProcessEnd::Signal(9)), told: true, timed_out: true }),
+            Report::Gone(CommandExit {
+                ended: Some(ProcessEnd::Signal(9)),
+                told: true,
+                timed_out: true,
+            }),
             Report::Gone(CommandExit::default()),
         ] {
             let line = to_line(&report);
@@ -152,7 +159,11 @@ mod tests {
             assert_eq!(Order::from_line_or_past(to_line(&order).trim_end()), order);
         }
         for nonsense in ["soon", "17", r#"{"signal":"x"}"#, r#"{"until":17}"#] {
-            assert_eq!(Order::from_line_or_past(nonsense), Order::Until(Duration::ZERO), "{nonsense}");
+            assert_eq!(
+                Order::from_line_or_past(nonsense),
+                Order::Until(Duration::ZERO),
+                "{nonsense}"
+            );
         }
     }
 

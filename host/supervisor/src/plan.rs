@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_command_gets_sigterm_and_then_sigkill_before_the_leadership_ends() {
-        let at = |now, sent: Option<u64>| next_action(ms(now), until(12_000, STOP_TIME), sent.map(ms));
+        let at =
+            |now, sent: Option<u64>| next_action(ms(now), until(12_000, STOP_TIME), sent.map(ms));
         assert_eq!(at(0, None), Action::Wait(ms(9_000)));
         assert_eq!(at(8_999, None), Action::Wait(ms(9_000)));
         assert_eq!(at(9_000, None), Action::Terminate);
@@ -99,9 +100,15 @@ mod tests {
 
     #[test]
     fn a_leadership_that_goes_on_puts_both_off_and_one_that_is_over_kills() {
-        assert_eq!(next_action(ms(8_000), until(16_000, STOP_TIME), None), Action::Wait(ms(13_000)));
+        assert_eq!(
+            next_action(ms(8_000), until(16_000, STOP_TIME), None),
+            Action::Wait(ms(13_000))
+        );
         let sigterm_sent = Some(ms(9_000));
-        assert_eq!(next_action(ms(10_000), until(22_000, STOP_TIME), sigterm_sent), Action::Wait(ms(21_500)));
+        assert_eq!(
+            next_action(ms(10_000), until(22_000, STOP_TIME), sigterm_sent),
+            Action::Wait(ms(21_500))
+        );
         assert_eq!(next_action(ms(0), until(0, STOP_TIME), None), Action::Kill);
         assert_eq!(next_action(ms(100), until(1_100, STOP_TIME), None), Action::Terminate);
     }

@@ -11,9 +11,9 @@
 //! A leader that started with a supervisor never runs without it: if the supervisor is killed, so
 //! is the runner.
 
-use super::connection::{to_line, pair, from_line, this_program};
+use super::connection::{from_line, pair, this_program, to_line};
 use super::link::WAKE_SIGNAL;
-use super::messages::{Candidate, WillSubject, ToSupervisor, LastWill};
+use super::messages::{Candidate, LastWill, ToSupervisor, WillSubject};
 use super::tree::{ProcessEnd, ProcessTree, adopt_orphans};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +111,8 @@ pub async fn supervise_runner(
                 break false;
             }
         }
-        let wait = if is_ending { Duration::ZERO } else { pacing.next_read_at.saturating_sub(now()) };
+        let wait =
+            if is_ending { Duration::ZERO } else { pacing.next_read_at.saturating_sub(now()) };
         select! {
             biased;
             // The loop forwards it at once to a runner that handles signals. Another runner would
@@ -149,9 +150,19 @@ pub async fn supervise_runner(
     while let Ok(Ok(Some(line))) = timeout(WAIT_LIMIT, messages.next_line()).await {
         state.apply(&line, notify);
     }
-    let RunnerState { code, begin_message: begun, candidates, split_elections: split, wills, .. } = state;
+    let RunnerState {
+        code, begin_message: begun, candidates, split_elections: split, wills, ..
+    } = state;
     let ended = tree.ended().unwrap_or(ProcessEnd::Exit(0));
-    Ok(RunnerEnd { ended, is_work_over, code, begin_message: begun, candidates, split_elections: split, wills })
+    Ok(RunnerEnd {
+        ended,
+        is_work_over,
+        code,
+        begin_message: begun,
+        candidates,
+        split_elections: split,
+        wills,
+    })
 }
 
 /// Starts the runner with its end of the socket. This process then no longer holds that end.
@@ -265,7 +276,10 @@ impl ReadPacing {
     fn on_read(&mut self, bytes: usize, now: Duration) {
         let elapsed = now.saturating_sub(self.last_read_at);
         let reads_per_room = u32::try_from(SOCKET_ROOM / bytes.max(1)).unwrap_or(u32::MAX);
-        *self = Self { last_read_at: now, next_read_at: now + elapsed.saturating_mul(reads_per_room).min(MAX_READ_PAUSE) };
+        *self = Self {
+            last_read_at: now,
+            next_read_at: now + elapsed.saturating_mul(reads_per_room).min(MAX_READ_PAUSE),
+        };
     }
 }
 
@@ -312,7 +326,8 @@ mod tests {
         let notified = Mutex::new(Vec::new());
         let notify = |message| notified.lock().unwrap().push(message);
         let mut state = RunnerState::default();
-        let mut apply = |message: &ToSupervisor| state.apply(to_line(message).trim_end(), Some(&notify));
+        let mut apply =
+            |message: &ToSupervisor| state.apply(to_line(message).trim_end(), Some(&notify));
         let candidate = |number| ToSupervisor::Candidate {
             number,
             candidate: Some(Candidate { election: "jobs/a".into(), name: "ada".into() }),

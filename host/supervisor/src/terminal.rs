@@ -71,20 +71,25 @@ impl Foreground {
             () if KEYBOARD_SIGNALS.iter().any(is_signal) => tree.signal_all(number),
             () => tree.signal(number),
         }
-        if is_signal(&Signal::CONT) || (self.stop_signal.is_some() && ENDING_SIGNALS.iter().any(is_signal)) {
+        if is_signal(&Signal::CONT)
+            || (self.stop_signal.is_some() && ENDING_SIGNALS.iter().any(is_signal))
+        {
             self.resume(tree);
         }
     }
 
     fn was_stopped_by(&self, signals: &[Signal]) -> bool {
-        self.stop_signal.is_some_and(|stop_signal| signals.iter().any(|signal| signal.as_raw() == stop_signal))
+        self.stop_signal
+            .is_some_and(|stop_signal| signals.iter().any(|signal| signal.as_raw() == stop_signal))
     }
 
     /// Puts the command into the foreground, unless another process group is there. It may have
     /// been stopped before.
     fn give_terminal(&mut self, tree: &ProcessTree) {
         let Some(group) = Pid::from_raw(tree.group()) else { return };
-        let Some(terminal) = self.terminal.take().or_else(Terminal::open_for_runner) else { return };
+        let Some(terminal) = self.terminal.take().or_else(Terminal::open_for_runner) else {
+            return;
+        };
         let own_groups = [terminal.runner_group, group];
         if tcgetpgrp(&terminal.file).is_ok_and(|foreground| own_groups.contains(&foreground)) {
             set_foreground(&terminal.file, group);

@@ -180,7 +180,9 @@ impl ProcessTree {
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((id, status))) if id == self.leader => self.ended = Some(process_end(status)),
+                Ok(Some((id, status))) if id == self.leader => {
+                    self.ended = Some(process_end(status))
+                }
                 // Its number may be reused from here on.
                 Ok(Some((id, _))) => self.other_children.retain(|stranger| *stranger != id),
                 Err(Errno::INTR) => {}

@@ -18,7 +18,7 @@ wasmtime::component::bindgen!({
 });
 
 pub(crate) use self::tenure::election::types;
-use tenure_core::{Event, BackgroundReply};
+use tenure_core::{BackgroundReply, Event};
 
 tenure_core::convert_contract!(types);
 
@@ -34,6 +34,8 @@ pub(crate) fn event(event: Event) -> wit::Event {
         Event::Ready(ready) => wit::Event::Ready(ready),
         Event::Hint => wit::Event::Hint,
         // The component reads the time itself.
-        Event::BackgroundReply(BackgroundReply { result: reply, .. }) => wit::Event::Answered(reply.convert()),
+        Event::BackgroundReply(BackgroundReply { result: reply, .. }) => {
+            wit::Event::Answered(reply.convert())
+        }
     }
 }

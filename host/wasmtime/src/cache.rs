@@ -191,7 +191,8 @@ mod tests {
         let directory = folder.path().join("a");
         create_dir(&directory).unwrap();
         if !rustix::process::geteuid().is_root() {
-            let reason = check_trusted(Path::new("/root")).and(check_private(Path::new("/"))).unwrap_err();
+            let reason =
+                check_trusted(Path::new("/root")).and(check_private(Path::new("/"))).unwrap_err();
             return assert!(reason.contains("belongs to another user"), "{reason}");
         }
         std::os::unix::fs::chown(&directory, Some(65_534), None).unwrap();

@@ -77,8 +77,10 @@ impl Engine {
     /// Returns an error if this machine cannot run compiled WebAssembly.
     pub fn new() -> Result<Self, EngineError> {
         let cache_directory = cache::default_directory();
-        let cache_directory = cache_directory.as_ref().map(|(directory, named)| (directory.as_path(), *named));
-        Self::with_cache_directory(cache_directory).map_err(|error| EngineError::from_wasmtime(&error))
+        let cache_directory =
+            cache_directory.as_ref().map(|(directory, named)| (directory.as_path(), *named));
+        Self::with_cache_directory(cache_directory)
+            .map_err(|error| EngineError::from_wasmtime(&error))
     }
 
     /// Creates an engine that caches compiled code in `directory`. With `None`, nothing is cached,
@@ -91,13 +93,17 @@ impl Engine {
     /// Returns the errors of [`new`](Engine::new). An unusable directory is no error.
     pub fn with_cache(directory: Option<&Path>) -> Result<Self, EngineError> {
         let cache_directory = directory.map(|directory| (directory, true));
-        Self::with_cache_directory(cache_directory).map_err(|error| EngineError::from_wasmtime(&error))
+        Self::with_cache_directory(cache_directory)
+            .map_err(|error| EngineError::from_wasmtime(&error))
     }
 
     fn with_cache_directory(cache_directory: Option<(&Path, bool)>) -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config.epoch_interruption(true);
-        let (cache, cache_problem) = match cache_directory.map(|(directory, named)| cache::open(directory, named)).transpose() {
+        let (cache, cache_problem) = match cache_directory
+            .map(|(directory, named)| cache::open(directory, named))
+            .transpose()
+        {
             Ok(cache) => (cache.flatten(), None),
             Err(reason) => (None, Some(reason.into())),
         };
@@ -173,7 +179,8 @@ impl Engine {
         self.call_permits.hold_others();
         let mut reported_at = self.late_reported_at.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let is_due = reported_at.is_none_or(|last| now.saturating_duration_since(last) >= LATE_REPORT_INTERVAL);
+        let is_due = reported_at
+            .is_none_or(|last| now.saturating_duration_since(last) >= LATE_REPORT_INTERVAL);
         if is_due {
             *reported_at = Some(now);
         }
@@ -188,7 +195,8 @@ impl Engine {
 
     /// Returns the interval at which each leader may read its orders; `None` for its own interval.
     pub(super) fn orders_interval(&self) -> Option<Duration> {
-        let interval = Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS_PER_SECOND;
+        let interval =
+            Duration::from_secs(1) * self.leaders.load(Ordering::Relaxed) / ORDER_READS_PER_SECOND;
         Some(interval).filter(|interval| *interval > limits::DEFAULT_ORDERS)
     }
 
@@ -237,7 +245,8 @@ impl std::fmt::Debug for Engine {
 
 /// Returns the number of concurrent calls for this number of descriptors, if they are limited.
 fn calls(descriptors: Option<u64>) -> u16 {
-    let enough = descriptors.map(|all| u16::try_from(all / DESCRIPTORS_PER_CALL).unwrap_or(MAX_CALLS));
+    let enough =
+        descriptors.map(|all| u16::try_from(all / DESCRIPTORS_PER_CALL).unwrap_or(MAX_CALLS));
     enough.unwrap_or(MAX_CALLS).clamp(MIN_CALLS, MAX_CALLS)
 }
 

@@ -6,7 +6,7 @@ mod tests;
 use super::trap::explain;
 use super::wasi_http::Guarded;
 use crate::bindings::{Convert as _, LeaderPre};
-use crate::{Context, Engine, Grant, ComponentGuard, Output};
+use crate::{ComponentGuard, Context, Engine, Grant, Output};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;

@@ -31,7 +31,10 @@ impl Holdings {
     }
 
     /// Returns the table for the next call of the guest.
-    pub(super) fn table<'a>(&'a mut self, guest_table: &'a mut ResourceTable) -> &'a mut ResourceTable {
+    pub(super) fn table<'a>(
+        &'a mut self,
+        guest_table: &'a mut ResourceTable,
+    ) -> &'a mut ResourceTable {
         if self.empty_table.is_none() && !self.budget.is_unlimited() {
             self.count(guest_table);
         }
@@ -161,7 +164,8 @@ mod tests {
         table.push(answer(fields(1000), None)).unwrap();
         table.push(answer(FieldMap::new_mutable(0), Some(body()))).unwrap();
         let mut counted = HashSet::new();
-        let counts: Vec<_> = table.iter_mut().map(|entry| held_bytes(entry, &mut counted)).collect();
+        let counts: Vec<_> =
+            table.iter_mut().map(|entry| held_bytes(entry, &mut counted)).collect();
         assert_eq!(counts, [Budget::weight(&fields(1000)), Budget::OPEN_BODY]);
     }
 }

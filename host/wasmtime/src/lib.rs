@@ -47,20 +47,20 @@ mod engine;
 mod error;
 mod functions;
 mod handler;
+mod host_memory;
 mod instances;
 mod last_step;
 mod limits;
 mod linker;
 mod output;
+mod permits;
+mod stderr_tail;
 mod surroundings;
 #[cfg(test)]
 mod tests;
 mod ticker;
 mod trap;
 mod wasi_http;
-mod stderr_tail;
-mod permits;
-mod host_memory;
 
 use compiled::ComponentGuard;
 use context::{Context, Grant, store};

@@ -134,7 +134,9 @@ impl Candidate {
     #[must_use]
     pub fn leading_term(&self) -> Option<u64> {
         match &self.phase {
-            Phase::Leading(lead) if lead.stops_at.is_none() || lead.handover.is_some() => Some(lead.term),
+            Phase::Leading(lead) if lead.stops_at.is_none() || lead.handover.is_some() => {
+                Some(lead.term)
+            }
             _ => None,
         }
     }
@@ -149,7 +151,9 @@ impl Candidate {
     #[must_use]
     pub fn lease(&self) -> Option<(Id, u64)> {
         match &self.phase {
-            Phase::Leading(lead) => Some((lead.id, lead.valid_until + self.timing.lease / MARGIN_DIVISOR)),
+            Phase::Leading(lead) => {
+                Some((lead.id, lead.valid_until + self.timing.lease / MARGIN_DIVISOR))
+            }
             _ => None,
         }
     }
@@ -190,10 +194,16 @@ impl Candidate {
             Phase::Leading(lead) => {
                 let next_renewal = if lead.renewing { u64::MAX } else { lead.next_renewal };
                 let is_pending = lead.handover.is_some() || !lead.may_work;
-                let next_handover_step = if is_pending && lead.stops_at.is_none() { next } else { u64::MAX };
-                let checks_members = self.unsharded && !self.awaiting_reply && lead.stops_at.is_none();
+                let next_handover_step =
+                    if is_pending && lead.stops_at.is_none() { next } else { u64::MAX };
+                let checks_members =
+                    self.unsharded && !self.awaiting_reply && lead.stops_at.is_none();
                 let next_list = if checks_members { lead.next_member_check } else { u64::MAX };
-                lead.valid_until.min(next_renewal).min(next_handover_step).min(next_list).min(lead.stops_at.unwrap_or(u64::MAX))
+                lead.valid_until
+                    .min(next_renewal)
+                    .min(next_handover_step)
+                    .min(next_list)
+                    .min(lead.stops_at.unwrap_or(u64::MAX))
             }
             Phase::HandingOver { valid_until, .. } => next.min(*valid_until),
             Phase::Releasing { until, .. } => next.min(*until),
@@ -207,7 +217,12 @@ impl Candidate {
         if let Phase::Leading(lead) = &mut self.phase
             && lead.stops_at.is_none()
         {
-            lead.handover = Some(Handover { successor: name, since: now, is_named: false, successor_lease: None });
+            lead.handover = Some(Handover {
+                successor: name,
+                since: now,
+                is_named: false,
+                successor_lease: None,
+            });
             self.next_request = now;
         }
     }
@@ -310,7 +325,10 @@ impl Candidate {
         }
         if lead.stops_at.is_some_and(|at| at <= now) {
             let (id, valid_until) = (lead.id, lead.valid_until);
-            match lead.handover.and_then(|handover| Some((handover.successor, handover.successor_lease?))) {
+            match lead
+                .handover
+                .and_then(|handover| Some((handover.successor, handover.successor_lease?)))
+            {
                 Some((name, to)) if !self.leaving => {
                     self.phase = Phase::HandingOver { id, successor_lease: to, valid_until, name };
                     (self.next_request, self.failures) = (now, 0);
@@ -337,15 +355,25 @@ impl Candidate {
                 lead.handover = None;
             } else {
                 let was_named = std::mem::replace(&mut handover.is_named, true);
-                let op = if was_named { Op::ReadAnnouncement } else { Op::NameSuccessor(lead.id, handover.successor) };
+                let op = if was_named {
+                    Op::ReadAnnouncement
+                } else {
+                    Op::NameSuccessor(lead.id, handover.successor)
+                };
                 self.awaiting_reply = true;
                 effects.push(Effect::Send(op));
             }
         }
         let check_members = self.unsharded && lead.next_member_check <= now && !self.awaiting_reply;
-        if ((!lead.may_work && ready && !self.awaiting_reply) || check_members) && lead.stops_at.is_none() {
+        if ((!lead.may_work && ready && !self.awaiting_reply) || check_members)
+            && lead.stops_at.is_none()
+        {
             self.awaiting_reply = true;
-            effects.push(Effect::Send(if self.unsharded { Op::ListSplit } else { Op::ReadCoordination }));
+            effects.push(Effect::Send(if self.unsharded {
+                Op::ListSplit
+            } else {
+                Op::ReadCoordination
+            }));
         }
         effects
     }
@@ -365,7 +393,8 @@ impl Candidate {
         }
         self.awaiting_reply = false;
         // The first retry is immediate.
-        let retry_delay = if self.failures == 0 { 0 } else { (100 << self.failures.min(5)).min(2_000) };
+        let retry_delay =
+            if self.failures == 0 { 0 } else { (100 << self.failures.min(5)).min(2_000) };
         self.failures = if matches!(reply, Reply::Unknown) { self.failures + 1 } else { 0 };
         let validity = sent_at + self.timing.lease - self.timing.lease / MARGIN_DIVISOR;
         match (&mut self.phase, op, reply) {
@@ -377,11 +406,17 @@ impl Candidate {
                 self.next_request = now;
             }
             (Phase::Checking { .. }, ..) => self.follow(now + self.timing.poll),
-            (Phase::Leading(lead), Op::ReadCoordination, Reply::State(State { coordinated: true, .. })) => {
+            (
+                Phase::Leading(lead),
+                Op::ReadCoordination,
+                Reply::State(State { coordinated: true, .. }),
+            ) => {
                 lead.may_work = true;
                 return vec![Effect::WorkUntil(lead.valid_until)];
             }
-            (Phase::Leading(_), Op::ReadCoordination, Reply::State(_)) => self.next_request = now + COORDINATION_POLL_INTERVAL,
+            (Phase::Leading(_), Op::ReadCoordination, Reply::State(_)) => {
+                self.next_request = now + COORDINATION_POLL_INTERVAL
+            }
             (Phase::Leading(lead), Op::ListSplit, Reply::Split(false)) => {
                 lead.next_member_check = now + MEMBER_POLL_INTERVAL;
                 if !std::mem::replace(&mut lead.may_work, true) {
@@ -417,8 +452,11 @@ impl Candidate {
                 self.phase = Phase::Raising { id: *id, valid_until: validity };
                 self.next_request = now;
             }
-            (Phase::Raising { id, valid_until }, Op::Raise(..), Reply::Raised(term)) if now < *valid_until => {
-                let (id, valid_until, next_renewal) = (*id, *valid_until, now + self.timing.lease * 4 / 15);
+            (Phase::Raising { id, valid_until }, Op::Raise(..), Reply::Raised(term))
+                if now < *valid_until =>
+            {
+                let (id, valid_until, next_renewal) =
+                    (*id, *valid_until, now + self.timing.lease * 4 / 15);
                 let may_work = match (self.key, self.unsharded) {
                     (Key::Share(_), _) => is_active(Mutant::WorksUnseen),
                     (Key::Coordination, true) => is_active(Mutant::WholeUnseen),
@@ -448,9 +486,11 @@ impl Candidate {
             }
             (Phase::Leading(lead), Op::ReadAnnouncement, Reply::Announcement(announcement)) => {
                 self.next_request = now + HANDOVER_POLL_INTERVAL;
-                let announcement = announcement.filter(|(_, _, age)| *age < ANNOUNCE_INTERVAL * 3 / 2);
+                let announcement =
+                    announcement.filter(|(_, _, age)| *age < ANNOUNCE_INTERVAL * 3 / 2);
                 if let Some(handover) = &mut lead.handover
-                    && let Some((_, id, _)) = announcement.filter(|(name, ..)| *name == handover.successor)
+                    && let Some((_, id, _)) =
+                        announcement.filter(|(name, ..)| *name == handover.successor)
                     && lead.stops_at.is_none()
                 {
                     handover.successor_lease = Some(id);
@@ -468,7 +508,9 @@ impl Candidate {
                 }
                 self.next_request = now + retry_delay;
             }
-            (Phase::HandingOver { .. }, Op::Change(..), Reply::Done | Reply::Lost) => self.follow(now),
+            (Phase::HandingOver { .. }, Op::Change(..), Reply::Done | Reply::Lost) => {
+                self.follow(now)
+            }
             (Phase::Releasing { .. }, Op::Release(_), Reply::Done | Reply::Lost) => {
                 self.follow(now)
             }
@@ -496,8 +538,10 @@ impl Candidate {
             };
             self.next_request = now;
         } else if state.successor == Some(process) {
-            let offer = offer.get_or_insert_with(|| Offer { id: rng.u64(..), next_announcement: now });
-            self.next_request = if offer.next_announcement <= now { now } else { now + HANDOVER_POLL_INTERVAL };
+            let offer =
+                offer.get_or_insert_with(|| Offer { id: rng.u64(..), next_announcement: now });
+            self.next_request =
+                if offer.next_announcement <= now { now } else { now + HANDOVER_POLL_INTERVAL };
         }
     }
 
@@ -512,7 +556,11 @@ impl Candidate {
             Reply::Done => {
                 lead.valid_until = sent_at + self.timing.lease - self.timing.lease / MARGIN_DIVISOR;
                 lead.next_renewal = sent_at + self.timing.lease * 4 / 15;
-                return lead.may_work.then_some(Effect::WorkUntil(lead.valid_until)).into_iter().collect();
+                return lead
+                    .may_work
+                    .then_some(Effect::WorkUntil(lead.valid_until))
+                    .into_iter()
+                    .collect();
             }
             Reply::Lost => {
                 self.follow(now);

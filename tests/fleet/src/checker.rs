@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use tenure_shares::{SignTiming, Plan};
+use tenure_shares::{Plan, SignTiming};
 
 use crate::store::Key;
 use crate::world::operation_time;
@@ -122,14 +122,20 @@ impl Checker {
     ) {
         let spans = self.work_spans.entry(key).or_default();
         spans.retain(|span| span.until > now);
-        if let Some(span) = spans.iter_mut().find(|span| (span.process, span.life) == (process, life)) {
+        if let Some(span) =
+            spans.iter_mut().find(|span| (span.process, span.life) == (process, life))
+        {
             span.until = until;
             return;
         }
         let other_processes = spans.iter().map(|span| span.process).collect::<Vec<_>>();
         spans.push(Span { process, life, unsharded, until });
         if !other_processes.is_empty() {
-            self.add_violation(now, "S1", format!("{key:?}: {process} works while {other_processes:?} does"));
+            self.add_violation(
+                now,
+                "S1",
+                format!("{key:?}: {process} works while {other_processes:?} does"),
+            );
         }
         let conflicting_work = self.work_spans.iter().find(|(other, spans)| {
             let is_other = |span: &Span| match (key, other) {
@@ -140,7 +146,8 @@ impl Checker {
             spans.iter().any(|span| span.until > now && is_other(span))
         });
         if let Some(other) = conflicting_work.map(|(key, _)| *key) {
-            let message = format!("{process} works for {key:?} while another process does for {other:?}");
+            let message =
+                format!("{process} works for {key:?} while another process does for {other:?}");
             self.add_violation(now, "S4", message);
         }
         if let Key::Share(share) = key {
@@ -158,7 +165,11 @@ impl Checker {
                 );
             }
             if self.expect_no_change {
-                self.add_violation(now, "S3", format!("{process} takes up {share:?} though nothing happened"));
+                self.add_violation(
+                    now,
+                    "S3",
+                    format!("{process} takes up {share:?} though nothing happened"),
+                );
             }
         }
     }
@@ -259,13 +270,18 @@ impl Checker {
         }
         for name in last.members.iter().filter(|name| !plan.has_member(name)) {
             let Some(history) = self.sign_histories.get(name) else { continue };
-            let was_found = observations.initial_members.contains(name) && history.was_in_every_poll(observations);
+            let was_found = observations.initial_members.contains(name)
+                && history.was_in_every_poll(observations);
             let was_reliable = history.was_seen_alive(observations) || was_found;
-            if history.last_sign(last_poll).is_none() || !was_reliable || (observations.leaving && name == coordinator) {
+            if history.last_sign(last_poll).is_none()
+                || !was_reliable
+                || (observations.leaving && name == coordinator)
+            {
                 continue;
             }
             // The member may have been gone for several polls, if the plan could not be written.
-            let silences = observations.polls.iter().map(|(poll, _)| history.silence(observations, *poll));
+            let silences =
+                observations.polls.iter().map(|(poll, _)| history.silence(observations, *poll));
             let (silence, minimum) = (silences.max().unwrap_or(0), self.gone_after(name));
             let message = if sound(name) {
                 format!("{name} is dropped, though nothing is wrong with it")
@@ -282,7 +298,8 @@ impl Checker {
     fn check_moves(&mut self, last: &Plan, plan: &Plan, now: u64) {
         let count = |plan: &Plan, name: &String| plan.shares_of(name).count();
         let share_counts = plan.members.iter().map(|name| count(plan, name)).collect::<Vec<_>>();
-        let (least, most) = (share_counts.iter().min().copied(), share_counts.iter().max().copied());
+        let (least, most) =
+            (share_counts.iter().min().copied(), share_counts.iter().max().copied());
         if most > least.map(|least| least + 1) {
             self.add_violation(now, "S2", format!("a plan is uneven: {share_counts:?}"));
         }
@@ -292,17 +309,25 @@ impl Checker {
         let (shares, members) = (plan.shares.len(), plan.members.len());
         let (floor, ceiling) = (shares / members, shares.div_ceil(members));
         let previous_counts = plan.members.iter().map(|name| count(last, name)).collect::<Vec<_>>();
-        let excess_over = |limit: usize| previous_counts.iter().map(|previous| previous.saturating_sub(limit)).sum::<usize>();
+        let excess_over = |limit: usize| {
+            previous_counts.iter().map(|previous| previous.saturating_sub(limit)).sum::<usize>()
+        };
         let above_floor = previous_counts.iter().filter(|previous| **previous > floor).count();
-        let required_moves = excess_over(floor) - if ceiling > floor { above_floor.min(shares % members) } else { 0 };
+        let required_moves = excess_over(floor)
+            - if ceiling > floor { above_floor.min(shares % members) } else { 0 };
         let moved = last.all_shares().filter(|share| {
             let previous_holder = last.holder(*share);
-            previous_holder.is_some_and(|previous_holder| plan.has_member(previous_holder)) && previous_holder != plan.holder(*share)
+            previous_holder.is_some_and(|previous_holder| plan.has_member(previous_holder))
+                && previous_holder != plan.holder(*share)
         });
         let moves = moved.count();
         self.move_count += moves;
         if moves > required_moves {
-            self.add_violation(now, "S3", format!("{moves} shares move where {required_moves} have to"));
+            self.add_violation(
+                now,
+                "S3",
+                format!("{moves} shares move where {required_moves} have to"),
+            );
         }
     }
 }
@@ -339,10 +364,15 @@ impl SignHistory {
     ///
     /// The service's clocks differ by up to a second, so the first poll may add up to a second.
     fn silence(&self, observations: &Observations, poll: u64) -> u64 {
-        let (Some((first, _)), Some((last_poll, _))) = (observations.polls.first(), observations.polls.last()) else {
+        let (Some((first, _)), Some((last_poll, _))) =
+            (observations.polls.first(), observations.polls.last())
+        else {
             return 0;
         };
-        let last = self.changes_until(*last_poll).next().filter(|last| last.present && last.operation <= poll);
+        let last = self
+            .changes_until(*last_poll)
+            .next()
+            .filter(|last| last.present && last.operation <= poll);
         let clock_slack = |last: &Change| if last.operation <= *first { 1_000 } else { 0 };
         last.map_or(0, |last| operation_time(poll) - last.at + clock_slack(last))
     }

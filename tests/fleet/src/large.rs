@@ -13,7 +13,8 @@ const MAX_BALANCE_TIME: u64 = 300_000;
 /// time and requests that each took.
 #[must_use]
 pub fn run(seed: u64, members: usize, shares: u32) -> ExitCode {
-    let size = Size { shares, members, stop_duration: 200, equal_weights: true, mixed_paces: false };
+    let size =
+        Size { shares, members, stop_duration: 200, equal_weights: true, mixed_paces: false };
     let mut fleet = Fleet { world: World::new(seed, size, 15, 0), failed: false };
     println!(
         "{:<34} {:>9} {:>6} {:>7} {:>10} {:>9}",
@@ -72,8 +73,8 @@ impl Fleet {
             }
         }
         let elapsed = (world.scene.now - started_at).max(1);
-        let elapsed_text =
-            balanced.map_or("never".to_owned(), |elapsed| format!("{:.1} s", elapsed as f64 / 1_000.0));
+        let elapsed_text = balanced
+            .map_or("never".to_owned(), |elapsed| format!("{:.1} s", elapsed as f64 / 1_000.0));
         let plan =
             world.store.plan().and_then(|plan| serde_json::to_vec(plan).ok()).unwrap_or_default();
         println!(

@@ -13,6 +13,7 @@
 
 pub mod campaign;
 pub mod candidate;
+pub mod checker;
 pub mod clock;
 pub mod large;
 pub mod network;
@@ -21,10 +22,9 @@ pub mod scenario;
 pub mod store;
 pub mod supervisor;
 pub mod world;
-pub mod checker;
 
-use fastrand::Rng;
 use checker::Violation;
+use fastrand::Rng;
 use scenario::{Action, Target, ZONES};
 use tenure_shares::mutants::{self, Mutant};
 use world::{Event, Requests, Size, World};
@@ -99,7 +99,10 @@ impl Bounds {
     /// the service's dates make it uncertain by up to 2 s.
     #[must_use]
     pub fn after_coordinator_death(self) -> u64 {
-        on_slow_clock(world::LEASE + 4_000 + LOOK_INTERVAL) + 4_000 + 12 * ROUND_TRIP + self.hand_over
+        on_slow_clock(world::LEASE + 4_000 + LOOK_INTERVAL)
+            + 4_000
+            + 12 * ROUND_TRIP
+            + self.hand_over
     }
 
     /// Returns the limit after a member died that left last wills.
@@ -143,7 +146,10 @@ impl Bounds {
     /// member's shares when they have expired, up to 2 s late. It works in rounds.
     #[must_use]
     pub fn after_reshare_with_stuck_member(self) -> u64 {
-        on_slow_clock(3 * world::LEASE + 4 * LOOK_INTERVAL) + 2_000 + 16 * ROUND_TRIP + self.hand_over
+        on_slow_clock(3 * world::LEASE + 4 * LOOK_INTERVAL)
+            + 2_000
+            + 16 * ROUND_TRIP
+            + self.hand_over
     }
 
     /// Returns the limit after all faults ended: a new coordinator observes this long before it
@@ -229,8 +235,16 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
             1 => ("a leave", bounds.after_leave(), Action::Leave(Target::Other(rng.u64(..)))),
             2 => ("the leader's leave", bounds.after_leave(), Action::Leave(Target::Leader)),
             3 => ("a death", bounds.after_death(), Action::Kill(Target::Other(rng.u64(..)))),
-            4 => ("the leader's death", bounds.after_coordinator_death(), Action::Kill(Target::Leader)),
-            _ => ("a short visit", bounds.after_death() + 3_000, Action::JoinAndDie(rng.u64(..3_000))),
+            4 => (
+                "the leader's death",
+                bounds.after_coordinator_death(),
+                Action::Kill(Target::Leader),
+            ),
+            _ => (
+                "a short visit",
+                bounds.after_death() + 3_000,
+                Action::JoinAndDie(rng.u64(..3_000)),
+            ),
         };
         let is_visit = matches!(action, Action::JoinAndDie(_));
         let joined = usize::from(matches!(action, Action::Join | Action::JoinAndDie(_)));
@@ -247,8 +261,9 @@ fn settle(world: &mut World, size: &Size, rng: &mut Rng) {
         let move_limit = if joined > 0 { shares.div_ceil(member_count + 1) } else { 0 };
         let moved = world.scene.checker.move_count - moves;
         if size.equal_weights && moved > move_limit {
-            let message =
-                format!("{moved} shares moved after {change}, and {move_limit} at most had to ({is_visit})");
+            let message = format!(
+                "{moved} shares moved after {change}, and {move_limit} at most had to ({is_visit})"
+            );
             world.scene.checker.add_violation(world.scene.now, "S3", message);
         }
     }
@@ -277,7 +292,9 @@ fn replace_all_members(world: &mut World, size: &Size, bounds: Bounds, rng: &mut
 /// Prevents the coordinator from writing its signs or its plans, and kills another member: a third
 /// one must plan.
 fn block_coordinator_writes(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
-    let Some(coordinator) = world.members().into_iter().find(|index| world.processes[*index].is_coordinator()) else {
+    let Some(coordinator) =
+        world.members().into_iter().find(|index| world.processes[*index].is_coordinator())
+    else {
         return;
     };
     if world.members().len() < 4 {
@@ -309,19 +326,30 @@ fn block_coordinator_writes(world: &mut World, size: &Size, bounds: Bounds, rng:
 fn block_plan_reads(world: &mut World, size: &Size, bounds: Bounds, rng: &mut Rng) {
     let members = world.members();
     let Some(member) = rng.choice(&members).copied() else { return };
-    let frozen =
-        members.iter().copied().find(|other| *other != member && !world.processes[*other].is_coordinator());
+    let frozen = members
+        .iter()
+        .copied()
+        .find(|other| *other != member && !world.processes[*other].is_coordinator());
     let frozen = frozen.filter(|_| members.len() > 2);
     frozen.into_iter().for_each(|frozen| world.freeze(frozen, FAULTS_END));
     let until = world.scene.now + FAULTS_END;
-    world.network.active_faults.push(network::ActiveFault { fault: network::Fault::PlanReadsLost(vec![member]), until });
+    world
+        .network
+        .active_faults
+        .push(network::ActiveFault { fault: network::Fault::PlanReadsLost(vec![member]), until });
     world.hindered_until[member] = until;
     world.apply(Action::Reshare(rng.u32(4..=64)));
     // A coordinator must resign first.
     let is_coordinator = world.processes[member].is_coordinator();
     run_until(
         world,
-        world.scene.now + bounds.after_reshare_with_stuck_member() + if is_coordinator { on_slow_clock(GONE_AFTER) + bounds.after_faults_end() } else { 0 },
+        world.scene.now
+            + bounds.after_reshare_with_stuck_member()
+            + if is_coordinator {
+                on_slow_clock(GONE_AFTER) + bounds.after_faults_end()
+            } else {
+                0
+            },
     );
     if let Some(next) = world.store.plan().and_then(|plan| plan.next) {
         let message =
@@ -353,7 +381,10 @@ fn wake_during_takeover(world: &mut World, size: &Size, bounds: Bounds, rng: &mu
     world.network.max_latency = 200;
     let key = store::Key::Coordination;
     let is_winning = |world: &World| {
-        world.processes[unsharded].candidates.get(&key).is_some_and(candidate::Candidate::is_winning)
+        world.processes[unsharded]
+            .candidates
+            .get(&key)
+            .is_some_and(candidate::Candidate::is_winning)
     };
     while world.scene.now < until && !is_winning(world) {
         run_until(world, world.scene.now + 5);
@@ -382,6 +413,10 @@ fn wake_during_takeover(world: &mut World, size: &Size, bounds: Bounds, rng: &mu
 fn expect_balanced(world: &mut World, size: &Size, change: &str, bound: u64) {
     run_until(world, world.scene.now + bound);
     if let Err(message) = world.check_balanced(size.equal_weights) {
-        world.scene.checker.add_violation(world.scene.now, "S2", format!("{bound} ms after {change}: {message}"));
+        world.scene.checker.add_violation(
+            world.scene.now,
+            "S2",
+            format!("{bound} ms after {change}: {message}"),
+        );
     }
 }

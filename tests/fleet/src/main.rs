@@ -88,6 +88,7 @@ fn hunt_mutants(seeds: u64) -> ExitCode {
     if !unbroken.is_empty() {
         println!("no bug breaks: {}", unbroken.join(" "));
     }
-    let all_found = unbroken.is_empty() && results.iter().all(|result| result.schedules_needed.is_some());
+    let all_found =
+        unbroken.is_empty() && results.iter().all(|result| result.schedules_needed.is_some());
     ExitCode::from(u8::from(!all_found))
 }

@@ -74,8 +74,14 @@ impl Network {
     }
 
     /// Returns the outcome of a request that this process sends `now`.
-    pub fn outcome(&mut self, process: usize, ask: Option<&StoreRequest>, now: u64) -> RequestOutcome {
-        let (mut request_delay, mut reply_delay) = (self.rng.u64(1..=self.max_latency), Some(self.rng.u64(1..=self.max_latency)));
+    pub fn outcome(
+        &mut self,
+        process: usize,
+        ask: Option<&StoreRequest>,
+        now: u64,
+    ) -> RequestOutcome {
+        let (mut request_delay, mut reply_delay) =
+            (self.rng.u64(1..=self.max_latency), Some(self.rng.u64(1..=self.max_latency)));
         self.active_faults.retain(|fault| fault.until > now);
         for fault in &self.active_faults {
             match &fault.fault {
@@ -86,21 +92,29 @@ impl Network {
                     return RequestOutcome::Throttled(request_delay * 2);
                 }
                 Fault::Slow(max_delay) => request_delay += self.rng.u64(..=*max_delay),
-                Fault::ReadOnly if matches!(ask, Some(StoreRequest::WriteSign(_) | StoreRequest::WritePlan(..))) => {
+                Fault::ReadOnly
+                    if matches!(
+                        ask,
+                        Some(StoreRequest::WriteSign(_) | StoreRequest::WritePlan(..))
+                    ) =>
+                {
                     return RequestOutcome::Refused(request_delay * 2);
                 }
                 Fault::SignsLost(processes)
-                    if processes.contains(&process) && matches!(ask, Some(StoreRequest::WriteSign(_))) =>
+                    if processes.contains(&process)
+                        && matches!(ask, Some(StoreRequest::WriteSign(_))) =>
                 {
                     return RequestOutcome::Lost;
                 }
                 Fault::PlanWritesRefused(processes)
-                    if processes.contains(&process) && matches!(ask, Some(StoreRequest::WritePlan(..))) =>
+                    if processes.contains(&process)
+                        && matches!(ask, Some(StoreRequest::WritePlan(..))) =>
                 {
                     return RequestOutcome::Refused(request_delay * 2);
                 }
                 Fault::PlanReadsLost(processes)
-                    if processes.contains(&process) && matches!(ask, Some(StoreRequest::ReadPlan(_))) =>
+                    if processes.contains(&process)
+                        && matches!(ask, Some(StoreRequest::ReadPlan(_))) =>
                 {
                     return RequestOutcome::Lost;
                 }

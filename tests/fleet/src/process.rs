@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tenure_shares::{Action, StoreResponse, StoreRequest, Leader, Member, SignTiming, RunningShare, Sign, CoordinatorProblem};
+use tenure_shares::{
+    Action, CoordinatorProblem, Leader, Member, RunningShare, Sign, SignTiming, StoreRequest,
+    StoreResponse,
+};
 
 use crate::candidate::{Candidate, Effect, Timing};
-use crate::clock::Clock;
 use crate::checker::{Checker, Observations};
+use crate::clock::Clock;
 use crate::store::{Key, Op, Reply};
-use crate::supervisor::{WillAction, LastWill};
+use crate::supervisor::{LastWill, WillAction};
 
 /// Part of a process that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +176,11 @@ impl Process {
             false => Member::new_joined(self.sign.clone(), period(now)),
         };
         let stop_duration = if self.unsharded { scene.timing.stop_duration } else { 0 };
-        self.begin_candidate(Key::Coordination, Timing { poll: POLL, stop_duration, ..scene.timing }, now);
+        self.begin_candidate(
+            Key::Coordination,
+            Timing { poll: POLL, stop_duration, ..scene.timing },
+            now,
+        );
     }
 
     /// Kills it.
@@ -190,11 +197,15 @@ impl Process {
     /// has the one before.
     #[must_use]
     pub fn last_wills(&self, former: bool) -> Vec<LastWill> {
-        let last_will = |deed, until| LastWill::new(self.index, deed, self.clock.true_time_of(until));
-        let leases = self.candidates.iter().filter_map(|(key, candidate)| Some((*key, candidate.lease()?)));
-        let releases = leases.map(|(key, (id, until))| last_will(WillAction::Release(key, id), until));
+        let last_will =
+            |deed, until| LastWill::new(self.index, deed, self.clock.true_time_of(until));
+        let leases =
+            self.candidates.iter().filter_map(|(key, candidate)| Some((*key, candidate.lease()?)));
+        let releases =
+            leases.map(|(key, (id, until))| last_will(WillAction::Release(key, id), until));
         let will = if former { self.previous_will.as_ref() } else { self.member.last_will() };
-        let will = will.map(|will| last_will(WillAction::Delete(will.sign.clone()), milliseconds(will.until)));
+        let will = will
+            .map(|will| last_will(WillAction::Delete(will.sign.clone()), milliseconds(will.until)));
         releases.chain(will).collect()
     }
 
@@ -205,7 +216,10 @@ impl Process {
         let of_share = |key: &Key| matches!(key, Key::Share(_));
         !self.sign_pending
             && self.plan_version_read > 0
-            && self.candidates.iter().all(|(key, candidate)| !of_share(key) || candidate.lease().is_some())
+            && self
+                .candidates
+                .iter()
+                .all(|(key, candidate)| !of_share(key) || candidate.lease().is_some())
     }
 
     /// Asks it to leave.
@@ -247,8 +261,10 @@ impl Process {
                 self.step_due_candidates(scene);
                 let Some(candidate) = self.candidates.get_mut(key) else { return };
                 if request.sender == Sender::Candidate(*key, candidate.serial) {
-                    let (sent_at, process, before) = (request.sent_at, self.index, candidate.plan_inputs());
-                    let effects = candidate.on_reply(op, &reply, sent_at, process, now, &mut self.rng);
+                    let (sent_at, process, before) =
+                        (request.sent_at, self.index, candidate.plan_inputs());
+                    let effects =
+                        candidate.on_reply(op, &reply, sent_at, process, now, &mut self.rng);
                     self.changed |= candidate.plan_inputs() != before;
                     self.apply_effects(*key, effects, scene);
                 }
@@ -294,7 +310,10 @@ impl Process {
             _ => {}
         }
         let next = leader.on_response(ask, answer, self.member.signs(), period(now));
-        let must_resign = matches!(leader.problem(), Some(CoordinatorProblem::Signs | CoordinatorProblem::Rounds));
+        let must_resign = matches!(
+            leader.problem(),
+            Some(CoordinatorProblem::Signs | CoordinatorProblem::Rounds)
+        );
         if must_resign && let Some(coordination) = self.candidates.get_mut(&Key::Coordination) {
             coordination.resign(now + COORDINATION_BACKOFF, now);
         }
@@ -303,7 +322,8 @@ impl Process {
 
     fn send_leader_request(&mut self, ask: Option<StoreRequest>, scene: &mut Scene) {
         let (Some(ask), Some((term, _, observations))) = (ask, &self.leader) else { return };
-        let observations = matches!(ask, StoreRequest::WritePlan(..)).then(|| Box::new(observations.clone()));
+        let observations =
+            matches!(ask, StoreRequest::WritePlan(..)).then(|| Box::new(observations.clone()));
         self.send(Sender::Leader(*term), RequestKind::Shares(ask, observations), scene);
     }
 
@@ -362,8 +382,9 @@ impl Process {
         let candidates = self.candidates.values().map(Candidate::next_wake).min();
         let leader = self.leader.as_ref().and_then(|(_, leader, _)| leader.wake_at());
         let others = [self.member.wake_at(), leader].into_iter().flatten().map(milliseconds);
-        let next_leave_check =
-            self.leaving_since.map(|since| if now < since + LEAVE_GRACE { since + LEAVE_GRACE } else { now + 1_000 });
+        let next_leave_check = self
+            .leaving_since
+            .map(|since| if now < since + LEAVE_GRACE { since + LEAVE_GRACE } else { now + 1_000 });
         let next = others.chain(candidates).chain(next_leave_check).min().unwrap_or(u64::MAX / 2);
         self.clock.true_time_of(next.min(u64::MAX / 2_000_000)).max(scene.now + 1)
     }
@@ -411,7 +432,11 @@ impl Process {
         let running = |(key, candidate): (&Key, &Candidate)| match key {
             Key::Share(share) if !candidate.has_ended() => {
                 let gives_to = candidate.handover_target().and_then(name);
-                Some(RunningShare { share: *share, is_leading: candidate.is_holding(), successor: gives_to })
+                Some(RunningShare {
+                    share: *share,
+                    is_leading: candidate.is_holding(),
+                    successor: gives_to,
+                })
             }
             _ => None,
         };
@@ -421,8 +446,7 @@ impl Process {
         for action in self.member.actions(&running, coordinated) {
             self.check_action(&action, scene);
             if !coordinated && let Action::Begin(share) = action {
-                let message =
-                    format!("{} contends for {share:?} without a coordinator", self.name);
+                let message = format!("{} contends for {share:?} without a coordinator", self.name);
                 scene.checker.add_violation(scene.now, "S4", message);
             }
             match action {
@@ -446,7 +470,8 @@ impl Process {
 
     fn check_action(&self, action: &Action, scene: &mut Scene) {
         let (member, now) = (self.name.as_str(), scene.now);
-        let holds = |share| self.candidates.get(&Key::Share(share)).is_some_and(Candidate::is_holding);
+        let holds =
+            |share| self.candidates.get(&Key::Share(share)).is_some_and(Candidate::is_holding);
         scene.checker.check_against_plan(
             self.plan_version_read,
             |plan| match action {

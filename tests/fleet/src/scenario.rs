@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::network::{Fault, ActiveFault};
+use crate::network::{ActiveFault, Fault};
 use crate::store::Key;
 use crate::world::World;
 
@@ -80,7 +80,9 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
             6 | 7 => Action::Kill(target),
             8 => Action::KillCoordinatorAndOther,
             // Restarts can be immediate, as by a service manager.
-            9 | 20 => Action::Restart(target, if rng.bool() { duration / 2 } else { duration / 40 }),
+            9 | 20 => {
+                Action::Restart(target, if rng.bool() { duration / 2 } else { duration / 40 })
+            }
             10 | 11 => Action::Freeze(target, duration),
             12 => Action::Cut(target, duration, rng.bool()),
             13 => Action::CutZone(zone, duration),
@@ -106,7 +108,8 @@ pub fn faults(rng: &mut Rng, end: u64) -> Vec<(u64, Action)> {
             21 => {
                 let (kind, short_duration) =
                     (rng.choice([Fault::Down, Fault::ReadOnly]), rng.u64(1_000..=9_000));
-                faults.push((at + short_duration + rng.u64(..1_000), Action::Leave(Target::Leader)));
+                faults
+                    .push((at + short_duration + rng.u64(..1_000), Action::Leave(Target::Leader)));
                 Action::Trouble(kind.unwrap_or(Fault::Down), short_duration)
             }
             _ => {
@@ -123,10 +126,9 @@ impl World {
     /// Returns the running members that stay.
     #[must_use]
     pub fn members(&self) -> Vec<usize> {
-        let members = self
-            .processes
-            .iter()
-            .filter(|process| process.is_running && !process.unsharded && process.leaving_since.is_none());
+        let members = self.processes.iter().filter(|process| {
+            process.is_running && !process.unsharded && process.leaving_since.is_none()
+        });
         members.map(|process| process.index).collect()
     }
 
@@ -235,7 +237,9 @@ impl World {
                 let index = self.join_unsharded();
                 self.schedule(now + duration, crate::world::Event::Act(Action::KillProcess(index)));
             }
-            Action::KillProcess(index) if self.processes[index].is_running => self.kill_process(index),
+            Action::KillProcess(index) if self.processes[index].is_running => {
+                self.kill_process(index)
+            }
             Action::KillProcess(_) => {}
             Action::StaleWrite(delay) => self.next_plan_delay = Some(delay),
         }
@@ -249,16 +253,19 @@ impl World {
 
     /// Adds a member with the same capacity as an existing one.
     fn join_similar(&mut self) -> usize {
-        let members = self.processes.iter().filter(|process| !process.unsharded).collect::<Vec<_>>();
+        let members =
+            self.processes.iter().filter(|process| !process.unsharded).collect::<Vec<_>>();
         let template = &members[members.len() / 2].sign;
-        let (weight, max_shares, zone) = (template.weight, template.max_shares, self.processes.len() % ZONES);
+        let (weight, max_shares, zone) =
+            (template.weight, template.max_shares, self.processes.len() % ZONES);
         self.join(weight, max_shares, zone)
     }
 
     /// Ends all faults.
     pub fn end_faults(&mut self, max_latency: u64) {
         self.network.active_faults.clear();
-        (self.network.max_latency, self.network.fault_interval, self.next_plan_delay) = (max_latency, 0, None);
+        (self.network.max_latency, self.network.fault_interval, self.next_plan_delay) =
+            (max_latency, 0, None);
         self.supervisors.reliable = true;
         let now = self.scene.now;
         self.uneven_until = self.uneven_until.min(now);
@@ -285,7 +292,8 @@ impl World {
         }
         for share in plan.all_shares() {
             let worker = self.scene.checker.worker(Key::Share(share), self.scene.now);
-            let planned = plan.holder(share).and_then(|name| self.scene.indexes_by_name.get(name).copied());
+            let planned =
+                plan.holder(share).and_then(|name| self.scene.indexes_by_name.get(name).copied());
             if worker != planned || (planned.is_none() && equal_weights) {
                 return Err(format!(
                     "{share:?} should be held by {planned:?}, and {worker:?} works for it"
@@ -293,20 +301,25 @@ impl World {
             }
         }
         let members = self.members();
-        if let Some(name) =
-            plan.members.iter().find(|name| members.iter().all(|index| self.scene.names_by_index[*index] != **name))
+        if let Some(name) = plan
+            .members
+            .iter()
+            .find(|name| members.iter().all(|index| self.scene.names_by_index[*index] != **name))
         {
             return Err(format!("{name} is planned, and not there"));
         }
-        let share_counts =
-            members.iter().map(|index| plan.shares_of(&self.scene.names_by_index[*index]).count()).collect::<Vec<_>>();
+        let share_counts = members
+            .iter()
+            .map(|index| plan.shares_of(&self.scene.names_by_index[*index]).count())
+            .collect::<Vec<_>>();
         let signs = members.iter().map(|index| &self.processes[*index].sign).collect::<Vec<_>>();
         let total_weight = signs.iter().map(|sign| u64::from(sign.weight)).sum::<u64>();
         let unlimited = signs.iter().all(|sign| sign.max_shares.is_none());
         for (sign, count) in signs.iter().zip(&share_counts) {
             let weighted_shares = plan.shares.len() as u64 * u64::from(sign.weight);
             let (count, max_shares) = (*count as u64, sign.max_shares.map_or(u64::MAX, u64::from));
-            let fits = (weighted_shares / total_weight..=weighted_shares.div_ceil(total_weight)).contains(&count);
+            let fits = (weighted_shares / total_weight..=weighted_shares.div_ceil(total_weight))
+                .contains(&count);
             if count > max_shares || (unlimited && !fits) {
                 return Err(format!(
                     "{} holds {count} of {}: {signs:?}",

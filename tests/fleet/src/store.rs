@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tenure_shares::mutants::{Mutant, is_active};
-use tenure_shares::{StoreResponse, StoreRequest, ListedSign, Plan, Share, Sign, Tag};
+use tenure_shares::{ListedSign, Plan, Share, Sign, StoreRequest, StoreResponse, Tag};
 
 /// An election: the coordinating one, or the election of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,7 +142,14 @@ impl Store {
     #[must_use]
     pub fn new(seed: u64, lease_duration: u64) -> Self {
         let rng = Rng::with_seed(seed);
-        Self { rng, lease_duration, elections: BTreeMap::new(), signs: BTreeMap::new(), plan: None, last_tag: 0 }
+        Self {
+            rng,
+            lease_duration,
+            elections: BTreeMap::new(),
+            signs: BTreeMap::new(),
+            plan: None,
+            last_tag: 0,
+        }
     }
 
     /// Returns the plan.
@@ -205,7 +212,9 @@ impl Store {
             }
             StoreRequest::ReadPlan(known_tag) => match &self.plan {
                 None => StoreResponse::NoPlan,
-                Some((_, tag)) if *known_tag == Some(format_tag(*tag)) => StoreResponse::PlanUnchanged,
+                Some((_, tag)) if *known_tag == Some(format_tag(*tag)) => {
+                    StoreResponse::PlanUnchanged
+                }
                 Some((plan, tag)) => StoreResponse::Plan(plan.clone(), format_tag(*tag)),
             },
             StoreRequest::ListSigns => StoreResponse::Signs(self.list(sender_clock, now)),
@@ -237,7 +246,9 @@ impl Store {
     /// Applies a last will: deletes the sign of that name, if it has this tag. Returns the life of
     /// the deleted sign.
     pub fn delete_sign(&mut self, name: &str, tag: &Tag) -> Option<u32> {
-        let matches_tag = |sign: &&StoredSign| *tag == format_tag(sign.tag) || is_active(Mutant::WillUnconditional);
+        let matches_tag = |sign: &&StoredSign| {
+            *tag == format_tag(sign.tag) || is_active(Mutant::WillUnconditional)
+        };
         let life = self.signs.get(name).filter(matches_tag)?.life;
         self.signs.remove(name);
         Some(life)
@@ -280,7 +291,9 @@ impl Store {
         // A1: a lease ends up to 2 s early or late.
         let until = now + self.lease_duration - 2_000 + self.rng.u64(..=4_000);
         match op {
-            Op::ReadCoordination => return self.election(Key::Coordination, &Op::Poll(None), process, now),
+            Op::ReadCoordination => {
+                return self.election(Key::Coordination, &Op::Poll(None), process, now);
+            }
             Op::ListSplit => return Reply::Split(self.is_split(now)),
             _ => {}
         }

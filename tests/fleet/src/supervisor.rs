@@ -94,7 +94,8 @@ impl World {
     pub fn kill_process(&mut self, index: usize) {
         let supervisors = &mut self.supervisors;
         let process = &self.processes[index];
-        supervisors.wills_were_complete = supervisors.enabled && supervisors.reliable && process.is_settled();
+        supervisors.wills_were_complete =
+            supervisors.enabled && supervisors.reliable && process.is_settled();
         if supervisors.enabled {
             let wills = process.last_wills(supervisors.is_will_delayed());
             self.schedule_wills(wills);
@@ -129,7 +130,9 @@ impl World {
         let timeout = match self.network.outcome(will.process, None, now) {
             RequestOutcome::Delivered(request_delay, reply_delay) => {
                 self.schedule(now + request_delay, Event::ApplyWill(Box::new(will.clone())));
-                if reply_delay.is_some_and(|reply_delay| request_delay + reply_delay <= REQUEST_TIMEOUT) {
+                if reply_delay
+                    .is_some_and(|reply_delay| request_delay + reply_delay <= REQUEST_TIMEOUT)
+                {
                     return;
                 }
                 REQUEST_TIMEOUT
@@ -154,7 +157,8 @@ impl World {
                 let Some(life) = self.store.delete_sign(&process.name, tag) else { return };
                 self.scene.checker.record_sign(&process.name, false, operation, now);
                 if process.is_running && process.life == life {
-                    let message = format!("{} lives, and a last will deleted its sign", process.name);
+                    let message =
+                        format!("{} lives, and a last will deleted its sign", process.name);
                     self.scene.checker.add_violation(now, "S3", message);
                 }
             }

@@ -4,13 +4,13 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
 use fastrand::Rng;
-use tenure_shares::{StoreResponse, StoreRequest, SignTiming, Sign};
+use tenure_shares::{Sign, SignTiming, StoreRequest, StoreResponse};
 
 use crate::candidate::Timing;
-use crate::clock::Clock;
 use crate::checker::Checker;
-use crate::network::{RequestOutcome, Network};
-use crate::process::{RequestKind, Outcome, Process, Request, Scene, milliseconds};
+use crate::clock::Clock;
+use crate::network::{Network, RequestOutcome};
+use crate::process::{Outcome, Process, Request, RequestKind, Scene, milliseconds};
 use crate::scenario::{Action, ZONES};
 use crate::store::{Op, Reply, Store};
 use crate::supervisor::{LastWill, Supervisors};
@@ -165,7 +165,13 @@ impl World {
         self.begin(1, None, self.processes.len() % ZONES, true)
     }
 
-    fn begin(&mut self, weight: u32, max_shares: Option<u32>, zone: usize, unsharded: bool) -> usize {
+    fn begin(
+        &mut self,
+        weight: u32,
+        max_shares: Option<u32>,
+        zone: usize,
+        unsharded: bool,
+    ) -> usize {
         let index = self.processes.len();
         let name = format!("member-{index}");
         self.scene.indexes_by_name.insert(name.clone(), index);
@@ -188,7 +194,8 @@ impl World {
     /// Starts a process, or restarts it under its name.
     pub fn start(&mut self, index: usize) {
         // The process stays cut off if its former life was.
-        let cut_off_until = self.network.active_faults.iter().filter(|trouble| trouble.cuts_off(index));
+        let cut_off_until =
+            self.network.active_faults.iter().filter(|trouble| trouble.cuts_off(index));
         let cut_off_until = cut_off_until.map(|trouble| trouble.until).max().unwrap_or(0);
         self.hindered_until[index] = cut_off_until.max(self.scene.now);
         self.processes[index].start(&mut self.scene);
@@ -254,9 +261,10 @@ impl World {
 
     fn handle(&mut self, event: Event) {
         let (index, life) = match &event {
-            Event::RequestArrives(..) | Event::SendWill(_) | Event::ApplyWill(_) | Event::Act(_) => {
-                (usize::MAX, 0)
-            }
+            Event::RequestArrives(..)
+            | Event::SendWill(_)
+            | Event::ApplyWill(_)
+            | Event::Act(_) => (usize::MAX, 0),
             Event::ReplyArrives(request, _) => (request.process, request.life),
             Event::Wake(index, life) | Event::Thaw(index, life) => (*index, *life),
         };
@@ -313,21 +321,32 @@ impl World {
         }
         // A sign must not delay the next one.
         let timeout = match share_request {
-            Some(StoreRequest::WriteSign(sign)) => REQUEST_TIMEOUT.min(milliseconds(sign.timing.interval())),
+            Some(StoreRequest::WriteSign(sign)) => {
+                REQUEST_TIMEOUT.min(milliseconds(sign.timing.interval()))
+            }
             _ => REQUEST_TIMEOUT,
         };
         let (at, outcome) = match delivery {
             RequestOutcome::Delivered(request_delay, reply_delay) => {
-                let reply_delay = reply_delay.filter(|reply_delay| request_delay + reply_delay <= timeout);
+                let reply_delay =
+                    reply_delay.filter(|reply_delay| request_delay + reply_delay <= timeout);
                 if reply_delay.is_some() {
-                    return self.schedule(now + request_delay, Event::RequestArrives(Box::new(request), reply_delay));
+                    return self.schedule(
+                        now + request_delay,
+                        Event::RequestArrives(Box::new(request), reply_delay),
+                    );
                 }
-                self.schedule(now + request_delay, Event::RequestArrives(Box::new(request.clone()), None));
+                self.schedule(
+                    now + request_delay,
+                    Event::RequestArrives(Box::new(request.clone()), None),
+                );
                 (now + timeout, unknown_outcome(&request.kind))
             }
             RequestOutcome::Lost => (now + timeout, unknown_outcome(&request.kind)),
             RequestOutcome::Throttled(delay) => (now + delay, unknown_outcome(&request.kind)),
-            RequestOutcome::Refused(delay) => (now + delay, Outcome::Shares(StoreResponse::Refused, now)),
+            RequestOutcome::Refused(delay) => {
+                (now + delay, Outcome::Shares(StoreResponse::Refused, now))
+            }
         };
         self.schedule(at, Event::ReplyArrives(Box::new(request), outcome));
     }
@@ -353,11 +372,16 @@ impl World {
                     StoreRequest::ListSigns => process.clock.now_at(now),
                     _ => request.sent_at,
                 };
-                let answer = self.store.shares(share_request, (name, request.life), sender_clock, now);
+                let answer =
+                    self.store.shares(share_request, (name, request.life), sender_clock, now);
                 let checker = &mut self.scene.checker;
                 match (share_request, &answer) {
-                    (StoreRequest::WriteSign(_), _) => checker.record_sign(name, true, operation, now),
-                    (StoreRequest::WithdrawSign, _) => checker.record_sign(name, false, operation, now),
+                    (StoreRequest::WriteSign(_), _) => {
+                        checker.record_sign(name, true, operation, now)
+                    }
+                    (StoreRequest::WithdrawSign, _) => {
+                        checker.record_sign(name, false, operation, now)
+                    }
                     (StoreRequest::RemoveSign(member, _), _) if !self.store.has_sign(member) => {
                         checker.record_sign(member, false, operation, now)
                     }
@@ -368,7 +392,8 @@ impl World {
                             let index = self.scene.indexes_by_name.get(name).copied();
                             index.is_some_and(|index| {
                                 let wrong_until = self.hindered_until[index].max(self.uneven_until);
-                                self.processes[index].is_running && aftermath_end(wrong_until, &self.outages) < last_poll
+                                self.processes[index].is_running
+                                    && aftermath_end(wrong_until, &self.outages) < last_poll
                             })
                         };
                         checker.record_plan(plan, (name, &observations), was_healthy, now);
@@ -388,7 +413,9 @@ impl World {
 ///
 /// While an account takes no signs, a member cannot replace a missing one.
 fn aftermath_end(wrong_until: u64, outages: &[(u64, u64)]) -> u64 {
-    let extend = |wrong_until: u64, (from, until): &(u64, u64)| match *from < wrong_until + FAULT_AFTERMATH {
+    let extend = |wrong_until: u64, (from, until): &(u64, u64)| match *from
+        < wrong_until + FAULT_AFTERMATH
+    {
         true => wrong_until.max(*until),
         false => wrong_until,
     };

@@ -25,7 +25,8 @@ fn every_seeded_bug_is_found_and_every_rule_is_checked() {
     for result in &results {
         println!("{result}");
     }
-    let missed = results.iter().filter(|result| result.schedules_needed.is_none()).collect::<Vec<_>>();
+    let missed =
+        results.iter().filter(|result| result.schedules_needed.is_none()).collect::<Vec<_>>();
     assert!(missed.is_empty(), "{missed:?}");
     assert_eq!(campaign::unbroken_rules(&results), [""; 0], "no seeded bug breaks these");
 }
@@ -34,5 +35,8 @@ fn every_seeded_bug_is_found_and_every_rule_is_checked() {
 fn the_same_seed_gives_the_same_schedule() {
     let (first, second) = (tenure_fleet::run(7, None), tenure_fleet::run(7, None));
     assert_eq!(format!("{first:?}"), format!("{second:?}"));
-    assert_ne!(format!("{:?}", first.requests), format!("{:?}", tenure_fleet::run(8, None).requests));
+    assert_ne!(
+        format!("{:?}", first.requests),
+        format!("{:?}", tenure_fleet::run(8, None).requests)
+    );
 }

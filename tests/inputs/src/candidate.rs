@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use tenure_azure::Answer;
-use tenure_core::{StepStart, BackgroundRequest, Chance, Event, Failure, FailureKind, Outcome, Response};
-use tenure_core::{Report, Role, State, Step, Timestamp, StepAction, BackgroundReply};
+use tenure_core::{BackgroundReply, Report, Role, State, Step, StepAction, Timestamp};
+use tenure_core::{
+    BackgroundRequest, Chance, Event, Failure, FailureKind, Outcome, Response, StepStart,
+};
 
 use crate::account::assert_sendable;
 use crate::answer::{RawAnswer, pieces, wall};
@@ -78,7 +80,11 @@ pub fn candidate(data: &[u8]) {
                     assert_sendable(&ask.to_http(&settings, step.date(now, wall())));
                     now += Duration::from_millis(20);
                     let reply = script.next_answer().map(|raw_answer| {
-                        let answer = Answer::from_parts(&ask.operation, raw_answer.status, &raw_answer.headers);
+                        let answer = Answer::from_parts(
+                            &ask.operation,
+                            raw_answer.status,
+                            &raw_answer.headers,
+                        );
                         answer.with_body(&raw_answer.body)
                     });
                     step.on_answer(sent_at, now, wall(), reply, &mut chance);
@@ -86,7 +92,8 @@ pub fn candidate(data: &[u8]) {
                 StepAction::Fetch(fetch) => {
                     assert_sendable(&fetch.request);
                     now += Duration::from_millis(20);
-                    let reply = script.next_answer().map(|raw_answer| (raw_answer.status, raw_answer.body));
+                    let reply =
+                        script.next_answer().map(|raw_answer| (raw_answer.status, raw_answer.body));
                     step.on_token_reply(sent_at, now, wall(), reply, &mut chance);
                 }
                 StepAction::Done(report) => break *report,
@@ -97,13 +104,19 @@ pub fn candidate(data: &[u8]) {
                 assert_sendable(&ask.to_http(&settings, step.date(now, wall())));
             }
             let at = Timestamp::from_date(wall());
-            event = Some(Event::BackgroundReply(BackgroundReply { result: script.next_answer(), received_at: at }));
+            event = Some(Event::BackgroundReply(BackgroundReply {
+                result: script.next_answer(),
+                received_at: at,
+            }));
         } else if report.run.is_some() {
             event = Some(Event::TurnEnded(Outcome::Succeeded.into()));
         }
         let _ = step.last_will(now, wall());
         if let Role::Leading(leadership) = &report.role {
-            assert!(leadership.valid_for <= settings.timings.lease + (now - started_at), "{report:?}");
+            assert!(
+                leadership.valid_for <= settings.timings.lease + (now - started_at),
+                "{report:?}"
+            );
             assert!(leadership.term >= last_term, "{} after {last_term}", leadership.term);
             last_term = leadership.term;
         }

@@ -22,7 +22,8 @@ pub fn schedule(data: &[u8]) {
     let described = Schedule::from_description(text).map(|(schedule, _)| schedule);
     for schedule in parsed.into_iter().chain(described) {
         let name = schedule.description();
-        let reparsed = Schedule::from_description(&name).map(|(schedule, _)| schedule.description());
+        let reparsed =
+            Schedule::from_description(&name).map(|(schedule, _)| schedule.description());
         assert_eq!(reparsed.as_ref(), Some(&name));
         let _ = schedule.shortest_interval();
         let now = Timestamp::from_date(wall());

@@ -32,8 +32,9 @@ type Turn = (CandidateId, String, usize);
 /// that differ.
 #[must_use]
 pub fn first_difference(seed: u64, component: &Fidelity) -> Option<[String; 2]> {
-    let [native, component] = [&Fidelity::Native, component]
-        .map(|fidelity| run(seed, &Options { records_comparison: true, ..fidelity.clone().into() }).record);
+    let [native, component] = [&Fidelity::Native, component].map(|fidelity| {
+        run(seed, &Options { records_comparison: true, ..fidelity.clone().into() }).record
+    });
     let lines = native.len().max(component.len());
     let line = |record: &[String], at| record.get(at).cloned().unwrap_or_default();
     let mut pairs = (0..lines).map(|at| [line(&native, at), line(&component, at)]);
@@ -52,7 +53,8 @@ impl World {
     /// Records a request with all its headers, sorted by name.
     pub(super) fn record_request(&self, candidate: CandidateId, request: &Request) {
         let Request { method, target, headers, body } = request;
-        let to_line = |(name, value): &(String, String)| format!("{}: {value}", name.to_lowercase());
+        let to_line =
+            |(name, value): &(String, String)| format!("{}: {value}", name.to_lowercase());
         let mut headers: Vec<_> = headers.iter().map(to_line).collect();
         headers.sort_unstable();
         self.record(format_args!("c{candidate} sends {method} {target} {headers:?} {body:?}"));

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use super::request_outcome::{self, ConnectionError, RequestOutcome, Reply};
 use super::fault::{Fault, Step};
-use super::history::{HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent};
 use super::hostile;
 use super::plan::{Latency, Trait};
+use super::request_outcome::{self, ConnectionError, Reply, RequestOutcome};
 use super::world::{Millis, State, World};
 
 /// Shortest and longest duration of a condition.
@@ -76,7 +76,9 @@ pub fn start(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Ste
     let machine = state.processes[candidate].machine;
     // The effect must end before the calm.
     let remaining = match fault {
-        Fault::SettingsSpoilt | Fault::SecretSpoilt => calm.saturating_sub(now + SETTINGS_RETRY_INTERVAL),
+        Fault::SettingsSpoilt | Fault::SecretSpoilt => {
+            calm.saturating_sub(now + SETTINGS_RETRY_INTERVAL)
+        }
         Fault::HostileSideBlobs => calm.saturating_sub(now + ANNOUNCEMENT_LIFETIME),
         _ => calm.saturating_sub(now),
     };
@@ -130,8 +132,14 @@ pub fn start(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Ste
             let max_latency = timeout.unwrap_or(0) / 2 - 30;
             let max_latency = state.faults.between(max_latency / 2, max_latency);
             let failure = match fault {
-                Fault::SlowTrips => FailureMode::Slow(Latency { least: max_latency * 9 / 10, most: max_latency }),
-                _ => state.faults.pick(&[FailureMode::Refused, FailureMode::Unavailable, FailureMode::Unanswered]),
+                Fault::SlowTrips => {
+                    FailureMode::Slow(Latency { least: max_latency * 9 / 10, most: max_latency })
+                }
+                _ => state.faults.pick(&[
+                    FailureMode::Refused,
+                    FailureMode::Unavailable,
+                    FailureMode::Unanswered,
+                ]),
             };
             let machine = affects_one.then_some(machine);
             state.conditions.push(Condition { fault, machine, until, failure });
@@ -195,15 +203,27 @@ impl State {
         self.conditions.push(Condition { fault, machine, until, failure });
     }
 
-    fn condition(&self, candidate: CandidateId, now: Millis, matches: impl Fn(Fault) -> bool) -> Option<Condition> {
+    fn condition(
+        &self,
+        candidate: CandidateId,
+        now: Millis,
+        matches: impl Fn(Fault) -> bool,
+    ) -> Option<Condition> {
         let machine = self.processes[candidate].machine;
-        let applies_to_machine = |condition: &&Condition| condition.machine.is_none_or(|affected| affected == machine);
+        let applies_to_machine =
+            |condition: &&Condition| condition.machine.is_none_or(|affected| affected == machine);
         let is_active = |condition: &&Condition| now < condition.until && matches(condition.fault);
         self.conditions.iter().filter(applies_to_machine).find(is_active).copied()
     }
 
     /// Returns the current latency of a request.
-    pub fn latency(&mut self, world: &World, candidate: CandidateId, step: Step, now: Millis) -> Latency {
+    pub fn latency(
+        &mut self,
+        world: &World,
+        candidate: CandidateId,
+        step: Step,
+        now: Millis,
+    ) -> Latency {
         match self.condition(candidate, now, |fault| fault == Fault::SlowTrips) {
             Some(Condition { failure: FailureMode::Slow(latency), .. }) => {
                 self.coverage.add(Fault::SlowTrips, step);
@@ -219,21 +239,34 @@ impl State {
     }
 
     /// Returns the outcome of a request whose kind fails for now.
-    pub fn fail_request(&mut self, candidate: CandidateId, step: Step, now: Millis, latency: Latency) -> Option<RequestOutcome> {
-        let Condition { fault, failure, .. } = self.condition(candidate, now, |fault| fault.affects(step))?;
+    pub fn fail_request(
+        &mut self,
+        candidate: CandidateId,
+        step: Step,
+        now: Millis,
+        latency: Latency,
+    ) -> Option<RequestOutcome> {
+        let Condition { fault, failure, .. } =
+            self.condition(candidate, now, |fault| fault.affects(step))?;
         self.record_fault(now, fault, step, Some(candidate), now);
         let answered_at = now + self.network.between(2 * latency.least, 2 * latency.most);
         let date = self.service.date(now);
         let reply = match failure {
-            FailureMode::Refused => fate::refusal(answered_at, 403, "AuthorizationPermissionMismatch", &date),
-            FailureMode::Unavailable => fate::refusal(answered_at, 503, "ServerBusy", &date),
+            FailureMode::Refused => {
+                request_outcome::refusal(answered_at, 403, "AuthorizationPermissionMismatch", &date)
+            }
+            FailureMode::Unavailable => request_outcome::refusal(answered_at, 503, "ServerBusy", &date),
             FailureMode::Unanswered | FailureMode::Slow(_) => Reply::None,
         };
         Some(RequestOutcome { arrives_at: None, copy_arrives_at: None, reply })
     }
 
     /// Returns the failure of the identity endpoint, if it fails for now.
-    pub fn token_failure(&mut self, candidate: CandidateId, now: Millis) -> Option<Result<u16, Option<ConnectionError>>> {
+    pub fn token_failure(
+        &mut self,
+        candidate: CandidateId,
+        now: Millis,
+    ) -> Option<Result<u16, Option<ConnectionError>>> {
         let condition = self.condition(candidate, now, |fault| fault == Fault::TokensFail)?;
         self.coverage.add(Fault::TokensFail, self.processes[candidate].step);
         Some(match condition.failure {

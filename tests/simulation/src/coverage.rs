@@ -86,7 +86,10 @@ impl Coverage {
     pub fn missing_names(&self) -> Vec<&'static str> {
         let conditions = Fault::ALL.into_iter().skip(Fault::AT_STEPS);
         let missing_faults = conditions.filter(|fault| self.total(*fault) == 0).map(Fault::name);
-        let missing_traits = Trait::ALL.into_iter().filter(|feature| self.trait_count(*feature) == 0).map(Trait::name);
+        let missing_traits = Trait::ALL
+            .into_iter()
+            .filter(|feature| self.trait_count(*feature) == 0)
+            .map(Trait::name);
         missing_faults.chain(missing_traits).collect()
     }
 }

@@ -8,18 +8,19 @@ use bytes::Bytes;
 use tenure::engine::{Elector, ElectorError, Variables};
 use tenure::handler::BoxFuture;
 use tenure_core::{
-    EndingReason, Event, Failure, Report, Request, Response, Role, Settings, State, Timestamp, BackgroundReply,
+    BackgroundReply, EndingReason, Event, Failure, Report, Request, Response, Role, Settings,
+    State, Timestamp,
 };
 use tenure_wasmtime::{ElectionComponent, Network, NetworkFailure, Surroundings};
 use tokio::select;
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::request_outcome::ConnectionError;
-use super::history::{HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent};
 use super::native::Native;
 use super::network;
 use super::plan::Trait;
+use super::request_outcome::ConnectionError;
 use super::variables;
 use super::world::{Millis, World};
 
@@ -131,7 +132,11 @@ impl SimElector {
 }
 
 /// Records a handover failure among a candidate's messages; the oracle ignores other messages.
-pub(super) fn record_handover_failure<'t>(world: &World, candidate: CandidateId, mut problems: impl Iterator<Item = &'t str>) {
+pub(super) fn record_handover_failure<'t>(
+    world: &World,
+    candidate: CandidateId,
+    mut problems: impl Iterator<Item = &'t str>,
+) {
     const MESSAGES: [&str; 2] = ["cannot hand over", "the leadership was not handed over"];
     if problems.any(|detail| MESSAGES.iter().any(|message| detail.starts_with(message))) {
         world.note(HistoryEvent::HandoverFailed(candidate));
@@ -152,7 +157,9 @@ impl Elector for SimElector {
         let candidate = self.candidate;
         let event = event.map(|event| match event {
             // The runner reads the real time of day.
-            Event::BackgroundReply(answered) => Event::BackgroundReply(BackgroundReply { received_at: self.wall(), ..answered }),
+            Event::BackgroundReply(answered) => {
+                Event::BackgroundReply(BackgroundReply { received_at: self.wall(), ..answered })
+            }
             event => event,
         });
         self.world.record(format_args!("c{candidate} steps at {elapsed:?} with {event:?}"));

@@ -181,8 +181,8 @@ impl Fault {
     #[must_use]
     pub fn affects(self, step: Step) -> bool {
         use Step::{
-            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, List, Poll,
-            Outcome, Raise, ReadBack, Release, Renew, SideBlob, Will,
+            Acquire, Beat, Break, Claim, CreateBlob, CreateContainer, HandOver, List, Outcome,
+            Poll, Raise, ReadBack, Release, Renew, SideBlob, Will,
         };
         match self {
             Self::WritesFail => matches!(step, Raise | Claim | Outcome | Beat),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::history::{HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent};
 use super::plan::Machine;
 use super::world::{Millis, World};
 
@@ -36,7 +36,11 @@ pub async fn run(world: &Arc<World>) {
 
 fn leader(world: &World) -> Option<CandidateId> {
     let state = world.state();
-    state.service.leader.map(|(candidate, _)| candidate).filter(|candidate| !state.processes[*candidate].has_exited)
+    state
+        .service
+        .leader
+        .map(|(candidate, _)| candidate)
+        .filter(|candidate| !state.processes[*candidate].has_exited)
 }
 
 /// Waits for a leader, including the successor of one that makes way on its own.

@@ -11,9 +11,9 @@ use tenure_core::{Timestamp, Turn};
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::process_state::{Gate, TurnState};
-use super::history::{HistoryEvent, CandidateId, trigger_number};
+use super::history::{CandidateId, HistoryEvent, trigger_number};
 use super::plan::Trait;
+use super::process_state::{Gate, TurnState};
 use super::world::{Millis, World};
 use std::time::Duration;
 
@@ -50,7 +50,10 @@ impl Handler for SimHandler {
             state.processes[self.candidate].turn = Some(TurnState { term: turn.term, is_working });
             let Turn { term, slot: Timestamp(slot), attempt, .. } = turn;
             let trigger = turn.trigger.as_deref().map(trigger_number);
-            state.note(now, HistoryEvent::TurnBegan { candidate: self.candidate, term, slot, attempt, trigger });
+            state.note(
+                now,
+                HistoryEvent::TurnBegan { candidate: self.candidate, term, slot, attempt, trigger },
+            );
             if is_working {
                 state.note(now, HistoryEvent::WorkStarted(self.candidate, turn.term));
             }
@@ -110,7 +113,8 @@ async fn work(
         }
         if clock.now() >= ends_at {
             // The failure depends only on the slot, not on the candidate or the time.
-            let is_poisoned = Dice::new(world.seed ^ turn.slot.0, 6).permille(world.plan.rules.poison_permille);
+            let is_poisoned =
+                Dice::new(world.seed ^ turn.slot.0, 6).permille(world.plan.rules.poison_permille);
             if is_poisoned {
                 world.note(HistoryEvent::TurnFailed(candidate));
                 return TurnEnd::Failed("the slot is poisoned".into());
@@ -190,7 +194,9 @@ impl TurnGuard {
                 return Resumption::TooLate;
             }
             let mut state = world.state();
-            let Some(turn) = &mut state.processes[*candidate].turn else { return Resumption::Suspended };
+            let Some(turn) = &mut state.processes[*candidate].turn else {
+                return Resumption::Suspended;
+            };
             turn.is_working = true;
             let term = turn.term;
             state.note(now, HistoryEvent::WorkStarted(*candidate, term));
@@ -208,8 +214,10 @@ impl Drop for TurnGuard {
             state.note(now, HistoryEvent::TurnFailed(self.candidate));
         }
         let process = &state.processes[self.candidate];
-        let missed_wind_down = process.no_wind_down_since.is_some_and(|since| now > since + STOP_LATENCY);
-        let still_leads = !process.leaving && !process.has_exited && clock_now < process.leads_until;
+        let missed_wind_down =
+            process.no_wind_down_since.is_some_and(|since| now > since + STOP_LATENCY);
+        let still_leads =
+            !process.leaving && !process.has_exited && clock_now < process.leads_until;
         if !self.has_ended && !too_slow && missed_wind_down && still_leads {
             state.note(now, HistoryEvent::TurnCutShort(self.candidate));
         }

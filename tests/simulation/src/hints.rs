@@ -56,7 +56,9 @@ async fn send_false_hints(world: &World, dice: &mut Dice) {
 pub(super) fn hint(world: &World, machine: usize) {
     let now = world.now();
     let mut state = world.state();
-    let Some(candidate) = state.running[machine].filter(|candidate| !state.processes[*candidate].has_exited) else {
+    let Some(candidate) =
+        state.running[machine].filter(|candidate| !state.processes[*candidate].has_exited)
+    else {
         return;
     };
     if world.plan.traits.has(Trait::Hints) {

@@ -353,7 +353,9 @@ impl History {
     #[must_use]
     pub fn accepted_request(&self, event: HistoryEvent) -> Option<&SentRequest> {
         match event {
-            HistoryEvent::Handled(number, Answer { status: 200..=299, .. }) => self.requests.get(number),
+            HistoryEvent::Handled(number, Answer { status: 200..=299, .. }) => {
+                self.requests.get(number)
+            }
             _ => None,
         }
     }
@@ -394,10 +396,10 @@ impl History {
     pub fn fault_until(&self, fault: Fault, candidate: CandidateId, at: Millis) -> Option<Millis> {
         let before = self.entries.iter().take_while(|entry| entry.at <= at);
         let ends = before.filter_map(|entry| match entry.event {
-            HistoryEvent::FaultInjected(injected, victim, until) => {
-                (injected == fault && until >= at && victim.is_none_or(|victim| victim == candidate))
-                    .then_some(until)
-            }
+            HistoryEvent::FaultInjected(injected, victim, until) => (injected == fault
+                && until >= at
+                && victim.is_none_or(|victim| victim == candidate))
+            .then_some(until),
             _ => None,
         });
         ends.max()
@@ -414,14 +416,19 @@ impl History {
     /// Returns the time in the dates of responses, in nanoseconds since 1970.
     #[must_use]
     pub fn reported_time(&self, at: Millis) -> u64 {
-        let frozen = self.frozen_dates.iter().rev().find(|(from, until)| (*from..*until).contains(&at));
+        let frozen =
+            self.frozen_dates.iter().rev().find(|(from, until)| (*from..*until).contains(&at));
         self.service_time(frozen.map_or(at, |(from, _)| *from))
     }
 
     /// Returns the first time from `from` on at which the service's clock shows `time`.
     #[must_use]
     pub fn instant_of(&self, time: u64, from: Millis) -> Millis {
-        let steps = self.clock_steps.iter().map(|(stepped_at, _)| *stepped_at).filter(|stepped_at| *stepped_at > from);
+        let steps = self
+            .clock_steps
+            .iter()
+            .map(|(stepped_at, _)| *stepped_at)
+            .filter(|stepped_at| *stepped_at > from);
         for segment_start in std::iter::once(from).chain(steps) {
             let clock = self.service_time(segment_start);
             // True time has a resolution of one millisecond.
@@ -436,7 +443,8 @@ impl History {
     /// Returns true if the service's clock shows less than before.
     #[must_use]
     pub fn is_clock_behind(&self, at: Millis) -> bool {
-        let before = |(stepped_at, _): &(Millis, i64)| self.service_time(stepped_at.saturating_sub(1));
+        let before =
+            |(stepped_at, _): &(Millis, i64)| self.service_time(stepped_at.saturating_sub(1));
         let steps = self.clock_steps.iter().filter(|(stepped_at, _)| *stepped_at <= at);
         steps.map(before).max().is_some_and(|most| most > self.service_time(at))
     }

@@ -66,7 +66,8 @@ pub struct HuntResult {
 pub fn find_mutants(limit: u64, threads: usize, name_filter: &str) -> Vec<HuntResult> {
     let all = Mutant::ALL.iter().map(|mutant| (*mutant, None));
     let secondary = SECONDARY.iter().map(|(mutant, rule)| (*mutant, Some(*rule)));
-    let selected = all.chain(secondary).filter(|(mutant, _)| format!("{mutant:?}").contains(name_filter));
+    let selected =
+        all.chain(secondary).filter(|(mutant, _)| format!("{mutant:?}").contains(name_filter));
     let waiting = Mutex::new(selected.enumerate());
     let results = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -99,19 +100,32 @@ fn find_mutant(mutant: Mutant, expected: Option<&'static str>, limit: u64) -> Hu
     let options = Options { mutant: Some(mutant), ..Fidelity::Native.into() };
     for seed in 0..limit {
         let violations = super::run(seed, &options).violations;
-        let broken_invariants: BTreeSet<_> = violations.iter().map(|violation| violation.invariant).collect();
-        let is_found = expected.map_or(!broken_invariants.is_empty(), |expected| broken_invariants.contains(expected));
+        let broken_invariants: BTreeSet<_> =
+            violations.iter().map(|violation| violation.invariant).collect();
+        let is_found = expected
+            .map_or(!broken_invariants.is_empty(), |expected| broken_invariants.contains(expected));
         if is_found {
-            return HuntResult { mutant, expected_invariant: expected, seed: Some(seed), broken_invariants };
+            return HuntResult {
+                mutant,
+                expected_invariant: expected,
+                seed: Some(seed),
+                broken_invariants,
+            };
         }
     }
-    HuntResult { mutant, expected_invariant: expected, seed: None, broken_invariants: BTreeSet::new() }
+    HuntResult {
+        mutant,
+        expected_invariant: expected,
+        seed: None,
+        broken_invariants: BTreeSet::new(),
+    }
 }
 
 /// Returns the invariants that no seeded bug broke, so that their checks are unproven.
 #[must_use]
 pub fn unbroken_invariants(results: &[HuntResult]) -> Vec<&'static str> {
-    let broken_invariants: BTreeSet<_> = results.iter().flat_map(|result| result.broken_invariants.iter()).collect();
+    let broken_invariants: BTreeSet<_> =
+        results.iter().flat_map(|result| result.broken_invariants.iter()).collect();
     INVARIANTS.into_iter().filter(|invariant| !broken_invariants.contains(invariant)).collect()
 }
 

@@ -7,7 +7,7 @@ use tenure::engine::Order;
 use super::condition;
 use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
-use super::history::{HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent};
 use super::plan::{DELETION, Moment, Target, Timed, Version};
 use super::world::{Millis, Outage, State, World};
 
@@ -25,10 +25,9 @@ pub fn take_ambush(
     in_fault_phase: bool,
     matches: impl Fn(Fault) -> bool,
 ) -> Option<Fault> {
-    let index = state
-        .ambushes
-        .iter()
-        .position(|ambush| ambush.step == step && ambush.moment == moment && matches(ambush.fault))?;
+    let index = state.ambushes.iter().position(|ambush| {
+        ambush.step == step && ambush.moment == moment && matches(ambush.fault)
+    })?;
     let ambush = &mut state.ambushes[index];
     if !in_fault_phase {
         return None;
@@ -67,7 +66,9 @@ pub async fn inject_timed_faults(world: Arc<World>) {
         let (candidate, step) = {
             let state = world.state();
             let machine = match (target, state.service.leader) {
-                (Target::Leader, Some((candidate, _))) if !state.processes[candidate].has_exited => {
+                (Target::Leader, Some((candidate, _)))
+                    if !state.processes[candidate].has_exited =>
+                {
                     Some(state.processes[candidate].machine)
                 }
                 (Target::Leader, _) => {
@@ -75,7 +76,9 @@ pub async fn inject_timed_faults(world: Arc<World>) {
                 }
                 (Target::Machine(machine), _) => Some(machine),
             };
-            let Some(candidate) = machine.and_then(|machine| state.running[machine]) else { continue };
+            let Some(candidate) = machine.and_then(|machine| state.running[machine]) else {
+                continue;
+            };
             let step = match fault.kind() {
                 Kind::Outsider | Kind::Service => state.last_step,
                 _ => state.processes[candidate].step,
@@ -159,7 +162,8 @@ fn inject(world: &Arc<World>, fault: Fault, candidate: CandidateId, step: Step) 
             let name = world.plan.machines[successor].name;
             state.record_fault(now, fault, step, Some(candidate), now);
             let name_count = world.plan.machines.iter().filter(|m| m.name == name).count();
-            let is_able = name_count == 1 && world.plan.machines[successor].version != Version::Older;
+            let is_able =
+                name_count == 1 && world.plan.machines[successor].version != Version::Older;
             let successor = is_able.then_some(successor);
             state.order_handover(now, candidate, name, successor);
             // An operator repeats the order.
@@ -268,7 +272,12 @@ fn inject_service_fault(state: &mut State, fault: Fault, now: Millis, step: Step
 
 /// Adds to the damage of an acquire that arrives at `late`: cuts the sender off until then, and
 /// asks it to leave just before, if it still runs.
-pub fn leave_before_late_acquire(world: &Arc<World>, candidate: CandidateId, step: Step, late: Millis) {
+pub fn leave_before_late_acquire(
+    world: &Arc<World>,
+    candidate: CandidateId,
+    step: Step,
+    late: Millis,
+) {
     let (should_leave, before, is_cut_off) = {
         let dice = &mut world.state().faults;
         (dice.once_in(2), dice.between(0, 3_500), dice.once_in(2))

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_clock::Clock;
-use tenure_core::{OneTurnOutcome, CredentialState, OneTurnAction, OneTurn, Settings, Step, Turn, driver};
+use tenure_core::{
+    CredentialState, OneTurn, OneTurnAction, OneTurnOutcome, Settings, Step, Turn, driver,
+};
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::process_state::TurnState;
-use super::history::{HistoryEvent, CandidateId, trigger_number};
-use super::native::{StepSurroundings, Native};
+use super::history::{CandidateId, HistoryEvent, trigger_number};
+use super::native::{Native, StepSurroundings};
 use super::process::Process;
+use super::process_state::TurnState;
 use super::world::{Millis, World};
 
 /// Maximum difference between the timers of two replicas.
@@ -76,7 +78,8 @@ impl Invocation {
             match turn.next(now) {
                 OneTurnAction::Read => {
                     let surroundings = StepSurroundings::without_step(&self.native);
-                    let observation = driver::inspect(settings, &mut credential_state, &surroundings).await;
+                    let observation =
+                        driver::inspect(settings, &mut credential_state, &surroundings).await;
                     turn.on_read(observation, self.native.now());
                 }
                 OneTurnAction::Step(event) => {
@@ -99,7 +102,8 @@ impl Invocation {
                 OneTurnAction::Done(turn_result) => {
                     let succeeded = turn_result.outcome == OneTurnOutcome::Succeeded;
                     if turn_result.handler_called {
-                        self.world.note(HistoryEvent::InvocationReturned(self.candidate, succeeded));
+                        self.world
+                            .note(HistoryEvent::InvocationReturned(self.candidate, succeeded));
                     }
                     return;
                 }
@@ -116,7 +120,10 @@ impl Invocation {
             let mut state = world.state();
             state.processes[*candidate].turn = Some(TurnState { term, is_working: true });
             let trigger = turn.trigger.as_deref().map(trigger_number);
-            state.note(now, HistoryEvent::TurnBegan { candidate: *candidate, term, slot, attempt, trigger });
+            state.note(
+                now,
+                HistoryEvent::TurnBegan { candidate: *candidate, term, slot, attempt, trigger },
+            );
             state.note(now, HistoryEvent::WorkStarted(*candidate, term));
         }
         let mut dice = Dice::new(world.seed ^ slot, 2_000 + *candidate as u64);
@@ -128,7 +135,8 @@ impl Invocation {
         clock.sleep_until(clock.now() + duration).await;
         let now = world.now();
         world.state().end_turn(now, *candidate);
-        let is_poisoned = Dice::new(world.seed ^ slot, 6).permille(world.plan.rules.poison_permille);
+        let is_poisoned =
+            Dice::new(world.seed ^ slot, 6).permille(world.plan.rules.poison_permille);
         match is_poisoned || dice.permille(world.plan.failing_turns_permille) {
             true => Err("as the dice fell".into()),
             false => Ok(()),

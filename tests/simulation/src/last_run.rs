@@ -62,7 +62,13 @@ async fn simulate(seed: u64, plan: Plan) -> Shared {
     let replicas = plan.machines.len();
     let (holder, runs) = (None, BTreeMap::new());
     let frozen_until = vec![0; replicas];
-    let account = Account { started_at: Instant::now(), holder, last_run: 0, frozen_until, runs_by_slot: runs };
+    let account = Account {
+        started_at: Instant::now(),
+        holder,
+        last_run: 0,
+        frozen_until,
+        runs_by_slot: runs,
+    };
     let account = Rc::new(RefCell::new(account));
     let dice = &mut Dice::new(seed, 7);
     let start = |replica, start_delay| {
@@ -76,7 +82,9 @@ async fn simulate(seed: u64, plan: Plan) -> Shared {
         let Some((leader, _)) = account.borrow().holder else { continue };
         let downtime = dice.between(0, MAX_DOWNTIME);
         match timed_fault.fault {
-            Fault::PauseBetween => account.borrow_mut().frozen_until[leader] = timed_fault.at + LEASE + downtime,
+            Fault::PauseBetween => {
+                account.borrow_mut().frozen_until[leader] = timed_fault.at + LEASE + downtime
+            }
             _ => {
                 tasks[leader].abort();
                 tasks[leader] = start(leader, downtime);
@@ -108,7 +116,8 @@ async fn replica(account: Shared, replica: usize, start_delay: Millis, mut dice:
         let at = now(&account);
         let is_holder = {
             let mut account = account.borrow_mut();
-            let is_free = account.holder.is_none_or(|(holder, ends)| holder == replica || ends <= at);
+            let is_free =
+                account.holder.is_none_or(|(holder, ends)| holder == replica || ends <= at);
             if is_free {
                 account.holder = Some((replica, at + LEASE));
             }

@@ -31,6 +31,7 @@ pub mod hints;
 pub mod history;
 mod hostile;
 pub mod hunt;
+pub mod injection;
 mod invocations;
 pub mod last_run;
 mod native;
@@ -38,7 +39,10 @@ pub mod network;
 pub mod oracle;
 pub mod plan;
 pub mod process;
+pub mod process_state;
+pub mod request_outcome;
 pub mod service;
+pub mod step_classifier;
 pub mod supervisor;
 mod token;
 pub mod trace;
@@ -46,10 +50,6 @@ mod transfers;
 mod triggers;
 mod variables;
 pub mod world;
-pub mod request_outcome;
-pub mod process_state;
-pub mod injection;
-pub mod step_classifier;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -150,7 +150,10 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     // This also clears the state of the mutant from the schedule before.
     mutants::activate(options.mutant);
     let plan = match options.topic {
-        Topic::Faults => Plan::from_seed(seed, matches!(fidelity, Fidelity::Native) && !options.records_comparison),
+        Topic::Faults => Plan::from_seed(
+            seed,
+            matches!(fidelity, Fidelity::Native) && !options.records_comparison,
+        ),
         Topic::Timetable(rules) => Plan::timetable(seed, rules),
         Topic::Invocations(rules) => Plan::invocations(seed, rules),
     };
@@ -219,7 +222,8 @@ async fn run_invocations(world: &Arc<World>) {
 
 fn takeovers(history: &History) -> u64 {
     let wins = history.wins();
-    let is_takeover_before_calm = |win: &&[history::Win]| win[1].at < history.calm && win[0].candidate != win[1].candidate;
+    let is_takeover_before_calm =
+        |win: &&[history::Win]| win[1].at < history.calm && win[0].candidate != win[1].candidate;
     wins.windows(2).filter(is_takeover_before_calm).count() as u64
 }
 

@@ -11,8 +11,8 @@ use tenure_azure::{Metadata, Operation, request as azure};
 use tenure_clock::Clock;
 use tenure_core::driver::{self, DriverIo};
 use tenure_core::{
-    StepStart, Complaint, Environment, Event, Failure, FailureKind, ElapsedClock, Report,
-    Request as Outgoing, Response as Reply, Settings, State, Step, FileError,
+    Complaint, ElapsedClock, Environment, Event, Failure, FailureKind, FileError, Report,
+    Request as Outgoing, Response as Reply, Settings, State, Step, StepStart,
 };
 use tenure_store::{Request, Response};
 use tokio::select;
@@ -22,11 +22,11 @@ use super::clock::SimClock;
 use super::condition::{BadSecret, BrokenSettings};
 use super::dice::Dice;
 use super::elector::{OF_CANDIDATES, record_handover_failure};
-use super::request_outcome::ConnectionError;
 use super::fault::Fault;
 use super::history::CandidateId;
 use super::network;
 use super::plan::{Trait, Version};
+use super::request_outcome::ConnectionError;
 use super::service::LATER_FIELD;
 use super::token;
 use super::variables::{self, IDENTITY_URL, SECRET_PATH, Variables};
@@ -89,7 +89,8 @@ impl Native {
         read_settings: ReadSettings,
     ) -> Self {
         let variables = variables::machine_variables(&world.plan, machine);
-        let inputs = MachineInputs { variables: &variables, broken_settings: BrokenSettings::default() };
+        let inputs =
+            MachineInputs { variables: &variables, broken_settings: BrokenSettings::default() };
         Self {
             settings: read_settings(inputs).expect("good settings"),
             variables,
@@ -132,7 +133,9 @@ impl Native {
     }
 
     fn own_time_now(&self) -> Option<ElapsedClock> {
-        self.own_time.as_ref().map(|own_time| *own_time.lock().unwrap_or_else(PoisonError::into_inner))
+        self.own_time
+            .as_ref()
+            .map(|own_time| *own_time.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) async fn step(
@@ -152,14 +155,19 @@ impl Native {
             let step = self.begin(&self.settings, bytes, step_start, event);
             let needs_last_will = self.world.plan.traits.has(Trait::Supervised);
             let surroundings = self.surroundings(step_start);
-            let report = driver::run_step(step, &self.settings, needs_last_will, &surroundings).await;
+            let report =
+                driver::run_step(step, &self.settings, needs_last_will, &surroundings).await;
             self.record_problems(&report);
             return report;
         }
         let inputs = MachineInputs { variables: &self.variables, broken_settings };
         let read = Settings::reread(inputs, bytes);
-        self.count_faults_met(broken_settings, read.is_ok_and(|(_, complaints)| !complaints.is_empty()));
-        let report = driver::step(&inputs, bytes, step_start, event, &self.surroundings(step_start)).await;
+        self.count_faults_met(
+            broken_settings,
+            read.is_ok_and(|(_, complaints)| !complaints.is_empty()),
+        );
+        let report =
+            driver::step(&inputs, bytes, step_start, event, &self.surroundings(step_start)).await;
         self.record_problems(&report);
         report
     }
@@ -187,7 +195,9 @@ impl Native {
         };
         let exchange = self.exchange(origin, request, background_request.timeout);
         // A host times out the component's requests in the same way.
-        timeout(background_request.timeout, exchange).await.unwrap_or_else(|_| Err(timeout_failure()))
+        timeout(background_request.timeout, exchange)
+            .await
+            .unwrap_or_else(|_| Err(timeout_failure()))
     }
 
     /// Sends a request to the service, or to the identity endpoint.
@@ -269,7 +279,8 @@ impl Native {
             }
             Version::Older => {
                 let names = metadata.iter().map(|(name, _)| name.to_string());
-                let hidden_fields: Vec<_> = names.filter(|name| name.starts_with(HIDDEN_PREFIX)).collect();
+                let hidden_fields: Vec<_> =
+                    names.filter(|name| name.starts_with(HIDDEN_PREFIX)).collect();
                 for name in hidden_fields {
                     restore_hidden_field(metadata, &name);
                     self.world.state().coverage.add_trait(Trait::Older);
@@ -283,7 +294,8 @@ impl Native {
         let older = self.version() == Version::Older;
         let headers = response.headers.into_iter().map(|(name, value)| {
             let field = name.strip_prefix("x-ms-meta-").filter(|_| older);
-            let unknown = field.filter(|field| UNKNOWN_TO_OLDER.iter().any(|prefix| field.starts_with(prefix)));
+            let unknown = field
+                .filter(|field| UNKNOWN_TO_OLDER.iter().any(|prefix| field.starts_with(prefix)));
             let hidden = unknown.map(|field| format!("x-ms-meta-{HIDDEN_PREFIX}{field}"));
             (hidden.unwrap_or(name), value.into_bytes())
         });
@@ -306,7 +318,8 @@ impl<'n> StepSurroundings<'n> {
 
 impl DriverIo for StepSurroundings<'_> {
     fn now(&self) -> Duration {
-        self.step_start.map_or_else(|| self.native.now(), |step_start| self.native.now_in_step(step_start))
+        self.step_start
+            .map_or_else(|| self.native.now(), |step_start| self.native.now_in_step(step_start))
     }
 
     fn wall_clock(&self) -> DateTime<Utc> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tenure_store::{Request, Response};
 use tokio::sync::oneshot;
 
-use super::request_outcome::{self, ConnectionError, RequestOutcome, Reply};
 use super::fault::{Fault, Kind, Step};
-use super::history::{Answer, SentRequest, RequestIndex, HistoryEvent, CandidateId};
-use super::plan::{Latency, Moment, Trait};
+use super::history::{Answer, CandidateId, HistoryEvent, RequestIndex, SentRequest};
 use super::injection;
-use super::transfers;
+use super::plan::{Latency, Moment, Trait};
+use super::request_outcome::{self, ConnectionError, Reply, RequestOutcome};
 use super::step_classifier;
+use super::transfers;
 use super::world::{Millis, State, World};
 
 /// Result that reaches the sender.
@@ -23,34 +23,40 @@ type DeliveredReply = Result<(Response, Answer), ConnectionError>;
 /// # Errors
 /// If there is no response and the sender learns that.
 /// There will be no answer, and the sender knows.
-pub async fn send(world: &Arc<World>, candidate: CandidateId, request: Request) -> Result<Response, ConnectionError> {
-    world.wait_for_turn(candidate, &format!("sends {} {}", request.method, request.target), 0).await;
+pub async fn send(
+    world: &Arc<World>,
+    candidate: CandidateId,
+    request: Request,
+) -> Result<Response, ConnectionError> {
+    world
+        .wait_for_turn(candidate, &format!("sends {} {}", request.method, request.target), 0)
+        .await;
     world.record_request(candidate, &request);
     let sent_request = world.state().classifier.classify(candidate, &request);
     let step = sent_request.step;
     let waiting = Waiting::start(world, candidate, step);
-    strike::trigger_ambush(world, candidate, step, Moment::Before);
+    injection::trigger_ambush(world, candidate, step, Moment::Before);
     world.wait_until_running(candidate).await;
     world.wait_for_turn(candidate, "goes on", 0).await;
     let now = world.now();
     let (number, outcome) = put_on_wire(world, sent_request, now);
     if let (Step::Acquire, Some(late)) = (step, outcome.late_arrival(now)) {
-        strike::leave_before_late_acquire(world, candidate, step, late);
+        injection::leave_before_late_acquire(world, candidate, step, late);
     }
     let (reply_sender, mut answer) = oneshot::channel();
     tokio::spawn(deliver(world.clone(), number, request, outcome, reply_sender));
-    strike::trigger_ambush(world, candidate, step, Moment::Sent);
+    injection::trigger_ambush(world, candidate, step, Moment::Sent);
     let Ok(delivery) = (&mut answer).await else { std::future::pending().await };
     world.wait_until_running(candidate).await;
     drop(waiting);
-    strike::trigger_ambush(world, candidate, step, Moment::Answered);
+    injection::trigger_ambush(world, candidate, step, Moment::Answered);
     world.wait_until_running(candidate).await;
     world.wait_for_turn(candidate, "hears", number).await;
     let now = world.now();
     let mut state = world.state();
     let event = match &delivery {
         Ok((response, answer)) => {
-            state.history.requests[number].reported_time = wire::reported_time(response);
+            state.history.requests[number].reported_time = step_classifier::reported_time(response);
             HistoryEvent::Answered(number, *answer)
         }
         Err(_) => HistoryEvent::RequestFailed(number),
@@ -66,15 +72,22 @@ pub async fn send(world: &Arc<World>, candidate: CandidateId, request: Request) 
 
 /// Sends a request of a dead process, and returns the status of the response. Returns `None` if the
 /// outcome is unknown.
-pub async fn send_last_will(world: &Arc<World>, candidate: CandidateId, request: Request) -> Option<u16> {
+pub async fn send_last_will(
+    world: &Arc<World>,
+    candidate: CandidateId,
+    request: Request,
+) -> Option<u16> {
     world.record_request(candidate, &request);
-    let sent_request = SentRequest { step: Step::Will, ..world.state().classifier.classify(candidate, &request) };
+    let sent_request =
+        SentRequest { step: Step::Will, ..world.state().classifier.classify(candidate, &request) };
     let (number, outcome) = put_on_wire(world, sent_request, world.now());
     let (reply_sender, answer) = oneshot::channel();
     tokio::spawn(deliver(world.clone(), number, request, outcome, reply_sender));
     let Ok(delivery) = answer.await else { std::future::pending().await };
     let reply = delivery.ok().map(|(_, answer)| answer);
-    world.note(reply.map_or(HistoryEvent::RequestFailed(number), |answer| HistoryEvent::Answered(number, answer)));
+    world.note(reply.map_or(HistoryEvent::RequestFailed(number), |answer| {
+        HistoryEvent::Answered(number, answer)
+    }));
     reply.map(|answer| answer.status)
 }
 
@@ -109,19 +122,25 @@ impl Drop for Waiting<'_> {
 
 /// Decides the outcome of a request: cut off, hit by an ambush, hit by a random fault, or without a
 /// fault.
-fn decide_outcome(world: &World, state: &mut State, candidate: CandidateId, step: Step, now: Millis) -> RequestOutcome {
+fn decide_outcome(
+    world: &World,
+    state: &mut State,
+    candidate: CandidateId,
+    step: Step,
+    now: Millis,
+) -> RequestOutcome {
     let latency = state.latency(world, candidate, step, now);
     let cut_off = outage_outcome(state, candidate, step, now, latency);
     if let Some(outcome) = cut_off.or_else(|| state.fail_request(candidate, step, now, latency)) {
         return outcome;
     }
-    let fault = strike::take_ambush(state, step, Moment::Before, now < world.plan.calm, |fault| {
+    let fault = injection::take_ambush(state, step, Moment::Before, now < world.plan.calm, |fault| {
         fault.kind() == Kind::Request
     });
     let has_noise = now < world.plan.calm && state.network.permille(world.plan.noise_permille);
-    let fault = fault.or_else(|| has_noise.then(|| strike::any_request_fault(&mut state.network)));
+    let fault = fault.or_else(|| has_noise.then(|| injection::any_request_fault(&mut state.network)));
     let Some(fault) = fault else {
-        return fate::without_fault(now, latency, &mut state.network);
+        return request_outcome::without_fault(now, latency, &mut state.network);
     };
     let other_lease = match state.service.leader {
         Some((leader, lease)) if leader != candidate => lease,
@@ -130,7 +149,15 @@ fn decide_outcome(world: &World, state: &mut State, candidate: CandidateId, step
     let date = state.service.date(now);
     let wrong_date = state.service.wrong_date(now, &mut state.network);
     let delays = (latency, world.plan.max_delay);
-    let outcome = fate::with_fault(fault, step, now, delays, (&date, wrong_date), other_lease, &mut state.network);
+    let outcome = request_outcome::with_fault(
+        fault,
+        step,
+        now,
+        delays,
+        (&date, wrong_date),
+        other_lease,
+        &mut state.network,
+    );
     state.record_fault(now, fault, step, Some(candidate), now);
     outcome
 }
@@ -151,11 +178,20 @@ pub fn current_outage(state: &State, candidate: CandidateId, now: Millis) -> Opt
     }
 }
 
-fn outage_outcome(state: &mut State, candidate: CandidateId, step: Step, now: Millis, latency: Latency) -> Option<RequestOutcome> {
+fn outage_outcome(
+    state: &mut State,
+    candidate: CandidateId,
+    step: Step,
+    now: Millis,
+    latency: Latency,
+) -> Option<RequestOutcome> {
     let (fault, is_refused) = current_outage(state, candidate, now)?;
     state.record_fault(now, fault, step, Some(candidate), now);
     let reply = match is_refused {
-        true => Reply::Disconnected(now + state.network.between(1, 2 * latency.most), ConnectionError::Refused),
+        true => Reply::Disconnected(
+            now + state.network.between(1, 2 * latency.most),
+            ConnectionError::Refused,
+        ),
         false => Reply::None,
     };
     Some(RequestOutcome { arrives_at: None, copy_arrives_at: None, reply })
@@ -225,7 +261,8 @@ fn handle(world: &World, number: RequestIndex, request: &Request) -> Option<(Res
     state.note(now, HistoryEvent::Handled(number, answer));
     if matches!(answer.status, 200..=299) {
         let sent_request = &state.history.requests[number];
-        let (candidate, step, lease) = (sent_request.candidate, sent_request.step, sent_request.lease);
+        let (candidate, step, lease) =
+            (sent_request.candidate, sent_request.step, sent_request.lease);
         if let (Some(lease), Some(write)) = (lease, &sent_request.write) {
             let (beat, trigger) = (write.beat, write.trigger.number);
             state.classifier.on_write_accepted(lease, beat);

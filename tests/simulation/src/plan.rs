@@ -18,7 +18,10 @@ use super::dice::Dice;
 use super::fault::{Fault, Kind, Step};
 use super::service::ELECTION;
 use super::world::Millis;
-use faults::{takeover_fault, ambush, condition, random_timed_fault, jumps, orders, fault_and_step, repeated_attack};
+use faults::{
+    ambush, condition, fault_and_step, jumps, orders, random_timed_fault, repeated_attack,
+    takeover_fault,
+};
 use machines::machines;
 
 const SECOND: Millis = 1_000;
@@ -139,7 +142,8 @@ impl Plan {
         machines.iter_mut().for_each(|machine| machine.limit_failover_latency(latency.most));
         let conditions: Vec<_> =
             (0..2).filter_map(|_| condition(traits, native, machines.len(), dice)).collect();
-        let longest_lease = machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
+        let longest_lease =
+            machines.iter().map(|machine| machine.lease * SECOND).max().unwrap_or(0);
         let latest = dice.pick(&[6, 10, 15, 30]) * SECOND;
         let settling = settling_time(&machines, latest, latency);
         // The finale takes some time, too.
@@ -167,7 +171,8 @@ impl Plan {
         // Some turns last longer than a handover allows.
         let has_long_turns = step == Step::HandOver && Dice::new(seed, 17).once_in(3);
         timed.extend(jumps(&machines, calm, &mut Dice::new(seed, 16)));
-        let repeated: Vec<_> = timed.iter().filter_map(|timed| repeated_attack(*timed, dice)).collect();
+        let repeated: Vec<_> =
+            timed.iter().filter_map(|timed| repeated_attack(*timed, dice)).collect();
         timed.extend(repeated.into_iter().filter(|timed| timed.at < calm));
         timed.extend(conditions);
         timed.sort_by_key(|timed| timed.at);
@@ -188,7 +193,11 @@ impl Plan {
             }),
             longest_work: if has_long_turns { 120 * SECOND } else { 40 * SECOND },
             longest_turn: 1_500,
-            failing_turns_permille: dice.pick(if has_long_turns { &[0] } else { &[0, 0, 0, 100, 500] }),
+            failing_turns_permille: dice.pick(if has_long_turns {
+                &[0]
+            } else {
+                &[0, 0, 0, 100, 500]
+            }),
             turn_timeout: dice
                 .pick(&[None, None, Some(8)])
                 .filter(|_| !has_long_turns && !traits.has(Trait::Lasting)),
@@ -235,7 +244,8 @@ impl Plan {
     pub fn turn_traits(&self, machine: usize) -> impl Iterator<Item = Trait> {
         let other = self.machines[machine].other_schedule;
         let name = self.machines[machine].name;
-        let is_name_shared = self.machines.iter().filter(|machine| machine.name == name).count() > 1;
+        let is_name_shared =
+            self.machines.iter().filter(|machine| machine.name == name).count() > 1;
         let shown_traits = [
             (Trait::Lasting, true),
             (Trait::Cron, true),
@@ -244,7 +254,9 @@ impl Plan {
             (Trait::OneName, is_name_shared),
         ];
         let traits = self.traits;
-        shown_traits.into_iter().filter_map(move |(feature, applies)| (applies && traits.has(feature)).then_some(feature))
+        shown_traits.into_iter().filter_map(move |(feature, applies)| {
+            (applies && traits.has(feature)).then_some(feature)
+        })
     }
 }
 
@@ -273,11 +285,15 @@ fn ambushes(
     // One of the many requests about the list gets a fault, too.
     let list_dice = &mut Dice::new(seed, 15);
     let skips = list_dice.between(0, 20);
-    ambushes.push(Ambush { skips, ..ambush(faults::fault(class, list_dice), Step::List, list_dice) });
+    ambushes
+        .push(Ambush { skips, ..ambush(faults::fault(class, list_dice), Step::List, list_dice) });
     if step == Step::HandOver {
         // A successor that has announced itself leaves or dies.
-        let departure =
-            ambush(side_blob_dice.pick(&[Fault::Kill, Fault::Leave]), Step::SideBlob, side_blob_dice);
+        let departure = ambush(
+            side_blob_dice.pick(&[Fault::Kill, Fault::Leave]),
+            Step::SideBlob,
+            side_blob_dice,
+        );
         ambushes.push(Ambush { skips: side_blob_dice.between(0, 6), ..departure });
     }
     if traits.has(Trait::Supervised) {
@@ -299,7 +315,8 @@ fn latency(traits: Traits, machines: &[Machine], dice: &mut Dice) -> Latency {
 
 /// Returns the time in the calm until all late messages have arrived and a candidate leads.
 fn settling_time(machines: &[Machine], latest: Millis, latency: Latency) -> Millis {
-    let longest_period = |period: fn(&Machine) -> Millis| machines.iter().map(period).max().unwrap_or(0);
+    let longest_period =
+        |period: fn(&Machine) -> Millis| machines.iter().map(period).max().unwrap_or(0);
     let lease = longest_period(|machine| machine.lease * SECOND);
     let last_request = longest_period(|machine| machine.periods().timeout);
     let poll = longest_period(|machine| machine.poll);

@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 
 use super::dice::Dice;
 use super::elector::{Fidelity, SimElector};
-use super::process_state::Gate;
 use super::handler::SimHandler;
-use super::history::{HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent};
+use super::process_state::Gate;
 use super::supervisor;
 use super::world::{Millis, World};
 

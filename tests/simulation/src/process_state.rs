@@ -9,7 +9,7 @@ use tenure_core::{Report, Role};
 use tokio::sync::{Notify, mpsc};
 
 use super::fault::Step;
-use super::history::{HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent};
 use super::supervisor::LastWills;
 use super::world::{Millis, State};
 
@@ -127,13 +127,20 @@ impl Process {
 
 impl State {
     /// Applies the report of a step that began at `started_at` on the process's own clock.
-    pub fn on_report(&mut self, now: Millis, candidate: CandidateId, report: &Report, started_at: Duration) {
+    pub fn on_report(
+        &mut self,
+        now: Millis,
+        candidate: CandidateId,
+        report: &Report,
+        started_at: Duration,
+    ) {
         let process = &mut self.processes[candidate];
         process.leads_until = match &report.role {
             Role::Leading(leadership) => started_at + leadership.valid_for,
             _ => Duration::ZERO,
         };
-        process.no_wind_down_since = process.no_wind_down_since.or(Some(now)).filter(|_| !report.wind_down);
+        process.no_wind_down_since =
+            process.no_wind_down_since.or(Some(now)).filter(|_| !report.wind_down);
         process.last_wills.on_report(report, started_at);
         let winds_down = report.wind_down && report.successor.is_some();
         if std::mem::replace(&mut process.winds_down_for_successor, winds_down) != winds_down {

@@ -57,7 +57,11 @@ impl RequestOutcome {
 #[must_use]
 pub fn without_fault(now: Millis, latency: Latency, dice: &mut Dice) -> RequestOutcome {
     let arrives = Some(now + draw_latency(latency, dice));
-    RequestOutcome { arrives_at: arrives, copy_arrives_at: None, reply: Reply::Original(draw_latency(latency, dice)) }
+    RequestOutcome {
+        arrives_at: arrives,
+        copy_arrives_at: None,
+        reply: Reply::Original(draw_latency(latency, dice)),
+    }
 }
 
 fn draw_latency(latency: Latency, dice: &mut Dice) -> Millis {

@@ -6,7 +6,9 @@ use chrono::{DateTime, TimeDelta};
 use tenure_azure::credential::AuthSource;
 use tenure_azure::name::SideBlob;
 use tenure_azure::{API_VERSION, Account, BlobName, Metadata, Operation, http_date};
-use tenure_core::{SignedRequest, OrderStep, Settings, TransferOrder, TransferState, TriggerState, variable};
+use tenure_core::{
+    OrderStep, Settings, SignedRequest, TransferOrder, TransferState, TriggerState, variable,
+};
 use tenure_store::{Account as StoreAccount, Now, Request, Response, Service as Store};
 
 use super::dice::Dice;
@@ -97,7 +99,8 @@ impl Service {
     }
 
     fn clock(&self, at: Millis) -> Now {
-        let wall = (self.epoch + at * 1_000_000).saturating_add_signed(self.wall_offset_ms * 1_000_000);
+        let wall =
+            (self.epoch + at * 1_000_000).saturating_add_signed(self.wall_offset_ms * 1_000_000);
         let nanos = i64::try_from(wall).unwrap_or(i64::MAX);
         let elapsed = Duration::from_millis(at + self.lease_clock_ahead);
         Now { elapsed, wall: DateTime::from_timestamp_nanos(nanos) }
@@ -229,7 +232,8 @@ impl Service {
 
     /// Returns earlier orders, or a claimed trigger as if it were new.
     fn hostile_orders(&self, at: Millis, n: u64) -> Option<(SideBlob, hostile::Fields)> {
-        let saved = self.saved_orders.get(usize::try_from(n).ok()? % self.saved_orders.len().max(1));
+        let saved =
+            self.saved_orders.get(usize::try_from(n).ok()? % self.saved_orders.len().max(1));
         let fields = match (n % 2, &self.last_trigger_id) {
             (0, Some(id)) => {
                 let now = self.clock(at).wall.timestamp_millis();
@@ -255,7 +259,11 @@ impl Service {
         let response = self.store.handle(self.clock(at), &request);
         let headers = response.headers.into_iter();
         let headers: Vec<_> = headers.map(|(name, value)| (name, value.into_bytes())).collect();
-        let answer = tenure_azure::Answer::from_parts(&operation_request.operation, response.status, &headers);
+        let answer = tenure_azure::Answer::from_parts(
+            &operation_request.operation,
+            response.status,
+            &headers,
+        );
         if let (tenure_azure::Class::Done, Operation::WriteSideBlob { metadata, .. }) =
             (answer.class, &operation_request.operation)
         {

@@ -8,7 +8,7 @@ use tenure_store::{Request, Response};
 use uuid::Uuid;
 
 use super::fault::Step;
-use super::history::{SentRequest, CandidateList, Triggered, CandidateId, Written, trigger_number};
+use super::history::{CandidateId, CandidateList, SentRequest, Triggered, Written, trigger_number};
 use super::service::LATER_FIELD;
 use super::token;
 
@@ -67,7 +67,9 @@ impl StepClassifier {
                             "tenureattempt" => write.attempt = value.parse().unwrap_or(0),
                             "tenuremaxattempts" => write.max_attempts = value.parse().unwrap_or(0),
                             "tenuretrigger" => write.trigger.number = trigger_number(value),
-                            "tenuretriggerslot" => write.trigger.requested_at = parse_timestamp(value),
+                            "tenuretriggerslot" => {
+                                write.trigger.requested_at = parse_timestamp(value)
+                            }
                             "tenuretriggerattempt" => {
                                 write.trigger.attempt = value.parse().unwrap_or(0);
                             }
@@ -164,7 +166,12 @@ impl StepClassifier {
                 let trigger_claim = (write.trigger.requested_at, write.trigger.attempt);
                 let claim = ((write.slot, write.attempt), trigger_claim);
                 let is_current_slot = write.finished == write.slot;
-                self.classify_write(lease.unwrap_or(0), (claim, write.beat), outcomes, is_current_slot)
+                self.classify_write(
+                    lease.unwrap_or(0),
+                    (claim, write.beat),
+                    outcomes,
+                    is_current_slot,
+                )
             }
             _ if is_put_blob => Step::CreateBlob,
             _ => Step::CreateContainer,
@@ -206,7 +213,10 @@ impl StepClassifier {
     ) -> Step {
         let Some(lease_state) = self.0.get_mut(&lease) else {
             let (step, last_accepted_beat) = (Step::Raise, None);
-            self.0.insert(lease, LeaseState { claim, outcomes, step, first_beat: beat, last_accepted_beat });
+            self.0.insert(
+                lease,
+                LeaseState { claim, outcomes, step, first_beat: beat, last_accepted_beat },
+            );
             return Step::Raise;
         };
         // A turn that never started may be claimed under the same number again.
@@ -215,13 +225,16 @@ impl StepClassifier {
         let is_resumed = pairs.any(|(before, end)| is_not_started(before) && !is_not_started(end));
         let is_earlier_outcome = lease_state.outcomes[0] != outcomes[0] && !is_current_slot;
         if lease_state.claim != claim || is_resumed || is_earlier_outcome {
-            (lease_state.claim, lease_state.step, lease_state.first_beat) = (claim, Step::Claim, beat);
+            (lease_state.claim, lease_state.step, lease_state.first_beat) =
+                (claim, Step::Claim, beat);
         } else if lease_state.outcomes != outcomes {
             (lease_state.step, lease_state.first_beat) = (Step::Outcome, beat);
         } else if lease_state.last_accepted_beat.is_some_and(|accepted| accepted != beat) {
             lease_state.step = Step::Beat;
         }
-        if lease_state.step != Step::Beat && lease_state.last_accepted_beat.is_some_and(|accepted| accepted != beat) {
+        if lease_state.step != Step::Beat
+            && lease_state.last_accepted_beat.is_some_and(|accepted| accepted != beat)
+        {
             lease_state.last_accepted_beat = None;
         }
         lease_state.outcomes = outcomes;
@@ -231,7 +244,9 @@ impl StepClassifier {
     /// Handles a write under that lease that the store accepted. A late write does not change the
     /// content to write.
     pub fn on_write_accepted(&mut self, lease: u128, beat: u64) {
-        if let Some(lease_state) = self.0.get_mut(&lease).filter(|lease_state| beat >= lease_state.first_beat) {
+        if let Some(lease_state) =
+            self.0.get_mut(&lease).filter(|lease_state| beat >= lease_state.first_beat)
+        {
             lease_state.last_accepted_beat = Some(beat);
         }
     }

@@ -18,7 +18,7 @@ use tokio::select;
 
 use super::clock::SimClock;
 use super::dice::Dice;
-use super::history::{HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent};
 use super::network;
 use super::world::{Millis, World};
 

@@ -10,7 +10,7 @@ use tenure_core::{Failure, FailureKind, TokenReply};
 use tenure_store::{Request, Response};
 
 use super::fault::Fault;
-use super::history::{Answer, HistoryEvent, CandidateId};
+use super::history::{Answer, CandidateId, HistoryEvent};
 use super::network;
 use super::plan::Trait;
 use super::world::{Millis, World};
@@ -35,7 +35,9 @@ pub async fn fetch(world: &Arc<World>, candidate: CandidateId, timeout: Duration
         let failure = match state.token_failure(candidate, now) {
             Some(Ok(status)) => Some(Ok((status, b"{}".to_vec()))),
             Some(Err(_)) => Some(Err(())),
-            None if has_noise || network::current_outage(&state, candidate, now).is_some() => Some(Err(())),
+            None if has_noise || network::current_outage(&state, candidate, now).is_some() => {
+                Some(Err(()))
+            }
             None => None,
         };
         let result = failure.unwrap_or_else(|| {

@@ -12,7 +12,7 @@ use tenure_store::Response;
 use super::dice::Dice;
 use super::fault::Fault;
 use super::hints::hint;
-use super::history::{Transfer, HistoryEvent, CandidateId};
+use super::history::{CandidateId, HistoryEvent, Transfer};
 use super::plan::{Trait, Version};
 use super::triggers::{MAX_ROUNDS, pause};
 use super::world::{Millis, World};
@@ -52,7 +52,10 @@ async fn command(world: Arc<World>, mut dice: Dice) {
     };
     let number = {
         let transfers = &mut world.state().history.transfers;
-        transfers.push(Transfer { successor: to.as_deref().map(candidate_number), ..Transfer::default() });
+        transfers.push(Transfer {
+            successor: to.as_deref().map(candidate_number),
+            ..Transfer::default()
+        });
         transfers.len() - 1
     };
     let mut order = TransferOrder { id: format!("x{number}"), to, term: None };
@@ -103,7 +106,9 @@ fn on_placed(world: &World, number: usize, term: u64, decided_at: Millis) {
 
 /// Returns the number in the name of a candidate.
 fn candidate_number(name: &str) -> usize {
-    name.strip_prefix('m').and_then(|number| number.parse().ok()).unwrap_or(super::step_classifier::UNKNOWN_CANDIDATE)
+    name.strip_prefix('m')
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(super::step_classifier::UNKNOWN_CANDIDATE)
 }
 
 /// Handles a response with orders that reaches a leader.
@@ -133,14 +138,22 @@ pub fn on_orders_read(world: &World, candidate: CandidateId, response: &Response
     match to {
         Some(name) => {
             let machines = &world.plan.machines;
-            let mut matching = (0..machines.len()).filter(|machine| machines[*machine].name == name);
+            let mut matching =
+                (0..machines.len()).filter(|machine| machines[*machine].name == name);
             let unique = matching.next().filter(|_| matching.next().is_none());
             let is_able = unique.filter(|machine| machines[*machine].version != Version::Older);
             state.note(now, HistoryEvent::HandoverOrdered(candidate, name, is_able));
         }
         None => {
             let poll = world.plan.machines[state.processes[candidate].machine].poll;
-            state.note(now, HistoryEvent::FaultInjected(Fault::Resign, Some(candidate), now + 2 * poll + poll / 50));
+            state.note(
+                now,
+                HistoryEvent::FaultInjected(
+                    Fault::Resign,
+                    Some(candidate),
+                    now + 2 * poll + poll / 50,
+                ),
+            );
         }
     }
 }

@@ -65,9 +65,11 @@ pub fn machine_variables(plan: &Plan, number: usize) -> Variables {
         false => add_timer_variables(plan, machine, is_at_most_once, &mut set),
     }
     let credential: &[_] = match () {
-        () if plan.traits.has(Trait::Files) => {
-            &[("AZURE_STORAGE_CONNECTION_STRING_FILE", SECRET_PATH), KEY_VARIABLES[0], ACCOUNT_VARIABLES[0]]
-        }
+        () if plan.traits.has(Trait::Files) => &[
+            ("AZURE_STORAGE_CONNECTION_STRING_FILE", SECRET_PATH),
+            KEY_VARIABLES[0],
+            ACCOUNT_VARIABLES[0],
+        ],
         () if plan.traits.has(Trait::Tokens) => &[
             ("IDENTITY_ENDPOINT", IDENTITY_URL),
             ("IDENTITY_HEADER", "within"),
@@ -81,7 +83,12 @@ pub fn machine_variables(plan: &Plan, number: usize) -> Variables {
     variables
 }
 
-fn add_timer_variables(plan: &Plan, machine: &Machine, is_at_most_once: bool, set: &mut impl FnMut(&'static str, String)) {
+fn add_timer_variables(
+    plan: &Plan,
+    machine: &Machine,
+    is_at_most_once: bool,
+    set: &mut impl FnMut(&'static str, String),
+) {
     let every = plan.every + u64::from(machine.other_schedule);
     match (plan.traits.has(Trait::Cron), every) {
         (true, 120..) => set("TENURE_CRON", "0 */2 * * * *".into()),

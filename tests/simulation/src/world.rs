@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::clock::{Rate, SimClock};
 use super::compare::Comparison;
-use super::condition::{Condition, BrokenSettings};
+use super::condition::{BrokenSettings, Condition};
 use super::coverage::Coverage;
 use super::dice::Dice;
 use super::fault::{Fault, Step};
-use super::process_state::{Gate, Process};
-use super::history::{Entry, History, Life, HistoryEvent, CandidateId};
+use super::history::{CandidateId, Entry, History, HistoryEvent, Life};
 use super::plan::{Ambush, Beginning, Plan, Trait, Version};
+use super::process_state::{Gate, Process};
 use super::service::Service;
 use super::step_classifier::StepClassifier;
 
@@ -173,7 +173,8 @@ impl World {
         let mut state = self.state();
         let candidate = state.processes.len();
         let plan = &self.plan.machines[machine];
-        let uptime = i64::try_from(Dice::new(self.seed, 1_000 + candidate as u64).between(0, 1_000_000));
+        let uptime =
+            i64::try_from(Dice::new(self.seed, 1_000 + candidate as u64).between(0, 1_000_000));
         let origin = i64::try_from(now).unwrap_or(0) - uptime.unwrap_or(0);
         let rate = Rate { zero_at: origin, nanos_per_ms: plan.nanos_per_ms };
         let supervised = self.plan.traits.has(Trait::Supervised);
@@ -184,7 +185,14 @@ impl World {
         // The account reports that it keeps versions, so no candidate beats.
         periods.failover = periods.failover.filter(|_| !self.plan.traits.has(Trait::Versioned));
         let older = plan.version == Version::Older;
-        state.history.lives.push(Life { machine, rate, periods, every, delay, is_older_version: older });
+        state.history.lives.push(Life {
+            machine,
+            rate,
+            periods,
+            every,
+            delay,
+            is_older_version: older,
+        });
         state.note_faults_at_start(now, candidate);
         if plan.timings.is_some() {
             state.coverage.add_trait(Trait::Timings);

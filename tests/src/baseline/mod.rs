@@ -78,7 +78,12 @@ impl Baseline {
         let account = account.ok().context("this is no connection string")?;
         let blob = BlobName::parse(election).ok().context("the election is no CONTAINER/BLOB")?;
         let sink = format!("http://{sink}/");
-        Ok(Self { name: name.into(), sdk: Sdk::new(account, blob)?, sink, held_lease: Cell::new(None) })
+        Ok(Self {
+            name: name.into(),
+            sdk: Sdk::new(account, blob)?,
+            sink,
+            held_lease: Cell::new(None),
+        })
     }
 
     /// Contends until SIGTERM, then releases the lease.
@@ -125,12 +130,16 @@ impl Baseline {
 
     /// Works until a renewal has failed.
     async fn lead(&self, lease: LeaseId, term: u64, sent: Instant) {
-        self.print_event(json!({ "event": "elected", "term": term, "valid_for_ms": valid_for_ms(sent) }));
+        self.print_event(
+            json!({ "event": "elected", "term": term, "valid_for_ms": valid_for_ms(sent) }),
+        );
         tokio::select! {
             () = self.renew(lease, term) => {}
             () = self.send_beats(term) => {}
         }
-        self.print_event(json!({ "event": "stood-down", "term": term, "reason": "renewal failed" }));
+        self.print_event(
+            json!({ "event": "stood-down", "term": term, "reason": "renewal failed" }),
+        );
     }
 
     async fn renew(&self, lease: LeaseId, term: u64) {
@@ -144,7 +153,9 @@ impl Baseline {
                 return;
             }
             let valid_for_ms = valid_for_ms(renewed.sent_at);
-            self.print_event(json!({ "event": "renewed", "term": term, "valid_for_ms": valid_for_ms }));
+            self.print_event(
+                json!({ "event": "renewed", "term": term, "valid_for_ms": valid_for_ms }),
+            );
             sleep(RENEW_INTERVAL.saturating_sub(started_at.elapsed())).await;
         }
     }

@@ -19,7 +19,7 @@ use clap::Parser;
 use serde_json::json;
 use tenure_store::{Account, Clock, Now, Service, Verb, serve_with_clock};
 use tenure_tests::measure::{Table, load};
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Holder, Workload, Sink};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Holder, Sink, Workload};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
@@ -80,7 +80,8 @@ async fn count(arguments: &Arguments) -> Result<()> {
         let settings = [&["--every", every], options].concat().join(" ");
         let leader = store.start_candidate(&group, &format!("leader, {settings}"), options).await?;
         wait_for(&leader, "elected").await?;
-        let follower = store.start_candidate(&group, &format!("follower, {settings}"), options).await?;
+        let follower =
+            store.start_candidate(&group, &format!("follower, {settings}"), options).await?;
         wait_for(&follower, "following").await?;
         roles.extend([leader, follower]);
     }
@@ -89,7 +90,12 @@ async fn count(arguments: &Arguments) -> Result<()> {
         [("the SDK's loop, leader", 1, 0), ("the SDK's loop, follower", 0, 1)]
     {
         let origin = format!("http://{}", store.add_listener().await?);
-        let workload = Workload { held_leases: leases_held, renew_interval: RENEW_INTERVAL, polled_leases: leases_polled, poll_interval: POLL_INTERVAL };
+        let workload = Workload {
+            held_leases: leases_held,
+            renew_interval: RENEW_INTERVAL,
+            polled_leases: leases_polled,
+            poll_interval: POLL_INTERVAL,
+        };
         let container = format!("rival-{}", sdk_holders.len());
         sdk_holders.push((name, Holder::start(&origin, &container, workload).await?));
     }
@@ -101,7 +107,11 @@ async fn count(arguments: &Arguments) -> Result<()> {
     };
     let processor_times = read_processor_times()?;
     sleep(Duration::from_secs(arguments.seconds)).await;
-    let processor_times: Vec<_> = read_processor_times()?.iter().zip(processor_times).map(|(now, before)| *now - before).collect();
+    let processor_times: Vec<_> = read_processor_times()?
+        .iter()
+        .zip(processor_times)
+        .map(|(now, before)| *now - before)
+        .collect();
     let steady_requests = store.requests_since(measured_from)?;
     for candidate in &roles {
         let is_calm = candidate.count("stood-down") == 0 && candidate.count("problem") == 0;
@@ -118,9 +128,15 @@ async fn count(arguments: &Arguments) -> Result<()> {
     let per_hour = |verbs: &BTreeMap<Verb, u64>| -> BTreeMap<&str, f64> {
         verbs.iter().map(|(verb, count)| (verb.name(), *count as f64 * per_hour_factor)).collect()
     };
-    let per_minute = |processor_time: Duration| processor_time.mul_f64(60.0 / arguments.seconds as f64);
+    let per_minute =
+        |processor_time: Duration| processor_time.mul_f64(60.0 / arguments.seconds as f64);
     if arguments.json {
-        let roles = names.iter().zip(&steady_requests).zip(&startup_requests).zip(&processor_times).zip(&memory);
+        let roles = names
+            .iter()
+            .zip(&steady_requests)
+            .zip(&startup_requests)
+            .zip(&processor_times)
+            .zip(&memory);
         let roles: BTreeMap<_, _> = roles
             .map(|((((name, steady_requests), startup_requests), processor_time), memory)| {
                 let first: u64 = startup_requests.values().sum();
@@ -141,7 +157,9 @@ async fn count(arguments: &Arguments) -> Result<()> {
     headings.extend(verbs.iter().map(|verb| verb.name()));
     headings.extend(["all", "processor time per minute", "memory"]);
     let mut table = Table::new(&headings);
-    for (((name, counts), processor_times), memory) in names.iter().zip(&steady_requests).zip(processor_times).zip(memory) {
+    for (((name, counts), processor_times), memory) in
+        names.iter().zip(&steady_requests).zip(processor_times).zip(memory)
+    {
         let hourly = per_hour(counts);
         let cells = verbs.iter().map(|verb| hourly.get(verb.name()).copied().unwrap_or(0.0));
         let cells = cells.chain([hourly.values().sum()]).map(|count| format!("{count:.0}"));
@@ -178,12 +196,24 @@ impl CountingStore {
     fn new() -> Self {
         let service = Service::new(vec![Account::emulator()], 1);
         let service = Arc::new(Mutex::new(service));
-        Self { service, request_listeners: Arc::default(), origin: Instant::now(), listener_count: 0 }
+        Self {
+            service,
+            request_listeners: Arc::default(),
+            origin: Instant::now(),
+            listener_count: 0,
+        }
     }
 
     /// Starts a candidate with its own listener.
-    async fn start_candidate(&mut self, group: &Group, name: &str, options: &[&str]) -> Result<Candidate> {
-        let access = Access::from_connection_string(Account::emulator().connection_string(self.add_listener().await?));
+    async fn start_candidate(
+        &mut self,
+        group: &Group,
+        name: &str,
+        options: &[&str],
+    ) -> Result<Candidate> {
+        let access = Access::from_connection_string(
+            Account::emulator().connection_string(self.add_listener().await?),
+        );
         group.start_with(name, &access, Path::new(BEAT_HANDLER), options)
     }
 
@@ -191,7 +221,8 @@ impl CountingStore {
     async fn add_listener(&mut self) -> Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let (listener_index, request_listeners, origin) = (self.listener_count, Arc::clone(&self.request_listeners), self.origin);
+        let (listener_index, request_listeners, origin) =
+            (self.listener_count, Arc::clone(&self.request_listeners), self.origin);
         self.listener_count += 1;
         let clock: Clock = Arc::new(move || {
             request_listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener_index);
@@ -205,11 +236,18 @@ impl CountingStore {
     /// Counts the requests since `measured_from`, by listener.
     fn requests_since(&self, measured_from: Duration) -> Result<Vec<BTreeMap<Verb, u64>>> {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
-        let request_listeners = self.request_listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let request_listeners =
+            self.request_listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let log = service.log();
-        ensure!(log.entries().count() == request_listeners.len(), "the store forgot its oldest requests");
+        ensure!(
+            log.entries().count() == request_listeners.len(),
+            "the store forgot its oldest requests"
+        );
         let mut counts = vec![BTreeMap::new(); self.listener_count];
-        for (entry, &listener_index) in log.entries().zip(request_listeners.iter()).filter(|(entry, _)| entry.at >= measured_from)
+        for (entry, &listener_index) in log
+            .entries()
+            .zip(request_listeners.iter())
+            .filter(|(entry, _)| entry.at >= measured_from)
         {
             *counts[listener_index].entry(entry.verb).or_default() += 1;
         }

@@ -19,7 +19,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use chrono::Utc;
 use clap::{Parser, ValueEnum, value_parser};
-use tenure_tests::compare::{Contender, Fault, Summary, Outcome, Ready, Setting, measure_rest_rate, round};
+use tenure_tests::compare::{
+    Contender, Fault, Outcome, Ready, Setting, Summary, measure_rest_rate, round,
+};
 use tenure_tests::measure::load;
 use tenure_tests::{Group, Sink, Store, baseline};
 use tokio::signal::unix::{SignalKind, signal};
@@ -147,7 +149,8 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
         println!("{}", summary.to_json());
     } else {
         println!("{summary}");
-        let build_profile = if cfg!(debug_assertions) { "without optimisation" } else { "optimised" };
+        let build_profile =
+            if cfg!(debug_assertions) { "without optimisation" } else { "optimised" };
         let versions: Vec<_> = ready.iter().map(|ready| ready.version.as_str()).collect();
         println!(
             "{}, {:?}, {} elections of three candidates side by side, old leaders watched for {} s, \

@@ -81,7 +81,10 @@ async fn endure(arguments: &Arguments) -> Result<ExitCode> {
         });
         let options = ["--failover", &arguments.failover];
         let access = Access::from_connection_string(&proxied_connection);
-        seats.push((group.start_with(name, &access, Path::new(BEAT_HANDLER), &options)?, lateness_task));
+        seats.push((
+            group.start_with(name, &access, Path::new(BEAT_HANDLER), &options)?,
+            lateness_task,
+        ));
     }
     timeout(Duration::from_secs(60), sink.wait_for_beat(|_| true)).await.context("nobody leads")?;
 
@@ -97,12 +100,14 @@ async fn endure(arguments: &Arguments) -> Result<ExitCode> {
 
     let candidates: Vec<&Candidate> = seats.iter().map(|(candidate, _)| candidate).collect();
     let lines: Vec<_> = candidates.iter().flat_map(|candidate| candidate.lines()).collect();
-    let events_named = |name: &str| lines.iter().filter(|line| line.name() == name).collect::<Vec<_>>();
+    let events_named =
+        |name: &str| lines.iter().filter(|line| line.name() == name).collect::<Vec<_>>();
     let mut problems = BTreeMap::<_, usize>::new();
     for problem in events_named("problem") {
         *problems.entry(problem.event["class"].to_string()).or_default() += 1;
     }
-    let (stood_down, stale, beats) = (events_named("stood-down"), sink.overlap(), sink.beats().len());
+    let (stood_down, stale, beats) =
+        (events_named("stood-down"), sink.overlap(), sink.beats().len());
     println!(
         "{:.0} minutes, failover within {}, answers {} to {} ms late, {} processes that compute",
         elapsed.as_secs_f64() / 60.0,

@@ -134,7 +134,8 @@ impl Seat {
             let count = bytes.windows(9).filter(|window| *window == b" HTTP/1.1").count();
             counter.fetch_add(count, Ordering::Relaxed);
         };
-        let (proxy, proxied_connection) = Proxy::for_store_with_witness(&group.connection_string, witness).await?;
+        let (proxy, proxied_connection) =
+            Proxy::for_store_with_witness(&group.connection_string, witness).await?;
         let access = Access::from_connection_string(proxied_connection);
         let candidate = start_candidate(name, &listen, group, &access)?;
         Ok(Self { name, listen, access, requests, _proxy: proxy, candidate, lines_read: 0 })

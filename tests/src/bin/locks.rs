@@ -67,7 +67,11 @@ async fn contend(arguments: &Arguments) -> Result<ExitCode> {
     );
     println!("exit codes: {:?}", result.codes);
     let gap_quantile = |share| result.gaps.quantile(share).as_secs_f64();
-    println!("from one command to the next: {:.2} s median, {:.2} s p99", gap_quantile(0.5), gap_quantile(0.99));
+    println!(
+        "from one command to the next: {:.2} s median, {:.2} s p99",
+        gap_quantile(0.5),
+        gap_quantile(0.99)
+    );
     for breach in &result.breaches {
         println!("breach: {breach}");
     }

@@ -133,7 +133,8 @@ async fn run_elections(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(stopped == arguments.elections, "{stopped} elections were left");
     let stop_duration = stop_started.elapsed();
     if arguments.sdk {
-        results.sdk = Some(SdkMeasurement::measure(&store, led, followed, arguments.seconds).await?);
+        results.sdk =
+            Some(SdkMeasurement::measure(&store, led, followed, arguments.seconds).await?);
     }
     if arguments.json {
         println!("{}", results.to_json());
@@ -207,7 +208,9 @@ async fn wait_for_roles(process: &mut Candidate, led: usize, followed: usize) ->
 fn roles_by_election(lines: &[Line]) -> BTreeMap<&str, &str> {
     let role_events =
         lines.iter().filter(|line| ["elected", "following", "stood-down"].contains(&line.name()));
-    role_events.map(|line| (line.event["election"].as_str().unwrap_or_default(), line.name())).collect()
+    role_events
+        .map(|line| (line.event["election"].as_str().unwrap_or_default(), line.name()))
+        .collect()
 }
 
 fn leader_count(lines: &[Line]) -> usize {
@@ -280,7 +283,8 @@ impl Renewals {
     /// Returns the number of renewals for these elections, and their delays.
     fn for_elections(&self, elections: std::ops::Range<usize>) -> (usize, Spread) {
         let is_selected = |blob: &str| blob.parse().is_ok_and(|number| elections.contains(&number));
-        let count = self.count.iter().filter(|(blob, _)| is_selected(blob)).map(|(_, count)| count).sum();
+        let count =
+            self.count.iter().filter(|(blob, _)| is_selected(blob)).map(|(_, count)| count).sum();
         let late = self.late.iter().filter(|(blob, _)| is_selected(blob)).map(|(_, late)| *late);
         (count, late.collect())
     }
@@ -295,7 +299,12 @@ struct SdkMeasurement {
 impl SdkMeasurement {
     async fn measure(store: &Store, led: usize, followed: usize, seconds: u64) -> Result<Self> {
         let origin = format!("http://{}", store.address());
-        let workload = Workload { held_leases: led, renew_interval: RENEW_INTERVAL, polled_leases: followed, poll_interval: POLL_INTERVAL };
+        let workload = Workload {
+            held_leases: led,
+            renew_interval: RENEW_INTERVAL,
+            polled_leases: followed,
+            poll_interval: POLL_INTERVAL,
+        };
         let sdk_holder = Holder::start(&origin, "rival", workload).await?;
         let processor_before = sdk_holder.processor_time()?;
         sleep(Duration::from_secs(seconds)).await;

@@ -83,14 +83,20 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     let mut table = Table::new(&headings);
     for change in [Change::Joins, Change::Leaves, Change::ProcessDies, Change::MachineDies] {
         for leader_went in [false, true] {
-            let matches = |changed: &&ChangeResult| changed.change == change && changed.was_coordinator == leader_went;
+            let matches = |changed: &&ChangeResult| {
+                changed.change == change && changed.was_coordinator == leader_went
+            };
             let changes = results.changes.iter().filter(matches).collect::<Vec<_>>();
-            let Some(largest) = changes.iter().max_by_key(|changed| changed.moves) else { continue };
+            let Some(largest) = changes.iter().max_by_key(|changed| changed.moves) else {
+                continue;
+            };
             let spread = changes.iter().map(|changed| changed.elapsed).collect::<Spread>();
             let coordinator_note = if leader_went { ", which coordinates" } else { "" };
             let times = [0.0, 0.5, 0.9, 0.99, 1.0]
                 .map(|share| format!("{:.1} s", spread.quantile(share).as_secs_f64()));
-            let cells = [format!("{change}{coordinator_note}"), spread.len().to_string()].into_iter().chain(times);
+            let cells = [format!("{change}{coordinator_note}"), spread.len().to_string()]
+                .into_iter()
+                .chain(times);
             table.row(cells.chain([largest.moves.to_string(), largest.max_moves.to_string()]));
         }
     }
@@ -101,7 +107,11 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
          it); {} moves in {} s of rest",
         results.beats, results.quiet_moves, arguments.quiet
     );
-    let too_many = results.changes.iter().filter(|changed| changed.moves > changed.max_moves).collect::<Vec<_>>();
+    let too_many = results
+        .changes
+        .iter()
+        .filter(|changed| changed.moves > changed.max_moves)
+        .collect::<Vec<_>>();
     for changed in &too_many {
         println!("too many moves: {changed:?}");
     }

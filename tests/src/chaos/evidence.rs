@@ -65,7 +65,11 @@ impl SeatLog {
 }
 
 impl Evidence {
-    pub(super) fn from_logs(takeovers: Vec<(Case, Duration)>, beats: &[Beat], logs: &[SeatLog]) -> Self {
+    pub(super) fn from_logs(
+        takeovers: Vec<(Case, Duration)>,
+        beats: &[Beat],
+        logs: &[SeatLog],
+    ) -> Self {
         let validities: Vec<_> = logs.iter().map(|log| (log, validity(&log.lines))).collect();
         let late = beats.iter().filter_map(|beat| {
             let validity_of = |(log, validities): &(&SeatLog, BTreeMap<_, _>)| {
@@ -74,7 +78,8 @@ impl Evidence {
             let lateness = beat.wall - validities.iter().filter_map(validity_of).max()?;
             lateness.to_std().ok().filter(|late| !late.is_zero())
         });
-        let terms: BTreeSet<_> = validities.iter().flat_map(|(_, validities)| validities.keys()).copied().collect();
+        let terms: BTreeSet<_> =
+            validities.iter().flat_map(|(_, validities)| validities.keys()).copied().collect();
         let lines = logs.iter().flat_map(|log| &log.lines);
         let win_count = lines.filter(|line| line.name() == "elected").count();
         Self {
@@ -127,7 +132,15 @@ mod tests {
         let began = Instant::now();
         let beat = |&(ms, term): &(i64, u64)| {
             let after = Duration::from_millis(ms.try_into().unwrap());
-            Beat { received_at: began + after, wall: at(ms), term, slot: 0, beat: 0, pid: 0, share: None }
+            Beat {
+                received_at: began + after,
+                wall: at(ms),
+                term,
+                slot: 0,
+                beat: 0,
+                pid: 0,
+                share: None,
+            }
         };
         arrivals.iter().map(beat).collect()
     }

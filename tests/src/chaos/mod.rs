@@ -11,6 +11,6 @@ mod round;
 mod scene;
 
 pub use evidence::{Case, Evidence, validity};
-pub use plan::{ProcessFault, Fault, Mix, Plan, Target};
+pub use plan::{Fault, Mix, Plan, ProcessFault, Target};
 pub use round::round;
 pub use scene::{Kind, Setting};

@@ -150,7 +150,11 @@ fn draw_mode(rng: &mut Rng) -> Mode {
     pick(rng, &modes)
 }
 
-fn new_fault(partition: Option<(Target, Mode)>, process_fault: Option<ProcessFault>, rng: &mut Rng) -> Fault {
+fn new_fault(
+    partition: Option<(Target, Mode)>,
+    process_fault: Option<ProcessFault>,
+    rng: &mut Rng,
+) -> Fault {
     let delay = Duration::from_millis(rng.u64(0..=RENEW_MS));
     let min_duration = match process_fault {
         // Ends when the leader is replaced, unless other candidates are cut off too.
@@ -165,10 +169,17 @@ impl Fault {
     /// Returns true if the fault only stops the leader, so that another candidate takes over while
     /// it lasts.
     pub(super) fn deposes_leader(&self) -> bool {
-        let others_unaffected = !matches!(self.partition, Some((Target::Follower | Target::All, _)))
-            && !matches!(self.process_fault, Some(ProcessFault::Freeze(Target::Follower | Target::All)));
+        let others_unaffected =
+            !matches!(self.partition, Some((Target::Follower | Target::All, _)))
+                && !matches!(
+                    self.process_fault,
+                    Some(ProcessFault::Freeze(Target::Follower | Target::All))
+                );
         let leader_is_out = matches!(self.partition, Some((Target::Leader, mode)) if mode.cuts_off())
-            || matches!(self.process_fault, Some(ProcessFault::Kill | ProcessFault::Freeze(Target::Leader)));
+            || matches!(
+                self.process_fault,
+                Some(ProcessFault::Kill | ProcessFault::Freeze(Target::Leader))
+            );
         others_unaffected && leader_is_out
     }
 }
@@ -212,8 +223,10 @@ mod tests {
         for seed in 0..200 {
             let plan = Plan::draw(seed, 3..=5, Mix::ByLease);
             assert!((3..=5).contains(&plan.candidates.len()) && plan.faults.len() == 3, "{plan}");
-            let freezes = |fault: &Fault| matches!(fault.process_fault, Some(ProcessFault::Freeze(_)));
-            let partitions = |fault: &Fault| fault.partition.is_some() && fault.process_fault.is_none();
+            let freezes =
+                |fault: &Fault| matches!(fault.process_fault, Some(ProcessFault::Freeze(_)));
+            let partitions =
+                |fault: &Fault| fault.partition.is_some() && fault.process_fault.is_none();
             assert!(plan.faults.iter().any(freezes), "{plan}");
             assert!(plan.faults.iter().any(partitions), "{plan}");
             assert_eq!(plan.to_string(), Plan::draw(seed, 3..=5, Mix::ByLease).to_string());
@@ -227,10 +240,11 @@ mod tests {
                     let mode = mode.to_string();
                     format!("{target:?} {}", mode.split(' ').next().unwrap())
                 });
-                let process_fault = fault.process_fault.as_ref().map(|process_fault| match process_fault {
-                    ProcessFault::Storm(_) => "Storm".to_owned(),
-                    other => format!("{other:?}"),
-                });
+                let process_fault =
+                    fault.process_fault.as_ref().map(|process_fault| match process_fault {
+                        ProcessFault::Storm(_) => "Storm".to_owned(),
+                        other => format!("{other:?}"),
+                    });
                 drawn.insert((mode, process_fault));
             }
         }
@@ -240,7 +254,10 @@ mod tests {
             assert!(drawn.contains(&(Some(mode.to_owned()), process_fault)), "{mode}: {drawn:?}");
         }
         for process_fault in ["Kill", "Storm", "Freeze(Leader)", "Freeze(All)"] {
-            assert!(drawn.contains(&(None, Some(process_fault.to_owned()))), "{process_fault}: {drawn:?}");
+            assert!(
+                drawn.contains(&(None, Some(process_fault.to_owned()))),
+                "{process_fault}: {drawn:?}"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::evidence::{Case, Evidence};
-use super::plan::{ProcessFault, Fault, Plan, Target};
+use super::plan::{Fault, Plan, ProcessFault, Target};
 use super::scene::{Kind, Scene, Setting};
 
 /// Longer than any round takes.
@@ -82,10 +82,13 @@ impl Round {
             self.signal(target, leader, Signal::CONT)?;
         }
         let min_term = if was_killed { term + 1 } else { term };
-        let is_leading_after_fault = |beat: &crate::Beat| beat.received_at >= fault_ended_at && beat.term >= min_term;
+        let is_leading_after_fault =
+            |beat: &crate::Beat| beat.received_at >= fault_ended_at && beat.term >= min_term;
         self.scene.beat("somebody leads after the fault", is_leading_after_fault).await?;
         let next_beat_at = self.scene.first_beat_after(term);
-        if let Some(next_beat_at) = next_beat_at.filter(|next_beat_at| *next_beat_at >= fault_ended_at) {
+        if let Some(next_beat_at) =
+            next_beat_at.filter(|next_beat_at| *next_beat_at >= fault_ended_at)
+        {
             self.takeovers.push((Case::AfterAll, next_beat_at - fault_ended_at));
         }
         // Otherwise the next fault could mistake the old leader for its own.

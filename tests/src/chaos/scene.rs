@@ -77,9 +77,18 @@ impl Setting {
                     observed_writes.lock().unwrap().push(Utc::now());
                 }
             };
-            let (proxy, proxied_connection) = Proxy::for_store_with_witness(&self.connection_string, witness).await?;
-            let candidate = start(kind, &group, &proxied_connection, &format!("c{index}"), failover)?;
-            seats.push(Seat { proxy, proxied_connection, failover, writes, candidate, ended_candidates: Vec::new() });
+            let (proxy, proxied_connection) =
+                Proxy::for_store_with_witness(&self.connection_string, witness).await?;
+            let candidate =
+                start(kind, &group, &proxied_connection, &format!("c{index}"), failover)?;
+            seats.push(Seat {
+                proxy,
+                proxied_connection,
+                failover,
+                writes,
+                candidate,
+                ended_candidates: Vec::new(),
+            });
         }
         Ok(Scene { kind, group, sink, seats, replacement_count: 0 })
     }
@@ -95,7 +104,12 @@ fn start(
     if kind == Kind::Tenure {
         let failover = failover.map(|failover| format!("--failover={:?}", failover.within));
         let options: Vec<_> = failover.as_deref().into_iter().collect();
-        return group.start_with(name, &Access::from_connection_string(proxied_connection), Path::new(BEAT_HANDLER), &options);
+        return group.start_with(
+            name,
+            &Access::from_connection_string(proxied_connection),
+            Path::new(BEAT_HANDLER),
+            &options,
+        );
     }
     let mut command = Command::new(&group.program);
     command
@@ -126,9 +140,15 @@ pub(super) struct Scene {
 
 impl Scene {
     /// Waits for the first beat that `matches`.
-    pub(super) async fn beat(&self, description: &str, matches: impl Fn(&Beat) -> bool) -> Result<Beat> {
+    pub(super) async fn beat(
+        &self,
+        description: &str,
+        matches: impl Fn(&Beat) -> bool,
+    ) -> Result<Beat> {
         let beat = timeout(TIMEOUT, self.sink.wait_for_beat(matches)).await;
-        beat.with_context(|| format!("{description}: not within {TIMEOUT:?}\n{}", self.recent_logs()))
+        beat.with_context(|| {
+            format!("{description}: not within {TIMEOUT:?}\n{}", self.recent_logs())
+        })
     }
 
     /// Waits until a leader works, and returns its index and term.
@@ -143,15 +163,16 @@ impl Scene {
             })
         });
         let holder = timeout(TIMEOUT, first(holders.collect())).await;
-        let holder = holder.with_context(|| format!("nobody won term {term}\n{}", self.recent_logs()))?;
+        let holder =
+            holder.with_context(|| format!("nobody won term {term}\n{}", self.recent_logs()))?;
         Ok((holder, term))
     }
 
     /// Waits until the candidate at `index` no longer believes that it leads.
     pub(super) async fn wait_for_stand_down(&self, index: usize, term: u64) -> Result<()> {
         let candidate = &self.seats[index].candidate;
-        let stood_down =
-            candidate.wait_for_line(|line: &Line| line.name() == "stood-down" && line.term() == term);
+        let stood_down = candidate
+            .wait_for_line(|line: &Line| line.name() == "stood-down" && line.term() == term);
         let result = timeout(TIMEOUT, stood_down).await;
         result.with_context(|| format!("{term} does not end\n{}", self.recent_logs()))?;
         Ok(())

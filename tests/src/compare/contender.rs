@@ -114,16 +114,19 @@ impl Contender {
             }
             Self::Sample => ("Microsoft's sample, played by this program".into(), Start::Sample),
             Self::SdkRust => {
-                let version_label = pinned_version("tests/sdk/rust/Cargo.toml", "azure_storage_blob");
+                let version_label =
+                    pinned_version("tests/sdk/rust/Cargo.toml", "azure_storage_blob");
                 (version_label?, Start::Sdk(install_blocking(|| sdk::rust("elect")).await?))
             }
             Self::SdkPython => {
-                let version_label = pinned_version("tests/sdk/python/requirements.in", "azure-storage-blob");
+                let version_label =
+                    pinned_version("tests/sdk/python/requirements.in", "azure-storage-blob");
                 let make = || sdk::python("tests/compare/sdk.py");
                 (version_label?, Start::Sdk(install_blocking(make).await?))
             }
             Self::SdkJavascript => {
-                let version_label = pinned_version("tests/sdk/javascript/package.json", "@azure/storage-blob");
+                let version_label =
+                    pinned_version("tests/sdk/javascript/package.json", "@azure/storage-blob");
                 let make = || sdk::javascript("tests/compare/sdk.mjs");
                 (version_label?, Start::Sdk(install_blocking(make).await?))
             }
@@ -231,7 +234,12 @@ impl Ready {
             Start::Tenure => {
                 let options = self.contender.options(self.setting.failover)?;
                 let options: Vec<_> = options.iter().map(String::as_str).collect();
-                group().component(name, &Access::from_connection_string(store_address), BEAT_HANDLER.as_ref(), &options)
+                group().component(
+                    name,
+                    &Access::from_connection_string(store_address),
+                    BEAT_HANDLER.as_ref(),
+                    &options,
+                )
             }
             Start::Sample => {
                 let mut command = Command::new(&self.setting.program);
@@ -279,7 +287,9 @@ impl Contender {
 }
 
 /// Installs software on a blocking thread, which may take minutes.
-async fn install_blocking(make: impl FnOnce() -> Result<Recipe> + Send + 'static) -> Result<Recipe> {
+async fn install_blocking(
+    make: impl FnOnce() -> Result<Recipe> + Send + 'static,
+) -> Result<Recipe> {
     spawn_blocking(make).await?
 }
 

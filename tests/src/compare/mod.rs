@@ -14,5 +14,5 @@ mod server;
 mod summary;
 
 pub use contender::{Contender, Ready, Setting};
-pub use summary::Summary;
 pub use round::{Fault, Outcome, measure_rest_rate, round};
+pub use summary::Summary;

@@ -80,7 +80,9 @@ pub async fn round(ready: &Ready, fault: Fault, watch_limit: Duration) -> Result
     let others = scene.seats.iter().filter(|seat| !std::ptr::eq(*seat, old_leader));
     let beats = others.map(|seat| Box::pin(seat.beat_after(started_at))).collect();
     let next_beat_at = timeout(TIMEOUT, first(beats)).await;
-    let next_beat_at = next_beat_at.with_context(|| format!("no other leads\n{}", scene.recent_logs()))?.received_at;
+    let next_beat_at = next_beat_at
+        .with_context(|| format!("no other leads\n{}", scene.recent_logs()))?
+        .received_at;
     let since = if fault == Fault::Freeze { Instant::now() } else { next_beat_at };
     if fault == Fault::Freeze {
         old_leader.signal_all(Signal::CONT)?;
@@ -98,7 +100,9 @@ async fn becomes_quiet(old_leader: &Seat, since: Instant, watch_limit: Duration)
     while last < since + watch_limit {
         match timeout(QUIET_PERIOD, old_leader.beat_after(last)).await {
             Err(_) => return true,
-            Ok(beat) => last = old_leader.beats_since(last).last().copied().unwrap_or(beat.received_at),
+            Ok(beat) => {
+                last = old_leader.beats_since(last).last().copied().unwrap_or(beat.received_at)
+            }
         }
     }
     false
@@ -118,7 +122,8 @@ pub async fn measure_rest_rate(ready: &Ready, duration: Duration) -> Result<f64>
     };
     let count_before = count().await?;
     sleep(duration).await;
-    let own_requests = if let Store::Server(server) = ready.store() { server.requests_per_count() } else { 0 };
+    let own_requests =
+        if let Store::Server(server) = ready.store() { server.requests_per_count() } else { 0 };
     let sent = count().await? - count_before - own_requests;
     scene.leader().await?;
     Ok(sent as f64 * 60.0 / duration.as_secs_f64())

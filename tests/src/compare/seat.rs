@@ -54,7 +54,8 @@ impl Seat {
     pub(super) async fn wait_for_traffic(&self, limit: Duration) -> Result<()> {
         let mut traffic = self.traffic.subscribe();
         let result = timeout(limit, traffic.wait_for(|traffic| traffic.chunks > 0)).await;
-        result.with_context(|| format!("it asks nothing of its store\n{}", self.recent_log()))??;
+        result
+            .with_context(|| format!("it asks nothing of its store\n{}", self.recent_log()))??;
         Ok(())
     }
 

@@ -86,7 +86,8 @@ impl Summary {
     fn takeover_cell(&self, contender: Contender, fault: Fault) -> String {
         let outcomes = self.outcomes(contender, fault);
         let spread: Spread = outcomes.iter().map(|outcome| outcome.takeover).collect();
-        let shares: &[f64] = if outcomes.len() < MIN_ROUNDS_FOR_P99 { &[0.5, 1.0] } else { &[0.5, 0.99, 1.0] };
+        let shares: &[f64] =
+            if outcomes.len() < MIN_ROUNDS_FOR_P99 { &[0.5, 1.0] } else { &[0.5, 0.99, 1.0] };
         let cells: Vec<_> = shares.iter().map(|&share| seconds(spread.quantile(share))).collect();
         if outcomes.is_empty() { "–".into() } else { cells.join(" / ") }
     }

@@ -31,7 +31,8 @@ pub(super) fn check_request(expected: &ExpectedRequest, request: &Request) -> Ve
     let headers = request.headers.iter().filter(|(name, _)| !CLIENT_HEADERS.contains(&&**name));
     let headers: Vec<_> = headers.cloned().collect();
     compare("header", &expected.headers, &headers, &mut complaints);
-    let texts = [("query", &expected.query, &request.query), ("form", &expected.form, &request.body)];
+    let texts =
+        [("query", &expected.query, &request.query), ("form", &expected.form, &request.body)];
     for (part, expected, text) in texts {
         let parsed = pairs(text);
         if !parsed.well_formed {

@@ -5,13 +5,13 @@
 //! It answers any other request with 400, and records a complaint: [`Endpoint::complaints`]. A
 //! request of the right form gets a token, unless the test scripted another [`Reply`].
 
+mod check;
 mod expected;
 mod listen;
 mod reply;
 mod request;
 #[cfg(test)]
 mod tests;
-mod check;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -101,7 +101,10 @@ impl Endpoint {
             complaints: Vec::new(),
             issued: Vec::new(),
         };
-        let shared = Arc::new(SharedState { inner: Mutex::new(endpoint_state), count: watch::Sender::new(0) });
+        let shared = Arc::new(SharedState {
+            inner: Mutex::new(endpoint_state),
+            count: watch::Sender::new(0),
+        });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move {
             let _ = axum::serve(listener, router).await;
@@ -158,7 +161,10 @@ impl Endpoint {
     /// Waits until `count` requests have arrived, without a time limit.
     pub async fn wait_for(&self, count: usize) {
         let mut request_count = self.shared.count.subscribe();
-        request_count.wait_for(|request_count| *request_count >= count).await.expect("the endpoint lives");
+        request_count
+            .wait_for(|request_count| *request_count >= count)
+            .await
+            .expect("the endpoint lives");
     }
 }
 
@@ -174,11 +180,15 @@ impl SharedState {
     }
 }
 
-async fn answer(State(shared): State<Arc<SharedState>>, request: axum::extract::Request) -> Response {
+async fn answer(
+    State(shared): State<Arc<SharedState>>,
+    request: axum::extract::Request,
+) -> Response {
     let request = Request::read(request).await;
     let (expected, reply) = {
         let mut endpoint_state = shared.lock();
-        let complaints = check::check_request(&endpoint_state.expected.expected_request(), &request);
+        let complaints =
+            check::check_request(&endpoint_state.expected.expected_request(), &request);
         endpoint_state.requests.push(request);
         let expected = endpoint_state.expected.clone();
         if !complaints.is_empty() {
@@ -187,7 +197,10 @@ async fn answer(State(shared): State<Arc<SharedState>>, request: axum::extract::
             shared.count.send_modify(|count| *count += 1);
             return refusal;
         }
-        let reply = endpoint_state.script.pop_front().unwrap_or_else(|| endpoint_state.default_reply.clone());
+        let reply = endpoint_state
+            .script
+            .pop_front()
+            .unwrap_or_else(|| endpoint_state.default_reply.clone());
         (expected, reply)
     };
     shared.count.send_modify(|count| *count += 1);

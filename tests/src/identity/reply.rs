@@ -164,7 +164,9 @@ impl ExpiryFields {
             Spelling::Text => json!(number.to_string()),
         };
         let field_specs = fields.into_iter();
-        field_specs.filter_map(|(name, spelling, number)| Some((name, spell(spelling?, number)))).collect()
+        field_specs
+            .filter_map(|(name, spelling, number)| Some((name, spell(spelling?, number))))
+            .collect()
     }
 }
 
@@ -199,7 +201,9 @@ fn error_body(error: &str, code: u32, description: &str) -> Value {
 pub(super) fn refusal(expected: &Expected, complaints: &[String]) -> Response {
     let description = complaints.join("; ");
     let body = match expected {
-        Expected::Imds { .. } => json!({ "error": "invalid_request", "error_description": description }),
+        Expected::Imds { .. } => {
+            json!({ "error": "invalid_request", "error_description": description })
+        }
         Expected::AppService { .. } => json!({ "statusCode": 400, "message": description }),
         Expected::Entra { .. } => error_body("invalid_request", 900_144, &description),
     };

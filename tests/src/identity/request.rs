@@ -87,7 +87,8 @@ pub(super) fn pairs(text: &str) -> Pairs {
             escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())
         });
         let name_and_value = part.split_once('=');
-        name_and_value.is_some_and(|(name, value)| name.bytes().chain(value.bytes()).all(is_plain)) && escapes_complete
+        name_and_value.is_some_and(|(name, value)| name.bytes().chain(value.bytes()).all(is_plain))
+            && escapes_complete
     };
     let decode =
         |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();

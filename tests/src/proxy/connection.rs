@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
 use super::Witness;
-use super::mode::{ByteOutcome, Mode, Direction};
+use super::mode::{ByteOutcome, Direction, Mode};
 
 /// Answer of a busy service.
 const BUSY_RESPONSE: &[u8] =
@@ -33,14 +33,25 @@ pub(super) async fn forward_connection(
     let has_lost_bytes = AtomicBool::new(false);
     // A connection with missing bytes is unusable. When bytes pass again, it is reset, as by a
     // router that has lost its state.
-    let is_over =
-        |mode: &Mode| *mode == Mode::Reset || (!mode.cuts_off() && has_lost_bytes.load(Ordering::Relaxed));
+    let is_over = |mode: &Mode| {
+        *mode == Mode::Reset || (!mode.cuts_off() && has_lost_bytes.load(Ordering::Relaxed))
+    };
     let ended_in_order = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         let (to_client, to_server) = (Mutex::new(to_client), Mutex::new(to_server));
-        let request_pump = Pump { forward: &to_server, reverse: &to_client, direction: Direction::Request, has_lost_bytes: &has_lost_bytes };
-        let answer_pump = Pump { forward: &to_client, reverse: &to_server, direction: Direction::Answer, has_lost_bytes: &has_lost_bytes };
+        let request_pump = Pump {
+            forward: &to_server,
+            reverse: &to_client,
+            direction: Direction::Request,
+            has_lost_bytes: &has_lost_bytes,
+        };
+        let answer_pump = Pump {
+            forward: &to_client,
+            reverse: &to_server,
+            direction: Direction::Answer,
+            has_lost_bytes: &has_lost_bytes,
+        };
         let requests = request_pump.run(from_client, mode.clone(), &*witness);
         let answers = answer_pump.run(from_server, mode.clone(), &|_| {});
         tokio::select! {

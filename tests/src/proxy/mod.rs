@@ -81,7 +81,8 @@ impl Proxy {
         let host = origin.strip_prefix("http://").context("only plain HTTP can be proxied")?;
         let server_address = host.parse().context("no address with a port")?;
         let proxy = Self::start_with_witness(server_address, witness).await?;
-        let proxied_connection = connection_string.replace(origin, &format!("http://{}", proxy.address));
+        let proxied_connection =
+            connection_string.replace(origin, &format!("http://{}", proxy.address));
         Ok((proxy, proxied_connection))
     }
 

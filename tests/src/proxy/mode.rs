@@ -77,12 +77,14 @@ impl Mode {
     pub(super) fn outcome(self, direction: Direction, bytes: &[u8]) -> ByteOutcome {
         match (self, direction) {
             (Self::Delay(delay), Direction::Request) => ByteOutcome::Delayed(delay),
-            (Self::Drop, Direction::Request) | (Self::HalfOpen, Direction::Answer) | (Self::BlackHole, _) => {
-                ByteOutcome::Lost
-            }
+            (Self::Drop, Direction::Request)
+            | (Self::HalfOpen, Direction::Answer)
+            | (Self::BlackHole, _) => ByteOutcome::Lost,
             (Self::Trickle(pause), Direction::Answer) => ByteOutcome::Trickle(pause),
             (Self::LateAnswers(delay), Direction::Answer) => ByteOutcome::Delayed(delay),
-            (Self::RefuseMetadata, Direction::Request) if writes_metadata(bytes) => ByteOutcome::Refused,
+            (Self::RefuseMetadata, Direction::Request) if writes_metadata(bytes) => {
+                ByteOutcome::Refused
+            }
             (Self::RefusePlanReads, Direction::Request) if is_request(bytes, b"GET ", b".plan") => {
                 ByteOutcome::Refused
             }

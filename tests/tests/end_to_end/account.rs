@@ -9,10 +9,10 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{KeyName, Verb};
 use tenure_tests::credential::with_sas;
-use tenure_tests::{Access, Credential, Front, Override, Outsider, Store, operation_name, needs};
+use tenure_tests::{Access, Credential, Front, Outsider, Override, Store, needs, operation_name};
 use tokio::process::Command;
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
@@ -75,7 +75,11 @@ async fn with_container(front: &Front) -> String {
 }
 
 fn sas(connection_string: &str, permissions: &str) -> Access {
-    Access::from_connection_string(with_sas(connection_string, Scope::Container(CONTAINER.to_owned()), permissions))
+    Access::from_connection_string(with_sas(
+        connection_string,
+        Scope::Container(CONTAINER.to_owned()),
+        permissions,
+    ))
 }
 
 /// Returns the blobs that were created but not deleted.
@@ -156,7 +160,8 @@ async fn sas_findings_follow_its_permissions() {
         );
     }
     let scope = Scope::Blob { container: CONTAINER.to_owned(), blob: "report".to_owned() };
-    let one = examine(&Access::from_connection_string(with_sas(&connection_string, scope, "rw"))).await;
+    let one =
+        examine(&Access::from_connection_string(with_sas(&connection_string, scope, "rw"))).await;
     assert_eq!(one.code, Some(1), "{}", one.text);
     assert_eq!(one.finding("permissions").0, "unknown");
 }
@@ -166,7 +171,9 @@ async fn sas_without_container_rights_or_expired_fails() {
     let front = Front::start().await.unwrap();
     let connection_string = front.connection_string();
     let objects = Scope::Account { services: "b".into(), types: "o".into() };
-    let result = examine(&Access::from_connection_string(with_sas(&connection_string, objects, "rwdc"))).await;
+    let result =
+        examine(&Access::from_connection_string(with_sas(&connection_string, objects, "rwdc")))
+            .await;
     assert_eq!(result.code, Some(2), "{}", result.text);
     let (verdict, detail) = result.finding("create container");
     assert_eq!(verdict, "failed");
@@ -177,8 +184,10 @@ async fn sas_without_container_rights_or_expired_fails() {
         "rcwd",
         Utc::now() - TimeDelta::minutes(1),
     );
-    let token = front.with_service(|service| service.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
-    let origin = connection_string.split(';').find_map(|part| part.strip_prefix("BlobEndpoint=")).unwrap();
+    let token =
+        front.with_service(|service| service.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
+    let origin =
+        connection_string.split(';').find_map(|part| part.strip_prefix("BlobEndpoint=")).unwrap();
     let result = examine(&Access::from_connection_string(token.connection_string(origin))).await;
     assert_eq!(result.code, Some(2), "{}", result.text);
     assert_eq!(result.finding("credential").0, "failed");
@@ -202,7 +211,8 @@ async fn missing_permission_is_named() {
         let front = Front::start().await.unwrap();
         let access = Access::from_connection_string(with_container(&front).await);
         front.set_rule(move |request| {
-            (operation_name(request) == verb).then_some(Override::Error(403, "AuthorizationPermissionMismatch"))
+            (operation_name(request) == verb)
+                .then_some(Override::Error(403, "AuthorizationPermissionMismatch"))
         });
         let result = examine(&access).await;
         assert_eq!(result.code, Some(2), "{verb}: {}", result.text);
@@ -249,7 +259,10 @@ async fn wrong_settings_are_reported_before_any_request() {
         "AccountName=silent;AccountKey=c2lsZW50;BlobEndpoint=http://{address}/silent"
     ));
     let mut command = command(&access, &["--request-timeout", "1h"]);
-    let result = CheckResult::from_output(&command.env("TENURE_LEASE", "5s").output().await.unwrap(), &access);
+    let result = CheckResult::from_output(
+        &command.env("TENURE_LEASE", "5s").output().await.unwrap(),
+        &access,
+    );
     assert_eq!(result.code, Some(2));
     for expected in ["--request-timeout 1h", "TENURE_LEASE", "nothing was sent"] {
         assert!(result.text.contains(expected), "{}", result.text);
@@ -271,7 +284,10 @@ async fn account_unfit_for_failover_is_reported() {
         let run_check = async || {
             let args: Vec<_> = [failover, &["--json"]].concat();
             let output = command(&access, &args).output();
-            CheckResult::from_output(&tokio::time::timeout(TIMEOUT, output).await.unwrap().unwrap(), &access)
+            CheckResult::from_output(
+                &tokio::time::timeout(TIMEOUT, output).await.unwrap().unwrap(),
+                &access,
+            )
         };
         front.set_rule(|_| Some(Override::Versioned));
         let versioned = run_check().await;
@@ -280,10 +296,17 @@ async fn account_unfit_for_failover_is_reported() {
         assert!(detail.contains("--failover"), "{detail}");
         assert_eq!(versioned.finding("conditional break").0, "ok", "{}", versioned.text);
 
-        front.set_rule(|request| (operation_name(request) == "break").then_some(Override::Unconditional));
+        front.set_rule(|request| {
+            (operation_name(request) == "break").then_some(Override::Unconditional)
+        });
         let unconditional = run_check().await;
         let (actual_verdict, detail) = unconditional.finding("conditional break");
-        assert_eq!((unconditional.code, actual_verdict), (Some(code), verdict), "{}", unconditional.text);
+        assert_eq!(
+            (unconditional.code, actual_verdict),
+            (Some(code), verdict),
+            "{}",
+            unconditional.text
+        );
         assert!(detail.contains("If-Match does not reach the service"), "{detail}");
         assert_eq!(unconditional.finding("versioning").0, "ok", "{}", unconditional.text);
         assert_eq!(leftover_blobs(&front), [""; 0]);
@@ -294,12 +317,17 @@ async fn azurite_is_recognised_as_emulator() {
     let store = Store::azurite().await.unwrap();
     let connection_string = store.connection_string();
     Outsider::new(&connection_string, ELECTION).create_container().await.unwrap();
-    for access in [Access::from_connection_string(&connection_string), sas(&connection_string, "rcwd"), sas(&connection_string, "rcw")] {
+    for access in [
+        Access::from_connection_string(&connection_string),
+        sas(&connection_string, "rcwd"),
+        sas(&connection_string, "rcw"),
+    ] {
         let result = examine(&access).await;
         // A SAS that expires in an hour is a warning. The emulator itself is no reason to fail.
         let expires = result.finding("credential").0 == "warning";
         assert_eq!(result.code, Some(i32::from(expires)), "{}", result.text);
-        let expected_checks = if expires { vec!["credential", "emulator"] } else { vec!["emulator"] };
+        let expected_checks =
+            if expires { vec!["credential", "emulator"] } else { vec!["emulator"] };
         assert_eq!(result.failed_checks(), expected_checks, "{}", result.text);
         assert!(result.finding("emulator").1.contains("Azurite-Blob/"), "{}", result.text);
         let failed = result.findings().iter().filter(|finding| finding["verdict"] == "failed");

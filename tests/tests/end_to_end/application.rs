@@ -10,7 +10,7 @@ use chrono::DateTime;
 use serde_json::Value;
 use tempfile::TempDir;
 use tenure_tests::{
-    Access, Candidate, Front, Group, Override, Line, Mode, Proxy, Sink, Store, needs,
+    Access, Candidate, Front, Group, Line, Mode, Override, Proxy, Sink, Store, needs,
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,7 +39,13 @@ impl Stage {
     }
 
     /// Returns a command for this election with these arguments.
-    fn command(&self, subcommand: &str, name: &str, access: &Access, extra_args: &[&str]) -> Command {
+    fn command(
+        &self,
+        subcommand: &str,
+        name: &str,
+        access: &Access,
+        extra_args: &[&str],
+    ) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args([subcommand, "--log", "json", "--name", name, "--listen", "127.0.0.1:0"]);
         command.args([&self.group.election]).args(extra_args);
@@ -52,7 +58,12 @@ impl Stage {
         self.candidate_with_access(name, &self.group.access, extra_args).await
     }
 
-    async fn candidate_with_access(&self, name: &str, access: &Access, extra_args: &[&str]) -> ListeningProcess {
+    async fn candidate_with_access(
+        &self,
+        name: &str,
+        access: &Access,
+        extra_args: &[&str],
+    ) -> ListeningProcess {
         let args = [&["--no-work", "--poll", "1s"], extra_args].concat();
         ListeningProcess::start(name, self.command("run", name, access, &args)).await
     }
@@ -100,7 +111,9 @@ impl ListeningProcess {
 
     /// Waits until it reports that it leads, and returns the term.
     async fn wait_until_leading(&self) -> u64 {
-        self.wait_for_status(|status| status["leading"] == true).await["leader"]["term"].as_u64().unwrap()
+        self.wait_for_status(|status| status["leading"] == true).await["leader"]["term"]
+            .as_u64()
+            .unwrap()
     }
 
     /// Waits until it reports this candidate as leader, and returns the term.
@@ -171,7 +184,10 @@ async fn one_application_leads_at_a_time_and_observer_follows() {
     let mut ada = stage.candidate("ada", &["--failover", "10s"]).await;
     let first = ada.wait_until_leading().await;
     let ben = stage.candidate("ben", &["--failover", "10s"]).await;
-    assert_eq!((ben.wait_until_following("ada").await, olga.wait_until_following("ada").await), (first, first));
+    assert_eq!(
+        (ben.wait_until_following("ada").await, olga.wait_until_following("ada").await),
+        (first, first)
+    );
     let (mut ben_events, mut olga_events) = (Stream::open(&ben).await, Stream::open(&olga).await);
     let event = ben_events.next_event(|event| event["leader"]["term"] == first).await;
     assert_eq!((&event["leading"], &event["valid_until"]), (&Value::Bool(false), &Value::Null));
@@ -195,10 +211,17 @@ async fn one_application_leads_at_a_time_and_observer_follows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leading_turns_false_before_lease_expires() {
     let stage = Stage::new().await;
-    let (proxy, proxy_connection_string) = Proxy::for_store(&stage.store.connection_string()).await.unwrap();
+    let (proxy, proxy_connection_string) =
+        Proxy::for_store(&stage.store.connection_string()).await.unwrap();
     // The margin leaves room for a busy machine.
     let long = ["--lease", "60s", "--margin", "45s", "--renew", "2s"];
-    let ada = stage.candidate_with_access("ada", &Access::from_connection_string(proxy_connection_string), &long).await;
+    let ada = stage
+        .candidate_with_access(
+            "ada",
+            &Access::from_connection_string(proxy_connection_string),
+            &long,
+        )
+        .await;
     ada.wait_until_leading().await;
     let mut stream = Stream::open(&ada).await;
     proxy.set_mode(Mode::BlackHole);
@@ -213,11 +236,15 @@ async fn leading_turns_false_before_lease_expires() {
         sleep(Duration::from_millis(20)).await;
     }
     let not_leading = stream.next_event(|leader_status| leader_status["leading"] == false).await;
-    assert!(not_leading["valid_until"].is_null() && SystemTime::now() >= last.unwrap(), "{not_leading}");
+    assert!(
+        not_leading["valid_until"].is_null() && SystemTime::now() >= last.unwrap(),
+        "{not_leading}"
+    );
     let mut status = Command::new(PROGRAM);
     status.args(["status", "--json", &stage.group.election]);
     stage.group.access.apply(&mut status);
-    let stored_status: Value = serde_json::from_slice(&status.output().await.unwrap().stdout).unwrap();
+    let stored_status: Value =
+        serde_json::from_slice(&status.output().await.unwrap().stdout).unwrap();
     assert_eq!(
         (&stored_status["lease"], &stored_status["leader"]["name"]),
         (&"leased".into(), &"ada".into()),
@@ -234,7 +261,8 @@ async fn lease_is_released_after_promised_validity() {
     ben.wait_until_following("ada").await;
     let mut stream = Stream::open(&ada).await;
     let leading_event = stream.next_event(|event| event["leading"] == true).await;
-    let (streamed_until, queried_until) = (valid_until(&leading_event), valid_until(&ada.leader_status().await));
+    let (streamed_until, queried_until) =
+        (valid_until(&leading_event), valid_until(&ada.leader_status().await));
     let leaving = async {
         let stopped_leading = stream.next_event(|event| event["leading"] == false).await;
         assert!(stopped_leading["valid_until"].is_null(), "{stopped_leading}");
@@ -243,7 +271,11 @@ async fn lease_is_released_after_promised_validity() {
     assert_eq!(ended.unwrap().code(), Some(0), "{}", ada.process.transcript());
     let stood_down = ada.process.event("stood-down", TIMEOUT).await;
     assert_eq!(stood_down.event["reason"], "left");
-    assert!(timestamp(&stood_down) >= streamed_until.max(queried_until), "{}", ada.process.transcript());
+    assert!(
+        timestamp(&stood_down) >= streamed_until.max(queried_until),
+        "{}",
+        ada.process.transcript()
+    );
     let ended = ada.process.event("turn-ended", TIMEOUT).await;
     assert_eq!(ended.event["outcome"], "succeeded", "{}", ada.process.transcript());
 
@@ -303,7 +335,10 @@ async fn observer_only_reads_and_sees_changes_before_next_poll() {
         let line = line.lines().next().unwrap_or_default();
         recorder.lock().unwrap().push(line.split(' ').next().unwrap_or_default().to_owned());
     };
-    let proxy_start = Proxy::for_store_with_witness(&stage.store.connection_string(), record_method).await.unwrap();
+    let proxy_start =
+        Proxy::for_store_with_witness(&stage.store.connection_string(), record_method)
+            .await
+            .unwrap();
     let (_proxy, proxy_connection_string) = proxy_start;
     // The record holds the address of a proxy, which is known before the candidate listens.
     let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -321,7 +356,9 @@ async fn observer_only_reads_and_sees_changes_before_next_poll() {
         }
     });
 
-    let olga = stage.observer(&Access::from_connection_string(proxy_connection_string), &["--poll", "60s"]).await;
+    let olga = stage
+        .observer(&Access::from_connection_string(proxy_connection_string), &["--poll", "60s"])
+        .await;
     olga.wait_until_following("ada").await;
     timeout(TIMEOUT, watched_rx.wait_for(|is_watched| *is_watched)).await.unwrap().unwrap();
     let polls = sent.lock().unwrap().len();
@@ -402,7 +439,10 @@ async fn contradictory_options_are_rejected() {
         assert!(expected.iter().all(|word| stderr.contains(word)), "{arguments:?}: {stderr}");
     }
     let stderr = run_refused(&["observe", "nothing"]).await;
-    assert!(stderr.contains("no address is given, so clients could not query this observer"), "{stderr}");
+    assert!(
+        stderr.contains("no address is given, so clients could not query this observer"),
+        "{stderr}"
+    );
     assert!(stderr.contains("nothing") && stderr.contains("election"), "{stderr}");
     let stderr = run_refused(&["observe", "a/b", "--listen", "here"]).await;
     assert!(stderr.contains("\"here\" is not an address with a port"), "{stderr}");
@@ -459,12 +499,18 @@ async fn documented_shell_and_python_act_only_while_leading() {
         std::fs::write(folder.join("work.py"), work).unwrap();
         let (language, flag) = if program == "sh" { ("sh", "-c") } else { ("python", "-c") };
         let mut command = Command::new(program);
-        command.arg(flag).arg(documented_source(language, address)).current_dir(folder).kill_on_drop(true);
+        command
+            .arg(flag)
+            .arg(documented_source(language, address))
+            .current_dir(folder)
+            .kill_on_drop(true);
         command.env("NO_PROXY", "*").spawn().unwrap()
     };
     // The followers' programs must do nothing.
-    let idle = [start(&folders[2], "sh", &ben.address), start(&folders[3], "python3", &ben.address)];
-    let busy = [start(&folders[0], "sh", &ada.address), start(&folders[1], "python3", &ada.address)];
+    let idle =
+        [start(&folders[2], "sh", &ben.address), start(&folders[3], "python3", &ben.address)];
+    let busy =
+        [start(&folders[0], "sh", &ada.address), start(&folders[1], "python3", &ada.address)];
     for (folder, program) in folders.iter().zip(busy) {
         assert_acts_only_under(term, folder.path(), program).await;
     }

@@ -67,7 +67,10 @@ async fn contend_and_are_listed(store: Store) {
     entries.sort_by_key(|candidate| candidate["name"].to_string());
     assert_eq!((&entries[0]["name"], &entries[1]["name"]), (&"ada".into(), &"ben".into()));
     assert_eq!(entries[0]["address"], "http://10.0.0.4:80");
-    assert_eq!((&entries[0]["failover_ms"], &entries[1]["failover_ms"]), (&Value::Null, &3_000.into()));
+    assert_eq!(
+        (&entries[0]["failover_ms"], &entries[1]["failover_ms"]),
+        (&Value::Null, &3_000.into())
+    );
     assert_eq!((&entries[0]["ready"], &entries[1]["ready"]), (&true.into(), &true.into()));
     let text = status_output(&group, &[]).await;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
@@ -117,7 +120,12 @@ async fn refused_list_write_is_reported_once_and_candidate_contends() {
     ben.event("elected", TIMEOUT).await;
     ben.event("turn-ended", TIMEOUT).await;
     let lines = ben.lines();
-    assert_eq!(lines.iter().filter(|line| is_missing_notice(line)).count(), 1, "{}", ben.transcript());
+    assert_eq!(
+        lines.iter().filter(|line| is_missing_notice(line)).count(),
+        1,
+        "{}",
+        ben.transcript()
+    );
     // Orders, which it may not read either, are reported as a problem.
     let problems = lines.iter().filter(|line| line.name() == "problem");
     let other_problems = problems

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tenure_core::Failover;
-use tenure_tests::chaos::{ProcessFault, Case, Fault, Kind, Plan, Setting, Target, round};
+use tenure_tests::chaos::{Case, Fault, Kind, Plan, ProcessFault, Setting, Target, round};
 use tenure_tests::{Mode, Store, needs};
 use tokio::task::JoinSet;
 
@@ -27,7 +27,8 @@ fn plan(cut: Option<Mode>, blow: Option<ProcessFault>, endless_turns: bool) -> P
         Some(ProcessFault::Kill | ProcessFault::Storm(_)) => Duration::ZERO,
         _ => FAULT_DURATION,
     };
-    let fault = Fault { partition: cut, process_fault: blow, delay: Duration::ZERO, min_duration: lasts };
+    let fault =
+        Fault { partition: cut, process_fault: blow, delay: Duration::ZERO, min_duration: lasts };
     Plan { candidates: vec![None; 3], endless_turns, faults: vec![fault] }
 }
 

@@ -38,8 +38,13 @@ async fn work(term: u64, active_term: Arc<AtomicU64>) {
 }
 
 impl Candidate {
-    fn start(elector: impl Elector + 'static, clock: &BootClock, active_term: &Arc<AtomicU64>) -> Self {
-        let ((leave, leave_requested), (orders, mut orders_rx)) = (oneshot::channel(), mpsc::channel(1));
+    fn start(
+        elector: impl Elector + 'static,
+        clock: &BootClock,
+        active_term: &Arc<AtomicU64>,
+    ) -> Self {
+        let ((leave, leave_requested), (orders, mut orders_rx)) =
+            (oneshot::channel(), mpsc::channel(1));
         let (event_tx, events) = mpsc::unbounded_channel();
         let active_term = active_term.clone();
         let work = handler::from_fn(move |turn, _| {
@@ -98,7 +103,8 @@ async fn electors_of_both_kinds_lead_one_after_the_other(store: Store) {
         CandidateSettings::from(settings).with_schedule(Schedule::WhileLeading)
     };
     let active_term = Arc::default();
-    let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &active_term);
+    let mut native =
+        Candidate::start(Election::new(settings("native"), &clock), &clock, &active_term);
     let mut terms = vec![native.wait_until_leading().await];
     let engine = Engine::with_cache(None).unwrap();
     let hosted = ElectionComponent::new(&engine, settings("hosted"), &clock).unwrap();
@@ -112,7 +118,8 @@ async fn electors_of_both_kinds_lead_one_after_the_other(store: Store) {
     native.task.abort();
     assert!(native.task.await.unwrap_err().is_cancelled());
     terms.push(hosted.wait_until_leading().await);
-    let mut native = Candidate::start(Election::new(settings("native"), &clock), &clock, &active_term);
+    let mut native =
+        Candidate::start(Election::new(settings("native"), &clock), &clock, &active_term);
     native.wait_until_following().await;
     hosted.leave.send(()).unwrap();
     hosted.task.await.unwrap();

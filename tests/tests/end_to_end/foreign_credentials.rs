@@ -49,10 +49,12 @@ async fn every_credential_leads_on_jco() {
         ("service-sas", Credential::ServiceSas),
         ("bearer", Credential::Bearer),
     ] {
-        run_one_turn(kind, &store, &reports, &credential.access(&connection_string, CONTAINER)).await;
+        run_one_turn(kind, &store, &reports, &credential.access(&connection_string, CONTAINER))
+            .await;
     }
 
-    let endpoint = connection_string.split("BlobEndpoint=").nth(1).unwrap().trim_end_matches(';').to_owned();
+    let endpoint =
+        connection_string.split("BlobEndpoint=").nth(1).unwrap().trim_end_matches(';').to_owned();
     let account = [
         ("AZURE_STORAGE_ACCOUNT", "devstoreaccount1".to_owned()),
         ("AZURE_STORAGE_SERVICE_ENDPOINT", endpoint),

@@ -148,7 +148,11 @@ async fn every_identity_leads_and_runs_its_turns() {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(timeout(TIMEOUT, two_requests).await.is_ok(), "{kind:?}: {}", candidate.transcript());
+        assert!(
+            timeout(TIMEOUT, two_requests).await.is_ok(),
+            "{kind:?}: {}",
+            candidate.transcript()
+        );
         candidate.event("renewed", TIMEOUT).await;
         candidate.terminate(TIMEOUT).await.unwrap();
         assert_eq!(endpoint.requests().len(), 2, "{kind:?}");

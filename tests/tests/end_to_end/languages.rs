@@ -109,9 +109,11 @@ async fn assert_readme_commands_work(language: &'static str, built: Language) {
     let serve = serve.strip_suffix(" &").expect("in the background");
     let store = start(&serve.replace(":10000", ":0"), "");
     let variable = "export AZURE_STORAGE_CONNECTION_STRING='";
-    let has_connection_string = |line: &Line| line.event.as_str().is_some_and(|line| line.starts_with(variable));
+    let has_connection_string =
+        |line: &Line| line.event.as_str().is_some_and(|line| line.starts_with(variable));
     let line = store.line("connection string", 0, TIMEOUT, has_connection_string).await;
-    let served_connection_string = line.event.as_str().unwrap()[variable.len()..].trim_end_matches('\'').to_owned();
+    let served_connection_string =
+        line.event.as_str().unwrap()[variable.len()..].trim_end_matches('\'').to_owned();
 
     let emulator = "AZURE_STORAGE_CONNECTION_STRING=UseDevelopmentStorage=true ";
     let lead = lead.strip_prefix(emulator).expect("the store of the command before");

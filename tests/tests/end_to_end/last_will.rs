@@ -60,7 +60,8 @@ impl Scene {
     async fn supervisor_report(&mut self) -> (String, Option<i32>) {
         let code = self.old.end(TIMEOUT).await.unwrap().code();
         let is_process_problem = |line: &Line| line.event["class"] == "process";
-        let lines: Vec<_> = self.old.all_lines().await.into_iter().filter(is_process_problem).collect();
+        let lines: Vec<_> =
+            self.old.all_lines().await.into_iter().filter(is_process_problem).collect();
         assert!(lines.len() <= 1, "{}", self.old.transcript());
         let message = lines.first().map(|line| line.event["detail"].as_str().unwrap().to_owned());
         (message.unwrap_or_default(), code)
@@ -119,7 +120,10 @@ async fn the_lease_of_a_process_that_is_killed_is_released() {
     assert_eq!(scene.releases(), 1);
     scene.assert_succeeded_by_release().await;
     let transcript = scene.old.transcript();
-    assert!(!scene.group.access.leaks_in(&transcript) && !transcript.contains("SharedKey "), "{transcript}");
+    assert!(
+        !scene.group.access.leaks_in(&transcript) && !transcript.contains("SharedKey "),
+        "{transcript}"
+    );
 }
 
 /// `chaos --calls` runs this more often.
@@ -190,7 +194,11 @@ async fn all_elections_of_a_process_are_released() {
         let election = format!("[[election]]\nelection = \"{container}/{blob}\"\n");
         election + "command = [\"/bin/sleep\", \"60\"]\nwhile-leading = true\n"
     };
-    let text = format!("log = \"json\"\nlog-level = \"debug\"\n{}{}", election_settings("first"), election_settings("second"));
+    let text = format!(
+        "log = \"json\"\nlog-level = \"debug\"\n{}{}",
+        election_settings("first"),
+        election_settings("second")
+    );
     std::fs::write(&file, text).unwrap();
     let mut command = Command::new(PROGRAM);
     command.arg("run").arg("--config").arg(&file);
@@ -273,7 +281,11 @@ async fn processes_started_earlier_are_left_alone() {
     kill_process(candidate.runner().unwrap(), Signal::KILL).unwrap();
     assert_eq!(candidate.end(TIMEOUT).await.unwrap().code(), Some(128 + 9));
     let problem = candidate.event("problem", TIMEOUT).await;
-    assert!(problem.event["detail"].as_str().unwrap().contains("was released"), "{}", problem.event);
+    assert!(
+        problem.event["detail"].as_str().unwrap().contains("was released"),
+        "{}",
+        problem.event
+    );
     assert!(is_alive(background_process), "{}", candidate.transcript());
     kill_process(background_process, Signal::KILL).unwrap();
 }
@@ -341,7 +353,8 @@ async fn a_lease_that_cannot_be_released_runs_out() {
     let mut group = Group::new(PROGRAM, &store, &sink);
     group.warm_up().await.unwrap();
     let connection_string = group.connection_string.clone();
-    let (proxy, proxy_connection_string) = tenure_tests::Proxy::for_store_with_witness(&connection_string, |_| {}).await.unwrap();
+    let (proxy, proxy_connection_string) =
+        tenure_tests::Proxy::for_store_with_witness(&connection_string, |_| {}).await.unwrap();
     group.access = Access::from_connection_string(proxy_connection_string);
     let mut old = group.start("old", &[]).unwrap();
     let term = old.event("renewed", TIMEOUT).await.term();

@@ -64,8 +64,12 @@ async fn listeners_show_leader_and_unreachable_store() {
     poll_until_status(&format!("{second}/readyz"), 200).await;
     assert_eq!(get(format!("{second}/readyz?leader")).await.0, 503);
     assert_eq!(get(format!("{second}/leader?redirect")).await.0, 307);
-    let leader_json: Value = serde_json::from_str(&get(format!("{second}/leader")).await.1).unwrap();
-    assert_eq!((&leader_json["leader"]["name"], &leader_json["leader"]["term"]), (&"ada".into(), &term.into()));
+    let leader_json: Value =
+        serde_json::from_str(&get(format!("{second}/leader")).await.1).unwrap();
+    assert_eq!(
+        (&leader_json["leader"]["name"], &leader_json["leader"]["term"]),
+        (&"ada".into(), &term.into())
+    );
     let (_, metrics) = get(format!("{first}/metrics")).await;
     assert!(metrics.contains(&format!("candidate=\"ada\"}} {term}\n")), "{metrics}");
 
@@ -148,8 +152,9 @@ async fn idle_connections_do_not_disturb_the_leader() {
     }
     // Longer than one validity.
     let validity_passed = Instant::now() + Duration::from_secs(50);
-    let late =
-        leader.line("turn", 0, 3 * TIMEOUT, |line| line.name() == "turn-ended" && line.at >= validity_passed);
+    let late = leader.line("turn", 0, 3 * TIMEOUT, |line| {
+        line.name() == "turn-ended" && line.at >= validity_passed
+    });
     assert_eq!(late.await.event["outcome"], "succeeded", "{}", leader.transcript());
     assert_eq!(leader.count("problem"), 0, "{}", leader.transcript());
     poll_until_status(&format!("{url}/healthz"), 200).await;
@@ -161,7 +166,8 @@ async fn idle_connections_do_not_disturb_the_leader() {
 fn port_in_use_is_reported_before_any_request() {
     let occupied = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = occupied.local_addr().unwrap().to_string();
-    for (listen, expected) in [(address.as_str(), "cannot be listened on"), ("8080", "not an address")]
+    for (listen, expected) in
+        [(address.as_str(), "cannot be listened on"), ("8080", "not an address")]
     {
         let output = Command::new(PROGRAM)
             .args(["run", "jobs/report", "--every", "1h"])
@@ -171,7 +177,10 @@ fn port_in_use_is_reported_before_any_request() {
             .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(&format!("--listen {listen}")) && stderr.contains(expected), "{stderr}");
+        assert!(
+            stderr.contains(&format!("--listen {listen}")) && stderr.contains(expected),
+            "{stderr}"
+        );
     }
 }
 
@@ -183,7 +192,8 @@ async fn share_problems_are_counted_in_metrics() {
     group.outsider().create_container().await.unwrap();
     // Permits an election, but not a list of the other candidates.
     let container = Scope::Container(group.election.split_once('/').unwrap().0.to_owned());
-    group.access = Access::from_connection_string(with_sas(&store.connection_string(), container, "rcwd"));
+    group.access =
+        Access::from_connection_string(with_sas(&store.connection_string(), container, "rcwd"));
     let member = group.start("ada", &[&LISTEN[..], &["--shares", "2"]].concat()).unwrap();
     let is_list_problem = |line: &tenure_tests::Line| {
         line.event["detail"].as_str().is_some_and(|detail| detail.contains("list blobs"))

@@ -251,7 +251,8 @@ async fn ignored_signals_stay_ignored_in_the_command() {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = timeout(TIMEOUT, command.output()).await.unwrap().unwrap();
     let output_text = text(&ended.stdout) + &text(&ended.stderr);
-    let mask = output_text.trim().rsplit('\t').next().and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let mask =
+        output_text.trim().rsplit('\t').next().and_then(|mask| u64::from_str_radix(mask, 16).ok());
     let mask = mask.unwrap_or_else(|| panic!("{output_text}"));
     for number in [1, 2, 3, 15] {
         assert_eq!(mask >> (number - 1) & 1, 1, "{number}: {output_text}");

@@ -36,8 +36,10 @@ mod rotation;
 mod sas;
 mod scenarios;
 mod sdks;
+mod secrets;
 mod shares;
 mod slots;
+mod status;
 #[cfg(unix)]
 mod steering;
 #[cfg(unix)]
@@ -50,8 +52,6 @@ mod unruly_processes;
 mod watching;
 #[cfg(unix)]
 mod webhook;
-mod status;
-mod secrets;
 
 /// `tenure`, like an installed one.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tenure-under-test");

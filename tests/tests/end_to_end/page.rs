@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tenure_tests::{Browser, Candidate, ProcessGroup, Group, Sink, Store, needs};
+use tenure_tests::{Browser, Candidate, Group, ProcessGroup, Sink, Store, needs};
 use tokio::process::Command;
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
@@ -78,7 +78,8 @@ async fn leader_killed_next_one_shown() {
     browser.until(&next, TIMEOUT).await.unwrap();
     let second = text(&browser, LEADER).await;
     browser.until(&format!("{} === 'leads'", state(&second)), TIMEOUT).await.unwrap();
-    let announcement = text(&browser, "return document.getElementById('announcer').textContent").await;
+    let announcement =
+        text(&browser, "return document.getElementById('announcer').textContent").await;
     assert!(announcement.starts_with(&format!("{second} leads, with term ")), "{announcement}");
     let changes = text(&browser, "return document.getElementById('changes').textContent").await;
     assert!(changes.contains(&format!("{second} takes over ")), "{changes}");
@@ -152,7 +153,8 @@ async fn leader_killed_next_one_shown() {
         .unwrap();
     browser.click(&button("Reconnect", &second)).await.unwrap();
 
-    let overlapping = text(&browser, "return document.getElementById('overlapping').textContent").await;
+    let overlapping =
+        text(&browser, "return document.getElementById('overlapping').textContent").await;
     assert!(overlapping.starts_with("0,"), "{overlapping}");
     let (status, output_text) = demo.interrupt().await.unwrap();
     assert!(status.success(), "{output_text}");

@@ -74,7 +74,8 @@ fn all_mistakes_are_reported_before_any_request() {
         "--ca-file",
         "/nowhere/ca.pem",
     ];
-    let output = tenure(&[&wrong_args[..], &["Not_A_Container/"]].concat(), Some(&connection_string));
+    let output =
+        tenure(&[&wrong_args[..], &["Not_A_Container/"]].concat(), Some(&connection_string));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("\n  Not_A_Container/\n"), "{stderr}");
@@ -127,7 +128,8 @@ fn misspelt_variable_is_reported_before_any_request() {
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         let output_text = text(&output);
         assert!(
-            output_text.contains("TENURE_POL\n") && output_text.contains("did you mean TENURE_POLL?"),
+            output_text.contains("TENURE_POL\n")
+                && output_text.contains("did you mean TENURE_POLL?"),
             "{output_text}"
         );
         assert!(!output_text.contains("TENURE_PORT"), "{output_text}");
@@ -206,7 +208,10 @@ fn invalid_connection_strings_are_explained_without_secret() {
         let output = tenure(&run, Some(&connection_string));
         let output_text = text(&output);
         assert_eq!(output.status.code(), Some(2), "{connection_string}: {output_text}");
-        assert!(output_text.contains("AZURE_STORAGE_CONNECTION_STRING"), "{connection_string}: {output_text}");
+        assert!(
+            output_text.contains("AZURE_STORAGE_CONNECTION_STRING"),
+            "{connection_string}: {output_text}"
+        );
     }
 }
 
@@ -308,7 +313,8 @@ async fn status_exit_code_shows_whether_there_is_a_leader() {
     let candidate = group.start("ben", &["--failover", "10s"]).unwrap();
     candidate.event("elected", TIMEOUT).await;
     let status_json = json(&status(group.connection_string.clone()).await);
-    let (promise, within) = (&status_json["failover"]["promise_ms"], &status_json["failover"]["machine_ms"]);
+    let (promise, within) =
+        (&status_json["failover"]["promise_ms"], &status_json["failover"]["machine_ms"]);
     assert_eq!((promise.as_u64(), within.as_u64()), (Some(7_000), Some(10_000)), "{status_json}");
 
     let key = group.connection_string.split(';').find_map(|part| part.strip_prefix("AccountKey="));

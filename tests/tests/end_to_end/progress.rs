@@ -66,7 +66,8 @@ async fn leader_with_refused_record_writes_stands_down() -> Result<()> {
     let remaining = remaining.saturating_sub(refused_since.elapsed());
     if !remaining.is_zero() {
         // The other candidate keeps leading for that time.
-        let lost = tokio::time::timeout(remaining, ben.wait_for_line(|line| line.name() == "stood-down"));
+        let lost =
+            tokio::time::timeout(remaining, ben.wait_for_line(|line| line.name() == "stood-down"));
         ensure!(lost.await.is_err(), "{}", ben.transcript());
         ensure!(ada.count("elected") == 1, "{}", ada.transcript());
     }

@@ -33,9 +33,11 @@ async fn the_account_is_reached_through_the_proxy() {
         }
     };
     let connection_string = group.connection_string.clone();
-    let (proxy, proxy_connection_string) = Proxy::for_store_with_witness(&connection_string, record_action).await.unwrap();
+    let (proxy, proxy_connection_string) =
+        Proxy::for_store_with_witness(&connection_string, record_action).await.unwrap();
     let address = format!("http://{}", proxy.address());
-    group.access = Access::from_connection_string(proxy_connection_string.replace(&address, ORIGIN));
+    group.access =
+        Access::from_connection_string(proxy_connection_string.replace(&address, ORIGIN));
     let proxied = |mut command: Command| {
         command.env("HTTP_PROXY", address.replace("//", "//user:S3CRET@")).env_remove("NO_PROXY");
         command

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{TimeDelta, Utc};
 use tempfile::TempDir;
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Sink, Store};
 
@@ -103,7 +103,10 @@ async fn leaders_survive_key_rotation() {
     let accesses = [
         ("key", access_from(&[("AZURE_STORAGE_KEY_FILE", file("key"))])),
         ("sas", access_from(&[("AZURE_STORAGE_SAS_TOKEN_FILE", file("sas"))])),
-        ("string", Access::from_variables(vec![("AZURE_STORAGE_CONNECTION_STRING_FILE", file("string"))])),
+        (
+            "string",
+            Access::from_variables(vec![("AZURE_STORAGE_CONNECTION_STRING_FILE", file("string"))]),
+        ),
     ];
     let mut leaders = Vec::new();
     for (name, access) in &accesses {

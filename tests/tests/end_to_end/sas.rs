@@ -17,7 +17,11 @@ const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
 /// Returns access to a container with these permissions only.
 fn with_container(connection_string: &str, container: &str, permissions: &str) -> Access {
-    Access::from_connection_string(with_sas(connection_string, Scope::Container(container.to_owned()), permissions))
+    Access::from_connection_string(with_sas(
+        connection_string,
+        Scope::Container(container.to_owned()),
+        permissions,
+    ))
 }
 
 async fn a_candidate_with_a_sas_leads_and_runs_its_turns_on_azurite() {

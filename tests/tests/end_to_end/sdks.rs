@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use chrono::{TimeDelta, Utc};
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{Account, KeyName, Store, run};
 use tenure_tests::{needs, sdk, tools};
 use tokio::task::spawn_blocking;
@@ -18,7 +18,8 @@ async fn assert_sdk_works(
 ) {
     let store = run(([127, 0, 0, 1], 0).into(), Vec::new()).await.unwrap();
     let argument = argument(&store);
-    let output = spawn_blocking(move || tools::run_command(make().unwrap().arg(argument))).await.unwrap();
+    let output =
+        spawn_blocking(move || tools::run_command(make().unwrap().arg(argument))).await.unwrap();
     assert_eq!(output.unwrap(), "all is well\n");
     // Also catches problems that the program missed: requests with a parameter unknown to the
     // store.
@@ -36,7 +37,8 @@ async fn python_sdk_works_with_embedded_store() {
 needs!(Python => async fn python_sdk_works_with_embedded_store);
 
 async fn javascript_sdk_works_with_embedded_store() {
-    assert_sdk_works(|| sdk::javascript("tests/sdk/javascript/use.mjs"), Store::connection_string).await;
+    assert_sdk_works(|| sdk::javascript("tests/sdk/javascript/use.mjs"), Store::connection_string)
+        .await;
 }
 
 needs!(Node => async fn javascript_sdk_works_with_embedded_store);

@@ -247,7 +247,8 @@ async fn refusals_and_failures_show_no_secret() {
             assert_no_secret(&format!("run --log {log}, {:?}", variables[0].0), &output_text);
         }
     }
-    let token_requests = identity.requests().into_iter().filter(|request| request.path == "/msi").count();
+    let token_requests =
+        identity.requests().into_iter().filter(|request| request.path == "/msi").count();
     assert!(token_requests >= 2, "the answer that repeats the secret was given: {token_requests}");
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tenure_tests::{Access, Front, Group, Override, Outsider, Sink, Store, operation_name};
+use tenure_tests::{Access, Front, Group, Outsider, Override, Sink, Store, operation_name};
 
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
 
@@ -34,7 +34,11 @@ async fn an_operator_resets_a_slot_in_the_future() -> Result<()> {
     first.event("turn-ended", TIMEOUT).await;
     let no_reset = tenure(&group, &["reset-slot"]).await?;
     ensure!(no_reset.status.code() == Some(0), "{}", output_text(&no_reset));
-    ensure!(output_text(&no_reset).contains("No slot lies in the future"), "{}", output_text(&no_reset));
+    ensure!(
+        output_text(&no_reset).contains("No slot lies in the future"),
+        "{}",
+        output_text(&no_reset)
+    );
     first.terminate(TIMEOUT).await?;
 
     let outsider = group.outsider();
@@ -57,7 +61,11 @@ async fn an_operator_resets_a_slot_in_the_future() -> Result<()> {
     ensure!(output_text(&unconfirmed).contains("--yes"), "{}", output_text(&unconfirmed));
     let done = tenure(&group, &["reset-slot", "--yes"]).await?;
     ensure!(done.status.code() == Some(0), "{}", output_text(&done));
-    ensure!(output_text(&done).contains("2056-11-20T07:00:00Z is forgotten"), "{}", output_text(&done));
+    ensure!(
+        output_text(&done).contains("2056-11-20T07:00:00Z is forgotten"),
+        "{}",
+        output_text(&done)
+    );
     second.event("turn-ended", TIMEOUT).await;
     second.terminate(TIMEOUT).await?;
     Ok(())
@@ -112,7 +120,12 @@ async fn interrupted_reset_releases_the_lease() -> Result<()> {
         let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await??;
         let code = if interrupted { 130 } else { 1 };
         ensure!(output.status.code() == Some(code), "{}", output_text(&output));
-        ensure!(requests_rx.borrow().contains(&"release"), "{:?}: {}", requests_rx.borrow(), output_text(&output));
+        ensure!(
+            requests_rx.borrow().contains(&"release"),
+            "{:?}: {}",
+            requests_rx.borrow(),
+            output_text(&output)
+        );
     }
     Ok(())
 }
@@ -134,8 +147,7 @@ async fn a_cron_expression_in_a_zone_has_its_turns() -> Result<()> {
 
 /// Needs only the election's name, long before the next claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn status_shows_last_outcome_and_next_turn()
--> Result<()> {
+async fn status_shows_last_outcome_and_next_turn() -> Result<()> {
     let (store, sink) = (Store::embedded().await?, Sink::start().await?);
     // Fifteen seconds leave enough time to ask.
     let timer = ["--cron", "*/15 * * * * *"];
@@ -156,9 +168,15 @@ async fn status_shows_last_outcome_and_next_turn()
         }
     };
     let last = &status_json["last_turn"];
-    ensure!((&last["slot"], &last["outcome"]) == (&ended["slot"], &"succeeded".into()), "{status_json}");
+    ensure!(
+        (&last["slot"], &last["outcome"]) == (&ended["slot"], &"succeeded".into()),
+        "{status_json}"
+    );
     ensure!(last["took_ms"].is_u64() && status_json["last_success"] == *last, "{status_json}");
-    ensure!(status_json["last_failure"].is_null() && status_json["next_turn"]["slot"] == next, "{status_json}");
+    ensure!(
+        status_json["last_failure"].is_null() && status_json["next_turn"]["slot"] == next,
+        "{status_json}"
+    );
     let local = status_json["next_turn"]["local"].as_str().unwrap_or_default();
     ensure!(local.ends_with("[Europe/Berlin]"), "{status_json}");
     let text = output_text(&tenure(&group, &["status"]).await?);

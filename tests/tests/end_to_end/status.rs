@@ -137,8 +137,10 @@ async fn unwritable_output_is_an_error() {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).args([&group.election]).stdin(Stdio::null());
         group.access.apply(&mut command);
-        let child = command.stdout(full_device).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-        let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
+        let child =
+            command.stdout(full_device).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let output =
+            tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
         assert_eq!(stderr.matches("standard output cannot be written: ").count(), 1, "{stderr}");
@@ -159,7 +161,10 @@ async fn status_describes_settings_of_this_machine() {
     };
     let (code, stdout) = status(&[]).await;
     assert_eq!(code, Some(1), "{stdout}");
-    assert!(stdout.contains("here         nobody leads, because no candidate has run yet"), "{stdout}");
+    assert!(
+        stdout.contains("here         nobody leads, because no candidate has run yet"),
+        "{stdout}"
+    );
 
     let mut ada = group.start("ada", &[]).unwrap();
     ada.event("turn-ended", TIMEOUT).await;
@@ -169,7 +174,8 @@ async fn status_describes_settings_of_this_machine() {
     assert!(stdout.contains("the settings here say \"every 1h\""), "{stdout}");
     let (_, stdout) = status(&[("TENURE_NAME", "ada"), ("TENURE_EVERY", "2s")]).await;
     assert!(
-        stdout.contains("here         ada leads; that is the candidate with this machine's settings"),
+        stdout
+            .contains("here         ada leads; that is the candidate with this machine's settings"),
         "{stdout}"
     );
     assert!(!stdout.contains("the settings here say"), "{stdout}");
@@ -183,7 +189,10 @@ async fn history_lists_former_leaders() {
     group.warm_up().await.unwrap();
     let history = async |extra_args: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        command.args(["status", "--history", &group.election]).args(extra_args).stdin(Stdio::null());
+        command
+            .args(["status", "--history", &group.election])
+            .args(extra_args)
+            .stdin(Stdio::null());
         group.access.apply(&mut command);
         let output = command.output().await.unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())

@@ -320,7 +320,9 @@ async fn unreachable_collector_delays_nothing() {
     let (_store, group) = stage().await;
     let silent_listener = StdListener::bind("127.0.0.1:0").unwrap();
     let unused_address = reserve_port().unwrap();
-    for (address, is_reported) in [(silent_listener.local_addr().unwrap(), false), (unused_address, true)] {
+    for (address, is_reported) in
+        [(silent_listener.local_addr().unwrap(), false), (unused_address, true)]
+    {
         // Must survive a store or machine that stalls for a while.
         let work_args = ["--lease", "60s", "--renew", "4s", "--log-level", "debug", "--", "true"];
         let mut command = run(&group, address, &work_args);

@@ -9,7 +9,8 @@ use serde_json::Value;
 use tenure_store::sas::Scope;
 use tenure_tests::credential::with_sas;
 use tenure_tests::{
-    Access, Candidate, Front, Group, Override, Line, Sink, Store, operation_name, needs, reserve_port, triggers,
+    Access, Candidate, Front, Group, Line, Override, Sink, Store, needs, operation_name,
+    reserve_port, triggers,
 };
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -131,12 +132,16 @@ needs!(Node => async fn trigger_runs_once_and_reports_outcome_on_azurite);
 
 async fn assert_trigger_runs_once(stage: &Stage) {
     // No other candidate takes over.
-    let (ada, _) = stage.start_listening("ada", &["--lease", "60s", "--request-timeout", "15s"]).await;
+    let (ada, _) =
+        stage.start_listening("ada", &["--lease", "60s", "--request-timeout", "15s"]).await;
     let term = ada.event("elected", TIMEOUT).await.term();
     let (code, output_text) = stage.trigger_election(&["--id", "good-1", "--wait", "60s"]).await;
     assert_eq!(code, 0, "{output_text}\n{}", ada.transcript());
     assert!(output_text.contains("ada leads, and was notified.\n"), "{output_text}");
-    assert!(output_text.ends_with("Trigger good-1: its turn has ended: succeeded.\n"), "{output_text}");
+    assert!(
+        output_text.ends_with("Trigger good-1: its turn has ended: succeeded.\n"),
+        "{output_text}"
+    );
     let started = wait_for_turn(&ada, "good-1").await;
     assert_eq!((started.term(), started.event["attempt"].as_u64()), (term, Some(1)));
     let (code, output_text) = stage.trigger_election(&["--id", "bad-1", "--wait", "60s"]).await;
@@ -173,13 +178,19 @@ async fn a_trigger_waits_for_the_next_leader() {
     ada.terminate(TIMEOUT).await.unwrap();
     let (code, output_text) = stage.trigger_election(&["--id", "later"]).await;
     assert_eq!(code, 0, "{output_text}");
-    assert!(output_text.contains("there is no leader now. The next leader runs it.\n"), "{output_text}");
+    assert!(
+        output_text.contains("there is no leader now. The next leader runs it.\n"),
+        "{output_text}"
+    );
     let ben = stage.start_without_listener("ben", &[]);
     wait_for_turn(&ben, "later").await;
     let (code, output_text) = stage.trigger_election(&["--id", "later", "--wait", "60s"]).await;
     assert_eq!(code, 0, "{output_text}");
     let (code, output_text) = stage.trigger_election(&["--id", "another"]).await;
-    assert!(code == 0 && output_text.contains("ben leads, and looks for orders every 10 s"), "{output_text}");
+    assert!(
+        code == 0 && output_text.contains("ben leads, and looks for orders every 10 s"),
+        "{output_text}"
+    );
     assert_eq!((turns(&ada, "later"), turns(&ben, "later")), (0, 1), "{}", ben.transcript());
 }
 
@@ -198,7 +209,8 @@ async fn killed_leader_turn_follows_delivery_rule() {
         if again > 0 {
             assert_eq!(wait_for_turn(&ben, "long-1").await.event["attempt"], 2);
         }
-        let (ended, output_text) = stage.trigger_election(&["--id", "long-1", "--wait", "1s"]).await;
+        let (ended, output_text) =
+            stage.trigger_election(&["--id", "long-1", "--wait", "1s"]).await;
         assert_eq!(ended, code, "{delivery}: {output_text}");
         let words = if again > 0 { "was not over within 1s" } else { "is not on record" };
         assert!(output_text.contains(words), "{output_text}");
@@ -217,7 +229,8 @@ async fn work_without_timer_runs_once_per_trigger() {
     assert!(output_text.contains("there is no leader now"), "{output_text}");
     let mut ada = stage.start_without_listener("ada", &[]);
     wait_for_turn(&ada, "release-42").await;
-    let (code, output_text) = stage.trigger_election(&["--id", "release-42", "--wait", "60s"]).await;
+    let (code, output_text) =
+        stage.trigger_election(&["--id", "release-42", "--wait", "60s"]).await;
     assert!(code == 0 && output_text.contains("its turn has ended: succeeded"), "{output_text}");
     let status = stage.status().await;
     assert_eq!((&status["schedule"], &status["next_turn"]), (&"on trigger".into(), &Value::Null));
@@ -258,7 +271,8 @@ async fn impossible_trigger_is_rejected_with_reason() {
     let scope = Scope::Container(container.to_owned());
     let mut command = Command::new(PROGRAM);
     command.args(["trigger", &stage.group.election]);
-    Access::from_connection_string(with_sas(&stage.group.connection_string, scope, "r")).apply(&mut command);
+    Access::from_connection_string(with_sas(&stage.group.connection_string, scope, "r"))
+        .apply(&mut command);
     let (code, output_text) = run_to_end(command).await;
     assert!(code == 2 && output_text.contains("does not permit writing"), "{output_text}");
     assert_eq!(ada.count("turn-started"), 1, "{}", ada.transcript());

@@ -88,7 +88,11 @@ async fn a_leak_and_a_trap_cost_turns_only() {
         assert!(candidate.is_alive(), "{}", candidate.transcript());
         let peak = candidate.peak_memory().unwrap();
         assert!(peak < 1024 * 1024 * 1024, "{peak} bytes");
-        assert!(candidate.terminate(TIMEOUT).await.unwrap().success(), "{}", candidate.transcript());
+        assert!(
+            candidate.terminate(TIMEOUT).await.unwrap().success(),
+            "{}",
+            candidate.transcript()
+        );
     }
 }
 

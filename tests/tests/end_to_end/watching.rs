@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store, orders, reserve_port};
+use tenure_tests::{
+    Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store, orders, reserve_port,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -50,12 +52,15 @@ impl Stage {
         let (watch_tx, mut watch_rx) = watch::channel(false);
         let witness = move |bytes: &[u8]| {
             let is_watch_request = bytes.windows(11).any(|window| window == b"GET /watch?");
-            watch_tx.send_if_modified(|is_watched| is_watch_request && !std::mem::replace(is_watched, true));
+            watch_tx.send_if_modified(|is_watched| {
+                is_watch_request && !std::mem::replace(is_watched, true)
+            });
         };
         let proxy = Proxy::start_with_witness(listen.parse().unwrap(), witness).await.unwrap();
         let leader = self.start("ada", &listen, &format!("http://{}", proxy.address()));
         leader.event("elected", TIMEOUT).await;
-        let follower = self.start("ben", &reserve_port().unwrap().to_string(), "http://127.0.0.1:1");
+        let follower =
+            self.start("ben", &reserve_port().unwrap().to_string(), "http://127.0.0.1:1");
         let polled_at = follower.event("following", TIMEOUT).await.at;
         timeout(TIMEOUT, watch_rx.wait_for(|is_watched| *is_watched)).await.unwrap().unwrap();
         // That request has its response by now.
@@ -119,7 +124,8 @@ async fn lying_peer_costs_few_requests() {
         let count = bytes.windows(6).filter(|window| *window == b"HEAD /").count();
         counter.fetch_add(count, Ordering::Relaxed);
     };
-    let proxy_start = Proxy::for_store_with_witness(&stage.store.connection_string(), count_polls).await.unwrap();
+    let proxy_start =
+        Proxy::for_store_with_witness(&stage.store.connection_string(), count_polls).await.unwrap();
     let (_proxy, proxy_connection_string) = proxy_start;
     let address_args = ["--address", "http://127.0.0.1:1"];
     let follower = stage.group.start_with(
@@ -131,7 +137,10 @@ async fn lying_peer_costs_few_requests() {
     let follower = follower.unwrap();
     let following = follower.event("following", TIMEOUT).await.at;
     // The follower reconnects after each lie, with growing delays.
-    timeout(TIMEOUT, peer.request_count.clone().wait_for(|total| *total == 4)).await.unwrap().unwrap();
+    timeout(TIMEOUT, peer.request_count.clone().wait_for(|total| *total == 4))
+        .await
+        .unwrap()
+        .unwrap();
     let polls = polls.load(Ordering::Relaxed);
     assert!(following.elapsed() < MIN_POLL, "it took too long to tell");
     assert!((3..=11).contains(&polls), "{polls} polls\n{}", follower.transcript());

@@ -194,7 +194,8 @@ async fn failed_call_is_reported_alike_for_each_url_source() {
     let (url, folder) = (receiver.url(), tempfile::tempdir().unwrap());
     let file = folder.path().join("tenure.toml");
     std::fs::write(&file, format!("webhook = \"{url}\"\n")).unwrap();
-    let group_for = |name: &str| Group { election: format!("{}-{name}", group.election), ..group.clone() };
+    let group_for =
+        |name: &str| Group { election: format!("{}-{name}", group.election), ..group.clone() };
     let mut by_variable = command(&group_for("variable"), "ada", &[]);
     by_variable.env("TENURE_HANDLER_URL", &url);
     let all = [
@@ -255,7 +256,8 @@ async fn a_call_is_cut_off_before_the_lease_is_released() {
             }
         };
         let connection_string = group.connection_string.clone();
-        let (proxy, proxy_connection_string) = Proxy::for_store_with_witness(&connection_string, witness).await.unwrap();
+        let (proxy, proxy_connection_string) =
+            Proxy::for_store_with_witness(&connection_string, witness).await.unwrap();
         group.access = Access::from_connection_string(proxy_connection_string);
         let mut candidate = start(&group, "ada", &["--webhook", &url]);
         call.call(&listener).await;
@@ -343,7 +345,10 @@ fn kinds_of_work_exclude_each_other() {
 #[test]
 fn webhook_rejects_while_leading() {
     let message = run_refused(&["--while-leading", "--webhook", &secret_url()], &[]);
-    assert!(message.contains("--while-leading\n    a webhook is one call for each turn"), "{message}");
+    assert!(
+        message.contains("--while-leading\n    a webhook is one call for each turn"),
+        "{message}"
+    );
     let message = run_refused(&["--webhook", &secret_url()], &[("TENURE_WHILE_LEADING", "true")]);
     assert!(message.contains("a webhook is one call for each turn"), "{message}");
 }

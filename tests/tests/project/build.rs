@@ -42,8 +42,9 @@ fn version_names_the_commit_it_was_built_from() {
     };
     let build = |profile: &str, variables: &[(&str, &str)]| {
         let script_output = run_build_script(profile, variables);
-        let line =
-            script_output.lines().find_map(|line| line.strip_prefix("cargo::rustc-env=TENURE_BUILD="));
+        let line = script_output
+            .lines()
+            .find_map(|line| line.strip_prefix("cargo::rustc-env=TENURE_BUILD="));
         line.unwrap().to_owned()
     };
     let git = |arguments: &[&str]| {
@@ -88,8 +89,9 @@ fn version_names_the_commit_it_was_built_from() {
     git(&["commit", "--quiet", "--allow-empty", "--message", "z"]);
     assert_ne!(contents(), before);
 
-    let vcs_info =
-        format!("{{\n  \"git\": {{ \"sha1\": \"{commit_id}\" }},\n  \"path_in_vcs\": \"host/cli\"\n}}");
+    let vcs_info = format!(
+        "{{\n  \"git\": {{ \"sha1\": \"{commit_id}\" }},\n  \"path_in_vcs\": \"host/cli\"\n}}"
+    );
     fs::write(package.join(".cargo_vcs_info.json"), vcs_info).unwrap();
     assert_eq!(build("release", &[]), " (0123456789ab)", "a package says itself what it is of");
 }

@@ -92,7 +92,8 @@ fn checks_detect_seeded_mistakes() {
         assert!(good.contains(from), "{file} has no {from}");
         fs::write(target, good.replacen(from, to, 1)).unwrap();
         let output_text = text(&run_checks(spoilt.path()));
-        let found = output_text.lines().any(|line| line.starts_with(file) && line.contains(complaint));
+        let found =
+            output_text.lines().any(|line| line.starts_with(file) && line.contains(complaint));
         assert!(found, "{file}, {from} → {to}:\n{output_text}");
     }
 }

@@ -44,7 +44,8 @@ pub(crate) fn files(folder: &Path, suffixes: &[&str], found: &mut Vec<PathBuf>) 
 /// Returns the cited sections of a source, or the text in place of a section. A citation may
 /// continue on the next line.
 fn citations(source: &str) -> Vec<Result<String, String>> {
-    let strip_marks = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim().to_owned();
+    let strip_marks =
+        |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim().to_owned();
     let text = source.lines().map(strip_marks).collect::<Vec<_>>().join(" ");
     let mut cited = Vec::new();
     for (_, tail) in
@@ -86,8 +87,10 @@ fn every_citation_leads_to_a_section() {
     assert_eq!(errors, [""; 0]);
     // A heading that only groups others has no content to cite.
     let uncited_by_design = ["7"];
-    let uncited: Vec<_> =
-        sections.iter().filter(|s| !cited.contains(*s) && !uncited_by_design.contains(&s.as_str())).collect();
+    let uncited: Vec<_> = sections
+        .iter()
+        .filter(|s| !cited.contains(*s) && !uncited_by_design.contains(&s.as_str()))
+        .collect();
     assert!(uncited.is_empty(), "no code cites {uncited:?}");
 }
 
@@ -324,7 +327,11 @@ fn every_console_block_names_its_check() {
                 Part::Fenced(kind, content) => {
                     consoles += usize::from(kind == "console");
                     if kind == "console" && !names_its_check(before) {
-                        errors.push(format!("{}: {}", path.display(), content.lines().next().unwrap()));
+                        errors.push(format!(
+                            "{}: {}",
+                            path.display(),
+                            content.lines().next().unwrap()
+                        ));
                     }
                     before = "";
                 }
@@ -387,7 +394,8 @@ fn unknown_name(command: &str) -> Option<String> {
         return Some(command.to_owned());
     }
     let options = options(command);
-    let given_options = words.take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
+    let given_options =
+        words.take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
     let mut names = given_options.map(|word| word.split('=').next().unwrap().to_owned());
     names.find(|name| !options.contains(name))
 }
@@ -462,7 +470,10 @@ fn the_tables_of_options_are_those_of_the_program() {
 fn readme_handler() -> (Vec<String>, String) {
     let text = read("README.md");
     let consoles = fenced(&text, "console");
-    let console = consoles.iter().find(|text_of_console| text_of_console.starts_with("$ cargo init")).unwrap();
+    let console = consoles
+        .iter()
+        .find(|text_of_console| text_of_console.starts_with("$ cargo init"))
+        .unwrap();
     (commands(console), fenced(&text, "rust").remove(0))
 }
 

@@ -42,15 +42,17 @@ fn names_are_words_of_the_field() {
 #[test]
 fn sentences_of_messages_are_short() {
     let sources = sources(&["guest", "host"], &[".rs"]);
-    let wrong: Vec<_> = sources.iter().flat_map(|(path, text)| long_sentences(path, text)).collect();
+    let wrong: Vec<_> =
+        sources.iter().flat_map(|(path, text)| long_sentences(path, text)).collect();
     assert!(sources.len() > 200 && wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn the_checks_find_what_they_forbid() {
-    assert_eq!(bad_openings("a.rs", "/// Who leads.\n/// It is one.\nlet a = 1; // fine\n"), [
-        "a.rs:1: the comment begins with \"Who\""
-    ]);
+    assert_eq!(
+        bad_openings("a.rs", "/// Who leads.\n/// It is one.\nlet a = 1; // fine\n"),
+        ["a.rs:1: the comment begins with \"Who\""]
+    );
     assert!(bad_openings("a.rs", "/// Asks the leader.\n/// Items of it.\n").is_empty());
     let names = "fn own(&self, given: u8) { let (said, a) = b; c.map(|seen| 1); d.told() }
         struct A { of: u8 } enum B { Stop, Told(u8) }";
@@ -58,7 +60,10 @@ fn the_checks_find_what_they_forbid() {
     let sentence = "word ".repeat(31);
     assert_eq!(long_sentences("a.rs", &format!("fn a() {{ b!(\"{sentence}\") }}")).len(), 1);
     assert_eq!(long_sentences("a.rs", &format!("/// {sentence}\nfn a() {{}}")).len(), 1);
-    assert!(long_sentences("a.rs", &format!("fn a() {{ b!(\"One. {}\") }}", "word ".repeat(30))).is_empty());
+    assert!(
+        long_sentences("a.rs", &format!("fn a() {{ b!(\"One. {}\") }}", "word ".repeat(30)))
+            .is_empty()
+    );
 }
 
 fn sources(folders: &[&str], endings: &[&str]) -> Vec<(String, String)> {
@@ -81,10 +86,14 @@ fn bad_openings(path: &str, text: &str) -> Vec<String> {
         if let Some(text) = comment.as_ref().filter(|_| !in_comment) {
             let opens = |opening: &&&str| {
                 let rest = text.strip_prefix(**opening);
-                rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+                rest.is_some_and(|rest| {
+                    !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+                })
             };
             let opening = OPENINGS.iter().find(opens);
-            wrong.extend(opening.map(|it| format!("{path}:{number}: the comment begins with {it:?}")));
+            wrong.extend(
+                opening.map(|it| format!("{path}:{number}: the comment begins with {it:?}")),
+            );
         }
         in_comment = comment.is_some();
     }
@@ -154,9 +163,11 @@ fn long_sentences(path: &str, text: &str) -> Vec<String> {
         }
     }
     strings(text.parse().unwrap_or_else(|error| panic!("{path}: {error}")), &mut paragraphs);
-    let sentences = paragraphs.iter().flat_map(|text| text.split_inclusive([".", "?", "!", ":", ";", "\n"]));
+    let sentences =
+        paragraphs.iter().flat_map(|text| text.split_inclusive([".", "?", "!", ":", ";", "\n"]));
     let long = sentences.filter(|sentence| sentence.split_whitespace().count() > MOST_WORDS);
-    long.map(|sentence| format!("{path}: more than {MOST_WORDS} words: {}", sentence.trim())).collect()
+    long.map(|sentence| format!("{path}: more than {MOST_WORDS} words: {}", sentence.trim()))
+        .collect()
 }
 
 fn strings(tokens: TokenStream, found: &mut Vec<String>) {

@@ -97,7 +97,8 @@ fn module_paths_are_found_in_all_positions() {
     "#;
     let expected = ["Moment", "alpha", "beta", "delta", "eta", "gamma", "theta", "zeta"];
     assert_eq!(names_at_the_root(text, 1), BTreeSet::from(expected.map(str::to_owned)));
-    let names_in = |text: &str, depth| names_at_the_root(text, depth).into_iter().collect::<Vec<_>>();
+    let names_in =
+        |text: &str, depth| names_at_the_root(text, depth).into_iter().collect::<Vec<_>>();
     assert_eq!(names_in("use super::super::{iota, kappa};", 2), ["iota", "kappa"]);
     assert_eq!(names_in("use super::{Parent, super::lambda};", 2), ["lambda"]);
     assert_eq!(names_in("pub(in super::super) fn f() {}", 2), [""; 0]);
@@ -140,7 +141,8 @@ fn attributes_give_modules_other_files() {
         let text = "#[cfg_attr(unix, path = \"b/none.rs\")] mod b;".to_owned();
         File { path: path.iter().map(ToString::to_string).collect(), folders, depth: 1, text }
     };
-    let paths = |file| attribute_paths(&file).into_iter().map(|(path, depth)| (path.join("/"), depth));
+    let paths =
+        |file| attribute_paths(&file).into_iter().map(|(path, depth)| (path.join("/"), depth));
     assert!(paths(file(&["a"], 0)).eq([("b/none".to_owned(), 2)]));
     assert!(paths(file(&["a"], 1)).eq([("a/b/none".to_owned(), 2)]), "of a/mod.rs");
 }
@@ -154,9 +156,10 @@ fn children_of_a_folder_are_modules() {
     let folder = file(&["a"], "//! Two modules.\n\npub(crate) mod b;\nmod c;\n");
     let one = file(&["a", "b"], "use super::c::C; use crate::d::D;");
     let other = file(&["a", "c"], "use crate::a::b::B;");
-    let (root, files) = flatten("mod a;\nmod d;\npub use a::b::B;".to_owned(), vec![
-        folder, one, other, file(&["d"], "fn f() { g() }"),
-    ]);
+    let (root, files) = flatten(
+        "mod a;\nmod d;\npub use a::b::B;".to_owned(),
+        vec![folder, one, other, file(&["d"], "fn f() { g() }")],
+    );
     let found = arrows(&root, &files).unwrap();
     assert_eq!(circles(&found), [BTreeSet::from(["b", "c"].map(str::to_owned))]);
 }
@@ -275,8 +278,12 @@ fn declares_only_modules(text: &str) -> bool {
     let tokens = tokens(text);
     let modules = tokens.iter().filter(|token| ident(token) == "mod").count();
     let ends = tokens.iter().filter(|token| is_punct(Some(token), ';')).count();
-    modules > 0 && modules == ends && tokens.iter().all(|token| !matches!(token,
-        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace))
+    modules > 0
+        && modules == ends
+        && tokens.iter().all(|token| {
+            !matches!(token,
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
+        })
 }
 
 /// Returns the files that attributes assign to children of a module, and the depth of these
@@ -393,7 +400,8 @@ impl Root {
 fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
     let is_path = is_punct(tokens.get(at + 1), ':') && is_punct(tokens.get(at + 2), ':');
     let before = |places| at.checked_sub(places).and_then(|before| tokens.get(before));
-    let follows_crate_or_self = || before(3).is_some_and(|word| matches!(ident(word).as_str(), "crate" | "self"));
+    let follows_crate_or_self =
+        || before(3).is_some_and(|word| matches!(ident(word).as_str(), "crate" | "self"));
     is_path && (!is_punct(before(1), ':') || follows_crate_or_self())
 }
 
@@ -451,7 +459,8 @@ fn collect_names(tokens: &[TokenTree], depth: usize, found: &mut BTreeSet<String
                 let inner = module(tokens, at);
                 let is_attribute = group.delimiter() == Delimiter::Bracket
                     && at.checked_sub(1).is_some_and(|before| is_punct(tokens.get(before), '#'));
-                let stream = if is_attribute { attribute_tokens(group.stream()) } else { group.stream() };
+                let stream =
+                    if is_attribute { attribute_tokens(group.stream()) } else { group.stream() };
                 collect_names(&stripped(stream), depth + usize::from(inner), found);
             }
             _ => {}

@@ -50,7 +50,8 @@ async fn refused_requests_are_limited_in_the_log() {
     let stage = Stage::new("refused", None);
     let flood = async {
         let refused = |lines: &[String]| lines.iter().filter(|line| *line == REFUSED).count();
-        let limit_reached = |lines: &[String]| lines.last().is_some_and(|line| line.contains("limit of"));
+        let limit_reached =
+            |lines: &[String]| lines.last().is_some_and(|line| line.contains("limit of"));
         stage.wait_for_lines(|lines| refused(lines) > 12_000 || limit_reached(lines)).await;
         stage.clock.jump(LONG);
     };

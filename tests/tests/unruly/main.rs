@@ -4,8 +4,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod clock;
+mod limits;
 mod requests;
 mod runner;
 mod stage;
 mod turn_ends;
-mod limits;

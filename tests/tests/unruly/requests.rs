@@ -10,7 +10,7 @@ use tenure::handler::TurnEnd;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use super::stage::{LONG, TIMEOUT, Stage};
+use super::stage::{LONG, Stage, TIMEOUT};
 
 /// Time for the remaining data on this machine to arrive.
 const SETTLE: Duration = Duration::from_millis(300);

@@ -13,7 +13,7 @@ use tenure_core::{Event as Word, Leadership, Report, Role, State};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::stage::{LONG, TIMEOUT, Stage, TURN};
+use super::stage::{LONG, Stage, TIMEOUT, TURN};
 
 /// Validity of the leadership after each step.
 const VALIDITY: Duration = Duration::from_secs(3);
@@ -56,7 +56,11 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 /// Runs one turn in `mode`. Returns its end, the time of that, and the end of the extended
 /// leadership.
-async fn run_turn(mode: &str, renewals: usize, host: Option<&str>) -> (TurnEnd, Duration, Duration) {
+async fn run_turn(
+    mode: &str,
+    renewals: usize,
+    host: Option<&str>,
+) -> (TurnEnd, Duration, Duration) {
     let stage = Stage::new(mode, host);
     let clock = stage.clock.clone();
     let until = Arc::new(AtomicU64::new(0));

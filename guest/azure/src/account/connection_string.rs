@@ -6,7 +6,7 @@ use super::super::endpoint::{self, Endpoint};
 use super::super::problem::Problem;
 use super::super::sas::Sas;
 use super::super::shared_key::Key;
-use super::{Account, Credential, complain, is_account_name, check_transport};
+use super::{Account, Credential, check_transport, complain, is_account_name};
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED, QUOTED_ADVICE, begins_quoted, is_quoted};
 
@@ -182,7 +182,10 @@ fn service(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<
     Some(Account { name, endpoint, credential })
 }
 
-fn read_credential(pieces: &ConnectionParts<'_>, problems: &mut Vec<Problem>) -> Option<Credential> {
+fn read_credential(
+    pieces: &ConnectionParts<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<Credential> {
     let (problem, advice) = match (pieces.get("AccountKey"), pieces.get("SharedAccessSignature")) {
         (Some(""), _) => ("AccountKey is empty", COPY_IT),
         (Some(text), _) => match Key::from_base64(text) {

@@ -51,7 +51,8 @@ impl<'t> Reader<'t> {
             _ => {
                 let is_end = |c: char| matches!(c, ',' | '}' | ']' | ' ' | '\t' | '\n' | '\r');
                 let (plain, rest) = self.0.split_at(self.0.find(is_end)?);
-                let is_literal_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+                let is_literal_char =
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
                 self.0 = rest.trim_start();
                 (!plain.is_empty() && plain.chars().all(is_literal_char))
                     .then(|| Member::Literal(plain.to_string()))
@@ -109,7 +110,8 @@ fn unescape(rest: &mut core::str::Chars<'_>) -> Option<char> {
                 // A surrogate pair.
                 0xd800..0xdc00 => {
                     (rest.next()? == '\\' && rest.next()? == 'u').then_some(())?;
-                    let low = self::hex_unit(rest)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+                    let low =
+                        self::hex_unit(rest)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
                     char::from_u32(0x1_0000 + ((unit - 0xd800) << 10) + low)?
                 }
                 unit => char::from_u32(unit)?,
@@ -152,7 +154,9 @@ mod tests {
         ] {
             let mut read = members(text).unwrap_or_else(|| panic!("{text}"));
             read.sort_by(|(one, _), (other, _)| one.cmp(other));
-            for ((name, member), (expected_name, value)) in read.iter().zip(reference_members(text).unwrap()) {
+            for ((name, member), (expected_name, value)) in
+                read.iter().zip(reference_members(text).unwrap())
+            {
                 assert_eq!(*name, expected_name);
                 let number = |member: &Member| match member {
                     Member::Literal(text) => text.parse::<f64>().ok(),

@@ -1,8 +1,8 @@
 //! State of the seeded bugs, in addition to the state of a candidate.
 
-use crate::protocol::phase::Hold;
 use super::super::{Moment, Timestamp};
 use super::mutant;
+use crate::protocol::phase::Hold;
 use chrono::{DateTime, Utc};
 use core::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Empty replacement of `memory` in releases.
 
-use crate::protocol::phase::Hold;
 use super::super::{Moment, Timestamp};
+use crate::protocol::phase::Hold;
 use chrono::{DateTime, Utc};
 use tenure_azure::lease_id::LeaseId;
 

@@ -52,7 +52,8 @@ pub(crate) fn on_answer(
     }
     match completed.class() {
         Some(Class::Done) => {
-            let is_granted = completed.answer().is_some_and(|answer| answer.lease == Some(attempt.lease));
+            let is_granted =
+                completed.answer().is_some_and(|answer| answer.lease == Some(attempt.lease));
             if is_granted || mutant!(LeaseIdNotCompared) {
                 return raising::start(attempt, completed.sent_at, context, completed.chance);
             }
@@ -82,7 +83,11 @@ pub(crate) fn on_answer(
                 context.report_failure(&completed);
             }
             attempt.may_be_granted = true;
-            attempt.pace.on_failure(context.now, context.settings.timings.patience(), completed.chance);
+            attempt.pace.on_failure(
+                context.now,
+                context.settings.timings.patience(),
+                completed.chance,
+            );
             Phase::Acquiring(attempt)
         }
     }

@@ -17,34 +17,37 @@
 
 use core::time::Duration;
 
-use crate::Moment;
 use super::acquiring;
+use super::context::{
+    BackgroundRequest, CompletedRequest, Context, Effects, Extension, State, StepAction,
+    UnsignedRequest,
+};
+use super::handing_over::{is_winding_down, wind_down_limit};
+use super::holding;
+use super::last_will::LastWill;
+use super::one_turn::StepProgress;
+use super::phase::{Phase, Watch};
+use super::pulse::Pulse;
+use super::raising;
+use super::releasing;
+use super::watching;
+use crate::Moment;
+use crate::mutants::{memory, mutant};
+use crate::schedule::turns::Turns;
 use crate::side::background;
+use crate::side::listing::Listing;
 use crate::step::chance::Chance;
 use crate::step::complaint::Complaint;
-use super::context::{CompletedRequest, BackgroundRequest, Context, Effects, Extension, UnsignedRequest, State, StepAction};
 use crate::step::credential_state::{CredentialState, TokenReply};
 use crate::step::environment::SecretFile;
 use crate::step::events;
 use crate::step::failure::Failure;
-use super::handing_over::{wind_down_limit, is_winding_down};
-use super::holding;
-use super::last_will::LastWill;
-use crate::side::listing::Listing;
-use super::one_turn::StepProgress;
-use super::phase::{Phase, Watch};
 use crate::step::problem::ProblemClass;
-use super::pulse::Pulse;
-use super::raising;
-use super::releasing;
 use crate::step::report::{Event, Exchange, ExchangeResult, Leadership, Report, Role};
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
 use crate::step::state::{self, Postponed};
-use crate::schedule::turns::Turns;
 use crate::step::wake::{self, MOST_REQUESTS};
-use super::watching;
-use crate::mutants::{memory, mutant};
 use chrono::{DateTime, TimeDelta, Utc};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::operation::Operation;
@@ -180,9 +183,12 @@ impl<'s> Step<'s> {
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed has to start first.
             (None, _) if context.effects.run.is_some() => None,
-            (None, auth) => {
-                background::next_request(phase, wake::spare_time(phase, context), auth.as_ref(), context)
-            }
+            (None, auth) => background::next_request(
+                phase,
+                wake::spare_time(phase, context),
+                auth.as_ref(),
+                context,
+            ),
         }
     }
 
@@ -204,7 +210,11 @@ impl<'s> Step<'s> {
     /// wrong clock of this machine (`wall`) does no harm.
     pub fn date(&self, now: Moment, wall: DateTime<Utc>) -> DateTime<Utc> {
         memory::clock(self.context.state.nonce, now, wall);
-        self.context.state.service.estimate(self.context.slow_clock(now)).map_or(wall, Timestamp::to_date)
+        self.context
+            .state
+            .service
+            .estimate(self.context.slow_clock(now))
+            .map_or(wall, Timestamp::to_date)
     }
 
     /// Handles the answer to the request of [`Step::next`]. `sent` was read before it was sent;
@@ -221,8 +231,10 @@ impl<'s> Step<'s> {
         let context = &mut self.context;
         context.now = now;
         let (kind, took) = (operation.kind(), now.saturating_sub(sent));
-        let mut completed = CompletedRequest { operation: &operation, reply: &reply, sent_at: sent, chance };
-        let result = completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
+        let mut completed =
+            CompletedRequest { operation: &operation, reply: &reply, sent_at: sent, chance };
+        let result =
+            completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
         context.effects.exchanges.push(Exchange { what: kind, result, took });
         if let Operation::ReadSideBlob(blob) | Operation::WriteSideBlob { blob, .. } = operation {
             // The answer does not update the service clock.
@@ -267,7 +279,9 @@ impl<'s> Step<'s> {
         match &self.phase {
             Phase::Watching(_) => StepProgress::Watching,
             Phase::Holding(hold) => holding::progress(hold, &self.context),
-            Phase::Left => StepProgress::Left { outcome_recorded: self.context.effects.outcome_recorded },
+            Phase::Left => {
+                StepProgress::Left { outcome_recorded: self.context.effects.outcome_recorded }
+            }
             _ => StepProgress::UnderWay,
         }
     }
@@ -276,7 +290,8 @@ impl<'s> Step<'s> {
     /// this step. Call it after the step has reported. protocol.md §7.3.
     pub fn last_will(&self, now: Moment, wall: DateTime<Utc>) -> Option<LastWill> {
         let (Phase::Holding(hold), context) = (&self.phase, &self.context) else { return None };
-        matches!(context.effects.extension, Some(Extension::Term | Extension::Renewal)).then_some(())?;
+        matches!(context.effects.extension, Some(Extension::Term | Extension::Renewal))
+            .then_some(())?;
         LastWill::for_leader(hold, self.date(now, wall), now, context)
     }
 
@@ -316,7 +331,8 @@ impl<'s> Step<'s> {
             last_will: None,
             background: None,
             wind_down: is_winding_down(phase.hold(), context),
-            wind_down_limit: wind_down_limit(context).filter(|_| is_winding_down(phase.hold(), context)),
+            wind_down_limit: wind_down_limit(context)
+                .filter(|_| is_winding_down(phase.hold(), context)),
             successor: context.state.steering.hand_over().map(|order| order.successor_name.clone()),
             promise: match phase {
                 Phase::Holding(hold) => hold.record.beat.map(|beat| beat.promise),
@@ -344,7 +360,11 @@ impl<'s> Step<'s> {
 
 /// Learns the service's time from an answer. Returns true if the same request should be sent again,
 /// because the answer is about its signature.
-fn is_worth_repeating(completed: &CompletedRequest<'_>, wall: DateTime<Utc>, context: &mut Context<'_>) -> bool {
+fn is_worth_repeating(
+    completed: &CompletedRequest<'_>,
+    wall: DateTime<Utc>,
+    context: &mut Context<'_>,
+) -> bool {
     let now = context.now;
     let Some(answer) = completed.answer() else { return false };
     let signed_by_wall = context.service_estimate().is_none();

@@ -3,28 +3,28 @@
 
 use core::time::Duration;
 
+use super::failover::Failover;
+use super::health::Health;
+use super::steering::Steering;
 use crate::Moment;
+use crate::mutants::mutant;
+use crate::record::next_record::ProposedClaims;
+use crate::schedule::turns::Turns;
 use crate::side::announcement::QUICK_POLL;
-use crate::side::in_flight::{InFlight, BackgroundKind};
+use crate::side::follower::Follower;
+use crate::side::hints::Hints;
+use crate::side::in_flight::{BackgroundKind, InFlight};
+use crate::side::listing::Listing;
 use crate::step::chance::{Chance, jitter};
 use crate::step::complaint::{Complaint, SettingId};
 use crate::step::credential_state::{CredentialState, TokenRequest};
 use crate::step::environment::SecretFile;
-use super::failover::Failover;
 use crate::step::failure::Failure;
-use crate::side::follower::Follower;
-use super::health::Health;
-use crate::side::hints::Hints;
-use crate::side::listing::Listing;
-use crate::record::next_record::ProposedClaims;
 use crate::step::problem::{Problem, ProblemClass, RecentProblems};
 use crate::step::report::{Ending, Exchange, Report, Turn};
 use crate::step::service_clock::{ServiceClock, Timestamp};
 use crate::step::settings::Settings;
-use super::steering::Steering;
-use crate::schedule::turns::Turns;
 use crate::step::variable;
-use crate::mutants::mutant;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
@@ -232,10 +232,9 @@ impl Context<'_> {
 
     /// Returns true if a background request about a side blob is in flight.
     pub fn has_pending_background_request(&self) -> bool {
-        self.state
-            .background
-            .as_ref()
-            .is_some_and(|background| background.kind != BackgroundKind::Token && self.now < background.until)
+        self.state.background.as_ref().is_some_and(|background| {
+            background.kind != BackgroundKind::Token && self.now < background.until
+        })
     }
 
     /// Updates the credential from an answer. Returns true if the same request is worth sending
@@ -254,7 +253,8 @@ impl Context<'_> {
             completed.operation,
             Operation::Read { .. } | Operation::WriteMetadata { .. } | Operation::CreateBlob
         );
-        let done = completed.answer().filter(|answer| answer.class == Class::Done && is_record_request);
+        let done =
+            completed.answer().filter(|answer| answer.class == Class::Done && is_record_request);
         let Some(answer) = done.filter(|_| self.settings.timings.failover.is_some()) else {
             return;
         };
@@ -277,7 +277,9 @@ impl Context<'_> {
 
     /// Returns true if this candidate does not contend for the lease.
     pub fn is_ineligible(&self) -> bool {
-        self.state.steering.not_ready || self.now < self.ineligible_until() || self.settings.observes
+        self.state.steering.not_ready
+            || self.now < self.ineligible_until()
+            || self.settings.observes
     }
 
     /// Returns the time until which a resting candidate does not contend.

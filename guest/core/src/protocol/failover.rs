@@ -40,7 +40,8 @@ impl Failover {
     /// Returns true if some settings make a leader promise this.
     pub(crate) fn is_possible_promise(promise: Duration) -> bool {
         let promise_for = |within| Failover { within }.promise();
-        (promise_for(*limits::FAILOVER.start())..=promise_for(*limits::FAILOVER.end())).contains(&promise)
+        (promise_for(*limits::FAILOVER.start())..=promise_for(*limits::FAILOVER.end()))
+            .contains(&promise)
     }
 
     /// Returns the time for which a leader acts by a beat: the promise, less the possible error of
@@ -65,7 +66,8 @@ impl Failover {
     /// Returns the time-out of a renewal if `time_left` of the promise remains. Two tries of a beat
     /// must still fit, or one if it is `urgent`.
     pub(crate) fn renewal_timeout(self, time_left: Duration, urgent: bool) -> Duration {
-        let single_try = if urgent { time_left.saturating_sub(self.beat_interval()) } else { Duration::ZERO };
+        let single_try =
+            if urgent { time_left.saturating_sub(self.beat_interval()) } else { Duration::ZERO };
         whole_millis(single_try.max(time_left / 3))
     }
 }

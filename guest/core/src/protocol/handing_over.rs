@@ -13,17 +13,17 @@
 
 use core::time::Duration;
 
-use crate::Moment;
-use crate::side::announcement::{Announcement, successor_time, naming_time};
 use super::context::Context;
+use crate::Moment;
+use crate::side::announcement::{Announcement, naming_time, successor_time};
 
 use super::phase::{Hold, Release};
-use crate::step::problem::ProblemClass;
 use super::releasing::step_down;
-use crate::step::report::EndingReason;
 use super::steering::{GivingUp, HandOver};
-use crate::record::text::{LONGEST_NAME, is_allowed_text};
 use crate::mutants::mutant;
+use crate::record::text::{LONGEST_NAME, is_allowed_text};
+use crate::step::problem::ProblemClass;
+use crate::step::report::EndingReason;
 use tenure_azure::answer::{Answer, Class};
 use tenure_base::prelude::*;
 
@@ -48,7 +48,10 @@ pub(crate) fn order(
     let time = if named { successor_time(timings, Duration::ZERO) } else { naming_time(timings) };
     let mut until = context.now + time;
     let steering = &context.state.steering;
-    match steering.hand_over().map(|order| (order.successor_name.clone(), order.fails_at, order.id.clone())) {
+    match steering
+        .hand_over()
+        .map(|order| (order.successor_name.clone(), order.fails_at, order.id.clone()))
+    {
         // A repeated order has at least the remaining time.
         Some((before, deadline, _)) if before == to => until = until.max(deadline),
         Some((before, _, replaced_id)) => {
@@ -96,7 +99,9 @@ fn refusal_reason(
             Some((order_class, "it is already giving up its leadership"))
         }
         // Such a name would be ignored on the record.
-        Some(_) if !is_allowed_text(to, LONGEST_NAME) => Some((order_class, "no candidate can have that name")),
+        Some(_) if !is_allowed_text(to, LONGEST_NAME) => {
+            Some((order_class, "no candidate can have that name"))
+        }
         Some(_) if to == settings.name => Some((order_class, "it is the leader already")),
         Some(_) if !settings.election.may_have_side_blobs() => Some((
             configuration_class,
@@ -135,7 +140,8 @@ pub(crate) fn give_up(hold: &mut Hold, context: &mut Context<'_>) -> Option<Rele
     {
         let (to, reason) = (&order.successor_name, order.failure(!idle));
         let other_names = context.state.listing.others_if_missing(to, &settings.name);
-        let known_candidates = other_names.map(|names| format!(". The candidates seen lately are {names}"));
+        let known_candidates =
+            other_names.map(|names| format!(". The candidates seen lately are {names}"));
         let detail = format!(
             "the leadership was not handed over to \"{to}\"; the leader stays: {reason}{}",
             known_candidates.unwrap_or_default()

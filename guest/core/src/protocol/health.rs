@@ -5,12 +5,12 @@
 use core::time::Duration;
 
 use crate::Moment;
+use crate::mutants::mutant;
+use crate::record::metadata::Outcome;
 use crate::step::chance::{Chance, jitter};
 use crate::step::failure_policy::FailurePolicy;
-use crate::record::metadata::Outcome;
 use crate::step::report::Turn;
 use crate::step::settings::Settings;
-use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -184,7 +184,10 @@ mod tests {
         assert_eq!(end_turn(&mut health, Outcome::CutOff), None, "which tells nothing");
         assert!(health.ineligible_until() <= seconds(100));
         assert!(end_turn(&mut health, Outcome::Failed).is_some());
-        assert!(end_turn(&mut health, Outcome::Failed).is_some(), "and the next one does so at once");
+        assert!(
+            end_turn(&mut health, Outcome::Failed).is_some(),
+            "and the next one does so at once"
+        );
     }
 
     #[test]
@@ -204,10 +207,12 @@ mod tests {
         let (mut health, policy) =
             (Health::default(), FailurePolicy { max_failures: 0, ..policy(30) });
         for _ in 0..100 {
-            let ended = health.on_turn_ended(Outcome::Failed, &policy, seconds(100), &mut FixedChance(0));
+            let ended =
+                health.on_turn_ended(Outcome::Failed, &policy, seconds(100), &mut FixedChance(0));
             assert_eq!(ended, None);
         }
-        let ended = health.on_turn_ended(Outcome::Trapped, &policy, seconds(100), &mut FixedChance(0));
+        let ended =
+            health.on_turn_ended(Outcome::Trapped, &policy, seconds(100), &mut FixedChance(0));
         assert!(ended.is_some(), "a trap always is");
     }
 
@@ -217,7 +222,12 @@ mod tests {
             let mut health = Health::default();
             let mut next = || {
                 let trapped = Outcome::Trapped;
-                health.on_turn_ended(trapped, &policy(cool_down), seconds(0), &mut FixedChance(bits))
+                health.on_turn_ended(
+                    trapped,
+                    &policy(cool_down),
+                    seconds(0),
+                    &mut FixedChance(bits),
+                )
             };
             (0..40).map(|_| next().unwrap().as_secs()).collect()
         };

@@ -3,22 +3,24 @@
 
 mod recording;
 
-pub(crate) use recording::{due, progress, report_slot_ahead, reset_slot, on_turn_ended, plan_record};
+pub(crate) use recording::{
+    due, on_turn_ended, plan_record, progress, report_slot_ahead, reset_slot,
+};
 
 use core::time::Duration;
 
-use crate::step::chance::Chance;
 use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
 use super::handing_over;
 use super::health::Health;
-use crate::step::pace::RetrySchedule;
 use super::phase::{Hold, Phase};
-use crate::step::problem::{Problem, ProblemClass};
 use super::releasing::{self, step_down};
+use crate::mutants::{memory, mutant};
+use crate::step::chance::Chance;
+use crate::step::pace::RetrySchedule;
+use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{Ending, EndingReason};
 use crate::step::service_clock::nanos;
 use crate::step::timings::BACK_OFF;
-use crate::mutants::{memory, mutant};
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
@@ -60,7 +62,8 @@ pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
             (Some(beats), Some(failover)) => {
                 let promise_left = beats.acts_until.saturating_sub(context.now);
                 let lease_left = hold.lease_until.saturating_sub(context.now);
-                let is_urgent = !hold.is_renewed() || lease_left < RENEWAL_TRIES * timings.request_timeout;
+                let is_urgent =
+                    !hold.is_renewed() || lease_left < RENEWAL_TRIES * timings.request_timeout;
                 failover.renewal_timeout(promise_left, is_urgent).min(time_left)
             }
             _ => time_left,
@@ -73,14 +76,22 @@ pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
     (Phase::Holding(hold), write)
 }
 
-pub(crate) fn on_answer(hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+pub(crate) fn on_answer(
+    hold: Hold,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
     match completed.operation {
         Operation::Renew { .. } => on_renewal_answer(hold, completed, context),
         _ => recording::on_answer(hold, completed, context),
     }
 }
 
-fn on_renewal_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+fn on_renewal_answer(
+    mut hold: Hold,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
     let (now, timings) = (context.now, &context.settings.timings);
     match completed.answer().map(|answer| (answer.class, answer.lease)) {
         Some((Class::Done, lease))
@@ -132,7 +143,11 @@ fn on_renewal_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &
 }
 
 /// Ends a leadership whose lease is gone according to the service: there is nothing to release.
-fn on_lease_lost(hold: &Hold, completed: &CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+fn on_lease_lost(
+    hold: &Hold,
+    completed: &CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
     if let Some(answer) = completed.answer() {
         let detail = Problem::from_answer(answer, completed.operation, context.settings).detail;
         context.report_problem(ProblemClass::LeaseLost, detail);
@@ -159,7 +174,8 @@ fn step_down_if_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn 
     let (now, settings) = (context.now, context.settings);
     let longest_stall = STALLED_LEASES * settings.timings.lease;
     let stalled = hold.stalled_since.map(|since| now.saturating_sub(since));
-    let Some(stalled) = stalled.filter(|stalled| *stalled >= longest_stall && !mutant!(StalledLeaderStays))
+    let Some(stalled) =
+        stalled.filter(|stalled| *stalled >= longest_stall && !mutant!(StalledLeaderStays))
     else {
         return Phase::Holding(hold);
     };

@@ -5,13 +5,13 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::Moment;
-use super::context::{SignedRequest, Context};
-use crate::step::credential_state::CredentialState;
+use super::context::{Context, SignedRequest};
 use super::phase::Hold;
-use crate::step::settings::Settings;
-use crate::side::side_blobs::Session;
+use crate::Moment;
 use crate::mutants;
+use crate::side::side_blobs::Session;
+use crate::step::credential_state::CredentialState;
+use crate::step::settings::Settings;
 use chrono::{DateTime, Utc};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};
@@ -41,8 +41,10 @@ impl LastWill {
     ) -> Option<Self> {
         let settings = context.settings;
         let lease_end = hold.lease_until + settings.timings.margin;
-        let (operation, credential_state) = (mutants::last_will(hold.lease), &context.state.credential_state);
-        let (request, until) = sign(operation, (settings, credential_state), (date, now), lease_end)?;
+        let (operation, credential_state) =
+            (mutants::last_will(hold.lease), &context.state.credential_state);
+        let (request, until) =
+            sign(operation, (settings, credential_state), (date, now), lease_end)?;
         Some(Self { request, valid_for: until.saturating_sub(context.started) })
     }
 
@@ -76,7 +78,9 @@ fn sign(
     let signature_lifetime = match credential {
         Credential::SharedKey(..) => Some(SIGNED_FOR),
         // An expired SAS is of no use.
-        Credential::Sas(sas) => sas.validity_bounds().1.map(|end| (end - date).to_std().unwrap_or_default()),
+        Credential::Sas(sas) => {
+            sas.validity_bounds().1.map(|end| (end - date).to_std().unwrap_or_default())
+        }
         // The expiry of a given token is not known here.
         Credential::Token(_) | Credential::Identity(_) => None,
     };

@@ -8,12 +8,12 @@ use core::time::Duration;
 
 use crate::Moment;
 use crate::record::history::Incumbent;
-use crate::step::problem::Problem;
 use crate::record::metadata::{End, Outcome, Record};
+use crate::record::snapshot::{Inspection, LeaseState};
+use crate::step::problem::Problem;
 use crate::step::report::{Event, Report, Role, State, Turn, TurnResult};
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
-use crate::record::snapshot::{LeaseState, Inspection};
 use tenure_base::prelude::*;
 
 /// Maximum time to contend without leading, and to lead without a due turn.
@@ -182,7 +182,11 @@ impl<'s> OneTurn<'s> {
             Stage::Contending { .. } => OneTurnAction::Step(None),
             // Suspended since the claim: the turn is not started any more.
             Stage::Running(_) if now >= self.valid_until => {
-                self.leave(OneTurnOutcome::Overran, Event::LeaveLate(Outcome::NotStarted.into()), now);
+                self.leave(
+                    OneTurnOutcome::Overran,
+                    Event::LeaveLate(Outcome::NotStarted.into()),
+                    now,
+                );
                 self.next(now)
             }
             Stage::Running(turn) => {
@@ -207,8 +211,10 @@ impl<'s> OneTurn<'s> {
             }
         };
         self.result.next = next_turn;
-        let schedules = Problem::schedule_mismatch(snapshot.turns.schedule.as_deref(), self.settings);
-        let ahead = snapshot.ahead.map(|ahead_by| Problem::slot_ahead(snapshot.answered_at.plus(ahead_by)));
+        let schedules =
+            Problem::schedule_mismatch(snapshot.turns.schedule.as_deref(), self.settings);
+        let ahead =
+            snapshot.ahead.map(|ahead_by| Problem::slot_ahead(snapshot.answered_at.plus(ahead_by)));
         for problem in schedules.into_iter().chain(ahead) {
             if !self.result.problems.contains(&problem) {
                 self.result.problems.push(problem);
@@ -244,7 +250,13 @@ impl<'s> OneTurn<'s> {
     }
 
     /// Handles the report of a step that started at `started_at`.
-    pub fn on_step(&mut self, report: Report, prospect: StepProgress, started_at: Moment, now: Moment) {
+    pub fn on_step(
+        &mut self,
+        report: Report,
+        prospect: StepProgress,
+        started_at: Moment,
+        now: Moment,
+    ) {
         self.state = Some(report.state);
         let failed = !report.problems.is_empty();
         self.result.problems.extend(report.problems);
@@ -255,7 +267,8 @@ impl<'s> OneTurn<'s> {
         if let Stage::Leaving { event, at, .. } = &mut self.stage {
             match prospect {
                 StepProgress::Left { outcome_recorded } => {
-                    self.result.outcome_recorded = self.result.handler_called.then_some(outcome_recorded);
+                    self.result.outcome_recorded =
+                        self.result.handler_called.then_some(outcome_recorded);
                     self.end(self.result.outcome);
                 }
                 _ => (*event, *at) = (None, next_step_at),

@@ -3,11 +3,11 @@
 
 use core::time::Duration;
 
-use crate::Moment;
 use super::failover::Failover;
-use crate::step::pace::RetrySchedule;
+use crate::Moment;
 use crate::record::metadata::{Kind, Record, Trigger};
 use crate::record::write::Write;
+use crate::step::pace::RetrySchedule;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;

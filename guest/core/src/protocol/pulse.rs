@@ -7,14 +7,14 @@
 
 use core::time::Duration;
 
-use crate::Moment;
-use crate::step::chance::Chance;
 use super::failover::Failover;
-use crate::step::pace::RetrySchedule;
+use crate::Moment;
+use crate::mutants::mutant;
 use crate::record::metadata::{Beat, Record};
+use crate::step::chance::Chance;
+use crate::step::pace::RetrySchedule;
 use crate::step::service_clock::nanos;
 use crate::step::timings::BACK_OFF;
-use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_azure::operation::{ETag, Operation};
 
@@ -56,7 +56,13 @@ impl Pulse {
                 // A quarter of the time between two beats: see `Failover`.
                 let spread = chance.bits() % nanos(promise / 16).max(1);
                 let takeover = RetrySchedule::due_at(now + promise + Duration::from_nanos(spread));
-                Self { etag: etag.clone(), record: record.clone(), promise, confirmed_at: now, takeover }
+                Self {
+                    etag: etag.clone(),
+                    record: record.clone(),
+                    promise,
+                    confirmed_at: now,
+                    takeover,
+                }
             }
         })
     }

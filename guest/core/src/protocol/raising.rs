@@ -2,18 +2,18 @@
 
 use core::time::Duration;
 
-use crate::Moment;
-use crate::step::chance::Chance;
 use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
-use crate::record::next_record::next_record;
-use crate::side::orders;
-use crate::step::pace::RetrySchedule;
 use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise, SplitCheck};
-use crate::step::problem::{Problem, ProblemClass};
 use super::releasing::{self, give_back};
-use crate::step::timings::{BACK_OFF, SECOND, Timings};
-use crate::record::write::{Progress, Write};
+use crate::Moment;
 use crate::mutants::{self, mutant};
+use crate::record::next_record::next_record;
+use crate::record::write::{Progress, Write};
+use crate::side::orders;
+use crate::step::chance::Chance;
+use crate::step::pace::RetrySchedule;
+use crate::step::problem::{Problem, ProblemClass};
+use crate::step::timings::{BACK_OFF, SECOND, Timings};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 

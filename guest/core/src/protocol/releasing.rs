@@ -2,15 +2,15 @@
 
 use core::time::Duration;
 
-use crate::Moment;
-use crate::side::announcement::{LAST_WRITE, LONGEST_TRY};
 use super::context::{CompletedRequest, Context, UnsignedRequest};
+use super::phase::{Hold, Phase, Release, Watch};
+use crate::Moment;
+use crate::mutants::{memory, mutant};
+use crate::record::write::Write;
+use crate::side::announcement::{LAST_WRITE, LONGEST_TRY};
 use crate::side::follower::withdrawal;
 use crate::step::pace::RetrySchedule;
-use super::phase::{Hold, Phase, Release, Watch};
 use crate::step::report::{Ending, EndingReason};
-use crate::record::write::Write;
-use crate::mutants::{memory, mutant};
 use tenure_azure::answer::Class;
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::Operation;
@@ -58,7 +58,10 @@ pub(crate) fn on_work_stopped(lease: Option<LeaseId>, context: &Context<'_>) -> 
     let releases_now = lease.is_some() && context.state.health.ineligible_until() <= context.now;
     let pause = if releases_now { Duration::ZERO } else { context.settings.timings.poll / 2 };
     let contend_at = context.now + pause;
-    lease.map_or_else(|| leave_or_watch(contend_at, context), |l| Phase::Releasing(release(l, contend_at, context)))
+    lease.map_or_else(
+        || leave_or_watch(contend_at, context),
+        |l| Phase::Releasing(release(l, contend_at, context)),
+    )
 }
 
 /// Releases the lease of a failed attempt.
@@ -85,14 +88,22 @@ pub(crate) fn release(lease: LeaseId, contend_at: Moment, context: &Context<'_>)
 pub(crate) fn leave_as_follower(context: &mut Context<'_>) -> Phase {
     let (now, follower) = (context.now, &mut context.state.follower);
     let Some(lease) = follower.successor_lease(now) else { return Phase::Left };
-    let announcement_tag = follower.announcement_tag.take().filter(|_| !mutant!(AnnouncementNotTakenBack));
+    let announcement_tag =
+        follower.announcement_tag.take().filter(|_| !mutant!(AnnouncementNotTakenBack));
     let until = now + UNCERTAIN_LEASE_TIME;
-    Phase::Releasing(Release { announcement_tag, gives_up_at: until, ..release(lease, now, context) })
+    Phase::Releasing(Release {
+        announcement_tag,
+        gives_up_at: until,
+        ..release(lease, now, context)
+    })
 }
 
 /// Withdraws an announcement, writes the last outcome, and gives the lease to the successor or
 /// releases it, in this order.
-pub(crate) fn next(mut release: Release, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
+pub(crate) fn next(
+    mut release: Release,
+    context: &mut Context<'_>,
+) -> (Phase, Option<UnsignedRequest>) {
     let (now, timings) = (context.now, &context.settings.timings);
     if now >= release.gives_up_at {
         // Nothing could be sent without a token: the lease has expired.

@@ -2,12 +2,14 @@
 
 use core::time::Duration;
 
-use crate::Moment;
-use crate::side::announcement::{QUICK_POLL, freshness, lease_change_time, successor_time, work_end_time};
 use super::phase::Hold;
-use crate::record::metadata::Refusal;
-use crate::step::timings::Timings;
+use crate::Moment;
 use crate::mutants::mutant;
+use crate::record::metadata::Refusal;
+use crate::side::announcement::{
+    QUICK_POLL, freshness, lease_change_time, successor_time, work_end_time,
+};
+use crate::step::timings::Timings;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_base::prelude::*;

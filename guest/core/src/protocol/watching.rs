@@ -3,19 +3,19 @@
 
 mod inheriting;
 
-use crate::Moment;
-use crate::step::chance::{Chance, lease_id};
-use super::context::{CompletedRequest, Context, UnsignedRequest, State};
-use crate::record::next_record::next_record;
-use crate::step::pace::RetrySchedule;
+use super::context::{CompletedRequest, Context, State, UnsignedRequest};
 use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Watch};
-use crate::step::problem::{Problem, ProblemClass};
 use super::pulse::Pulse;
 use super::raising::report_no_date;
-use crate::record::metadata::{ValidatedRecord, Record, UnusableRecord};
-use crate::step::timings::BACK_OFF;
-use crate::schedule::turns::Turns;
+use crate::Moment;
 use crate::mutants::mutant;
+use crate::record::metadata::{Record, UnusableRecord, ValidatedRecord};
+use crate::record::next_record::next_record;
+use crate::schedule::turns::Turns;
+use crate::step::chance::{Chance, lease_id};
+use crate::step::pace::RetrySchedule;
+use crate::step::problem::{Problem, ProblemClass};
+use crate::step::timings::BACK_OFF;
 use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
@@ -31,9 +31,11 @@ pub(crate) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<Un
     let may_contend = !context.is_ineligible();
     // The candidate may have been paused since it found the blob missing.
     watch.missing = watch.missing.filter(|_| may_contend);
-    let ready_pulse = follower.pulse.as_ref().filter(|pulse| may_contend && pulse.is_takeover_due(promise_now));
+    let ready_pulse =
+        follower.pulse.as_ref().filter(|pulse| may_contend && pulse.is_takeover_due(promise_now));
     let operation = match watch.missing {
-        None => ready_pulse.map_or(Operation::Read { lease: follower.poll_lease(now) }, Pulse::take_over),
+        None => ready_pulse
+            .map_or(Operation::Read { lease: follower.poll_lease(now) }, Pulse::take_over),
         Some(MissingResource::Blob) => Operation::CreateBlob,
         Some(MissingResource::Container) => Operation::CreateContainer,
     };
@@ -45,13 +47,19 @@ pub(crate) fn next(mut watch: Watch, context: &Context<'_>) -> (Phase, Option<Un
         }
         _ => timings.request_timeout,
     };
-    let outgoing = (watch.pace.next_at <= context.now).then_some(UnsignedRequest { operation, timeout });
+    let outgoing =
+        (watch.pace.next_at <= context.now).then_some(UnsignedRequest { operation, timeout });
     (Phase::Watching(watch), outgoing)
 }
 
 /// Handles the answer. After a hint the next poll may come soon.
-pub(crate) fn on_answer(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
-    let (sent, was_poll) = (completed.sent_at, matches!(completed.operation, Operation::Read { .. }));
+pub(crate) fn on_answer(
+    watch: Watch,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    let (sent, was_poll) =
+        (completed.sent_at, matches!(completed.operation, Operation::Read { .. }));
     let mut phase = handle_answer(watch, completed, context);
     if !was_poll {
         return phase;
@@ -71,7 +79,11 @@ pub(crate) fn on_answer(watch: Watch, completed: CompletedRequest<'_>, context: 
     phase
 }
 
-fn handle_answer(watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+fn handle_answer(
+    watch: Watch,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
     match completed.operation {
         Operation::Read { lease: Some(lease) } => {
             return inheriting::on_answer(*lease, completed, context);
@@ -90,7 +102,8 @@ fn handle_answer(watch: Watch, completed: CompletedRequest<'_>, context: &mut Co
     };
     match (answer.class, &answer.properties, &answer.etag) {
         (Class::Done, Some(properties), Some(etag)) => {
-            let received_at = if mutant!(PromiseFromLook) { completed.sent_at } else { context.now };
+            let received_at =
+                if mutant!(PromiseFromLook) { completed.sent_at } else { context.now };
             on_blob_read(watch, properties, (etag, received_at), context, completed.chance)
         }
         (Class::MissingBlob | Class::MissingContainer, ..) if context.is_ineligible() => {
@@ -172,13 +185,18 @@ fn observe_pulse(
 ) -> Option<Pulse> {
     let previous = context.state.follower.pulse.take();
     let record = record.filter(|_| !context.is_ineligible())?;
-    let (received_at, own_failover) = (promise_clock(received_at, context), context.settings.timings.failover);
+    let (received_at, own_failover) =
+        (promise_clock(received_at, context), context.settings.timings.failover);
     let pulse = Pulse::observe(previous, record, etag, received_at, own_failover, chance)?;
     validate_next_record(Some(record.clone()), context).is_ok().then_some(pulse)
 }
 
 /// Handles the answer to a break: acquires the lease if nothing was written since.
-fn on_break_answer(mut watch: Watch, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+fn on_break_answer(
+    mut watch: Watch,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
     let pulse = context.state.follower.pulse.take();
     if mutant!(TimerNotRestarted) {
         context.state.follower.pulse.clone_from(&pulse);
@@ -193,7 +211,8 @@ fn on_break_answer(mut watch: Watch, completed: CompletedRequest<'_>, context: &
         (Some(Class::Unavailable | Class::Nonsense) | None, pulse) => {
             let promise_now = promise_clock(context.now, context);
             let chance = &mut *completed.chance;
-            context.state.follower.pulse = pulse.map(|pulse| pulse.on_break_unanswered(promise_now, chance));
+            context.state.follower.pulse =
+                pulse.map(|pulse| pulse.on_break_unanswered(promise_now, chance));
             watch.pace.on_failure(context.now, BACK_OFF, chance);
             Phase::Watching(watch)
         }
@@ -228,7 +247,8 @@ fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Ch
     let mut next = context.next_poll(chance);
     if let Some(pulse) = &context.state.follower.pulse {
         let promise_now = promise_clock(now, context);
-        let is_takeover_candidate = settings.timings.failover.is_some() || pulse.is_takeover_due(promise_now);
+        let is_takeover_candidate =
+            settings.timings.failover.is_some() || pulse.is_takeover_due(promise_now);
         let end = pulse.takeover_at().filter(|_| is_takeover_candidate);
         next = end.map_or(next, |end| next.min(now + end.saturating_sub(promise_now)));
     }
@@ -257,18 +277,35 @@ fn contend(
     let (lease, pace) = (lease_id(chance), RetrySchedule::due_at(context.now));
     let check = SplitCheck::new(record.as_ref(), context.settings);
     let (may_be_granted, handed_over) = (false, false);
-    Phase::Acquiring(Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check })
+    Phase::Acquiring(Attempt {
+        lease,
+        etag,
+        record,
+        may_be_granted,
+        pace,
+        rounds,
+        handed_over,
+        check,
+    })
 }
 
 /// Validates the record with which this candidate would lead.
-fn validate_next_record(record: Option<Record>, context: &Context<'_>) -> Result<(), UnusableRecord> {
+fn validate_next_record(
+    record: Option<Record>,
+    context: &Context<'_>,
+) -> Result<(), UnusableRecord> {
     let (settings, state) = (context.settings, &context.state);
     let since = context.service_estimate().unwrap_or_default();
-    next_record(settings, state.nonce, &state.claims, record, since).validate_next(&settings.election)
+    next_record(settings, state.nonce, &state.claims, record, since)
+        .validate_next(&settings.election)
 }
 
 /// Rejects a blob that no candidate can lead with.
-fn reject_blob(problem: UnusableRecord, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
+fn reject_blob(
+    problem: UnusableRecord,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
     if !problem.is_closed {
         context.report(Some(Problem::from_unusable(problem)));
     }
@@ -308,13 +345,19 @@ fn on_creation_answer(
         }
         (Class::Conflict, ..) if is_deleting => poll_later(watch, completed, context),
         // Created, or another candidate created the container.
-        (Class::Done | Class::Conflict, MissingResource::Container, _) => create(MissingResource::Blob, watch),
+        (Class::Done | Class::Conflict, MissingResource::Container, _) => {
+            create(MissingResource::Blob, watch)
+        }
         (Class::MissingContainer, MissingResource::Blob, _) if watch.rounds < MOST_ROUNDS => {
             watch.rounds += 1;
             create(MissingResource::Container, watch)
         }
         // Another candidate created the blob, and may lead already.
-        (Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet, MissingResource::Blob, _) => {
+        (
+            Class::Conflict | Class::LeaseMismatch | Class::ConditionNotMet,
+            MissingResource::Blob,
+            _,
+        ) => {
             report_unless(&IT_EXISTS, &completed, context);
             poll_again(watch.rounds, context, completed.chance)
         }
@@ -323,7 +366,11 @@ fn on_creation_answer(
 }
 
 /// Reports an answer with a code outside the protocol.
-pub(crate) fn report_unless(expected: &[&str], completed: &CompletedRequest<'_>, context: &mut Context<'_>) {
+pub(crate) fn report_unless(
+    expected: &[&str],
+    completed: &CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) {
     let code = completed.answer().and_then(|answer| answer.code.as_deref());
     if code.is_some_and(|code| !expected.contains(&code)) {
         context.report_failure(completed);

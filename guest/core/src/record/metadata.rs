@@ -16,22 +16,22 @@ mod triggers;
 mod turns;
 mod validate;
 
-pub(crate) use validate::{ValidatedRecord, UnusableRecord};
 pub(crate) use triggers::is_current;
 pub use triggers::{Trigger, TriggerState, Triggers};
 pub(crate) use turns::Kind;
 pub use turns::{End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started};
+pub(crate) use validate::{UnusableRecord, ValidatedRecord};
 
 use field::Fields;
 
 use core::time::Duration;
 
 use crate::record::history::{History, Incumbent};
-use crate::step::service_clock::{Timestamp, is_ahead};
-use crate::schedule::slots::{Delivery, WHILE_LEADING};
 use crate::record::text::{
     LONGEST_ADDRESS, LONGEST_NAME, LONGEST_REASON, LONGEST_SCHEDULE, encode, one_line,
 };
+use crate::schedule::slots::{Delivery, WHILE_LEADING};
+use crate::step::service_clock::{Timestamp, is_ahead};
 use serde::{Deserialize, Serialize};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
@@ -179,7 +179,9 @@ impl Record {
 
     /// Parses metadata, and returns the ignored fields too: those with texts that no candidate
     /// writes.
-    fn parse_with_ignored(metadata: &Metadata) -> Result<(Option<Self>, Vec<&'static str>), RecordError> {
+    fn parse_with_ignored(
+        metadata: &Metadata,
+    ) -> Result<(Option<Self>, Vec<&'static str>), RecordError> {
         let Some(format) = metadata.get(field::FORMAT) else {
             return match metadata.is_empty() {
                 true => Ok((None, Vec::new())),
@@ -222,7 +224,9 @@ impl Record {
         let delay = fields.informational(field::DELAY, |text| text.parse::<u32>().ok());
         let record = Self {
             term,
-            leader: fields.bounded_text(field::LEADER, LONGEST_NAME).unwrap_or_else(|| UNNAMED.into()),
+            leader: fields
+                .bounded_text(field::LEADER, LONGEST_NAME)
+                .unwrap_or_else(|| UNNAMED.into()),
             nonce: fields.required(field::NONCE, |text| u64::from_str_radix(text, 16).ok()),
             since: fields.required(field::SINCE, Timestamp::parse),
             address: fields.bounded_text(field::ADDRESS, LONGEST_ADDRESS),
@@ -387,7 +391,8 @@ impl Record {
         if self.triggers.newest.as_ref().is_some_and(is_unfinished) {
             self.put_outcome(Kind::Trigger, end);
         }
-        let earliest_slot = if is_ahead(previous.slot, first_slot.slot) { first_slot.slot } else { previous.slot };
+        let earliest_slot =
+            if is_ahead(previous.slot, first_slot.slot) { first_slot.slot } else { previous.slot };
         self.last_slot = Some(LastSlot { slot: earliest_slot.max(first_slot.slot), attempt: 0 });
     }
 
@@ -482,7 +487,8 @@ impl Record {
     /// change.
     #[inline(never)]
     pub(crate) fn has_same_turns(&self, other: &Self) -> bool {
-        let turn_fields = |record: &Self| (record.last_slot, record.finished, record.success, record.failure);
+        let turn_fields =
+            |record: &Self| (record.last_slot, record.finished, record.success, record.failure);
         turn_fields(self) == turn_fields(other) && self.triggers.newest == other.triggers.newest
     }
 

@@ -1,10 +1,10 @@
 //! The record with which a candidate begins to lead. protocol.md §4.3.
 
+use crate::mutants::mutant;
 use crate::record::metadata::{Beat, End, Kind, LastSlot, Outcome, Record};
 use crate::step::report::Turn;
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
-use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 
 /// The newest claims that this candidate proposed: one of the schedule, and one for a trigger.
@@ -40,7 +40,8 @@ impl ProposedClaims {
     /// Notes the claim in a record that is to be written.
     pub fn propose(&mut self, record: &Record, kind: Kind) {
         let claim = record.claim(kind);
-        let proposed = claim.map(|claim| ProposedClaim { term: record.term, claim, is_started: false });
+        let proposed =
+            claim.map(|claim| ProposedClaim { term: record.term, claim, is_started: false });
         *self.claim_mut(kind) = proposed;
     }
 
@@ -103,9 +104,11 @@ pub(crate) fn next_record(
     }
     if let Some(schedule) = &agenda.schedule {
         // Slots of another schedule were not this leader's to run.
-        let is_other_schedule = previous.schedule.as_ref().is_some_and(|text| *text != schedule.description());
+        let is_other_schedule =
+            previous.schedule.as_ref().is_some_and(|text| *text != schedule.description());
         let first_slot = agenda.initial_slot(since);
-        let is_earlier = previous.last_slot.is_none_or(|last| is_other_schedule && last.slot < first_slot.slot);
+        let is_earlier =
+            previous.last_slot.is_none_or(|last| is_other_schedule && last.slot < first_slot.slot);
         if agenda.is_one_turn_a_term() {
             previous.restart_slots(first_slot);
         } else if is_earlier && previous.is_done() {

@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::schedule::agenda::{Due, Task};
 use super::history::Incumbent;
-use crate::step::problem::Problem;
 use crate::record::metadata::Record;
+use crate::schedule::agenda::{Due, Task};
+use crate::schedule::turns::Turns;
+use crate::step::problem::Problem;
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
-use crate::schedule::turns::Turns;
 use tenure_azure::answer::{self, Answer, Class};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;
@@ -114,13 +114,18 @@ impl Inspection {
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (LeaseState::Absent, None),
             _ => {
-                return Err(Problem::from_answer(answer, &Operation::Read { lease: None }, settings));
+                return Err(Problem::from_answer(
+                    answer,
+                    &Operation::Read { lease: None },
+                    settings,
+                ));
             }
         };
         let is_held = matches!(lease, LeaseState::Leased | LeaseState::Breaking);
         let is_running = record.as_ref().is_some_and(|record| is_held && !record.is_ended());
-        let turns =
-            record.as_ref().map(|record| Turns::from_record(record, is_running, answered_at, &settings.agenda));
+        let turns = record
+            .as_ref()
+            .map(|record| Turns::from_record(record, is_running, answered_at, &settings.agenda));
         let problem = match lease {
             LeaseState::Infinite => Some(Problem::infinite_lease(settings)),
             LeaseState::Absent if answer.class == Class::MissingContainer => {
@@ -137,7 +142,9 @@ impl Inspection {
             lease,
             incumbent: record.as_ref().map(Record::incumbent),
             turns: turns.unwrap_or_default(),
-            ahead: record.as_ref().and_then(|record| settings.agenda.slot_ahead(answered_at, record)),
+            ahead: record
+                .as_ref()
+                .and_then(|record| settings.agenda.slot_ahead(answered_at, record)),
             history: record.as_ref().map(Record::earlier_leaders).unwrap_or_default(),
             changes: record.as_ref().map_or(0, |record| record.changes),
             successor: record.as_ref().and_then(|record| record.successor.clone()),

@@ -60,7 +60,9 @@ fn is_disruptive(c: char) -> bool {
 /// characters.
 pub(crate) fn one_line(text: &str, longest: usize) -> String {
     let mut line = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || is_disruptive(c)).filter(|w| !w.is_empty()) {
+    for word in
+        text.split(|c: char| c.is_whitespace() || is_disruptive(c)).filter(|w| !w.is_empty())
+    {
         let space = usize::from(!line.is_empty());
         if line.len() + space >= longest {
             break;

@@ -2,8 +2,8 @@
 //! §4.3 and §5.
 
 use crate::Moment;
-use crate::step::pace::RetrySchedule;
 use crate::record::metadata::Record;
+use crate::step::pace::RetrySchedule;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
@@ -100,7 +100,9 @@ impl Write {
         let metadata = answer.properties.as_ref().map(|properties| &properties.metadata);
         let Some(metadata) = metadata else { return self.mark_uncertain(sent_at) };
         match Record::from_metadata(metadata) {
-            Ok(Some(found)) if found.is_result_of(&self.record) => Progress::Done(etag.clone(), sent_at),
+            Ok(Some(found)) if found.is_result_of(&self.record) => {
+                Progress::Done(etag.clone(), sent_at)
+            }
             Ok(Some(found)) if self.is_superseded_by(&found) => Progress::Superseded,
             // Foreign or malformed: another program wrote this record, which must not be
             // overwritten.

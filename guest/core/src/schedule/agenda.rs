@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
-use crate::record::metadata::{Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, is_current};
-use crate::step::service_clock::{Timestamp, is_ahead, nanos};
-use crate::schedule::slots::{Delivery, Schedule};
-use crate::record::text::fingerprint;
 use crate::mutants::mutant;
+use crate::record::metadata::{
+    Kind, LastSlot, Outcome, Record, Started, Trigger, Triggers, is_current,
+};
+use crate::record::text::fingerprint;
+use crate::schedule::slots::{Delivery, Schedule};
+use crate::step::service_clock::{Timestamp, is_ahead, nanos};
 use tenure_base::prelude::*;
 
 /// Maximum count of slots without a turn: with one slot per second, a week has many.
@@ -109,7 +111,8 @@ impl Agenda {
     /// difference between two candidates' clocks. Work without slots waits for none.
     pub fn slot_ahead(&self, now: Timestamp, record: &Record) -> Option<Duration> {
         let slot = record.last_slot?.slot;
-        let keeps_schedule = !matches!(self.schedule, Some(Schedule::WhileLeading | Schedule::OnTrigger));
+        let keeps_schedule =
+            !matches!(self.schedule, Some(Schedule::WhileLeading | Schedule::OnTrigger));
         (keeps_schedule && is_ahead(slot, now)).then(|| slot.since(now))
     }
 
@@ -193,7 +196,8 @@ impl Agenda {
                 }
                 allowed => allowed,
             };
-            let Trigger { id, requested_at } = waiting.iter().filter(may_claim).min_by_key(|t| t.requested_at)?;
+            let Trigger { id, requested_at } =
+                waiting.iter().filter(may_claim).min_by_key(|t| t.requested_at)?;
             Some(Due::Now(task(id, *requested_at, 1)))
         })
     }
@@ -282,7 +286,12 @@ fn next_attempt(
 }
 
 /// Returns the first of the last `most` slots between `first` and `newest`.
-fn oldest_of_latest(schedule: &Schedule, first: Timestamp, newest: Timestamp, most: u32) -> Timestamp {
+fn oldest_of_latest(
+    schedule: &Schedule,
+    first: Timestamp,
+    newest: Timestamp,
+    most: u32,
+) -> Timestamp {
     let fits = core::iter::successors(Some(first), |slot| schedule.next(*slot))
         .take(most as usize)
         .any(|slot| slot >= newest);

@@ -11,9 +11,9 @@ use crate::step::service_clock::{Timestamp, nanos};
 use serde::{Deserialize, Serialize};
 
 pub use cron::{Cron, CronError};
-pub use zone::{ZONES_RELEASE, Zone, ZoneOffset};
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
+pub use zone::{ZONES_RELEASE, Zone, ZoneOffset};
 
 /// Prefixes of the descriptions.
 const EVERY: &str = "every ";

@@ -2,9 +2,11 @@
 //! for missed slots.
 
 use super::agenda::Agenda;
-use crate::record::metadata::{Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record};
-use crate::step::service_clock::Timestamp;
+use crate::record::metadata::{
+    Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record,
+};
 use crate::schedule::slots::Schedule;
+use crate::step::service_clock::Timestamp;
 use tenure_base::prelude::*;
 
 /// The turns on a record at some instant.
@@ -56,7 +58,12 @@ impl Turns {
     /// Returns the turns of `record` at `now`, while a turn `is_running` or not. `agenda` defines
     /// the rule for missed slots.
     #[inline(never)]
-    pub(crate) fn from_record(record: &Record, is_running: bool, now: Timestamp, agenda: &Agenda) -> Self {
+    pub(crate) fn from_record(
+        record: &Record,
+        is_running: bool,
+        now: Timestamp,
+        agenda: &Agenda,
+    ) -> Self {
         Self {
             schedule: record.schedule.clone(),
             // Attempt 0 is the start of the count; nothing ran then.
@@ -77,7 +84,12 @@ impl Turns {
     }
 }
 
-fn next(record: &Record, is_running: bool, now: Timestamp, own_agenda: &Agenda) -> Option<NextTurn> {
+fn next(
+    record: &Record,
+    is_running: bool,
+    now: Timestamp,
+    own_agenda: &Agenda,
+) -> Option<NextTurn> {
     let (schedule, _) = Schedule::from_description(record.schedule.as_deref()?)?;
     let agenda = Agenda {
         schedule: Some(schedule),

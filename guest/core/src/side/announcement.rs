@@ -6,11 +6,11 @@
 
 use core::time::Duration;
 
-use crate::step::limits;
 use super::side_blob_rules::{self, CANDIDATE};
-use crate::record::text::{LONGEST_NAME, encode, decode_allowed};
-use crate::step::timings::{SECOND, Timings};
 use crate::mutants::mutant;
+use crate::record::text::{LONGEST_NAME, decode_allowed, encode};
+use crate::step::limits;
+use crate::step::timings::{SECOND, Timings};
 use tenure_azure::answer::{Answer, Properties};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::metadata::Metadata;
@@ -126,7 +126,8 @@ impl Announcement {
             (Some(lease), Some(term)) => Some((LeaseId::parse(lease)?, term.parse().ok()?)),
             _ => None,
         };
-        let announcement = Self { candidate: decode_allowed(field(CANDIDATE)?, LONGEST_NAME)?, nomination };
+        let announcement =
+            Self { candidate: decode_allowed(field(CANDIDATE)?, LONGEST_NAME)?, nomination };
         side_blob_rules::is_from_candidate(properties).then_some(announcement)
     }
 

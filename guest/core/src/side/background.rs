@@ -13,20 +13,24 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::Moment;
 use super::announcement::Announcement;
-use super::in_flight::{InFlight, BackgroundKind};
-use crate::step::chance::Chance;
-use crate::protocol::context::{CompletedRequest, BackgroundRequest, Context, UnsignedRequest, StepAction};
-use crate::step::credential_state::{self, CredentialState, TokenReply, LEAST_FETCH, LONGEST_FETCH};
-use crate::protocol::handing_over;
+use super::in_flight::{BackgroundKind, InFlight};
 use super::listing;
 use super::orders;
-use crate::protocol::phase::{Hold, Phase};
-use crate::step::problem::{Problem, ProblemClass};
-use crate::step::report::{Exchange, ExchangeResult, BackgroundReply};
-use crate::step::settings::Settings;
 use super::side_blob_rules::{self, LEAST_TIMEOUT, LONGEST_TIMEOUT};
+use crate::Moment;
+use crate::protocol::context::{
+    BackgroundRequest, CompletedRequest, Context, StepAction, UnsignedRequest,
+};
+use crate::protocol::handing_over;
+use crate::protocol::phase::{Hold, Phase};
+use crate::step::chance::Chance;
+use crate::step::credential_state::{
+    self, CredentialState, LEAST_FETCH, LONGEST_FETCH, TokenReply,
+};
+use crate::step::problem::{Problem, ProblemClass};
+use crate::step::report::{BackgroundReply, Exchange, ExchangeResult};
+use crate::step::settings::Settings;
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::AuthSource;
 use tenure_azure::metadata::Metadata;
@@ -56,9 +60,17 @@ enum QueuedKind {
 impl QueuedRequest {
     /// Returns the request to send with this much spare time. Without authorisation, only a token
     /// can be requested.
-    fn send(self, spare: Duration, auth: Option<&AuthSource>, context: &Context<'_>) -> Option<StepAction> {
-        let timeout =
-            if spare.is_zero() { spare } else { spare.max(self.guaranteed_timeout).min(self.longest_timeout) };
+    fn send(
+        self,
+        spare: Duration,
+        auth: Option<&AuthSource>,
+        context: &Context<'_>,
+    ) -> Option<StepAction> {
+        let timeout = if spare.is_zero() {
+            spare
+        } else {
+            spare.max(self.guaranteed_timeout).min(self.longest_timeout)
+        };
         if context.now < self.due || timeout < self.least_timeout {
             return None;
         }
@@ -83,7 +95,11 @@ impl QueuedRequest {
 const REPLY_GRACE: Duration = Duration::from_secs(5);
 
 /// Starts the due background request, unless another one is in flight.
-pub(crate) fn start_background(phase: &Phase, auth: Option<&AuthSource>, context: &mut Context<'_>) {
+pub(crate) fn start_background(
+    phase: &Phase,
+    auth: Option<&AuthSource>,
+    context: &mut Context<'_>,
+) {
     let now = context.now;
     if context.state.background.as_ref().is_some_and(|under_way| now < under_way.until) {
         return;
@@ -95,7 +111,9 @@ pub(crate) fn start_background(phase: &Phase, auth: Option<&AuthSource>, context
         return;
     };
     let (kind, timeout, request) = match todo {
-        StepAction::Fetch(fetch) => (BackgroundKind::Token, fetch.timeout, BackgroundRequest::Fetch(fetch)),
+        StepAction::Fetch(fetch) => {
+            (BackgroundKind::Token, fetch.timeout, BackgroundRequest::Fetch(fetch))
+        }
         StepAction::Send(request_to_send) => {
             let kind = match &request_to_send.operation {
                 Operation::WriteSideBlob { blob, .. } => BackgroundKind::Writing(*blob),
@@ -106,7 +124,8 @@ pub(crate) fn start_background(phase: &Phase, auth: Option<&AuthSource>, context
         }
         StepAction::Done(_) => return,
     };
-    let (until, credential) = (now + timeout + REPLY_GRACE, context.state.credential_state.replacements());
+    let (until, credential) =
+        (now + timeout + REPLY_GRACE, context.state.credential_state.replacements());
     context.state.background = Some(InFlight { kind, sent_at: now, credential, until });
     context.effects.background = Some(request);
 }
@@ -124,7 +143,8 @@ pub(crate) fn on_background_reply(
     context: &mut Context<'_>,
     chance: &mut dyn Chance,
 ) -> Phase {
-    let Some(InFlight { kind, sent_at: sent, credential, .. }) = context.state.background.take() else {
+    let Some(InFlight { kind, sent_at: sent, credential, .. }) = context.state.background.take()
+    else {
         return phase;
     };
     let BackgroundReply { result: reply, received_at: at } = background_reply;
@@ -140,10 +160,13 @@ pub(crate) fn on_background_reply(
             Operation::WriteSideBlob { blob, replaces: None, metadata: Metadata::default() }
         }
     };
-    let (BackgroundKind::Reading(blob) | BackgroundKind::Writing(blob)) = kind else { return phase };
-    let reply =
-        reply.map(|raw| Answer::from_parts(&operation, raw.status, &raw.headers).with_body(&raw.body));
-    let mut completed = CompletedRequest { operation: &operation, reply: &reply, sent_at: sent, chance };
+    let (BackgroundKind::Reading(blob) | BackgroundKind::Writing(blob)) = kind else {
+        return phase;
+    };
+    let reply = reply
+        .map(|raw| Answer::from_parts(&operation, raw.status, &raw.headers).with_body(&raw.body));
+    let mut completed =
+        CompletedRequest { operation: &operation, reply: &reply, sent_at: sent, chance };
     let result = completed.class().map_or(ExchangeResult::Unanswered, ExchangeResult::from_class);
     let took = context.now.saturating_sub(sent);
     context.effects.exchanges.push(Exchange { what: operation.kind(), result, took });
@@ -183,14 +206,20 @@ pub(crate) fn missing_token(phase: &Phase, context: &Context<'_>) -> Option<Step
 fn token(context: &Context<'_>) -> Option<QueuedRequest> {
     let due = context.state.credential_state.due_at(context.settings.account.credential())?;
     let (least_timeout, longest_timeout) = (LEAST_FETCH, LONGEST_FETCH);
-    Some(QueuedRequest { kind: QueuedKind::Token, due, least_timeout, guaranteed_timeout: Duration::ZERO, longest_timeout })
+    Some(QueuedRequest {
+        kind: QueuedKind::Token,
+        due,
+        least_timeout,
+        guaranteed_timeout: Duration::ZERO,
+        longest_timeout,
+    })
 }
 
 /// Returns the waiting requests, the most urgent first. Slow requests leave spare time for one
 /// only. The requests of a handover come first then, because a handover has a time limit.
 pub(crate) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<QueuedRequest> {
-    let handover_pending =
-        context.state.steering.hand_over().is_some() || context.state.follower.named_successor().is_some();
+    let handover_pending = context.state.steering.hand_over().is_some()
+        || context.state.follower.named_successor().is_some();
     let mut queue = Vec::new();
     match phase {
         Phase::Watching(_) => queue.extend(follower_request(context)),
@@ -210,7 +239,13 @@ pub(crate) fn queue(phase: &Phase, context: &Context<'_>) -> Vec<QueuedRequest> 
 
 fn side_blob(operation: Operation, due: Moment, longest_timeout: Duration) -> QueuedRequest {
     let kind = QueuedKind::SideBlob(operation);
-    QueuedRequest { kind, due, least_timeout: LEAST_TIMEOUT, guaranteed_timeout: Duration::ZERO, longest_timeout }
+    QueuedRequest {
+        kind,
+        due,
+        least_timeout: LEAST_TIMEOUT,
+        guaranteed_timeout: Duration::ZERO,
+        longest_timeout,
+    }
 }
 
 /// Returns the due request about the list of candidates, which has the lowest priority.
@@ -325,13 +360,16 @@ pub(crate) fn on_side_blob_answer(
 /// Returns the problem of a current side blob with data that no candidate wrote. Such a blob counts
 /// as absent.
 fn foreign_data_problem(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Problem> {
-    let properties =
-        answer.properties.as_ref().filter(|properties| side_blob_rules::is_from_candidate(properties))?;
+    let properties = answer
+        .properties
+        .as_ref()
+        .filter(|properties| side_blob_rules::is_from_candidate(properties))?;
     let age = answer.date?.signed_duration_since(answer.last_modified?);
     let is_valid = match blob {
         SideBlob::Successor => Announcement::is_valid(properties),
         SideBlob::Candidates => listing::is_valid(properties),
         SideBlob::Orders => orders::is_valid(properties),
     };
-    (!is_valid && age.abs() < side_blob_rules::RECENT).then(|| Problem::foreign_side_blob(blob, settings))
+    (!is_valid && age.abs() < side_blob_rules::RECENT)
+        .then(|| Problem::foreign_side_blob(blob, settings))
 }

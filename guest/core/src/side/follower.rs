@@ -7,16 +7,16 @@
 
 use core::time::Duration;
 
-use crate::Moment;
 use super::announcement::{ANNOUNCE_INTERVAL, Announcement, QUICK_POLL, SUCCESSOR_POLLS};
-use crate::step::chance::{Chance, lease_id};
-use crate::record::history::Incumbent;
+use super::side_blob_rules::{self, LEAST_TIMEOUT};
+use crate::Moment;
+use crate::mutants::{self, mutant};
 use crate::protocol::phase::Watch;
 use crate::protocol::pulse::Pulse;
+use crate::record::history::Incumbent;
 use crate::record::metadata::Record;
+use crate::step::chance::{Chance, lease_id};
 use crate::step::settings::Settings;
-use super::side_blob_rules::{self, LEAST_TIMEOUT};
-use crate::mutants::{self, mutant};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
@@ -75,7 +75,8 @@ impl Follower {
         now: Moment,
         chance: &mut dyn Chance,
     ) {
-        let may_succeed = !settings.one_shot && !is_ineligible && settings.election.may_have_side_blobs();
+        let may_succeed =
+            !settings.one_shot && !is_ineligible && settings.election.may_have_side_blobs();
         let is_named = may_succeed && record.successor.as_ref() == Some(&settings.name);
         let term = record.term;
         let previous = self.successor.filter(|_| mutant!(SuccessorKeepsLeaseId));
@@ -83,12 +84,15 @@ impl Follower {
         if is_named && self.successor.is_none() {
             let lease = previous.map_or_else(|| lease_id(chance), |before| before.lease);
             let [polls_until, normal_poll_at, announce_at] = [Moment::ZERO; 3];
-            self.successor = Some(Successor { lease, term, is_named, polls_until, normal_poll_at, announce_at });
+            self.successor =
+                Some(Successor { lease, term, is_named, polls_until, normal_poll_at, announce_at });
         }
         if let Some(successor) = &mut self.successor {
             successor.is_named = is_named;
         }
-        if !has_pending_request && self.successor.is_some_and(|s| s.is_named && s.announce_at <= now) {
+        if !has_pending_request
+            && self.successor.is_some_and(|s| s.is_named && s.announce_at <= now)
+        {
             self.request = Some(AnnouncementRequest::Read);
         }
     }
@@ -120,7 +124,8 @@ impl Follower {
     /// Before the promise of a beating leader ends, it detects either its own lease or the leader's
     /// death.
     pub fn poll_intervals(&self) -> (Duration, Duration) {
-        let quick = self.pulse.as_ref().map_or(QUICK_POLL, |pulse| QUICK_POLL.min(pulse.promise() / 8));
+        let quick =
+            self.pulse.as_ref().map_or(QUICK_POLL, |pulse| QUICK_POLL.min(pulse.promise() / 8));
         (quick, if self.pulse.is_some() { 2 * quick } else { ANNOUNCE_INTERVAL })
     }
 
@@ -192,11 +197,12 @@ impl Follower {
     /// Returns true if this candidate may write its announcement over the one that was read. It
     /// spares that of another candidate of its name, to which the leader may be giving its lease.
     fn may_announce(&self, read: &Answer, took: Duration, settings: &Settings) -> bool {
-        let current =
-            Announcement::from_current(read, took).filter(|current| current.candidate == settings.name);
+        let current = Announcement::from_current(read, took)
+            .filter(|current| current.candidate == settings.name);
         self.named_successor().is_some_and(|successor| {
             let nomination = current.and_then(|other| other.nomination);
-            !nomination.is_some_and(|(lease, term)| term == successor.term && lease != successor.lease)
+            !nomination
+                .is_some_and(|(lease, term)| term == successor.term && lease != successor.lease)
         })
     }
 
@@ -246,7 +252,8 @@ impl Follower {
         });
         if is_write && successor.is_named && may_be_written {
             // A write without an answer may have been applied too.
-            (successor.polls_until, successor.announce_at) = (now + SUCCESSOR_POLLS, now + ANNOUNCE_INTERVAL);
+            (successor.polls_until, successor.announce_at) =
+                (now + SUCCESSOR_POLLS, now + ANNOUNCE_INTERVAL);
             self.announcement_tag = answer.and_then(|answer| answer.etag.clone());
         }
         if self.request.is_none() && now < successor.polls_until {
@@ -263,7 +270,9 @@ impl Follower {
     /// Returns the lease id to poll with: a successor polls with its own, to learn whether it holds
     /// the lease.
     pub fn poll_lease(&self, now: Moment) -> Option<LeaseId> {
-        self.successor.filter(|successor| now < successor.normal_poll_at).and_then(|_| self.successor_lease(now))
+        self.successor
+            .filter(|successor| now < successor.normal_poll_at)
+            .and_then(|_| self.successor_lease(now))
     }
 
     /// Makes the next poll a normal one, which shows whether to continue the announcement.
@@ -278,6 +287,7 @@ impl Follower {
 /// Returns the request that withdraws the announcement with that tag, unless another candidate
 /// overwrote it.
 pub(crate) fn withdrawal(tag: ETag, settings: &Settings) -> Operation {
-    let metadata = Announcement { candidate: settings.name.clone(), nomination: None }.to_metadata();
+    let metadata =
+        Announcement { candidate: settings.name.clone(), nomination: None }.to_metadata();
     Operation::WriteSideBlob { blob: SideBlob::Successor, replaces: Some(tag), metadata }
 }

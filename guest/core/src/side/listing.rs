@@ -8,14 +8,14 @@
 
 use core::time::Duration;
 
+use super::side_blob_rules::{self, CANDIDATE};
 use crate::Moment;
+use crate::mutants::mutant;
+use crate::record::text::{LONGEST_ADDRESS, LONGEST_NAME, decode_allowed, encode};
 use crate::step::chance::{Chance, jitter};
 use crate::step::problem::Problem;
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
-use super::side_blob_rules::{self, CANDIDATE};
-use crate::record::text::{LONGEST_ADDRESS, LONGEST_NAME, encode, decode_allowed};
-use crate::mutants::mutant;
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class, Properties};
@@ -133,16 +133,24 @@ impl Listing {
     ) -> bool {
         let class = answer.map(|answer| answer.class);
         let lost_race = matches!(class, Some(Class::ConditionNotMet | Class::Conflict)) && is_write;
-        let read_list = answer.filter(|_| class == Some(Class::Done) && !is_write).and_then(read_list);
-        let read_later =
-            |chance: &mut dyn Chance| NextRequest::Read(now + READ_INTERVAL + random_part(READ_JITTER, chance.bits()));
+        let read_list =
+            answer.filter(|_| class == Some(Class::Done) && !is_write).and_then(read_list);
+        let read_later = |chance: &mut dyn Chance| {
+            NextRequest::Read(now + READ_INTERVAL + random_part(READ_JITTER, chance.bits()))
+        };
         let (next, known) = match (class, read_list) {
             (_, Some((_, entries))) if settings.observes => {
                 (read_later(chance), Some(recent(entries, time)))
             }
-            (Some(Class::MissingBlob), _) if settings.observes => (read_later(chance), Some(Vec::new())),
-            (Some(Class::MissingBlob), _) if !is_write => (NextRequest::Write(None), Some(Vec::new())),
-            (_, Some((etag, entries))) => (NextRequest::Write(Some(etag)), Some(recent(entries, time))),
+            (Some(Class::MissingBlob), _) if settings.observes => {
+                (read_later(chance), Some(Vec::new()))
+            }
+            (Some(Class::MissingBlob), _) if !is_write => {
+                (NextRequest::Write(None), Some(Vec::new()))
+            }
+            (_, Some((etag, entries))) => {
+                (NextRequest::Write(Some(etag)), Some(recent(entries, time)))
+            }
             _ if lost_race && self.lost_races < MOST_TRIES => {
                 (NextRequest::Read(now + jitter(FIRST_READ, chance)), None)
             }
@@ -155,7 +163,9 @@ impl Listing {
             }
         };
         self.lost_races = match &next {
-            NextRequest::Read(_) if lost_race && self.lost_races < MOST_TRIES => self.lost_races + 1,
+            NextRequest::Read(_) if lost_race && self.lost_races < MOST_TRIES => {
+                self.lost_races + 1
+            }
             NextRequest::Write(_) => self.lost_races,
             NextRequest::Read(_) | NextRequest::Nothing => 0,
         };
@@ -184,7 +194,12 @@ fn random_part(span: Duration, bits: u64) -> Duration {
 }
 
 /// Returns the entries including this candidate's, the most recent first.
-fn with_own_entry(known: &[Listed], settings: &Settings, ready: bool, time: Timestamp) -> Vec<Listed> {
+fn with_own_entry(
+    known: &[Listed],
+    settings: &Settings,
+    ready: bool,
+    time: Timestamp,
+) -> Vec<Listed> {
     let own_entry = Listed {
         name: settings.name.clone(),
         address: settings.address.clone(),
@@ -240,8 +255,10 @@ fn to_metadata(entries: &[Listed], settings: &Settings) -> Metadata {
 /// Returns the tag and the entries of the list in the answer to a read. None if the blob is
 /// foreign.
 fn read_list(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
-    let properties =
-        answer.properties.as_ref().filter(|properties| side_blob_rules::is_from_candidate(properties))?;
+    let properties = answer
+        .properties
+        .as_ref()
+        .filter(|properties| side_blob_rules::is_from_candidate(properties))?;
     Some((answer.etag.clone()?, parse_entries(properties).flatten().collect()))
 }
 

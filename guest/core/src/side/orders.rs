@@ -10,19 +10,19 @@ pub use placing::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 
 use core::time::Duration;
 
+use super::side_blob_rules::{self, CANDIDATE};
 use crate::Moment;
+use crate::mutants::mutant;
 use crate::protocol::context::Context;
 use crate::protocol::handing_over;
-use crate::step::limits;
 use crate::protocol::phase::{Hold, LeaderOrders};
-use crate::step::problem::Problem;
+use crate::protocol::steering::GivingUp;
 use crate::record::metadata::{self, Trigger};
+use crate::record::text::{LONGEST_NAME, decode, decode_allowed, encode, is_order_id};
+use crate::step::limits;
+use crate::step::problem::Problem;
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
-use super::side_blob_rules::{self, CANDIDATE};
-use crate::protocol::steering::GivingUp;
-use crate::record::text::{LONGEST_NAME, decode, encode, decode_allowed, is_order_id};
-use crate::mutants::mutant;
 use tenure_azure::answer::{Answer, Class, Properties};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::name::SideBlob;
@@ -124,7 +124,8 @@ pub(crate) fn on_orders_answer(
     orders.was_hinted = was_hinted;
     let next_read = if was_hinted { orders.read_at.max(now + HINT_DELAY) } else { now + retry_in };
     let ignores_orders = mutant!(OrdersUnseen) && !was_hinted;
-    (orders.read_at, orders.answered_at) = (if ignores_orders { Moment::MAX } else { next_read }, now);
+    (orders.read_at, orders.answered_at) =
+        (if ignores_orders { Moment::MAX } else { next_read }, now);
     // An election without permission to read orders gets one report in each leadership.
     let refused_answer = answer.filter(|answer| answer.class == Class::Refused);
     if let Some(answer) = refused_answer.filter(|_| is_first || is_expected) {
@@ -217,7 +218,8 @@ impl Orders {
     }
 
     fn to_metadata(&self, settings: &Settings) -> Metadata {
-        let format_trigger = |trigger: &Trigger| format!("{}@{}", trigger.id, trigger.requested_at.0 / 1_000_000);
+        let format_trigger =
+            |trigger: &Trigger| format!("{}@{}", trigger.id, trigger.requested_at.0 / 1_000_000);
         let mut metadata = self.unknown.clone();
         let mut put = |name: &str, value: String| {
             metadata.insert(name.into(), value);

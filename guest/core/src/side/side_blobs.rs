@@ -162,7 +162,8 @@ pub fn side_answer(
     let nonsense = |problem: &str| nonsense(operation, settings, problem);
     match (answer.class, operation) {
         (Class::Done, Operation::ReadContent { .. }) => {
-            let content_length = answer.properties.as_ref().map(|properties| properties.content_length);
+            let content_length =
+                answer.properties.as_ref().map(|properties| properties.content_length);
             let read_length = u64::try_from(body.len()).ok();
             let (Some(tag), true) = (answer.etag.clone(), content_length == read_length) else {
                 return Err(nonsense("the answer is incomplete; the request is retried"));

@@ -5,13 +5,13 @@
 
 use core::time::Duration;
 
-use crate::protocol::context::CompletedRequest;
-use crate::protocol::phase::{SplitList, SplitCheck};
-use crate::step::problem::{Problem, ProblemClass};
-use crate::record::metadata::Record;
-use crate::step::settings::Settings;
 use super::side_blobs::side_blob_prefix;
+use crate::protocol::context::CompletedRequest;
+use crate::protocol::phase::{SplitCheck, SplitList};
+use crate::record::metadata::Record;
 use crate::record::text::{LONGEST_NAME, decode_allowed};
+use crate::step::problem::{Problem, ProblemClass};
+use crate::step::settings::Settings;
 use tenure_azure::answer::Class;
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::Operation;
@@ -40,7 +40,8 @@ impl SplitCheck {
     /// never split, or if the candidate coordinates shares itself.
     pub fn new(record: Option<&Record>, settings: &Settings) -> Option<Self> {
         let was_split = record.is_some_and(|record| record.coordinator_term.is_some());
-        (was_split && !settings.coordinates).then_some(Self { list: SplitList::Members, marker: None })
+        (was_split && !settings.coordinates)
+            .then_some(Self { list: SplitList::Members, marker: None })
     }
 
     /// Returns the problem of a check that the lease was too short for.
@@ -69,7 +70,9 @@ impl SplitCheck {
         let answer = match completed.reply {
             Ok(answer) => answer,
             Err(failure) => {
-                return Err(failure.to_problem(completed.operation.name(), settings.account.origin()));
+                return Err(
+                    failure.to_problem(completed.operation.name(), settings.account.origin())
+                );
             }
         };
         let page = match (answer.class, &answer.page) {
@@ -109,7 +112,12 @@ impl SplitCheck {
 
 /// Returns a description of a live member or a held share, if a blob next to an election shows one.
 /// `suffix` is the part of its name after that of the election and a dot.
-pub fn active_member_or_share(suffix: &str, metadata: &Metadata, age: Duration, leased: bool) -> Option<String> {
+pub fn active_member_or_share(
+    suffix: &str,
+    metadata: &Metadata,
+    age: Duration,
+    leased: bool,
+) -> Option<String> {
     living_member(suffix, metadata, age).or_else(|| held_share(suffix, leased))
 }
 

@@ -6,20 +6,20 @@
 
 use core::time::Duration;
 
-use crate::Moment;
 use super::chance::Chance;
 use super::failure::Failure;
 use super::pace::RetrySchedule;
 use super::problem::{Problem, ProblemClass};
+use crate::Moment;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Answer;
-use tenure_azure::credential::{Credential, AuthSource};
+use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::identity::Identity;
 use tenure_azure::operation::Kind;
 use tenure_azure::request::Request;
 use tenure_azure::secret::Secret;
-use tenure_azure::token::{TokenError, Token};
+use tenure_azure::token::{Token, TokenError};
 use tenure_base::prelude::*;
 
 /// Time before its end at which a token is renewed, but never before half of its validity is over.
@@ -124,12 +124,16 @@ impl CredentialState {
     ) -> Result<(), Problem> {
         let Credential::Identity(identity) = credential else { return Ok(()) };
         let read = match reply {
-            Ok((status, body)) => {
-                Token::from_response(status, &body, wall).map_err(|error| token_problem(&error, identity))
-            }
+            Ok((status, body)) => Token::from_response(status, &body, wall)
+                .map_err(|error| token_problem(&error, identity)),
             Err(failure) => {
-                let custom_advice = matches!(identity, Identity::Imds { .. }).then_some(NOT_ON_AZURE);
-                Err(failure.to_problem_with_advice(Kind::AskForToken.name(), identity.origin(), custom_advice))
+                let custom_advice =
+                    matches!(identity, Identity::Imds { .. }).then_some(NOT_ON_AZURE);
+                Err(failure.to_problem_with_advice(
+                    Kind::AskForToken.name(),
+                    identity.origin(),
+                    custom_advice,
+                ))
             }
         };
         match read {
@@ -145,9 +149,12 @@ impl CredentialState {
                 // Nothing can be sent after the current token has expired. The first try after that
                 // gets all the available time and does not wait. The tries that follow do not
                 // inherit the back-off of the early ones.
-                let valid_until = self.token.as_ref().map_or(Moment::ZERO, |token| token.valid_until);
-                let is_same_outage = |pace: &RetrySchedule| sent < valid_until || valid_until <= pace.next_at;
-                let mut pace = self.pace.filter(is_same_outage).unwrap_or(RetrySchedule::due_at(now));
+                let valid_until =
+                    self.token.as_ref().map_or(Moment::ZERO, |token| token.valid_until);
+                let is_same_outage =
+                    |pace: &RetrySchedule| sent < valid_until || valid_until <= pace.next_at;
+                let mut pace =
+                    self.pace.filter(is_same_outage).unwrap_or(RetrySchedule::due_at(now));
                 pace.on_failure(now, PATIENCE, chance);
                 if sent < valid_until && valid_until.max(now) <= pace.next_at {
                     pace = RetrySchedule::due_at(valid_until.max(now));

@@ -5,28 +5,29 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::Moment;
-use crate::protocol::candidate::{StepStart, Step};
 use super::chance::Chance;
 use super::complaint::Complaint;
-use crate::protocol::context::{SignedRequest, BackgroundRequest, StepAction};
-use super::credential_state::{CredentialState, TokenRequest, TokenReply, LONGEST_FETCH};
+use super::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
 use super::environment::Environment;
 use super::failure::Failure;
-use crate::protocol::last_will::LastWill;
 use super::limits;
-use crate::side::listing::{Listed, listed};
-use crate::side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 use super::problem::{Problem, ProblemClass};
-use crate::record::metadata::TriggerState;
 use super::report::{Event, Report, Request, Response};
 use super::settings::Settings;
-use crate::side::side_blobs::{
-    ListedBlob, Session, SideAnswer, SideRequest, SideWrite, side_blob_settings, side_blob_prefix, side_answer, page,
-};
+use crate::Moment;
+use crate::protocol::candidate::{Step, StepStart};
+use crate::protocol::context::{BackgroundRequest, SignedRequest, StepAction};
+use crate::protocol::last_will::LastWill;
+use crate::record::metadata::TriggerState;
 use crate::record::snapshot::{Inspection, break_remaining};
+use crate::side::listing::{Listed, listed};
+use crate::side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
+use crate::side::side_blobs::{
+    ListedBlob, Session, SideAnswer, SideRequest, SideWrite, page, side_answer, side_blob_prefix,
+    side_blob_settings,
+};
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::credential::{Credential, AuthSource};
+use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
@@ -112,7 +113,9 @@ pub async fn run_step<S: DriverIo>(
 ) -> Report {
     let mut report = drive(&mut step, settings, io).await;
     report.background = step.take_background().map(|background| match background {
-        BackgroundRequest::Fetch(TokenRequest { request, timeout }) => Request::new(request, timeout),
+        BackgroundRequest::Fetch(TokenRequest { request, timeout }) => {
+            Request::new(request, timeout)
+        }
         BackgroundRequest::Send(mut ask) => {
             io.prepare(&mut ask.operation);
             let date = step.date(io.now(), io.wall_clock());
@@ -127,11 +130,7 @@ pub async fn run_step<S: DriverIo>(
 }
 
 /// Performs the actions of a step until it returns its report.
-pub async fn drive<S: DriverIo>(
-    step: &mut Step<'_>,
-    settings: &Settings,
-    io: &S,
-) -> Report {
+pub async fn drive<S: DriverIo>(step: &mut Step<'_>, settings: &Settings, io: &S) -> Report {
     loop {
         let sent = io.now();
         match step.next(sent) {
@@ -168,10 +167,7 @@ pub async fn inspect<S: DriverIo>(
 ///
 /// # Errors
 /// The list could not be read.
-pub async fn candidates<S: DriverIo>(
-    settings: &Settings,
-    io: &S,
-) -> Result<Vec<Listed>, Problem> {
+pub async fn candidates<S: DriverIo>(settings: &Settings, io: &S) -> Result<Vec<Listed>, Problem> {
     let operation = Operation::ReadSideBlob(SideBlob::Candidates);
     let mut credential_state = CredentialState::default();
     let answer = request_outside_election(settings, operation, &mut credential_state, io).await?;
@@ -231,7 +227,8 @@ pub async fn break_lease<S: DriverIo>(
     let period = seconds.map(|seconds| u32::try_from(seconds.min(most)).unwrap_or(u32::MAX));
     let operation = Operation::Break { period, if_match: None };
     let mut credential_state = CredentialState::default();
-    let answer = request_outside_election(settings, operation.clone(), &mut credential_state, io).await?;
+    let answer =
+        request_outside_election(settings, operation.clone(), &mut credential_state, io).await?;
     break_remaining(&answer, &operation, settings)
 }
 
@@ -249,7 +246,9 @@ pub async fn side_blob<S: DriverIo>(
     io: &S,
 ) -> Result<SideAnswer, Problem> {
     let (suffix, operation) = match request {
-        SideRequest::Read { suffix, if_none_match: unless } => (suffix, Operation::ReadContent { if_none_match: unless }),
+        SideRequest::Read { suffix, if_none_match: unless } => {
+            (suffix, Operation::ReadContent { if_none_match: unless })
+        }
         SideRequest::Write(SideWrite { suffix, content, metadata, over }) => {
             let metadata = Metadata::from_iter(metadata);
             (suffix, Operation::WriteContent { condition: over, content, metadata })
@@ -260,7 +259,8 @@ pub async fn side_blob<S: DriverIo>(
         SideRequest::List(prefix) => return list(&settings, &prefix, session, io).await,
     };
     let settings = side_blob_settings(settings, &suffix)?;
-    let (answer, body) = request_with_retry(&settings, operation.clone(), session, false, io).await?;
+    let (answer, body) =
+        request_with_retry(&settings, operation.clone(), session, false, io).await?;
     side_answer(&operation, &answer, body, &settings)
 }
 
@@ -275,7 +275,8 @@ async fn list<S: DriverIo>(
     let (mut found, mut marker) = (Vec::new(), None);
     for _ in 0..MOST_PAGES {
         let operation = Operation::List { prefix: name_prefix.clone() + prefix, marker };
-        let (answer, _) = request_with_retry(settings, operation.clone(), session, false, io).await?;
+        let (answer, _) =
+            request_with_retry(settings, operation.clone(), session, false, io).await?;
         let Some(page) = page(&operation, &answer, settings)? else {
             return Ok(SideAnswer::Missing);
         };
@@ -320,16 +321,19 @@ async fn place<T, S: DriverIo>(
     let mut credential_state = CredentialState::default();
     for _ in 0..MOST_ROUNDS {
         let operation = Operation::ReadSideBlob(SideBlob::Orders);
-        let orders = request_outside_election(settings, operation, &mut credential_state, io).await?;
+        let orders =
+            request_outside_election(settings, operation, &mut credential_state, io).await?;
         let operation = Operation::Read { lease: None };
-        let election = request_outside_election(settings, operation, &mut credential_state, io).await?;
+        let election =
+            request_outside_election(settings, operation, &mut credential_state, io).await?;
         let (operation, planned_state) = match decide((&orders, &election))? {
             OrderStep::Known(state) => return Ok(state),
             OrderStep::Create(operation) => (operation, None),
             OrderStep::Write(operation, state) => (operation, Some(state)),
         };
         let answer =
-            request_outside_election(settings, operation.clone(), &mut credential_state, io).await?;
+            request_outside_election(settings, operation.clone(), &mut credential_state, io)
+                .await?;
         match (answer.class, planned_state) {
             (Class::Done, Some(state)) => return Ok(state),
             (Class::Refused, _) => return Err(Problem::from_answer(&answer, &operation, settings)),
@@ -435,7 +439,9 @@ async fn refresh_token<S: DriverIo>(
     io: &S,
 ) -> Result<(), Problem> {
     let sent = io.now();
-    let Some(token_request) = CredentialState::token_request(credential, timeout) else { return Ok(()) };
+    let Some(token_request) = CredentialState::token_request(credential, timeout) else {
+        return Ok(());
+    };
     let reply = send_token_request(&token_request, io).await;
     let (times, wall) = ((sent, io.now()), io.wall_clock());
     credential_state.on_token_reply(credential, reply, times, wall, &mut IoChance(io))

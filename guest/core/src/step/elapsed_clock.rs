@@ -37,7 +37,12 @@ impl ElapsedClock {
         let by_wall = wall.signed_duration_since(self.wall).to_std().unwrap_or_default();
         let by_monotonic = monotonic.saturating_sub(self.monotonic);
         let passed = self.passed + by_monotonic.max(by_wall);
-        *self = Self { passed, least_passed: self.least_passed + by_monotonic.min(by_wall), monotonic, wall };
+        *self = Self {
+            passed,
+            least_passed: self.least_passed + by_monotonic.min(by_wall),
+            monotonic,
+            wall,
+        };
         self.passed
     }
 

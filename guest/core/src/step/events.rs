@@ -1,20 +1,20 @@
 //! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the
 //! process.
 
-use crate::side::announcement::LAST_WRITE;
-use crate::side::background;
 use super::chance::Chance;
+use super::problem::ProblemClass;
+use super::report::{EndingReason, Event, Turn, TurnResult};
+use crate::mutants::mutant;
 use crate::protocol::context::Context;
 use crate::protocol::handing_over;
 use crate::protocol::holding;
-use crate::side::orders;
 use crate::protocol::phase::{Phase, Release};
-use super::problem::ProblemClass;
-use crate::record::metadata::Outcome;
 use crate::protocol::releasing::{leave_as_follower, release, step_down};
-use super::report::{EndingReason, Event, Turn, TurnResult};
 use crate::protocol::steering::GivingUp;
-use crate::mutants::mutant;
+use crate::record::metadata::Outcome;
+use crate::side::announcement::LAST_WRITE;
+use crate::side::background;
+use crate::side::orders;
 
 /// Applies an event since the last step.
 pub(crate) fn apply(
@@ -117,7 +117,8 @@ fn turn_ended(
     let outcome = result.outcome;
     let (now, settings) = (context.now, context.settings);
     let health = &mut context.state.health;
-    let Some(cool_down) = health.on_turn_ended(outcome, &settings.failure_policy, now, chance) else {
+    let Some(cool_down) = health.on_turn_ended(outcome, &settings.failure_policy, now, chance)
+    else {
         // Work that was to last as long as the leadership has ended.
         let is_last = settings.agenda.is_one_turn_a_term();
         if is_last && context.state.steering.hand_over().is_none() {

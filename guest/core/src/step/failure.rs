@@ -40,7 +40,12 @@ impl Failure {
     }
 
     /// Returns the problem with the caller's advice in place of the general one.
-    pub(crate) fn to_problem_with_advice(&self, name: &str, origin: &str, custom_advice: Option<&str>) -> Problem {
+    pub(crate) fn to_problem_with_advice(
+        &self,
+        name: &str,
+        origin: &str,
+        custom_advice: Option<&str>,
+    ) -> Problem {
         let (class, description, advice) = match self.kind {
             FailureKind::Timeout => (
                 ProblemClass::Unreachable,

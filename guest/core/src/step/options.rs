@@ -3,10 +3,10 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use crate::schedule::agenda::Missed;
 use super::complaint::{Complaint, SettingId};
 use super::limits;
 use super::variable;
+use crate::schedule::agenda::Missed;
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
 use tenure_base::secret::redact;

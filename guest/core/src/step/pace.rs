@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::Moment;
 use super::chance::{Chance, jitter};
+use crate::Moment;
 use serde::{Deserialize, Serialize};
 
 /// The first wait after a failure that was already repeated once.
@@ -28,7 +28,10 @@ impl RetrySchedule {
     pub fn on_failure(&mut self, now: Moment, longest_wait: Duration, chance: &mut dyn Chance) {
         let wait = match self.failures {
             0 => Duration::ZERO,
-            n => jitter(longest_wait.min(FIRST_BACK_OFF.saturating_mul(1 << (n - 1).min(16))), chance),
+            n => jitter(
+                longest_wait.min(FIRST_BACK_OFF.saturating_mul(1 << (n - 1).min(16))),
+                chance,
+            ),
         };
         self.failures = self.failures.saturating_add(1);
         self.next_at = now + wait;

@@ -6,7 +6,6 @@
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::protocol::candidate::{stored_secret_file, is_state};
 use super::complaint::{Complaint, SettingId};
 use super::environment::{Environment, FormerFileEnvironment};
 use super::problem::{Problem, ProblemClass};
@@ -14,6 +13,7 @@ use super::report::{Event, Report, Role};
 use super::settings::Settings;
 use super::state::Postponed;
 use super::variable;
+use crate::protocol::candidate::{is_state, stored_secret_file};
 use tenure_base::prelude::*;
 
 /// Time until the next step of a candidate with unusable settings.
@@ -40,9 +40,9 @@ impl Settings {
     ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
         let current = Self::read_from(environment);
         let former_file = state.and_then(stored_secret_file);
-        let Some(former_file) = former_file
-            .filter(|former| current.as_ref().map_or(true, |read| read.file.as_ref() != Some(former)))
-        else {
+        let Some(former_file) = former_file.filter(|former| {
+            current.as_ref().map_or(true, |read| read.file.as_ref() != Some(former))
+        }) else {
             return current.map(|settings| (settings, Vec::new()));
         };
         let remembered = FormerFileEnvironment { environment, file: &former_file };
@@ -67,7 +67,8 @@ impl Settings {
 
     /// Returns the complaint of a candidate about a file that leads to another account.
     fn account_changed(&self, other: &Self, environment: &dyn Environment) -> Complaint {
-        let from_connection_string = environment.variable(variable::CONNECTION_STRING_FILE).is_some();
+        let from_connection_string =
+            environment.variable(variable::CONNECTION_STRING_FILE).is_some();
         let (before, current) = (&self.account, &other.account);
         Complaint {
             setting: SettingId::new(match from_connection_string {
@@ -89,11 +90,16 @@ impl Settings {
 impl Report {
     /// Returns the report of a step that cannot run for these reasons.
     #[must_use]
-    pub fn invalid_settings(state: Option<&[u8]>, event: Option<Event>, complaints: &[Complaint]) -> Self {
+    pub fn invalid_settings(
+        state: Option<&[u8]>,
+        event: Option<Event>,
+        complaints: &[Complaint],
+    ) -> Self {
         let mut postponed = state.map(Postponed::from_bytes).unwrap_or_default();
         // A repeated wish to leave may lack the result of the turn.
         let already_leaving = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
-        if let Some(event) = event.filter(|event| !already_leaving || *event != Event::Leave(None)) {
+        if let Some(event) = event.filter(|event| !already_leaving || *event != Event::Leave(None))
+        {
             // The newest event of a kind supersedes the earlier ones.
             postponed.events.retain(|known| discriminant(known) != discriminant(&event));
             postponed.events.push(event);

@@ -3,10 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::Moment;
-use crate::record::metadata::UnusableRecord;
 use super::service_clock::Timestamp;
 use super::settings::Settings;
+use crate::Moment;
+use crate::record::metadata::UnusableRecord;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::Credential;

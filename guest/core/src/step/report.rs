@@ -4,12 +4,12 @@ use core::fmt;
 use core::time::Duration;
 
 use super::failure::Failure;
-use crate::record::history::Incumbent;
-use crate::side::listing::Listed;
 use super::problem::Problem;
-use crate::record::metadata::{Kind, Outcome};
 use super::service_clock::Timestamp;
+use crate::record::history::Incumbent;
+use crate::record::metadata::{Kind, Outcome};
 use crate::schedule::turns::Turns;
+use crate::side::listing::Listed;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Kind as RequestKind;

@@ -9,16 +9,16 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::schedule::agenda::Agenda;
 use super::complaint::{Complaint, SettingId};
 use super::environment::{Environment, SecretFile};
 use super::failure_policy::FailurePolicy;
 use super::limits;
 use super::options::{Options, Orders, Value, complaint, is_blank, numbers, unreadable};
-use crate::schedule::slots::Schedule;
-use crate::record::text::is_plain;
 use super::timings::Timings;
 use super::variable;
+use crate::record::text::is_plain;
+use crate::schedule::agenda::Agenda;
+use crate::schedule::slots::Schedule;
 use account::ChosenAccount;
 
 use tenure_azure::account::Account;
@@ -216,7 +216,9 @@ impl<'e> SettingsReader<'e> {
         let failure_policy = reader.failure_policy(agenda.is_one_turn_a_term());
         let max_tenure = reader.max_tenure(timings.as_ref());
         match (election, account, timings) {
-            (Some(election), Some(chosen_account), Some(timings)) if reader.complaints.is_empty() => {
+            (Some(election), Some(chosen_account), Some(timings))
+                if reader.complaints.is_empty() =>
+            {
                 let ChosenAccount { account, explanation: credential } = chosen_account;
                 let Self { options, one_shot, file, .. } = reader;
                 let orders = match options.orders {

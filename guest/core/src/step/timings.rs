@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use crate::Moment;
-use crate::protocol::failover::Failover;
 use crate::mutants::mutant;
+use crate::protocol::failover::Failover;
 
 /// Minimum time-out of a record write, even if a renewal is due before.
 const LEAST_WRITE: Duration = Duration::from_secs(1);
@@ -41,7 +41,9 @@ impl Timings {
 
     /// Returns the time for which a leader may act after a renewal, or with failover after a beat.
     pub fn validity(&self) -> Duration {
-        self.failover.map_or(self.lease_validity(), |failover| self.lease_validity().min(failover.validity()))
+        self.failover.map_or(self.lease_validity(), |failover| {
+            self.lease_validity().min(failover.validity())
+        })
     }
 
     /// Returns the time from one renewal to the next, or with failover from one beat to the next.

@@ -2,15 +2,15 @@
 
 use core::time::Duration;
 
-use crate::Moment;
-use crate::schedule::agenda::Due;
-use crate::side::background;
-use crate::protocol::context::Context;
 use super::credential_state::LEAST_FETCH;
+use super::timings::BACK_OFF;
+use crate::Moment;
+use crate::protocol::context::Context;
 use crate::protocol::handing_over;
 use crate::protocol::holding;
 use crate::protocol::phase::{Hold, Phase};
-use super::timings::BACK_OFF;
+use crate::schedule::agenda::Due;
+use crate::side::background;
 
 /// Maximum requests in a step before it yields to the host.
 pub(crate) const MOST_REQUESTS: u32 = 16;
@@ -102,8 +102,9 @@ fn with_background(next: Moment, phase: &Phase, context: &Context<'_>) -> Moment
     let (now, credential) = (context.now, context.settings.account.credential());
     let credential_state = &context.state.credential_state;
     let in_flight_until = background::in_flight_until(context).unwrap_or(now);
-    let token_due =
-        credential_state.due_at(credential).filter(|_| credential_state.auth_source(credential, now).is_none());
+    let token_due = credential_state
+        .due_at(credential)
+        .filter(|_| credential_state.auth_source(credential, now).is_none());
     let token_due = token_due.map(|due| due.max(in_flight_until));
     match (phase, token_due) {
         (Phase::Stopping { .. } | Phase::Left, _) => next,

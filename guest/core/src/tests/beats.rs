@@ -186,7 +186,9 @@ fn a_follower_takes_over_when_the_promise_has_ended() {
     let etag = || Some(tenure_azure::operation::ETag("\"1\"".into()));
     assert_eq!(broken.operation, Operation::Break { period: Some(0), if_match: etag() });
     // All in one step, so that no other candidate is faster.
-    let [_, acquire, raise] = follower.requests.as_slice() else { panic!("{:?}", follower.requests) };
+    let [_, acquire, raise] = follower.requests.as_slice() else {
+        panic!("{:?}", follower.requests)
+    };
     assert!(
         matches!(&acquire.operation, Operation::Acquire { if_match, .. } if *if_match == etag())
     );
@@ -402,7 +404,9 @@ fn a_token_is_asked_for_beside_the_beats() {
         }
     };
     let (background, report) = asks(&mut leader, None);
-    let Some(BackgroundRequest::Fetch(fetch)) = background else { panic!("no token is asked for: {background:?}") };
+    let Some(BackgroundRequest::Fetch(fetch)) = background else {
+        panic!("no token is asked for: {background:?}")
+    };
     assert_eq!(fetch.timeout, LONGEST_FETCH);
     // Nothing else can be done before it is answered, and it is not requested again.
     assert!(report.again_in >= seconds(1), "{report:?}");
@@ -410,7 +414,10 @@ fn a_token_is_asked_for_beside_the_beats() {
     let answer = |at: Moment| {
         let raw = Response { status: 200, headers: Vec::new(), body: body.into() };
         assert!(!format!("{raw:?}").contains("secret"));
-        Event::BackgroundReply(BackgroundReply { result: Ok(raw), received_at: Timestamp::from_date(instant(at)) })
+        Event::BackgroundReply(BackgroundReply {
+            result: Ok(raw),
+            received_at: Timestamp::from_date(instant(at)),
+        })
     };
     leader.now += millis(300);
     let (background, report) = {
@@ -460,8 +467,12 @@ fn an_account_with_versions_has_no_beats() {
     let mut last = None;
     for _ in 0..4 {
         let report = leader.step(None, versioned);
-        let mut writes = leader.requests.iter().rev().filter(|a| a.operation.name() == "write record");
-        last = writes.next().map(|request| (written_record(request).beat, valid_for(&report))).or(last);
+        let mut writes =
+            leader.requests.iter().rev().filter(|a| a.operation.name() == "write record");
+        last = writes
+            .next()
+            .map(|request| (written_record(request).beat, valid_for(&report)))
+            .or(last);
         wait(&mut leader, &report);
     }
     let (beat, valid_for) = last.unwrap();

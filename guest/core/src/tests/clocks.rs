@@ -127,7 +127,8 @@ fn a_slot_ahead_does_not_keep_the_work_of_a_leader_waiting() {
         assert_eq!(reported, [], "{attempt}");
         let read = Operation::Read { lease: None };
         let reply = blob_answer(&read, seconds(100), "expired", &record.to_metadata()).unwrap();
-        let inspection = Inspection::from_answer(&reply, &candidate.settings, instant(seconds(100))).unwrap();
+        let inspection =
+            Inspection::from_answer(&reply, &candidate.settings, instant(seconds(100))).unwrap();
         assert_eq!(inspection.snapshot.ahead, None, "nothing waits for it");
     }
 }

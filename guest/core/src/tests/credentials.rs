@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
-use crate::{BackgroundRequest, Environment, Response, SecretFile, BackgroundReply, FileError};
+use crate::{BackgroundReply, BackgroundRequest, Environment, FileError, Response, SecretFile};
 use tenure_azure::credential::AuthSource;
 use tenure_azure::secret::Secret;
 
@@ -178,7 +178,10 @@ fn a_token_that_is_asked_for_early_takes_no_time_from_an_order_to_hand_over() {
         read_timeouts.extend(reads.map(|request| request.timeout));
     }
     // The time-out leaves room for two tries of a renewal.
-    assert!(read_timeouts.len() > 3 && read_timeouts.iter().any(|timeout| *timeout > millis(2_900)), "{read_timeouts:?}");
+    assert!(
+        read_timeouts.len() > 3 && read_timeouts.iter().any(|timeout| *timeout > millis(2_900)),
+        "{read_timeouts:?}"
+    );
 }
 
 #[test]
@@ -230,7 +233,8 @@ fn a_turn_that_is_claimed_does_not_wait_for_a_token() {
         let report = candidate.step(None, available);
         if report.run.is_some() {
             turns += 1;
-            let claim = candidate.requests.iter().rposition(|a| a.operation.name() == "write record");
+            let claim =
+                candidate.requests.iter().rposition(|a| a.operation.name() == "write record");
             let claimed = candidate.requests[claim.unwrap()].sent;
             assert!(candidate.fetches[before..].iter().all(|(at, _)| *at < claimed), "{report:?}");
         }
@@ -293,10 +297,13 @@ fn a_late_refusal_of_a_key_that_is_not_in_use_changes_nothing() {
     let headers =
         vec![header("x-ms-error-code", "AuthenticationFailed"), header("x-ms-request-id", "1")];
     let raw = Response { status: 403, headers, body: Default::default() };
-    let background_reply = BackgroundReply { result: Ok(raw), received_at: Timestamp::from_date(instant(leader.now)) };
+    let background_reply =
+        BackgroundReply { result: Ok(raw), received_at: Timestamp::from_date(instant(leader.now)) };
     let (refused, sent) = step(&mut leader, Some(Event::BackgroundReply(background_reply)));
     assert_eq!(refused.problems, []);
-    let Some(BackgroundRequest::Send(read)) = sent else { panic!("it does not look again: {sent:?}") };
+    let Some(BackgroundRequest::Send(read)) = sent else {
+        panic!("it does not look again: {sent:?}")
+    };
     assert_eq!(read.operation, ORDERS);
 }
 
@@ -378,8 +385,7 @@ fn partly_replaced_file_keeps_its_last_content() {
         let (settings, complaints) = read(Some(state.as_bytes())).unwrap();
         assert_eq!(signed(&settings), before, "{wrong:?}");
         assert_eq!(complaints.len(), 1, "{complaints:?}");
-        let mut step =
-            Step::new(&settings, Some(state.as_bytes()), seconds(3), None, &mut chance);
+        let mut step = Step::new(&settings, Some(state.as_bytes()), seconds(3), None, &mut chance);
         step.report_complaints(&complaints, seconds(3));
         let report = loop {
             match step.next(seconds(3)) {

@@ -50,7 +50,9 @@ fn lease_lost_before_raise_backs_off_longer_each_time() {
 #[test]
 fn lease_taken_by_another_does_not_extend_back_off() {
     let won = acquires(|o, at| match o {
-        Operation::WriteMetadata { .. } => error_answer(o, at, 412, "LeaseIdMismatchWithBlobOperation"),
+        Operation::WriteMetadata { .. } => {
+            error_answer(o, at, 412, "LeaseIdMismatchWithBlobOperation")
+        }
         Operation::Release { .. } => error_answer(o, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         _ => available(o, at),
     });
@@ -63,7 +65,9 @@ fn a_release_that_may_have_been_applied_is_not_taken_for_another_ones_win() {
     let mut released = None;
     let won = acquires(|o, at| match o {
         Operation::WriteMetadata { .. } => error_answer(o, at, 412, "ConditionNotMet"),
-        Operation::Read { lease: Some(_) } => blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        Operation::Read { lease: Some(_) } => {
+            blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2))
+        }
         Operation::Release { lease } if released.replace(*lease) != Some(*lease) => {
             failure(FailureKind::Timeout)
         }
@@ -77,7 +81,9 @@ fn a_release_that_may_have_been_applied_is_not_taken_for_another_ones_win() {
 fn superseded_term_backs_off_longer_each_time() {
     let won = acquires(|o, at| match o {
         Operation::WriteMetadata { .. } => error_answer(o, at, 412, "ConditionNotMet"),
-        Operation::Read { lease: Some(_) } => blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2)),
+        Operation::Read { lease: Some(_) } => {
+            blob_answer(o, at, "leased", &incumbent(ORIGIN_SECONDS * 2))
+        }
         _ => available(o, at),
     });
     assert!((2..40).contains(&won), "{won}");

@@ -178,7 +178,9 @@ fn the_outcome_is_written_before_leaving_too_but_once() {
     let report = candidate.step(Some(Event::Leave(Some(Outcome::Succeeded.into()))), available);
     assert_eq!(report.role, Role::Left);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
-    let Operation::WriteMetadata { if_match, .. } = &candidate.requests[0].operation else { panic!() };
+    let Operation::WriteMetadata { if_match, .. } = &candidate.requests[0].operation else {
+        panic!()
+    };
     assert_eq!(if_match.0, "\"2\"", "the tag that the claim left");
     let finished = Finished { slot: turn.slot, outcome: Outcome::Succeeded };
     assert_eq!(written_record(&candidate.requests[0]).finished, Some(finished));

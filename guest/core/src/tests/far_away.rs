@@ -1,7 +1,7 @@
 //! Candidates with failover and a distant account, and hosts with two clocks. protocol.md §13.
 
 use super::*;
-use crate::{StepStart, BackgroundRequest, Response, BackgroundReply};
+use crate::{BackgroundReply, BackgroundRequest, Response, StepStart};
 
 /// A host with background requests: a request about a side blob is answered one round trip later.
 struct Host {

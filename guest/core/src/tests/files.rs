@@ -46,7 +46,9 @@ impl Place {
         let mut chance = Counter(now.as_secs());
         let (settings, complaints) = match Settings::reread(self, state) {
             Ok(read) => read,
-            Err(complaints) => return (Report::invalid_settings(state, event, &complaints), Vec::new()),
+            Err(complaints) => {
+                return (Report::invalid_settings(state, event, &complaints), Vec::new());
+            }
         };
         let mut step = Step::new(&settings, state, now, event, &mut chance);
         step.report_complaints(&complaints, now);
@@ -215,8 +217,9 @@ fn a_wish_to_leave_that_is_repeated_does_not_lose_the_outcome_of_the_turn() {
     assert!(report.run.is_some(), "{report:?}");
     for outcome in [Some(Outcome::Succeeded), None] {
         let event = Some(Event::Leave(outcome.map(Into::into)));
-        candidate.state =
-            Some(Report::invalid_settings(candidate.state.as_deref(), event, &[]).state.into_bytes());
+        candidate.state = Some(
+            Report::invalid_settings(candidate.state.as_deref(), event, &[]).state.into_bytes(),
+        );
     }
     candidate.step(None, available);
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);

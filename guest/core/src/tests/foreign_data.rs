@@ -31,7 +31,9 @@ fn records(requests: &[SentRequest]) -> Vec<(Metadata, Record)> {
         Operation::WriteMetadata { metadata, .. } => Some(metadata.clone()),
         _ => None,
     });
-    written.map(|metadata| (metadata.clone(), Record::from_metadata(&metadata).unwrap().unwrap())).collect()
+    written
+        .map(|metadata| (metadata.clone(), Record::from_metadata(&metadata).unwrap().unwrap()))
+        .collect()
 }
 
 /// Returns the answer to a read of a side blob that was written just now.
@@ -78,7 +80,10 @@ fn a_name_beside_the_blob_that_no_candidate_has_is_never_given_the_lease() {
             "{name:.20}"
         );
         let about = |t: &&Problem| t.detail.contains("leases/leader.successor");
-        assert!((1..=4).contains(&reported.iter().filter(about).count()), "{name:.20}: {reported:?}");
+        assert!(
+            (1..=4).contains(&reported.iter().filter(about).count()),
+            "{name:.20}: {reported:?}"
+        );
         assert_eq!(reported[0].class, ProblemClass::Configuration);
     }
 }
@@ -142,7 +147,10 @@ fn a_term_that_no_election_reaches_is_refused_and_nothing_is_acquired() {
                 Operation::Read { .. } => blob_answer(o, at, state, &incumbent(term)),
                 _ => available(o, at),
             });
-            assert!(requests.iter().all(|request| request.operation.name() == "read blob"), "{term}");
+            assert!(
+                requests.iter().all(|request| request.operation.name() == "read blob"),
+                "{term}"
+            );
             assert!((15..60).contains(&requests.len()), "and looks again, for ever");
             assert!(reported.iter().all(|t| t.class == ProblemClass::UnusableBlob), "{reported:?}");
             let detail = &reported[0].detail;
@@ -164,7 +172,8 @@ fn inspection_reports_an_implausible_term() {
     let candidate = Candidate::new(&[]);
     let read = Operation::Read { lease: None };
     let reply = blob_answer(&read, seconds(100), "available", &incumbent(u64::MAX / 2)).unwrap();
-    let problem = Inspection::from_answer(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
+    let problem =
+        Inspection::from_answer(&reply, &candidate.settings, instant(seconds(100))).unwrap_err();
     assert_eq!(problem.class, ProblemClass::UnusableBlob);
 }
 
@@ -259,8 +268,10 @@ fn an_unknown_field_goes_back_unharmed_or_not_at_all() {
 
 #[test]
 fn a_successor_that_a_leader_of_an_earlier_term_named_is_none() {
-    let named =
-        Record { successor: Some("here".into()), ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() };
+    let named = Record {
+        successor: Some("here".into()),
+        ..Record::from_metadata(&incumbent(9)).unwrap().unwrap()
+    };
     let first_record = Record::from_metadata(&named.to_metadata()).unwrap().unwrap();
     assert_eq!(first_record.successor.as_deref(), Some("here"));
     // A version that does not know successors keeps unknown fields, and wins the next term.

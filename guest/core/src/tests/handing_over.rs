@@ -84,7 +84,8 @@ fn one_of_two_candidates_with_one_name_leads() {
 #[test]
 fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
+    let mut scene =
+        Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     let turn = |scene: &Scene| scene.candidates[0].0.state.clone();
     assert!(turn(&scene).is_some());
     scene.hand_over("second");
@@ -106,7 +107,8 @@ fn the_lease_is_given_away_only_when_the_work_was_seen_stopped() {
 #[test]
 fn a_successor_whose_leader_goes_on_follows_again() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
+    let mut scene =
+        Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     scene.hand_over("second");
     // The turn never ends.
     scene.run(seconds(120));
@@ -129,7 +131,8 @@ fn without_an_order_no_leader_looks_for_a_successor() {
 #[test]
 fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
+    let mut scene =
+        Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     scene.hand_over("second");
     // The turn does not end in the 45 s that the leader gives it. Then the order is repeated at
     // once, before the successor has seen the cancellation.
@@ -147,7 +150,8 @@ fn a_successor_that_was_named_without_result_comes_when_it_is_called_again() {
 #[test]
 fn resigning_leader_refuses_to_hand_over() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
+    let mut scene =
+        Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     scene.step(0, Some(Event::Ready(false)));
     let report = scene.hand_over("nobody");
     assert!(report.problems[0].detail.contains("already giving up its leadership"), "{report:?}");
@@ -306,9 +310,11 @@ fn hand_over_order_outlasts_the_longest_tenure() {
 fn a_successor_sees_soon_that_another_one_leads() {
     let mut scene = waiting_for_the_turn(&[]);
     scene.candidates.remove(0);
-    scene.service.record =
-        Record { term: ORIGIN_SECONDS + 9_999, ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() }
-            .to_metadata();
+    scene.service.record = Record {
+        term: ORIGIN_SECONDS + 9_999,
+        ..Record::from_metadata(&incumbent(9)).unwrap().unwrap()
+    }
+    .to_metadata();
     scene.service.holder = Some(scene.service.lease_ids[0]);
     scene.run(seconds(5));
     let Role::Following(Some(leader)) = &scene.candidates[0].2 else { panic!() };
@@ -329,7 +335,10 @@ fn a_successor_that_polls_often_finds_its_lease_too() {
 #[test]
 fn a_successor_that_polls_often_has_time_to_announce_itself() {
     let variables = [(variable::POLL, "500ms")];
-    let mut scene = Scene::new(vec![candidate_named("first", &variables), candidate_named("second", &variables)]);
+    let mut scene = Scene::new(vec![
+        candidate_named("first", &variables),
+        candidate_named("second", &variables),
+    ]);
     scene.candidates[1].0.slow = Some(("read announcement", millis(450)));
     scene.hand_over("second");
     scene.run(seconds(5));

@@ -44,7 +44,8 @@ fn a_false_hint_brings_five_polls_forward() {
 #[test]
 fn a_hint_ends_with_another_leader() {
     let mut candidate = follower();
-    let report = candidate.step(Some(Event::Hint), |o, at| blob_answer(o, at, "leased", &incumbent(6)));
+    let report =
+        candidate.step(Some(Event::Hint), |o, at| blob_answer(o, at, "leased", &incumbent(6)));
     assert!(report.again_in >= seconds(2), "{report:?}");
 }
 
@@ -152,6 +153,7 @@ fn an_observer_follows_a_hint_and_sends_nothing_but_polls() {
     }
     observer.step(None, led);
     observer.now += millis(700);
-    observer.step(Some(Event::Hint), |o: &Operation, at| blob_answer(o, at, "leased", &incumbent(6)));
+    observer
+        .step(Some(Event::Hint), |o: &Operation, at| blob_answer(o, at, "leased", &incumbent(6)));
     assert_eq!(observer.verbs(), ["read blob"]);
 }

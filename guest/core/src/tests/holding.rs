@@ -128,8 +128,9 @@ fn refusal_is_reported_and_leadership_lasts_until_validity_ends() {
     let leading = candidate.lead();
     let end = validity_end(&leading, seconds(100));
     let called = candidate.now + seconds(4);
-    let report =
-        renewal(&mut candidate, |o, at| error_answer(o, at, 403, "AuthorizationPermissionMismatch"));
+    let report = renewal(&mut candidate, |o, at| {
+        error_answer(o, at, 403, "AuthorizationPermissionMismatch")
+    });
     assert_eq!(report.problems[0].class, ProblemClass::Refused);
     assert_eq!(validity_end(&report, called), end);
     // The permission is restored.

@@ -36,7 +36,10 @@ impl Service {
                 let reply = blob_answer(o, at, "available", list);
                 reply.map(|answer| Answer { etag: Some(tag(*version)), ..answer })
             }
-            (Operation::WriteSideBlob { blob: SideBlob::Candidates, replaces: over, metadata }, list) => {
+            (
+                Operation::WriteSideBlob { blob: SideBlob::Candidates, replaces: over, metadata },
+                list,
+            ) => {
                 let version = list.as_ref().map(|(version, _)| *version);
                 match (over, version) {
                     (None, Some(_)) => return error_answer(o, at, 409, "BlobAlreadyExists"),
@@ -313,7 +316,8 @@ fn no_turn_waits_for_the_list() {
         let event = (candidate.now.subsec_millis() > 300)
             .then_some(Event::TurnEnded(Outcome::Succeeded.into()));
         let report = candidate.step(event, silent);
-        for request in candidate.requests.iter().filter(|request| request.operation.name() == READ) {
+        for request in candidate.requests.iter().filter(|request| request.operation.name() == READ)
+        {
             reads += 1;
             assert!(report.run.is_none(), "a turn waits for it: {report:?}");
             let next = began + report.again_in;

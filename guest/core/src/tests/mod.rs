@@ -25,18 +25,18 @@ mod transfers;
 mod triggers;
 mod turns;
 
-mod while_leading;
-mod winning;
 mod failed_raises;
 mod foreign_data;
+mod while_leading;
+mod winning;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use crate::step::variable;
 use super::*;
+use crate::step::variable;
 use tenure_azure::answer::Answer;
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::metadata::Metadata;
@@ -172,7 +172,8 @@ impl Candidate {
                 StepAction::Send(SignedRequest { operation, timeout, .. }) => {
                     let sent = self.now;
                     if !self.lists && operation.name().ends_with(" candidates") {
-                        let (reply, wall) = (error_answer(&operation, sent, 403, "x"), instant(sent));
+                        let (reply, wall) =
+                            (error_answer(&operation, sent, 403, "x"), instant(sent));
                         step.on_answer(sent, sent, wall, reply, &mut self.chance);
                         continue;
                     }
@@ -270,7 +271,9 @@ fn available(operation: &Operation, at: Moment) -> Reply {
         Operation::Renew { lease } | Operation::Release { lease } => {
             answer(operation, at, 200, &[("x-ms-lease-id", &id(lease)), ("etag", "\"1\"")])
         }
-        Operation::Change { proposed: to, .. } => answer(operation, at, 200, &[("x-ms-lease-id", &id(to))]),
+        Operation::Change { proposed: to, .. } => {
+            answer(operation, at, 200, &[("x-ms-lease-id", &id(to))])
+        }
         Operation::Break { .. } => answer(operation, at, 202, &[("x-ms-lease-time", "0")]),
         Operation::WriteMetadata { .. } => answer(operation, at, 200, &[("etag", "\"2\"")]),
         Operation::ReadSideBlob(_) => error_answer(operation, at, 404, "BlobNotFound"),
@@ -288,7 +291,9 @@ fn available(operation: &Operation, at: Moment) -> Reply {
 /// Returns the record that a write would put on the blob.
 fn written_record(request: &SentRequest) -> Record {
     match &request.operation {
-        Operation::WriteMetadata { metadata, .. } => Record::from_metadata(metadata).unwrap().unwrap(),
+        Operation::WriteMetadata { metadata, .. } => {
+            Record::from_metadata(metadata).unwrap().unwrap()
+        }
         other => panic!("not a write: {other:?}"),
     }
 }

@@ -81,7 +81,13 @@ impl Blob {
         }
     }
 
-    fn blob_answer(&self, operation: &Operation, at: Moment, state: &str, metadata: &Metadata) -> Reply {
+    fn blob_answer(
+        &self,
+        operation: &Operation,
+        at: Moment,
+        state: &str,
+        metadata: &Metadata,
+    ) -> Reply {
         let Ok(mut answer) = blob_answer(operation, at, state, metadata) else { panic!() };
         answer.etag = Some(tenure_azure::operation::ETag(format!("\"{}\"", self.etag)));
         Ok(answer)
@@ -202,7 +208,10 @@ impl Invocation {
                 if self.wall_set_forward.0 == ask.operation.name() {
                     self.wall_set_forward.0 = "";
                 }
-                let (now, wall) = (self.time().elapsed_in_step(start), instant(self.now + self.wall_set_forward.1));
+                let (now, wall) = (
+                    self.time().elapsed_in_step(start),
+                    instant(self.now + self.wall_set_forward.1),
+                );
                 step.on_answer(sent, now, wall, reply, &mut self.chance);
                 self.step = Some((step, start));
             }
@@ -239,7 +248,10 @@ fn a_turn_that_is_due_is_run_completed_and_the_lease_released() {
     assert_eq!(blob.record().finished, Some(finished));
     assert_eq!(blob.lease, None);
     let again = Invocation::at(seconds(602), 2, EVERY_10M).run_to_end(&mut blob);
-    assert_eq!((again.outcome, again.handler_called, again.term), (OneTurnOutcome::NothingDue, false, None));
+    assert_eq!(
+        (again.outcome, again.handler_called, again.term),
+        (OneTurnOutcome::NothingDue, false, None)
+    );
 }
 
 #[test]
@@ -298,7 +310,8 @@ fn a_failed_turn_is_on_record_and_comes_again_only_where_that_is_the_rule() {
             let mut invocation = Invocation::at(seconds(601 + seed as u64), seed as u64, settings);
             invocation.work.1 = work;
             let turned = invocation.run_to_end(&mut blob);
-            let courses = [OneTurnOutcome::Failed, OneTurnOutcome::Succeeded, OneTurnOutcome::NothingDue];
+            let courses =
+                [OneTurnOutcome::Failed, OneTurnOutcome::Succeeded, OneTurnOutcome::NothingDue];
             let expected = courses[if ran.len() < attempts { seed } else { 2 }];
             assert_eq!(turned.outcome, expected, "{delivery}, {turned:?}");
             ran.extend(invocation.ran.iter().map(|turn| (turn.slot, turn.attempt)));
@@ -383,9 +396,11 @@ fn any_number_at_once_run_a_slot_once() {
         let expected = usize::from(!new);
         assert_eq!(ran.len(), expected, "seed {seed}: {ran:?}");
         let courses: Vec<_> = all.iter().filter_map(|one| one.result.as_ref()).collect();
-        let succeeded = courses.iter().filter(|one| one.outcome == OneTurnOutcome::Succeeded).count();
+        let succeeded =
+            courses.iter().filter(|one| one.outcome == OneTurnOutcome::Succeeded).count();
         assert_eq!(succeeded, expected, "seed {seed}");
-        let fine = |course| !matches!(course, OneTurnOutcome::Undecided | OneTurnOutcome::Unanswered);
+        let fine =
+            |course| !matches!(course, OneTurnOutcome::Undecided | OneTurnOutcome::Unanswered);
         assert!(courses.iter().all(|one| fine(one.outcome)), "seed {seed}: {courses:?}");
     }
 }
@@ -445,6 +460,10 @@ fn a_wall_clock_that_is_set_forward_claims_no_slot_early() {
         invocation.wall_set_forward = (after, seconds(by));
         let turned = invocation.run_to_end(&mut blob);
         let slots: Vec<_> = invocation.ran.iter().map(|turn| turn.slot).collect();
-        assert_eq!((turned.outcome, slots), (OneTurnOutcome::Succeeded, vec![slot("07:00:10")]), "{after}");
+        assert_eq!(
+            (turned.outcome, slots),
+            (OneTurnOutcome::Succeeded, vec![slot("07:00:10")]),
+            "{after}"
+        );
     }
 }

@@ -181,7 +181,8 @@ impl World {
             StepAction::Send(SignedRequest { operation, timeout, .. }) => {
                 let way = if self.answers_late { Duration::ZERO } else { round_trip / 2 };
                 let arrives = now + way.min(timeout);
-                runner.in_flight = Some(Flight { operation, timeout, sent: now, arrives, reply: None });
+                runner.in_flight =
+                    Some(Flight { operation, timeout, sent: now, arrives, reply: None });
             }
             StepAction::Fetch(_) => panic!("no token is needed"),
             StepAction::Done(report) => {

@@ -73,7 +73,8 @@ fn coordinator_mark_is_kept_by_other_leaders() {
         _ => available(o, at),
     };
     assert!(matches!(candidate.step(None, none).role, Role::Leading(_)));
-    let record = candidate.requests.iter().find(|request| request.operation.name() == "write record");
+    let record =
+        candidate.requests.iter().find(|request| request.operation.name() == "write record");
     let record = written_record(record.unwrap());
     assert_eq!(record.coordinator_term, Some(9), "the next one without shares looks again");
     assert!(!record.incumbent().coordinates);
@@ -224,7 +225,8 @@ fn candidate_without_list_permission_does_not_lead_and_reports_why() {
 fn a_member_reports_a_leader_that_runs_all_of_the_work() {
     for (coordinator_term, told) in [(9, 0), (8, 1)] {
         let mut candidate = Candidate::new(&[(variable::COORDINATES, "true")]);
-        let report = candidate.step(None, |o, at| blob_answer(o, at, "leased", &split(coordinator_term)));
+        let report =
+            candidate.step(None, |o, at| blob_answer(o, at, "leased", &split(coordinator_term)));
         assert_eq!(report.problems.len(), told, "{report:?}");
         let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
         assert_eq!(leader.coordinates, told == 0);

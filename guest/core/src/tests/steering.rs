@@ -41,7 +41,10 @@ fn the_turn_that_runs_comes_to_its_end_first_and_its_outcome_is_written() {
     let report = candidate.step(Some(Event::TurnEnded(Outcome::Succeeded.into())), available);
     assert!(resigned(&report) && report.run.is_none(), "{report:?}");
     assert_eq!(candidate.verbs(), ["write record", "release lease"]);
-    assert_eq!(written_record(&candidate.requests[0]).finished.unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(
+        written_record(&candidate.requests[0]).finished.unwrap().outcome,
+        Outcome::Succeeded
+    );
 }
 
 #[test]
@@ -173,7 +176,8 @@ fn each_order_to_hand_over_is_answered_also_when_the_answer_is_the_same() {
     let mut candidate = Candidate::new(&[]);
     for order in 0..3 {
         let hand_over = Event::HandOver("another".into());
-        let report = candidate.step(Some(hand_over), |o, at| blob_answer(o, at, "leased", &incumbent(5)));
+        let report =
+            candidate.step(Some(hand_over), |o, at| blob_answer(o, at, "leased", &incumbent(5)));
         let [problem] = &report.problems[..] else {
             panic!("order {order}: {:?}", report.problems)
         };

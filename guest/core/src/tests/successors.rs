@@ -19,7 +19,10 @@ fn side_blob_answer(o: &Operation, at: Moment, modified: Moment, fields: &[(&str
 
 /// Returns the record of a leader that names this candidate.
 fn record_naming_successor() -> Record {
-    Record { successor: Some("here".into()), ..Record::from_metadata(&incumbent(9)).unwrap().unwrap() }
+    Record {
+        successor: Some("here".into()),
+        ..Record::from_metadata(&incumbent(9)).unwrap().unwrap()
+    }
 }
 
 #[test]
@@ -38,7 +41,9 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
                     given = Some(*lease);
                     blob_answer(o, at, "leased", &found)
                 }
-                Operation::Read { .. } => blob_answer(o, at, "leased", &record_naming_successor().to_metadata()),
+                Operation::Read { .. } => {
+                    blob_answer(o, at, "leased", &record_naming_successor().to_metadata())
+                }
                 Operation::Release { lease } => {
                     released = Some(*lease) == given;
                     available(o, at)
@@ -52,8 +57,9 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
         assert!(released, "{words}: {requests:?}");
         assert!(!requests.contains(&"acquire lease"), "{words}: {requests:?}");
         assert!(!requests.contains(&"write record"), "{words}: {requests:?}");
-        let is_reported =
-            reported.iter().any(|t| t.class == ProblemClass::UnusableBlob && t.detail.contains(words));
+        let is_reported = reported
+            .iter()
+            .any(|t| t.class == ProblemClass::UnusableBlob && t.detail.contains(words));
         assert!(is_reported, "{words}");
     }
 }

@@ -111,7 +111,8 @@ fn a_failed_transfer_is_on_record_and_is_not_begun_again() {
 #[test]
 fn a_refused_transfer_is_on_record() {
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
+    let mut scene =
+        Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     let mut first = Command::new("a", Some("second"));
     first.place(&mut scene);
     // The turn of the first leader does not end, so that the handover waits for it.
@@ -166,7 +167,8 @@ fn a_transfer_that_its_host_overrides_has_failed_on_record() {
 #[test]
 fn a_leader_that_reads_seldom_obeys_older_transfers() {
     let seldom = (variable::ORDERS, "200s");
-    let mut scene = Scene::new(vec![candidate_named("first", &[seldom]), candidate_named("second", &[])]);
+    let mut scene =
+        Scene::new(vec![candidate_named("first", &[seldom]), candidate_named("second", &[])]);
     Command::new("a", None).place(&mut scene);
     scene.run(seconds(210));
     assert_eq!(scene.endings.len(), 1);
@@ -217,7 +219,8 @@ fn order_commands_keep_foreign_orders() {
     assert_eq!((orders.get("tenuretransfer"), orders.get("tenurelater")), (Some("a"), Some("x")));
     // A trigger keeps the transfer of the current term, and drops that of an earlier one.
     let every = [(variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
+    let mut scene =
+        Scene::new(vec![candidate_named("first", &every), candidate_named("second", &every)]);
     Command::new("a", Some("second")).place(&mut scene);
     let settings = Candidate::new(&[]).settings;
     let place = |scene: &mut Scene, id: &str| {

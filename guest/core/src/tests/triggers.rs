@@ -5,7 +5,8 @@ use crate::record::metadata::Started;
 
 /// Returns the orders as commands write them.
 pub(super) fn waiting(triggers: &[(&str, u64)]) -> Metadata {
-    let format_trigger = |(id, second): &(&str, u64)| format!("{id}@{}", (ORIGIN_SECONDS + second) * 1000);
+    let format_trigger =
+        |(id, second): &(&str, u64)| format!("{id}@{}", (ORIGIN_SECONDS + second) * 1000);
     let entries: Vec<_> = triggers.iter().map(format_trigger).collect();
     let list = entries.join(",");
     Metadata::from_iter([("tenurewriter", "an%20operator"), ("tenuretriggers", list.as_str())])
@@ -70,7 +71,8 @@ fn new_leader_runs_waiting_triggers_in_order_once() {
     let first = runs(&mut candidate);
     assert_eq!(first.trigger.as_deref(), Some("b"));
     assert_eq!((first.attempt, first.missed), (1, 0));
-    let claim = candidate.requests.iter().find(|request| request.operation.name() == "write record");
+    let claim =
+        candidate.requests.iter().find(|request| request.operation.name() == "write record");
     let record = written_record(claim.unwrap());
     assert_eq!(record.triggers.newest.unwrap().id, "b");
     let next = ends(&mut candidate, Outcome::Failed).run.unwrap();
@@ -115,7 +117,8 @@ fn a_leader_reads_orders_as_often_as_its_host_says() {
         let (mut reads, end) = (0, candidate.now + seconds(600));
         while candidate.now < end {
             let report = candidate.step(None, available);
-            reads += candidate.requests.iter().filter(|request| request.operation == ORDERS).count();
+            reads +=
+                candidate.requests.iter().filter(|request| request.operation == ORDERS).count();
             candidate.now = candidate.now.max(candidate.step_started + report.again_in);
         }
         assert!((least..=most).contains(&reads), "{reads} in ten minutes");

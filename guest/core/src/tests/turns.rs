@@ -151,7 +151,10 @@ fn a_renewal_that_is_due_too_does_not_keep_the_outcome_away() {
     assert_eq!(candidate.verbs(), ["renew lease"]);
     assert!(called + report.again_in <= candidate.now, "{:?}", report.again_in);
     candidate.step(None, available);
-    assert_eq!(written_record(&candidate.requests[0]).finished.unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(
+        written_record(&candidate.requests[0]).finished.unwrap().outcome,
+        Outcome::Succeeded
+    );
 }
 
 #[test]
@@ -336,7 +339,8 @@ fn the_reason_of_a_failure_and_missed_slots_are_on_record() {
     let mut report = candidate.step(None, service);
     let mut claimed = None;
     for _ in 0..10 {
-        let claim = candidate.requests.iter().filter(|request| request.operation.name() == "write record");
+        let claim =
+            candidate.requests.iter().filter(|request| request.operation.name() == "write record");
         claimed = claim.map(written_record).rfind(|record| record.missed.is_some()).or(claimed);
         if report.run.is_some() {
             break;

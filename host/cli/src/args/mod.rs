@@ -8,10 +8,10 @@ mod standalone;
 pub(super) use standalone::DemoArguments;
 pub(super) use standalone::{CompletionsArguments, ComposeArguments, ManArguments, StoreArguments};
 
-use crate::complaint::DOUBLE_DASH_ADVICE;
 use super::settings::setting::Setting;
 use super::settings::{MAX_WIDTH, format_section, with_options};
 use super::version::VERSION;
+use crate::complaint::DOUBLE_DASH_ADVICE;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use help::{
@@ -219,7 +219,10 @@ mod tests {
     fn command_without_dashes_gets_a_tip() {
         let tip = DOUBLE_DASH_ADVICE;
         let message = error_text("tenure run jobs/x --every 5s true --all");
-        assert!(message.contains("unexpected argument 'true'") && message.contains(tip), "{message}");
+        assert!(
+            message.contains("unexpected argument 'true'") && message.contains(tip),
+            "{message}"
+        );
         for other in ["tenure run --evry 5s", "tenure store true"] {
             assert!(
                 !error_text(other).contains("as a value") && !error_text(other).contains(tip),

@@ -11,7 +11,7 @@ use tenure::engine::Clients;
 use tenure_azure::answer::Answer;
 use tenure_azure::request::Request;
 use tenure_clock::{BootClock, Clock as _};
-use tenure_core::{Chance, Failure, FailureKind, TokenRequest, TokenReply, Moment, Settings};
+use tenure_core::{Chance, Failure, FailureKind, Moment, Settings, TokenReply, TokenRequest};
 
 /// The account that the settings name, and the connections to it.
 pub(super) struct Account<'s> {

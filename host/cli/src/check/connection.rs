@@ -49,7 +49,9 @@ fn to_finding(origin: &str, probed: Result<Reached, ProbeError>) -> Finding {
             let others = reached.passed_over.join("; ");
             Finding::warning(
                 CHECK,
-                format!("{detail}; its other addresses did not answer ({others}): check the network"),
+                format!(
+                    "{detail}; its other addresses did not answer ({others}): check the network"
+                ),
             )
         }
         Err(ProbeError::Name(why)) => Finding::failed(

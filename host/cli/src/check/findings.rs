@@ -2,7 +2,7 @@
 
 use crate::complaint::printable;
 use crate::output::stdio::{UNUSABLE, print};
-use crate::output::terminal::{wrap_words, wants_colour, columns};
+use crate::output::terminal::{columns, wants_colour, wrap_words};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, stdout};

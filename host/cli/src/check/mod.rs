@@ -7,21 +7,21 @@ mod examination;
 mod findings;
 mod settings;
 
-use crate::run::candidacy::Candidacy;
-use crate::complaint::printable;
-use crate::configuration::Configuration;
-use crate::run::engine;
-use crate::run::startup::{Shared, leave_wills, set_up_process};
-use crate::output::log::{Log, Output, json_text};
-use crate::output::stdio::{CommandResult, complain, eprint, fail, print, print_wrapped};
 use super::settings::table::{
     COMMAND, CONNECTION_STRING_FILE, CRON, EVERY, HANDLER, JSON, NO_WORK, OFFLINE, WEBHOOK,
     WHILE_LEADING,
 };
 use super::settings::{CommandLine, Elections, Value};
 use super::signals::{REPEAT_WINDOW, Signals};
-use crate::output::terminal::align_columns;
 use super::version::VERSION;
+use crate::complaint::printable;
+use crate::configuration::Configuration;
+use crate::output::log::{Log, Output, json_text};
+use crate::output::stdio::{CommandResult, complain, eprint, fail, print, print_wrapped};
+use crate::output::terminal::align_columns;
+use crate::run::candidacy::Candidacy;
+use crate::run::engine;
+use crate::run::startup::{Shared, leave_wills, set_up_process};
 use account::Account;
 use examination::Examination;
 use findings::{Finding, Findings, Verdict, worst};
@@ -93,14 +93,16 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     }
     let kind = elections.unnamed_settings().filter(|_| configurations.is_empty());
     let mut unnamed: Vec<_> = kind.map(Configuration::for_run).into_iter().collect();
-    let process_configurations = if configurations.is_empty() { &mut unnamed } else { &mut configurations };
+    let process_configurations =
+        if configurations.is_empty() { &mut unnamed } else { &mut configurations };
     leave_wills(process_configurations, None);
     if let Some(first) = process_configurations.first_mut() {
         // Nothing is logged here, but this reports a wrong logging option.
         first.log_style(Output::Stdout);
     }
     let mut in_use_notes = Vec::new();
-    let mut setup = set_up_process(&engine, &clock, process_configurations, Some(&mut in_use_notes)).await;
+    let mut setup =
+        set_up_process(&engine, &clock, process_configurations, Some(&mut in_use_notes)).await;
     for configuration in &mut unnamed {
         setup.fronts.clear();
         elections.complain(std::mem::take(&mut configuration.complaints));
@@ -109,7 +111,8 @@ async fn validate(line: &CommandLine) -> Result<Validated, ExitCode> {
     let authorities = setup.authorities.clone();
     let shared = Shared::load((engine, clock), authorities, &Log::discard()).await;
     let shared = shared.map_err(fail)?;
-    let prepared = shared.prepare_all(&mut elections, &mut configurations, logs, setup.fronts).await;
+    let prepared =
+        shared.prepare_all(&mut elections, &mut configurations, logs, setup.fronts).await;
     let candidacies = prepared.map_err(fail)?;
     let candidacies =
         candidacies.ok_or_else(|| complain(&elections.complaints, line.has(&JSON)))?;
@@ -177,7 +180,11 @@ async fn run_to_end(
     signals: &mut Signals,
 ) -> Option<(Vec<Finding>, bool)> {
     let examination = async {
-        if is_first { examination.findings().await } else { examination.check_election_only().await }
+        if is_first {
+            examination.findings().await
+        } else {
+            examination.check_election_only().await
+        }
     };
     tokio::pin!(examination);
     select! {
@@ -233,7 +240,10 @@ fn print_results(candidacies: &[Candidacy], notes: &[String], results: &[Finding
                 let election = printable(&candidacy.settings.election.to_string());
                 [election, verdict, findings::summary(&findings.items)]
             };
-            print(&format!("\n{}", align_columns([title].into_iter().chain(several.iter().map(row)))));
+            print(&format!(
+                "\n{}",
+                align_columns([title].into_iter().chain(several.iter().map(row)))
+            ));
         }
     }
 }

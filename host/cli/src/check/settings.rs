@@ -1,10 +1,10 @@
 //! The settings of the elections that are checked, as text and as JSON.
 
-use crate::run::candidacy::Candidacy;
 use crate::complaint::printable;
-use crate::run::handler::WorkDescription;
-use crate::output::terminal::{wrap_words, columns};
+use crate::output::terminal::{columns, wrap_words};
 use crate::output::times::{now, schedule_zone};
+use crate::run::candidacy::Candidacy;
+use crate::run::handler::WorkDescription;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -162,7 +162,11 @@ fn describe_work(work: &WorkDescription) -> String {
         WorkDescription::Component { imports, variables, .. } => {
             let packages = imports.iter().map(|name| name.split('/').next().unwrap_or_default());
             let packages: BTreeSet<_> = packages.collect();
-            format!("{work}; it imports {}; its variables: {}", comma_separated(packages), comma_separated(variables))
+            format!(
+                "{work}; it imports {}; its variables: {}",
+                comma_separated(packages),
+                comma_separated(variables)
+            )
         }
         WorkDescription::Webhook { .. } => format!("{work}, a POST for each turn"),
         WorkDescription::Application => work.to_string(),
@@ -213,7 +217,10 @@ fn allowed_hosts(work: &WorkDescription) -> Option<String> {
             Some("nothing: no host is allowed".to_owned())
         }
         WorkDescription::Component { hosts, .. } => Some(hosts.join(", ")),
-        WorkDescription::Webhook { .. } | WorkDescription::Command { .. } | WorkDescription::Application | WorkDescription::Nothing => None,
+        WorkDescription::Webhook { .. }
+        | WorkDescription::Command { .. }
+        | WorkDescription::Application
+        | WorkDescription::Nothing => None,
     }
 }
 

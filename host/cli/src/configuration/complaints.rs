@@ -1,7 +1,7 @@
 //! Complaints that name each setting as the operator gave it.
 
 use super::Configuration;
-use crate::complaint::{DOUBLE_DASH_ADVICE, Complaint};
+use crate::complaint::{Complaint, DOUBLE_DASH_ADVICE};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{COMMAND, CONNECTION_STRING_FILE};
 use crate::settings::{Origin, Value};
@@ -24,7 +24,9 @@ impl Configuration {
 
     /// Complains about the presence of a setting, whatever its value is.
     pub(crate) fn complain_of_use(&mut self, setting: &Setting, problem: &str, advice: &str) {
-        let Some(source) = self.resolved.get(setting).map(Value::describe_without_value) else { return };
+        let Some(source) = self.resolved.get(setting).map(Value::describe_without_value) else {
+            return;
+        };
         self.complain_at(source, problem, advice);
     }
 

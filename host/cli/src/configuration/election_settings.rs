@@ -6,12 +6,15 @@ use chrono::{DateTime, Utc};
 use tenure::engine::CandidateSettings;
 use tenure_azure::credential::Credential;
 use tenure_azure::secret::Secret;
-use tenure_core::{Environment, Options, SettingId, Settings, FileError};
+use tenure_core::{Environment, FileError, Options, SettingId, Settings};
 
 impl Configuration {
     /// Reads and validates the settings of the election. Returns none after adding complaints.
     pub(crate) fn read(&mut self) -> Option<Settings> {
-        let read = Settings::read_from(&LocalEnvironment { settings: &self.settings, resolved: &self.resolved });
+        let read = Settings::read_from(&LocalEnvironment {
+            settings: &self.settings,
+            resolved: &self.resolved,
+        });
         read.map_err(|complaints| self.add_complaints(complaints)).ok()
     }
 }

@@ -2,6 +2,8 @@
 //! the program.
 
 mod complaints;
+mod election_settings;
+mod file_permissions;
 mod listener;
 mod split;
 #[cfg(unix)]
@@ -10,14 +12,13 @@ mod stop_time;
 mod tests;
 mod values;
 mod work;
-mod file_permissions;
-mod election_settings;
 
-pub(crate) use listener::listen_address;
 pub(crate) use election_settings::expiry;
+pub(crate) use listener::listen_address;
 pub(crate) use split::Split;
 
 use super::complaint::Complaint;
+use super::unknown_variables;
 use crate::output::stdio::fail_with_complaints;
 use crate::settings::setting::Setting;
 use crate::settings::table::{
@@ -26,7 +27,6 @@ use crate::settings::table::{
 };
 use crate::settings::{CommandLine, Elections, ResolvedSettings, Value};
 use crate::supervisor::Link;
-use super::unknown_variables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -122,7 +122,8 @@ impl Configuration {
         self.settings.options.while_leading = Some(true);
         if self.resolved.text(&LISTEN).is_none() {
             let problem = "the application needs a listener to ask, and there is none";
-            let advice = format!("set {}, to 127.0.0.1:8080 for example", self.display_name(&LISTEN));
+            let advice =
+                format!("set {}, to 127.0.0.1:8080 for example", self.display_name(&LISTEN));
             self.complain_of_use(&NO_WORK, problem, &advice);
         }
     }
@@ -209,7 +210,7 @@ impl Configuration {
             resolved,
         };
         this.check_empty_values();
-        this.complaints.extend(variables::misspelled(&this.resolved.table));
+        this.complaints.extend(unknown_variables::misspelled(&this.resolved.table));
         this.authorities = this.authorities_of(&CA_FILE).unwrap_or_default();
         this
     }
@@ -220,8 +221,13 @@ impl Configuration {
     ///
     /// Returns the exit code, after printing the complaints about the settings.
     pub(crate) fn operator_election(&mut self, clock: &BootClock) -> Result<Election, ExitCode> {
-        let (election, _) = self.resolve_election(&Election::new(CandidateSettings::default(), clock));
-        if self.complaints.is_empty() { Ok(election) } else { Err(fail_with_complaints(&self.complaints)) }
+        let (election, _) =
+            self.resolve_election(&Election::new(CandidateSettings::default(), clock));
+        if self.complaints.is_empty() {
+            Ok(election)
+        } else {
+            Err(fail_with_complaints(&self.complaints))
+        }
     }
 
     /// Returns the election with these settings, over the connections of `shared`, and the settings
@@ -266,7 +272,9 @@ impl Configuration {
                 let file = self.settings.credential.get(setting.variable);
                 file.map(|file| PathBuf::from(file.trim()))
             }
-            _ => self.resolved.get(setting).filter(|value| !value.items.is_empty()).map(Value::path),
+            _ => {
+                self.resolved.get(setting).filter(|value| !value.items.is_empty()).map(Value::path)
+            }
         });
         files.filter_map(|file| file_permissions::warning(&file)).collect()
     }

@@ -6,7 +6,7 @@ use crate::settings::table::{
     CAPACITY, FOR_EACH, FOR_EACH_FILE, MAX_SHARES, MAX_TENURE, NO_WORK, SHARES, WHILE_LEADING,
 };
 use tenure::engine::CandidateSettings;
-use tenure_members::{ShareCandidate, SHARE_POLL_INTERVAL};
+use tenure_members::{SHARE_POLL_INTERVAL, ShareCandidate};
 
 /// The number of shares, and the part of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,8 @@ impl Configuration {
             self.complain_of_use(&MAX_TENURE, problem, &advice);
         }
         self.unset(&[&MAX_TENURE]);
-        self.split = count.map(|count| Split { count, capacity: capacity.unwrap_or(1), max_shares: most });
+        self.split =
+            count.map(|count| Split { count, capacity: capacity.unwrap_or(1), max_shares: most });
     }
 
     /// Returns the settings of the coordinating candidate, which has no turns.
@@ -82,7 +83,11 @@ impl Configuration {
 
     /// Configures the candidate of a share, where `resolved` is for the coordinating one. It keeps
     /// the name of its member, even if this machine is renamed meanwhile.
-    pub(crate) fn for_share(resolved: ResolvedSettings, candidate: &ShareCandidate, member: &str) -> Self {
+    pub(crate) fn for_share(
+        resolved: ResolvedSettings,
+        candidate: &ShareCandidate,
+        member: &str,
+    ) -> Self {
         let mut this = Self::for_run(resolved);
         this.settings.options.name = Some(member.to_owned());
         let coordinating = this.coordination_settings();
@@ -127,7 +132,10 @@ mod tests {
         let plain = configure(&["--every", "1m", "--shares", "32"]);
         assert_eq!(plain.split, Some(Split { count: 32, capacity: 1, max_shares: None }));
         let all = ["--every", "1m", "--shares", "1", "--capacity", "0", "--max-shares", "8"];
-        assert_eq!(configure(&all).split, Some(Split { count: 1, capacity: 0, max_shares: Some(8) }));
+        assert_eq!(
+            configure(&all).split,
+            Some(Split { count: 1, capacity: 0, max_shares: Some(8) })
+        );
         assert_eq!(configure(&["--every", "1m"]).split, None);
         assert_eq!(sources(&plain), [""; 0]);
     }
@@ -157,10 +165,19 @@ mod tests {
 
     #[test]
     fn the_coordinating_election_has_no_turns() {
-        let split =
-            configure(&["--shares", "8", "--every", "1m", "--turn-timeout", "5s", "--lease", "30s"]);
+        let split = configure(&[
+            "--shares",
+            "8",
+            "--every",
+            "1m",
+            "--turn-timeout",
+            "5s",
+            "--lease",
+            "30s",
+        ]);
         let coordinating = split.coordination_settings().options;
-        let turn_options = (coordinating.every, coordinating.turn_timeout, coordinating.while_leading);
+        let turn_options =
+            (coordinating.every, coordinating.turn_timeout, coordinating.while_leading);
         assert_eq!(turn_options, (None, None, None));
         assert_eq!(coordinating.lease, Some(Duration::from_secs(30)));
         assert_eq!(coordinating.coordinates, Some(true));

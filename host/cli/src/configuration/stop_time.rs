@@ -106,9 +106,11 @@ mod tests {
         let ms = Duration::from_millis;
         let failover_periods =
             |validity, renew| Periods { validity: ms(validity), renew: ms(renew), failover: true };
-        for (periods, time) in
-            [(failover_periods(5_666, 1_666), 1_900), (failover_periods(1_700, 500), 700), (failover_periods(1_100, 333), 267)]
-        {
+        for (periods, time) in [
+            (failover_periods(5_666, 1_666), 1_900),
+            (failover_periods(1_700, 500), 700),
+            (failover_periods(1_100, 333), 267),
+        ] {
             assert_eq!(with_failover(periods), Some(ms(time)));
             assert_eq!(check(ms(time), periods), None);
         }

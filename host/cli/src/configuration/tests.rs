@@ -86,7 +86,10 @@ fn a_conflict_names_both_settings_as_they_were_given() {
         let from_options = complaints_for(&["--while-leading", option, value], &[]);
         let problem = "needs a timer, and --while-leading has none";
         assert_eq!(from_options, [format!("{option} {value}: {problem}")]);
-        assert_eq!(complaints_for(&["--while-leading"], &[(name, value)]), [format!("{name}: {problem}")]);
+        assert_eq!(
+            complaints_for(&["--while-leading"], &[(name, value)]),
+            [format!("{name}: {problem}")]
+        );
     }
     let both = complaints_for(&["--every", "5s", "--cron", "* * * * *"], &[]);
     assert_eq!(both, ["--cron * * * * *: excludes --every"]);
@@ -205,7 +208,8 @@ async fn no_part_of_a_token_before_the_host_of_an_address_is_shown() {
         let text = crate::complaint::report(&configuration.complaints);
         assert!(text.contains("--allow-host ") && !text.contains("c2VjcmV0"), "{text}");
     }
-    let mut configuration = run_configuration(&["--listen", "c2VjcmV0@host", "--listen-host", "c2VjcmV0@host"]);
+    let mut configuration =
+        run_configuration(&["--listen", "c2VjcmV0@host", "--listen-host", "c2VjcmV0@host"]);
     assert!(configuration.listener(None).await.is_none());
     configuration.hosts();
     let text = crate::complaint::report(&configuration.complaints);
@@ -268,8 +272,9 @@ fn commands_keep_their_arguments() {
 fn a_file_that_the_component_cannot_read_is_named() {
     let refusal = |file: &str| {
         let mut configuration = run_configuration(&["--connection-string-file", file]);
-        configuration
-            .add_component_complaints(&["AZURE_STORAGE_CONNECTION_STRING_FILE: unread; open it".to_owned()]);
+        configuration.add_component_complaints(&[
+            "AZURE_STORAGE_CONNECTION_STRING_FILE: unread; open it".to_owned(),
+        ]);
         configuration.complaints.remove(0)
     };
     let in_root = refusal("/secret");

@@ -2,7 +2,7 @@
 
 use super::Configuration;
 use crate::complaint::redacted;
-use crate::output::log::{Format, Output, Style, LogContext};
+use crate::output::log::{Format, LogContext, Output, Style};
 use crate::settings::setting::{Kind, Part, Range, Setting};
 use crate::settings::table::{LOG, LOG_LEVEL};
 use bytesize::ByteSize;

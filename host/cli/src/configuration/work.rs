@@ -146,7 +146,9 @@ mod tests {
         ] {
             let actual = host_problem(entry).map(|(_, advice)| advice);
             match (actual, advice) {
-                (Some(actual), Some(advice)) => assert!(actual.contains(advice), "{entry}: {actual}"),
+                (Some(actual), Some(advice)) => {
+                    assert!(actual.contains(advice), "{entry}: {actual}")
+                }
                 (actual, advice) => assert_eq!(actual.as_deref(), advice, "{entry}"),
             }
         }

@@ -38,7 +38,8 @@ impl ObstacleTracker {
 
     fn is_blocked(&mut self, summary: &Summary) -> bool {
         let class = summary.problem.as_ref().map(|problem| problem.class);
-        let had_clock_problem = std::mem::replace(&mut self.has_clock_problem, class == Some("clock"));
+        let had_clock_problem =
+            std::mem::replace(&mut self.has_clock_problem, class == Some("clock"));
         self.clock_problem_passed |= had_clock_problem && !self.has_clock_problem;
         match (summary.role, class) {
             ("leading", _) => false,

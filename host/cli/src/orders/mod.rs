@@ -68,8 +68,10 @@ impl Operator {
             return Err("the election could not be read, so the leader was not notified".to_owned());
         };
         let Some(leader) = snapshot.leader() else {
-            let why =
-                snapshot.problem.as_ref().map(|problem| format!(" ({})", printable(&problem.detail)));
+            let why = snapshot
+                .problem
+                .as_ref()
+                .map(|problem| format!(" ({})", printable(&problem.detail)));
             return Err(format!("there is no leader now{}", why.unwrap_or_default()));
         };
         let name = printable(&leader.name);
@@ -87,7 +89,8 @@ impl Operator {
             format!("no notification at {}, the address on record: {why}", printable(address))
         };
         let url = parse_listener(address);
-        let url = url.ok_or_else(|| notification_error("no http:// or https:// address".to_owned()))?;
+        let url =
+            url.ok_or_else(|| notification_error("no http:// or https:// address".to_owned()))?;
         let client = self.clients.get(&url).map_err(notification_error)?;
         let request = client.post(endpoint(&url, "hint", Some(&self.election)));
         match request.timeout(HINT_LIMIT).send().await {

@@ -50,7 +50,8 @@ pub(crate) async fn trigger(line: &CommandLine) -> CommandResult {
     let Some(wait) = wait else { return Ok(ExitCode::SUCCESS) };
     let mut reported = discriminant(&state);
     let is_final = |state: &TriggerState| {
-        let is_changed = std::mem::replace(&mut reported, discriminant(state)) != discriminant(state);
+        let is_changed =
+            std::mem::replace(&mut reported, discriminant(state)) != discriminant(state);
         if is_changed {
             print_wrapped(&format!("{}\n", describe_state(&id, state)));
         }

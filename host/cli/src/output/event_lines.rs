@@ -1,8 +1,8 @@
 //! Formats events as text lines.
 
-use crate::complaint::printable;
 use super::terminal::wrap_words;
 use super::times::{attempt_clause, last_success_clause, whole_seconds};
+use crate::complaint::printable;
 use anstyle::{AnsiColor, Style};
 use std::time::Duration;
 use tenure::Event;
@@ -58,7 +58,8 @@ pub(crate) fn format_line(
     let (dim, style) = if colour { (DIM, style) } else { (PLAIN, PLAIN) };
     let election = election.map(|(name, width)| format!("{:<width$}  ", printable(name)));
     let election = election.unwrap_or_default();
-    let indent = time.chars().count() + 2 + election.chars().count() + name.len().max(name_width) + 2;
+    let indent =
+        time.chars().count() + 2 + election.chars().count() + name.len().max(name_width) + 2;
     // Names, errors and lines of the handler may contain anything.
     let text = wrap_words(&printable(text), indent, width);
     format!("{dim}{time}{dim:#}  {election}{style}{name:<name_width$}{style:#}  {text}")
@@ -102,12 +103,15 @@ fn describe(event: &Event, zone: Zone) -> Option<(Style, &'static str, String)> 
             (PLAIN, "following", format!("{leader}{term}"))
         }
         Event::Elected { term, valid_for, next_turn } => {
-            let (valid_for, next) = (format_elapsed(*valid_for), next_turn_clause(next_turn.as_ref()));
+            let (valid_for, next) =
+                (format_elapsed(*valid_for), next_turn_clause(next_turn.as_ref()));
             (GREEN, "elected", format!("term {term}, to be renewed within {valid_for}{next}"))
         }
-        Event::Renewed { term, valid_for } => {
-            (DIM, "renewed", format!("term {term}, to be renewed within {}", format_elapsed(*valid_for)))
-        }
+        Event::Renewed { term, valid_for } => (
+            DIM,
+            "renewed",
+            format!("term {term}, to be renewed within {}", format_elapsed(*valid_for)),
+        ),
         Event::TurnStarted { turn } => {
             let trigger =
                 turn.trigger.as_ref().map_or_else(String::new, |id| format!(", trigger {id}"));
@@ -271,7 +275,8 @@ mod tests {
             let local = "1970-01-02T04:00:00+01:00[Europe/Berlin]".to_owned();
             let next = UpcomingTurn { slot: "y".into(), local, in_ms };
             let (last_success, next_turn) = (Some(success), Some(next));
-            let before = Box::new(TurnSummary { last_success, next_turn, ..TurnSummary::default() });
+            let before =
+                Box::new(TurnSummary { last_success, next_turn, ..TurnSummary::default() });
             let elapsed = Duration::from_millis(12);
             plain(&Event::TurnEnded { turn, end, elapsed, other_turns: before })
         };
@@ -326,7 +331,8 @@ mod tests {
             candidate: None,
             reason: None,
         };
-        let before = Box::new(TurnSummary { last_success: Some(success), ..TurnSummary::default() });
+        let before =
+            Box::new(TurnSummary { last_success: Some(success), ..TurnSummary::default() });
         let elapsed = Duration::from_millis(12);
         let zone = Zone::from_name("Europe/Berlin").unwrap();
         let layout = Layout { zone, ..LAYOUT };

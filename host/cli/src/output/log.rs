@@ -3,10 +3,10 @@
 //! A thread of its own writes it, so that a blocked reader does not delay the candidate, which has
 //! deadlines to meet.
 
-use crate::complaint::is_deceptive;
 use super::terminal::columns;
 use super::times::time_of_day;
-use super::{terminal, text};
+use super::{event_lines, terminal};
+use crate::complaint::is_deceptive;
 use chrono::{DateTime, Local, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use tenure::{ProblemKind, Event};
+use tenure::{Event, ProblemKind};
 use tenure_core::Zone;
 use tracing::Level;
 
@@ -178,7 +178,8 @@ impl Log {
     /// Writes a note that may apply to several elections of the process. The same note is written
     /// only once.
     pub(crate) fn note_once(&self, detail: &str) {
-        let mut written_notes = self.registry.written_notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written_notes =
+            self.registry.written_notes.lock().unwrap_or_else(PoisonError::into_inner);
         if written_notes.insert(detail.to_owned()) {
             drop(written_notes);
             self.event(&Event::Note { detail: detail.to_owned() });
@@ -223,22 +224,22 @@ impl Log {
                 let time = match (self.zone, self.terminal) {
                     (Some(zone), true) => time_of_day(now, zone),
                     (Some(zone), false) => {
-                        now.with_timezone(&zone).format(text::DATE_AND_TIME).to_string()
+                        now.with_timezone(&zone).format(event_lines::DATE_AND_TIME).to_string()
                     }
-                    (None, true) => now.with_timezone(&Local).format(text::TIME).to_string(),
+                    (None, true) => now.with_timezone(&Local).format(event_lines::TIME).to_string(),
                     (None, false) => {
-                        now.with_timezone(&Local).format(text::DATE_AND_TIME).to_string()
+                        now.with_timezone(&Local).format(event_lines::DATE_AND_TIME).to_string()
                     }
                 };
                 let width = self.registry.name_width.load(Ordering::Relaxed);
                 let has_several = self.registry.count.load(Ordering::Relaxed) > 1;
-                let layout = text::Layout {
+                let layout = event_lines::Layout {
                     election: has_several.then_some((self.context.election.as_str(), width)),
                     zone: self.zone.unwrap_or(Zone::UTC),
                     colour: self.colour,
                     width: self.columns(),
                 };
-                text::line(&time, event, layout)
+                event_lines::line(&time, event, layout)
             }
         };
         // A filtered line releases its quota at once.
@@ -408,7 +409,10 @@ mod tests {
             }
             read(&queue, "").len()
         };
-        assert_eq!([Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR].map(line_count), [3, 2, 1, 1]);
+        assert_eq!(
+            [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR].map(line_count),
+            [3, 2, 1, 1]
+        );
     }
 
     #[test]
@@ -434,7 +438,8 @@ mod tests {
     #[test]
     fn a_note_for_several_elections_is_written_once() {
         let (log, queue) = Log::new(TEXT, false);
-        let logs = [context("jobs/a", "ada"), context("jobs/b", "ben")].map(|context| log.for_candidate(&context));
+        let logs = [context("jobs/a", "ada"), context("jobs/b", "ben")]
+            .map(|context| log.for_candidate(&context));
         logs.iter().for_each(|log| log.note_once("a machine that dies"));
         logs[1].note_once("another one");
         let lines = read(&queue, "");
@@ -509,7 +514,8 @@ mod tests {
     #[test]
     fn verbose_candidate_leaves_room_for_others() {
         let (log, queue) = Log::new(JSON, false);
-        let logs = [context("jobs/a", "ada"), context("jobs/b", "ben")].map(|context| log.for_candidate(&context));
+        let logs = [context("jobs/a", "ada"), context("jobs/b", "ben")]
+            .map(|context| log.for_candidate(&context));
         for _ in 0..2 * ELECTION_CAPACITY {
             logs[0].event(&renewed());
         }

@@ -36,8 +36,9 @@ pub(crate) async fn break_lease(line: &CommandLine) -> CommandResult {
     // Another candidate may lead by the time of the confirmation, which did not mention it.
     let current = handle.inspect().await.map_err(not_done)?;
     if leader_term(&current) != leader_term(&snapshot) {
-        let leader =
-            current.incumbent.map(|incumbent| format!("{}, term {},", printable(&incumbent.name), incumbent.term));
+        let leader = current
+            .incumbent
+            .map(|incumbent| format!("{}, term {},", printable(&incumbent.name), incumbent.term));
         let leader = leader.as_deref().unwrap_or("another one");
         let why = format_args!("{leader} leads now; nothing was changed");
         return Err(fail_with(NOT_DONE, why));

@@ -3,10 +3,10 @@
 use crate::complaint::{NO_ELECTION, printable};
 use crate::configuration::Configuration;
 use crate::output::stdio::{CommandResult, UNUSABLE, eprint, fail_with, print_wrapped};
+use crate::output::times::described_zone;
 use crate::settings::CommandLine;
 use crate::settings::table::YES;
 use crate::signals::Signals;
-use crate::output::times::described_zone;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tenure_clock::BootClock;
 use tenure_members::SharesStore;
-use tenure_shares::{StoreResponse, StoreRequest, Plan};
+use tenure_shares::{Plan, StoreRequest, StoreResponse};
 
 /// Exit code: the change was not requested.
 const NOT_DONE: u8 = 1;

@@ -1,14 +1,14 @@
 //! One election of `tenure run`, with validated settings.
 
-use crate::configuration::{Configuration, expiry};
 use super::handler::{self, WorkDescription};
-use crate::output::log::{Log, LogContext};
 use super::ready;
+use crate::configuration::{Configuration, expiry};
+use crate::output::log::{Log, LogContext};
+use crate::output::telemetry::CandidateTelemetry;
+use crate::output::times::schedule_zone;
 use crate::settings::ResolvedSettings;
 use crate::settings::table::{GRACE, READY_CMD};
 use crate::supervisor::Link;
-use crate::output::telemetry::CandidateTelemetry;
-use crate::output::times::schedule_zone;
 use crate::version::VERSION;
 use chrono::Utc;
 use std::ffi::OsString;
@@ -21,9 +21,11 @@ use tenure::status::TakeoverTime;
 use tenure_base::duration::format_duration;
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Needs, Role, Settings};
-use tenure_members::{LEAVE_WITHIN, MemberSettings, ShareHandler, CandidateContext, resign_for_shares};
+use tenure_members::{
+    CandidateContext, LEAVE_WITHIN, MemberSettings, ShareHandler, resign_for_shares,
+};
 use tenure_server::{Board, Watcher};
-use tenure_shares::{SignTiming, Sign};
+use tenure_shares::{Sign, SignTiming};
 use tenure_wasmtime::{CheckError, ElectionComponent, Engine};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
@@ -121,9 +123,11 @@ impl Candidacy {
         let ca_file = configuration.resolved.ca_file();
         let settings = configuration.settings.clone();
         let authorities = configuration.authorities.clone();
-        let elector_for = |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
+        let elector_for =
+            |settings| component.for_candidate(settings, clock).trusting(authorities.clone());
         let election_for = |settings| {
-            let election = election.with_settings(settings).with_root_certificates(authorities.clone());
+            let election =
+                election.with_settings(settings).with_root_certificates(authorities.clone());
             let checked = election.check();
             checked.map_err(|invalid| invalid.to_string()).map(|_| election)
         };
@@ -140,7 +144,8 @@ impl Candidacy {
             }
         }
         // Compiling a component may take long.
-        let work = handler::from_configuration(engine, clock, configuration, &log, &front.board).await;
+        let work =
+            handler::from_configuration(engine, clock, configuration, &log, &front.board).await;
         let observes = configuration.observes();
         // A supervisor need not replace an observer that dies.
         let replacement = configuration.settings.takeover_time().filter(|_| !observes);
@@ -166,9 +171,15 @@ impl Candidacy {
             notes.push(split.note(&read.name));
             handler = no_work(split.count);
             let timings = &read.timings;
-            let pace = SignTiming::from_failover(timings.failover.map_or(timings.lease, |failover| failover.within));
-            let sign =
-                Sign { member: read.name.clone(), weight: split.capacity, max_shares: split.max_shares, timing: pace };
+            let pace = SignTiming::from_failover(
+                timings.failover.map_or(timings.lease, |failover| failover.within),
+            );
+            let sign = Sign {
+                member: read.name.clone(),
+                weight: split.capacity,
+                max_shares: split.max_shares,
+                timing: pace,
+            };
             let membership = MemberSettings {
                 sign,
                 count: split.count,
@@ -315,7 +326,8 @@ impl Candidacy {
         }
         if let Some(command) = self.ready_cmd {
             runner = runner.when_ready(self.ready.subscribe());
-            let readiness_check = ready::wait(command, self.ready, move |event| note_log.event(&event));
+            let readiness_check =
+                ready::wait(command, self.ready, move |event| note_log.event(&event));
             background.spawn(readiness_check);
         }
         Contender { runner, orders: self.orders, background }

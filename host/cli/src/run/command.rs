@@ -2,18 +2,18 @@
 //! part.
 
 use crate::configuration::{Configuration, Split};
-use crate::run::descriptors;
-use crate::run::startup::{ProcessSetup, Shared, leave_wills, set_up_process};
-use crate::run::election_lists::ElectionLists;
 use crate::output::log::{Log, Output};
+use crate::output::stdio::{CommandResult, fail_with_complaints, fail_with_os_error};
+use crate::output::telemetry::Telemetry;
+use crate::run::descriptors;
+use crate::run::election_lists::ElectionLists;
 use crate::run::member;
-use crate::output::stdio::{CommandResult, fail_with_os_error, fail_with_complaints};
 use crate::run::process::Process;
+use crate::run::startup::{ProcessSetup, Shared, leave_wills, set_up_process};
+use crate::run::systemd;
 use crate::settings::{CommandLine, Elections, ResolvedSettings};
 use crate::signals::{REPEAT_WINDOW, Signals};
 use crate::supervisor::{self, Supervised};
-use crate::run::systemd;
-use crate::output::telemetry::Telemetry;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -70,23 +70,28 @@ async fn run_elections(
     let count = candidates.len();
     let shares = configurations.iter().filter_map(|configuration| configuration.split);
     let places = count + shares.map(Split::max_held).sum::<usize>();
-    let descriptor_warning = crate::run::descriptors::raise_limit(places);
+    let descriptor_warning = descriptors::raise_limit(places);
     // The limit of descriptors determines the number of parallel steps.
     let engine = Engine::new().map_err(fail_with_os_error)?;
     // Settings of the process are the same in each election.
     let kind = elections.unnamed_settings().filter(|_| count == 0);
     let mut unnamed: Vec<_> = kind.map(configuration).into_iter().collect();
     let process_configurations = if count == 0 { &mut unnamed } else { &mut configurations };
-    let first = process_configurations.first_mut().ok_or_else(|| fail_with_complaints(&elections.complaints))?;
+    let first = process_configurations
+        .first_mut()
+        .ok_or_else(|| fail_with_complaints(&elections.complaints))?;
     let style = first.log_style(Output::Stdout);
     let (log, written) = Log::start(style)
         .map_err(|error| fail_with_os_error(format_args!("the log cannot be written: {error}")))?;
     let logs = candidates.iter().zip(zones);
-    let logs: Vec<_> = logs.map(|(context, zone)| log.for_candidate(context).in_zone(zone)).collect();
+    let logs: Vec<_> =
+        logs.map(|(context, zone)| log.for_candidate(context).in_zone(zone)).collect();
     // Messages about all elections go to the log of the first.
     let process_log = logs.first().unwrap_or(&log).clone();
     let tasks = Tasks::start().map_err(|error| {
-        fail_with_os_error(format_args!("the thread of the elections could not be started: {error}"))
+        fail_with_os_error(format_args!(
+            "the thread of the elections could not be started: {error}"
+        ))
     })?;
     let roster = Roster::new(&clock);
     let link = supervised.as_ref().map(|supervised| {
@@ -103,7 +108,9 @@ async fn run_elections(
         set_up_process(&engine, &clock, process_configurations, None).await;
     if count == 0 {
         fronts.clear();
-        unnamed.iter_mut().for_each(|config| elections.complain(std::mem::take(&mut config.complaints)));
+        unnamed
+            .iter_mut()
+            .for_each(|config| elections.complain(std::mem::take(&mut config.complaints)));
     }
     // The listener answers while components are compiled.
     for front in &fronts {
@@ -119,7 +126,8 @@ async fn run_elections(
     let preparation = async {
         let engine_and_clock = (engine, clock.clone());
         let shared = Shared::load(engine_and_clock, authorities, &process_log).await?;
-        let prepared = shared.prepare_all(&mut elections, &mut configurations, logs, fronts).await?;
+        let prepared =
+            shared.prepare_all(&mut elections, &mut configurations, logs, fronts).await?;
         Ok::<_, String>(prepared.map(|candidacies| (shared, candidacies)))
     };
     let prepared = select! {
@@ -128,7 +136,8 @@ async fn run_elections(
         _ = signals.next() => return Ok(ExitCode::SUCCESS),
         judged = preparation => judged.map_err(fail_with_os_error)?,
     };
-    let (shared, candidacies) = prepared.ok_or_else(|| fail_with_complaints(&elections.complaints))?;
+    let (shared, candidacies) =
+        prepared.ok_or_else(|| fail_with_complaints(&elections.complaints))?;
     let mut lists = ElectionLists::new(std::mem::take(&mut elections.patterns), configuration);
     // With thousands of elections, the settings take more memory than the candidates.
     drop((configurations, elections, unnamed));
@@ -163,7 +172,12 @@ async fn run_elections(
         let (election, coordination) = (context.election.clone(), candidacy.coordination.take());
         let handle = match coordination {
             Some(coordination) => {
-                members.spawn(crate::run::member::take_part(coordination, process.clone(), candidacy, context));
+                members.spawn(member::take_part(
+                    coordination,
+                    process.clone(),
+                    candidacy,
+                    context,
+                ));
                 None
             }
             None => Some(process.start(candidacy, context, start_delay(number, count), None)),
@@ -188,7 +202,7 @@ async fn run_elections(
         () = all_ended(tasks, &mut members) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
         () = second_signal => (ExitCode::from(SECOND_SIGNAL), Duration::ZERO),
         () = lists.follow(&process, &mut reload) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
-        () = crate::run::systemd::notify_service_manager(roster, &clock, changed, leaving, supervisor) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
+        () = systemd::notify_service_manager(roster, &clock, changed, leaving, supervisor) => (ExitCode::SUCCESS, TELEMETRY_TIMEOUT),
     };
     drop(server);
     members.shutdown().await;

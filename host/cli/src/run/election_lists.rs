@@ -5,12 +5,12 @@
 //! file system that hangs, or an election that starts slowly, delays neither the process nor other
 //! elections.
 
+use super::process::{Handle, Process};
 use crate::complaint::Complaint;
 use crate::configuration::Configuration;
 use crate::output::log::Log;
-use super::process::{Handle, Process};
 use crate::settings::table::ELECTION;
-use crate::settings::{ResolvedSettings, Pattern};
+use crate::settings::{Pattern, ResolvedSettings};
 use crate::signals::Signals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tenure::{ProblemKind, Event};
+use tenure::{Event, ProblemKind};
 use tenure_core::ProblemClass;
 use tokio::select;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
@@ -76,7 +76,10 @@ struct FileVersion {
 
 impl ElectionLists {
     /// `configuration` creates the configuration of an election from its settings.
-    pub(crate) fn new(patterns: Vec<Pattern>, configuration: fn(ResolvedSettings) -> Configuration) -> Self {
+    pub(crate) fn new(
+        patterns: Vec<Pattern>,
+        configuration: fn(ResolvedSettings) -> Configuration,
+    ) -> Self {
         // The file may have changed since the start, so it is read once more.
         let list = |pattern: Pattern| ElectionList {
             pattern: Arc::new(pattern),
@@ -228,8 +231,9 @@ impl ElectionList {
         let added_count = new.keys().filter(|name| !previously_waiting.contains_key(*name)).count();
         if (is_new && added_count > 0) || !removed.is_empty() {
             let removed_count = removed.len();
-            let detail =
-                format!("{name} was read again: elections added: {added_count}, removed: {removed_count}");
+            let detail = format!(
+                "{name} was read again: elections added: {added_count}, removed: {removed_count}"
+            );
             process.log.event(&Event::Note { detail });
         }
         self.waiting = new;
@@ -300,7 +304,11 @@ impl FileVersion {
     /// Returns none if there is no such file.
     fn from_path(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
-        Some(Self { modified: metadata.modified().ok(), length: metadata.len(), number: file_number(&metadata) })
+        Some(Self {
+            modified: metadata.modified().ok(),
+            length: metadata.len(),
+            number: file_number(&metadata),
+        })
     }
 }
 

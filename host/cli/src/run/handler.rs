@@ -1,8 +1,8 @@
 //! The work of `tenure run`: a component, a webhook, or any program.
 
+use super::engine;
 use crate::complaint::redacted_address;
 use crate::configuration::Configuration;
-use super::engine;
 use crate::output::log::Log;
 use crate::settings::setting::Setting;
 use crate::settings::setting::Work as Kind;
@@ -126,7 +126,11 @@ pub(crate) async fn from_configuration(
 ) -> Option<Work> {
     if configuration.observes() {
         let handler = Box::new(from_fn(async |_, _| Ok(())));
-        return Some(Work { handler, grace: Some(Duration::ZERO), description: WorkDescription::Nothing });
+        return Some(Work {
+            handler,
+            grace: Some(Duration::ZERO),
+            description: WorkDescription::Nothing,
+        });
     }
     let output_log = log.clone();
     let output: LineSink =
@@ -220,7 +224,11 @@ fn complain_about_others(configuration: &mut Configuration, kind: Kind) {
     complain_about_settings(configuration, kind, &others.collect::<Vec<_>>());
 }
 
-fn complain_about_settings(configuration: &mut Configuration, kind: Kind, settings: &[&'static Setting]) {
+fn complain_about_settings(
+    configuration: &mut Configuration,
+    kind: Kind,
+    settings: &[&'static Setting],
+) {
     let why = match kind {
         Kind::Component => "a component is stopped at once when its time is over",
         Kind::Webhook => "a webhook is one request, and its work is elsewhere",
@@ -246,7 +254,9 @@ fn complain_about_settings(configuration: &mut Configuration, kind: Kind, settin
         });
         let advice = match setting.is(&WEBHOOK_TIMEOUT) {
             true => format!("leave it out, or use {}", configuration.display_name(&TURN_TIMEOUT)),
-            false => format!("leave it out, or give {}", alternatives.collect::<Vec<_>>().join(", or ")),
+            false => {
+                format!("leave it out, or give {}", alternatives.collect::<Vec<_>>().join(", or "))
+            }
         };
         configuration.complain_of_use(setting, &problem, &advice);
     }
@@ -255,7 +265,8 @@ fn complain_about_settings(configuration: &mut Configuration, kind: Kind, settin
 /// Creates the webhook handler, which sends one POST for each turn.
 fn webhook(clock: &BootClock, configuration: &mut Configuration, output: LineSink) -> Option<Work> {
     if configuration.while_leading() {
-        let [every, command] = [&EVERY, &COMMAND].map(|setting| configuration.display_name(setting));
+        let [every, command] =
+            [&EVERY, &COMMAND].map(|setting| configuration.display_name(setting));
         configuration.complain_of_use(
             &WHILE_LEADING,
             "a webhook is one call for each turn, and does not last as long as the leadership",
@@ -317,7 +328,8 @@ async fn component(
     let env = configuration.handler_env();
     let variables = env.iter().map(|(name, _)| name.clone()).collect();
     let options = Options { env, output: Some(output), ..options };
-    let hosts = configuration.resolved.items(&ALLOW_HOST).map(|(_, item)| item.text.to_string_lossy());
+    let hosts =
+        configuration.resolved.items(&ALLOW_HOST).map(|(_, item)| item.text.to_string_lossy());
     let hosts = hosts.map(|host| redacted_address(&host)).collect();
     let file = configuration.resolved.get(&HANDLER).filter(|value| !value.is_blank())?.path();
     // Complaints are shown at once, without waiting for a compilation. A file that cannot be opened

@@ -1,16 +1,19 @@
 //! A process that takes part in the shares of an election: `tenure run --shares`.
 
 use super::candidacy::{Candidacy, Coordination};
+use super::process::{Handle, Process};
 use crate::configuration::Configuration;
 use crate::output::log::LogContext;
-use super::process::{Handle, Process};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Event;
 use tenure_base::duration::format_duration;
 use tenure_clock::Clock as _;
-use tenure_members::{RECHECK_INTERVAL, ShareCandidate, LEAVE_WITHIN, CandidateContext, CandidateFuture, Task, LastWillSink};
+use tenure_members::{
+    CandidateContext, CandidateFuture, LEAVE_WITHIN, LastWillSink, RECHECK_INTERVAL,
+    ShareCandidate, Task,
+};
 use tokio::select;
 use tokio::time::timeout;
 
@@ -67,7 +70,11 @@ pub(crate) async fn take_part(
 }
 
 /// Returns the function that leaves the deletion of the member's blob with the supervisor.
-fn wills(coordination: &Coordination, process: &Process, context: &LogContext) -> Option<LastWillSink> {
+fn wills(
+    coordination: &Coordination,
+    process: &Process,
+    context: &LogContext,
+) -> Option<LastWillSink> {
     let link = process.link.clone().filter(|_| coordination.leaves_wills)?;
     let (election, ca_file) = (context.election.clone(), coordination.resolved.ca_file());
     Some(Box::new(move |will| link.set_sign_will(&election, will.as_ref(), ca_file.as_ref())))
@@ -77,7 +84,9 @@ async fn add(process: Arc<Process>, configuration: Configuration, mut place: Can
     match process.add(configuration, Some(&place)).await {
         Some(handle) => follow_orders(handle, place).await,
         // The reason was reported. When this returns, the member tries another time.
-        None => drop(timeout(RECHECK_INTERVAL, async { while place.next_order().await.is_some() {} }).await),
+        None => drop(
+            timeout(RECHECK_INTERVAL, async { while place.next_order().await.is_some() {} }).await,
+        ),
     }
 }
 

@@ -1,19 +1,19 @@
 //! The elections of a process, which can be added and removed while others run.
 
 use super::candidacy::{Candidacy, Front};
-use crate::configuration::Configuration;
 use super::descriptors;
 use super::startup::{Shared, leave_wills};
+use crate::configuration::Configuration;
 use crate::output::log::{Log, LogContext};
-use crate::supervisor::{self, Link};
 use crate::output::telemetry::Telemetry;
+use crate::supervisor::{self, Link};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure::engine::{LeaveSignal, Order, Task, Tasks};
-use tenure::{ProblemKind, Event};
+use tenure::{Event, ProblemKind};
 use tenure_clock::Clock as _;
 use tenure_core::ProblemClass;
 use tenure_members::CandidateContext;

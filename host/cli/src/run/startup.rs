@@ -1,8 +1,8 @@
 //! Startup of `tenure run`, `tenure check` and `tenure lock`, before anything is sent.
 
 use super::candidacy::{Candidacy, Front};
-use crate::configuration::Configuration;
 use super::engine;
+use crate::configuration::Configuration;
 use crate::output::log::Log;
 use crate::settings::Elections;
 use crate::settings::table::{COMMAND, HANDLER, LISTEN, NO_WORK};
@@ -57,7 +57,7 @@ pub(crate) async fn set_up_process(
             first.check_unused_options();
         }
         authorities = first.authorities.clone();
-        notes.extend(variables::unread(&first.resolved.table));
+        notes.extend(unknown_variables::unread(&first.resolved.table));
     }
     configurations.iter().filter_map(Configuration::recorded_host).for_each(|h| hosts.add(&h));
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
@@ -78,12 +78,14 @@ impl Shared {
         log: &Log,
     ) -> Result<Self, String> {
         let (component_engine, component_clock) = (engine.clone(), clock.clone());
-        let load = move || ElectionComponent::new(&component_engine, Variables::new(), &component_clock);
+        let load =
+            move || ElectionComponent::new(&component_engine, Variables::new(), &component_clock);
         let component = engine::load(log, "the election component", load).await;
         // Clients with the same authorities share connections.
         let component = component.map_err(|error| error.to_string())?;
         let component = component.trusting(authorities.clone());
-        let election = Election::new(CandidateSettings::default(), &clock).with_root_certificates(authorities);
+        let election =
+            Election::new(CandidateSettings::default(), &clock).with_root_certificates(authorities);
         Ok(Self { engine, clock, component, election })
     }
 

@@ -10,8 +10,8 @@
 //! Systemd accepts messages only from the process that it started. That is the supervisor, so the
 //! supervisor forwards them. Other systems have no notifications.
 
-use crate::complaint::printable;
 use super::service_manager::{ServiceManager, watchdog_limit};
+use crate::complaint::printable;
 use crate::supervisor::Link;
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _};
@@ -47,8 +47,10 @@ pub(crate) async fn notify_service_manager(
         (None, Some(manager)) => manager.send(message),
         (None, None) => {}
     };
-    let mut state =
-        NotifyState { watchdog_interval: watchdog_limit(main).map(|limit| limit / 2), ..NotifyState::default() };
+    let mut state = NotifyState {
+        watchdog_interval: watchdog_limit(main).map(|limit| limit / 2),
+        ..NotifyState::default()
+    };
     loop {
         let now = clock.now();
         let summaries: Vec<_> = roster.boards().iter().map(|board| board.summary(now)).collect();
@@ -80,7 +82,12 @@ struct NotifyState {
 
 impl NotifyState {
     /// Returns the message to send at `now`, with one assignment in each line.
-    fn next_message(&mut self, summaries: &[Summary], leaving: bool, now: Duration) -> Option<String> {
+    fn next_message(
+        &mut self,
+        summaries: &[Summary],
+        leaving: bool,
+        now: Duration,
+    ) -> Option<String> {
         let mut lines = Vec::new();
         if !self.ready && summaries.iter().all(|summary| summary.has_stepped) {
             self.ready = true;
@@ -146,7 +153,8 @@ fn status(summaries: &[Summary]) -> String {
     let text = match summaries {
         [only] => describe(only),
         several => {
-            let entries = several.iter().map(|s| format!("{}: {}", printable(&s.election), describe(s)));
+            let entries =
+                several.iter().map(|s| format!("{}: {}", printable(&s.election), describe(s)));
             entries.collect::<Vec<_>>().join(" | ")
         }
     };

@@ -2,7 +2,7 @@
 
 use super::setting::{Kind, Part, Range, Setting};
 use super::table::OTHERS;
-use crate::output::terminal::{wrap_words, columns};
+use crate::output::terminal::{columns, wrap_words};
 use clap::builder::Styles;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -20,7 +20,8 @@ pub(crate) const MAX_WIDTH: usize = 100;
 /// names of the others.
 pub(crate) fn with_options(command: Command, table: &[&'static Setting]) -> Command {
     let name = command.get_name().to_owned();
-    let command_settings: Vec<_> = table.iter().copied().filter(|s| s.is_option_of(&name)).collect();
+    let command_settings: Vec<_> =
+        table.iter().copied().filter(|s| s.is_option_of(&name)).collect();
     let is_long = command_settings.len() > MAX_UNGROUPED;
     let hidden = |setting: &Setting| is_long && setting.short.is_empty();
     let option = |setting: &&'static Setting| {
@@ -184,7 +185,11 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
-    pub(crate) fn from_matches(table: &[&'static Setting], command: &str, matches: &ArgMatches) -> Self {
+    pub(crate) fn from_matches(
+        table: &[&'static Setting],
+        command: &str,
+        matches: &ArgMatches,
+    ) -> Self {
         let given_values = |setting: &&'static Setting| {
             if matches.value_source(setting.name)? != ValueSource::CommandLine {
                 return None;
@@ -217,6 +222,9 @@ impl CommandLine {
 
     /// Returns the values of an option that was given.
     pub(super) fn get(&self, setting: &Setting) -> Option<&[OsString]> {
-        self.options.iter().find(|(option, _)| option.is(setting)).map(|(_, words)| words.as_slice())
+        self.options
+            .iter()
+            .find(|(option, _)| option.is(setting))
+            .map(|(_, words)| words.as_slice())
     }
 }

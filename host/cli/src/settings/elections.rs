@@ -1,9 +1,9 @@
 //! The elections of a command: that of the command line, or those of `tenure.toml`.
 
-use super::resolved::{PLACEHOLDER, ResolvedSettings, Value, VariableLookup, environment};
 use super::command_line::CommandLine;
 use super::parse::{self, Content, Section};
 use super::pattern::{self, Pattern};
+use super::resolved::{PLACEHOLDER, ResolvedSettings, Value, VariableLookup, environment};
 use super::setting::{Scope, Setting};
 use super::source::SettingsFile;
 use super::table::{CONFIG, ELECTION, FOR_EACH};
@@ -39,7 +39,11 @@ impl Elections {
         }
     }
 
-    pub(super) fn from_file(source: &SettingsFile, line: &CommandLine, variable: VariableLookup<'_>) -> Self {
+    pub(super) fn from_file(
+        source: &SettingsFile,
+        line: &CommandLine,
+        variable: VariableLookup<'_>,
+    ) -> Self {
         let mut content = parse::parse(source, &line.table);
         let mut this =
             Self { complaints: std::mem::take(&mut content.complaints), ..Self::default() };
@@ -60,8 +64,10 @@ impl Elections {
         let line = &line.without(&single_settings);
         let is_single_variable =
             |name: &str| single_settings.iter().any(|s| s.variables().any(|known| known == name));
-        let variable: VariableLookup<'_> = &|name| variable(name).filter(|_| !is_single_variable(name));
-        let resolve = |election| ResolvedSettings::resolve(line, variable, Some((&content, election)));
+        let variable: VariableLookup<'_> =
+            &|name| variable(name).filter(|_| !is_single_variable(name));
+        let resolve =
+            |election| ResolvedSettings::resolve(line, variable, Some((&content, election)));
         this.resolved = match content.elections.as_slice() {
             [] => vec![resolve(None)],
             several => several.iter().map(|election| resolve(Some(election))).collect(),
@@ -148,7 +154,13 @@ impl Elections {
             [] => vec![None],
             several => several.iter().map(Some).collect(),
         };
-        let pattern_of = |section| Pattern::from_settings(&ResolvedSettings::resolve(&line, variable, Some((content, section))));
+        let pattern_of = |section| {
+            Pattern::from_settings(&ResolvedSettings::resolve(
+                &line,
+                variable,
+                Some((content, section)),
+            ))
+        };
         let patterns: Vec<_> = sections.into_iter().filter_map(pattern_of).collect();
         let mut complaints = Vec::new();
         let found = pattern::find_election(&patterns, requested, &mut complaints);
@@ -174,7 +186,12 @@ impl Elections {
     }
 
     /// Refuses settings for a single election if the file has several.
-    fn refuse_single_settings(&mut self, line: &CommandLine, variable: VariableLookup<'_>, single_settings: &[&Setting]) {
+    fn refuse_single_settings(
+        &mut self,
+        line: &CommandLine,
+        variable: VariableLookup<'_>,
+        single_settings: &[&Setting],
+    ) {
         for setting in single_settings {
             let option = line.get(setting).map(|_| setting.option());
             let set_variables = setting.variables().filter(|name| variable(name).is_some());

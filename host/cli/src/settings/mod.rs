@@ -9,22 +9,22 @@
 //! [`Configuration`](crate::configuration::Configuration) defines which commands read which of
 //! them.
 
+mod command_line;
 mod elections;
 mod parse;
 mod pattern;
+mod resolved;
 mod secret;
 pub(crate) mod setting;
 mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-mod resolved;
-mod command_line;
 
-pub(crate) use elections::Elections;
-pub(crate) use resolved::{ResolvedSettings, Origin, Value};
 pub(crate) use command_line::{CommandLine, MAX_WIDTH, format_section, with_options};
+pub(crate) use elections::Elections;
 pub(crate) use pattern::Pattern;
+pub(crate) use resolved::{Origin, ResolvedSettings, Value};
 
 /// Returns the complaints about the text of a settings file.
 pub(crate) fn complaints_in(text: &str) -> Vec<crate::complaint::Complaint> {

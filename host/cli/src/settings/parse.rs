@@ -150,7 +150,8 @@ impl Reader<'_> {
         for table in tables {
             let at = table.span().start;
             let DeValue::Table(entries) = table.get_ref() else {
-                let problem = format!("a table is expected, not {}", value_description(table.get_ref()));
+                let problem =
+                    format!("a table is expected, not {}", value_description(table.get_ref()));
                 self.complain(
                     at,
                     Some("election"),
@@ -249,7 +250,8 @@ impl Reader<'_> {
             (Kind::List(_) | Kind::Command, DeValue::Array(list)) => self.list(key, list),
             (Kind::Variables, DeValue::Table(table)) => self.table(key, table),
             (kind, other) => {
-                let problem = format!("{} is expected, not {}", expected(kind), value_description(other));
+                let problem =
+                    format!("{} is expected, not {}", expected(kind), value_description(other));
                 let advice = match (kind, other) {
                     (Kind::Command, DeValue::String(_)) => COMMAND_ADVICE.to_owned(),
                     _ => example(key),

@@ -56,7 +56,8 @@ impl Pattern {
     }
 
     fn names(&self, complaints: &mut Vec<Complaint>) -> Vec<ValueItem> {
-        let mut names: Vec<_> = self.template.items(&FOR_EACH).map(|(_, item)| item.clone()).collect();
+        let mut names: Vec<_> =
+            self.template.items(&FOR_EACH).map(|(_, item)| item.clone()).collect();
         if let Some((path, source_text)) = &self.file {
             match SettingsFile::read(path, source_text) {
                 Ok(source) => names.extend(read_names(&source, complaints)),
@@ -102,7 +103,10 @@ fn read_names(source: &SettingsFile, complaints: &mut Vec<Complaint>) -> Vec<Val
         let name = text.trim();
         if !name.is_empty() {
             let column = text.chars().take_while(|c| c.is_whitespace()).count() + 1;
-            names.push(ValueItem { text: name.into(), place: source.format_location(number + 1, column) });
+            names.push(ValueItem {
+                text: name.into(),
+                place: source.format_location(number + 1, column),
+            });
         }
     }
     names

@@ -107,7 +107,9 @@ impl Value {
     pub(crate) fn describe_without_value(&self) -> String {
         match &self.source {
             Origin::Variable(name) => (*name).to_owned(),
-            Origin::CommandLine if matches!(self.setting.kind, Kind::Argument(_)) => self.describe(),
+            Origin::CommandLine if matches!(self.setting.kind, Kind::Argument(_)) => {
+                self.describe()
+            }
             Origin::CommandLine => self.setting.option(),
             Origin::Election(key) | Origin::Defaults(key) => {
                 let location = match self.items.as_slice() {
@@ -222,7 +224,8 @@ impl ResolvedSettings {
     /// Removes settings that the command has no option for.
     pub(crate) fn retain_command_settings(&mut self) {
         let command = &self.command;
-        let has_option = |setting: &Setting| setting.name.is_empty() || setting.is_option_of(command);
+        let has_option =
+            |setting: &Setting| setting.name.is_empty() || setting.is_option_of(command);
         self.values.retain(|value| has_option(value.setting));
     }
 

@@ -48,7 +48,10 @@ impl SettingsFile {
             Complaint::new(format!("{named_by} {name}"), problem, advice)
         };
         let bytes = read(path).map_err(|error| {
-            complaint(format!("the file cannot be read: {error}"), "name a file that this user may read")
+            complaint(
+                format!("the file cannot be read: {error}"),
+                "name a file that this user may read",
+            )
         })?;
         if bytes.len() > MAX_BYTES {
             let advice = "spread the elections over several processes: they are too many for one";

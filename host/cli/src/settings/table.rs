@@ -7,7 +7,7 @@
 use super::setting::Part::{Number, Size, Time, Words};
 use super::setting::{Choice, Kind, Range, Scope, Setting, Work};
 use std::time::Duration;
-use tenure::handler::DEFAULT_GRACE as DEFAULT_GRACE;
+use tenure::handler::DEFAULT_GRACE;
 use tenure_core::{limits, variable};
 use tenure_members::MAX_SHARES as SHARE_LIMIT;
 use tenure_webhook::variable as webhook;

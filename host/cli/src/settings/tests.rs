@@ -8,7 +8,7 @@ use super::table::{MEMORY_LIMIT, TABLE};
 use super::*;
 use crate::args::program;
 use crate::configuration::Configuration;
-use crate::{manual, variables};
+use crate::{manual, unknown_variables};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -50,7 +50,8 @@ fn resolve_value(
     file: &str,
 ) -> (Option<Duration>, Vec<String>) {
     let set = |name: &str| variable.filter(|_| name == MADE_UP.variable).map(OsString::from);
-    let elections = Elections::from_file(&SettingsFile::from_text(file), &line("run", arguments), &set);
+    let elections =
+        Elections::from_file(&SettingsFile::from_text(file), &line("run", arguments), &set);
     assert_eq!(elections.complaints, []);
     let resolved = elections.resolved.into_iter().next().unwrap();
     let mut configuration = Configuration::for_run(resolved);
@@ -69,7 +70,12 @@ fn made_up_setting_is_an_option_with_help() {
         let expected = "--sharpness <DURATION> How sharp it is; 1s to 10s; default: 2s [env: TENURE_SHARPNESS]";
         assert_eq!(help.contains(expected), is_present, "{command}: {help}");
     }
-    assert_eq!(ResolvedSettings::from_command_line(&line("observe", &["--sharpness", "3s"])).text(&MADE_UP).unwrap(), "3s");
+    assert_eq!(
+        ResolvedSettings::from_command_line(&line("observe", &["--sharpness", "3s"]))
+            .text(&MADE_UP)
+            .unwrap(),
+        "3s"
+    );
 }
 
 #[test]
@@ -95,7 +101,7 @@ fn made_up_setting_is_a_key_and_a_variable() {
 
 #[test]
 fn misspellings_get_a_suggestion() {
-    let complaint = variables::complaint("TENURE_SHARPNES", &variables::known(&table()), &table());
+    let complaint = unknown_variables::complaint("TENURE_SHARPNES", &unknown_variables::known(&table()), &table());
     assert_eq!(complaint.unwrap().advice, "did you mean TENURE_SHARPNESS?");
     for (file, words) in [
         ("sharpnes = \"1s\"", "did you mean sharpness?"),

@@ -1,7 +1,10 @@
 //! Changes between two reads of an election.
 
 use crate::output::event_lines::{Layout, format_line};
-use crate::output::times::{attempt_clause, in_zone, last_success_clause, time_of_day, turn_duration, whole_seconds, described_zone};
+use crate::output::times::{
+    attempt_clause, described_zone, in_zone, last_success_clause, time_of_day, turn_duration,
+    whole_seconds,
+};
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -209,9 +212,11 @@ impl Change {
                 (yellow, "leader", format!("nobody{}", last.unwrap_or_default()))
             }
             Self::Lease { state } => (plain, "lease", (*state).to_owned()),
-            Self::SlotClaimed { slot, attempt } => {
-                (plain, "slot", format!("{} claimed{}", in_zone(slot, zone), attempt_clause(*attempt)))
-            }
+            Self::SlotClaimed { slot, attempt } => (
+                plain,
+                "slot",
+                format!("{} claimed{}", in_zone(slot, zone), attempt_clause(*attempt)),
+            ),
             Self::SlotFinished { slot, outcome, outlook } => {
                 let ending = describe_end(outcome, Some(slot), outlook, zone);
                 (outcome_style(outcome), "slot", format!("{} {ending}", in_zone(slot, zone)))
@@ -411,7 +416,10 @@ mod tests {
         let mut watcher = ChangeDetector::default();
         let leased = snapshot(LeaseState::Leased, Some(("ada", 7)));
         watcher.update(Ok(leased.clone()));
-        assert_eq!(lines(&watcher.update(problem("no answer"))), ["problem   unreachable: no answer"]);
+        assert_eq!(
+            lines(&watcher.update(problem("no answer"))),
+            ["problem   unreachable: no answer"]
+        );
         assert_eq!(watcher.update(problem("no answer")), []);
         assert_eq!(watcher.update(problem("no name")).len(), 1, "another one is news");
         assert_eq!(watcher.update(Ok(leased)), [Change::ProblemOver], "and nothing else is");

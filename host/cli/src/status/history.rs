@@ -2,7 +2,7 @@
 
 use crate::complaint::printable;
 use crate::output::terminal::align_columns;
-use crate::output::times::{elapsed, described_zone};
+use crate::output::times::{described_zone, elapsed};
 use std::fmt::Write as _;
 use tenure::status::local_time;
 use tenure_core::Snapshot;

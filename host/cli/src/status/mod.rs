@@ -6,28 +6,30 @@ mod shares;
 mod subjects;
 pub(super) mod watch;
 
+use super::settings::CommandLine;
+use super::settings::table::{HISTORY, WATCH};
 use crate::complaint::printable;
 use crate::configuration::Configuration;
 use crate::output::log::json_text;
 use crate::output::stdio::{CommandResult, UNUSABLE, print};
+use crate::output::terminal::{columns, wrap_words};
+use crate::output::times::{
+    ago, attempt_clause, described_zone, now, turn_duration, until, whole_seconds,
+};
 use crate::ranges::ranges;
-use super::settings::CommandLine;
-use super::settings::table::{HISTORY, WATCH};
-use crate::output::terminal::{wrap_words, columns};
-use crate::output::times::{attempt_clause, ago, until, now, turn_duration, whole_seconds, described_zone};
 use futures_util::{StreamExt as _, stream};
-use this_machine::{LocalConfig, Remark};
 use serde_json::{Value, json};
 use shares::Shares;
 use std::process::ExitCode;
 use subjects::{MAX_CONCURRENT, Subject, Subjects};
-use tenure::status::{EndedTurn, TurnSummary, TakeoverTime, local_time};
+use tenure::status::{EndedTurn, TakeoverTime, TurnSummary, local_time};
 use tenure_clock::BootClock;
 use tenure_core::{
     Finished, Incumbent, LastSlot, Listed, MissedSlots, Outcome, Problem, Snapshot, Timestamp,
     Triggered, Turns, Zone, milliseconds,
 };
 use tenure_server::format::{candidate_as_json, describe_schedule_with_source};
+use this_machine::{LocalConfig, Remark};
 
 /// Exit code: there is no leader, or a member does not hold the shares that it should hold.
 const NOT_AS_PLANNED: u8 = 1;
@@ -36,7 +38,8 @@ pub(super) async fn status(line: &CommandLine) -> CommandResult {
     if line.has(&WATCH) {
         return watch::watch(line).await;
     }
-    let Subjects { subjects: each, is_whole_file: all_of_a_file, json, .. } = Subjects::from_command_line(line, &BootClock::new())?;
+    let Subjects { subjects: each, is_whole_file: all_of_a_file, json, .. } =
+        Subjects::from_command_line(line, &BootClock::new())?;
     // The table of several elections does not list their candidates.
     let with_candidates = json || each.len() == 1;
     let views = each.into_iter().map(|subject| View::read(subject, with_candidates));
@@ -112,7 +115,9 @@ impl View {
             add_unread("candidates", "the list of candidates".to_owned(), problem);
         }
         match &self.shares {
-            Some(Err(problem)) => add_unread("shares", "the plan of the shares".to_owned(), problem),
+            Some(Err(problem)) => {
+                add_unread("shares", "the plan of the shares".to_owned(), problem)
+            }
             Some(Ok(shares)) => {
                 if let Some((numbers, problem)) = shares.unread() {
                     let subject = format!("the records of shares {}", ranges(&numbers));
@@ -156,7 +161,8 @@ fn object(view: &View) -> Value {
 
 /// Returns an election that could not be read as JSON.
 fn unread_object(election: &str, problem: &Problem) -> Value {
-    let remarks = [Remark { class: "role", detail: this_machine::meaning(problem.class).to_owned() }];
+    let remarks =
+        [Remark { class: "role", detail: this_machine::meaning(problem.class).to_owned() }];
     json!({ "election": election, "problem": self::problem(problem), "here": remarks })
 }
 
@@ -170,7 +176,8 @@ fn one_as_text(view: &View, with_history: bool) -> String {
     let Ok(snapshot) = &view.snapshot else { return String::new() };
     let width = columns(std::io::stdout());
     let replacement = view.replacement(snapshot);
-    let replacement_row = replacement.map(|replacement| row("failover", &replacement.to_string(), width));
+    let replacement_row =
+        replacement.map(|replacement| row("failover", &replacement.to_string(), width));
     let mut text = as_text(&view.election, snapshot, width);
     text += &replacement_row.unwrap_or_default();
     text += &this_machine::rows(&view.remarks(snapshot), width);
@@ -295,7 +302,10 @@ fn as_text(election: &str, snapshot: &Snapshot, width: Option<usize>) -> String 
         };
         row(
             "before",
-            format!("{}, term {} ({changes}: tenure status --history)", previous.name, previous.term),
+            format!(
+                "{}, term {} ({changes}: tenure status --history)",
+                previous.name, previous.term
+            ),
         );
     }
     turn_rows(snapshot, &mut row);
@@ -333,7 +343,8 @@ fn turn_rows(snapshot: &Snapshot, row: &mut impl FnMut(&str, String)) {
         row("claimed", format!("{time}{}: {state}", attempt_clause(claimed.attempt)));
     }
     if let Some(Triggered { id, slot, attempt, outcome }) = &turns.triggered {
-        let (attempt, requested_at) = (attempt_clause(*attempt), describe_instant(*slot, snapshot.answered_at, zone));
+        let (attempt, requested_at) =
+            (attempt_clause(*attempt), describe_instant(*slot, snapshot.answered_at, zone));
         let outcome = outcome.map_or_else(|| unfinished_state(*slot, snapshot), Outcome::name);
         row("triggered", format!("{id}, requested at {requested_at}{attempt}, {outcome}"));
     }
@@ -380,8 +391,8 @@ fn describe_instant(instant: Timestamp, now: Timestamp, zone: Zone) -> String {
     format!("{} ({distance})", local_time(instant, zone))
 }
 
+mod changes;
+mod overview;
 #[cfg(test)]
 mod tests;
 mod this_machine;
-mod overview;
-mod changes;

@@ -9,9 +9,9 @@ use tenure::status::{ElectionHealth, TurnSummary};
 use tenure_core::Snapshot;
 
 fn election_health(view: &View) -> ElectionHealth {
-    view.snapshot
-        .as_ref()
-        .map_or(ElectionHealth::NotSeen, |snapshot| outlook(snapshot).health(snapshot.leader().is_some()))
+    view.snapshot.as_ref().map_or(ElectionHealth::NotSeen, |snapshot| {
+        outlook(snapshot).health(snapshot.leader().is_some())
+    })
 }
 
 fn outlook(snapshot: &Snapshot) -> TurnSummary {

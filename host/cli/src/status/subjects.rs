@@ -36,7 +36,10 @@ impl Subjects {
     /// # Errors
     ///
     /// Returns the exit code, after printing the complaints.
-    pub(super) fn from_command_line(line: &CommandLine, clock: &BootClock) -> Result<Self, ExitCode> {
+    pub(super) fn from_command_line(
+        line: &CommandLine,
+        clock: &BootClock,
+    ) -> Result<Self, ExitCode> {
         let json = line.has(&JSON);
         let mut elections = Elections::from_command_line(line);
         let shared = Election::new(CandidateSettings::default(), clock);

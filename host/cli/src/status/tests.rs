@@ -184,7 +184,8 @@ fn turn_times_are_in_the_zone_of_the_schedule() {
 
 #[test]
 fn whether_the_last_turn_succeeded_is_one_row() {
-    let text_of = |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
+    let text_of =
+        |lease, turns: Turns| as_text("c/b", &Snapshot { turns, ..snapshot(lease) }, None);
     let finished = Some(Finished { slot: at(60), outcome: Outcome::Succeeded });
     let end = end(Outcome::Succeeded, 61, None);
     let success = Ended { slot: at(60), triggered: false, end };

@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn settings_that_differ_are_reported() {
-        let local = |schedule: &str| LocalConfig { name: None, schedule: Some(schedule.to_owned()) };
+        let local =
+            |schedule: &str| LocalConfig { name: None, schedule: Some(schedule.to_owned()) };
         assert_eq!(local_remarks(&snapshot(LeaseState::Leased), &local("every 5s")).len(), 1);
         let other = local_remarks(&snapshot(LeaseState::Leased), &local("every 1h"));
         assert_eq!((other.len(), other[1].class), (2, "schedule"));

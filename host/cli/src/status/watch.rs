@@ -3,13 +3,13 @@
 use super::changes::{Change, ChangeDetector};
 use super::subjects::Subjects;
 use crate::complaint::Complaint;
+use crate::output::event_lines::Layout;
 use crate::output::log::{LogContext, json};
 use crate::output::stdio::{CommandResult, complain, fail, report_write_error};
+use crate::output::terminal::{columns, wants_colour};
 use crate::settings::CommandLine;
 use crate::settings::table::{DEFAULT_INTERVAL, FOR_EACH_FILE};
 use crate::signals::Signals;
-use crate::output::terminal::{wants_colour, columns};
-use crate::output::event_lines::Layout;
 
 use chrono::Utc;
 use std::io::{self, IsTerminal, Write};
@@ -28,7 +28,8 @@ const SPREAD: Duration = Duration::from_millis(20);
 pub(super) async fn watch(line: &CommandLine) -> CommandResult {
     let mut signals = Signals::new().map_err(fail)?;
     let clock = BootClock::new();
-    let Subjects { subjects: each, json, interval, .. } = Subjects::from_command_line(line, &clock)?;
+    let Subjects { subjects: each, json, interval, .. } =
+        Subjects::from_command_line(line, &clock)?;
     if each.is_empty() {
         // An empty list would never change while it is watched.
         let problem = "the list has no names, so there is no election to watch";

@@ -82,7 +82,10 @@ impl WillReport {
         let lease = format!("its lease (term {term})");
         match self.outcomes.get(&key) {
             Some(outcome) => {
-                format!("all its processes have exited, and {}", outcome.describe_lease(&lease, *term))
+                format!(
+                    "all its processes have exited, and {}",
+                    outcome.describe_lease(&lease, *term)
+                )
             }
             None if self.is_work_over => format!(
                 "{lease} was not released before this process had to end; the others wait until it expires"
@@ -94,7 +97,12 @@ impl WillReport {
     }
 
     /// Describes the wills of a member, whose coordinating candidate is `coordinator`.
-    fn describe_member(&self, coordinating: &str, coordinator: usize, shares: &[(Share, usize)]) -> String {
+    fn describe_member(
+        &self,
+        coordinating: &str,
+        coordinator: usize,
+        shares: &[(Share, usize)],
+    ) -> String {
         let sign = WillSubject::Sign(coordinating.to_owned());
         let mut clauses = Vec::new();
         if !self.is_work_over {
@@ -225,9 +233,11 @@ mod tests {
     fn scene(outcomes: &[(WillSubject, WillOutcome)], unsent: &[WillSubject]) -> Scene {
         let suffixes = ["", ".share.1.0-of-10", ".share.1.1-of-10", ".share.1.2-of-10"];
         let member_suffixes = suffixes.into_iter().chain([".share.1.3-of-10", ".share.1.9-of-10"]);
-        let elections = member_suffixes.map(|suffix| format!("{ALL}{suffix}")).chain(["jobs/else".into()]);
+        let elections =
+            member_suffixes.map(|suffix| format!("{ALL}{suffix}")).chain(["jobs/else".into()]);
         let context = |election| LogContext { election, candidate: "ada".to_owned() };
-        let term = |key: &WillSubject| (key.clone(), matches!(key, WillSubject::Lease(_)).then_some(7));
+        let term =
+            |key: &WillSubject| (key.clone(), matches!(key, WillSubject::Lease(_)).then_some(7));
         let terms = outcomes.iter().map(|(key, _)| key).chain(unsent).map(term).collect();
         let outcomes = outcomes.iter().cloned().collect();
         let subject = "the process was killed".to_owned();
@@ -242,7 +252,9 @@ mod tests {
             let split = BTreeSet::from([ALL.to_owned()]);
             let all = self.report.lines(&self.candidates, &split);
             let strip_subject = |text: String| text.replace("the process was killed; ", "");
-            all.into_iter().map(|(context, text)| (context.election.as_str(), strip_subject(text))).collect()
+            all.into_iter()
+                .map(|(context, text)| (context.election.as_str(), strip_subject(text)))
+                .collect()
         }
     }
 

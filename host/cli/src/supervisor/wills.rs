@@ -1,7 +1,7 @@
 //! Sends the last wills of a dead runner.
 
 use super::will_report::{WillOutcome, WillReport};
-use crate::output::log::{Log, Style, LogContext};
+use crate::output::log::{Log, LogContext, Style};
 use crate::output::stdio::eprint;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,8 +9,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::engine::{Clients, to_http};
-use tenure::{RootCertificates, ProblemKind, Event};
-use tenure_supervisor::{ProcessEnd, RunnerEnd, WillSubject, LastWill, signal_name};
+use tenure::{Event, ProblemKind, RootCertificates};
+use tenure_supervisor::{LastWill, ProcessEnd, RunnerEnd, WillSubject, signal_name};
 use tokio::select;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -30,7 +30,15 @@ const MAX_CONCURRENT: usize = 32;
 /// Sends the wills of a dead runner until `hurry` completes, and logs the outcomes. Sends nothing
 /// unless all processes of its work have exited.
 pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = ()>) {
-    let RunnerEnd { ended, is_work_over, begin_message: begun, candidates, split_elections: split, wills, .. } = end;
+    let RunnerEnd {
+        ended,
+        is_work_over,
+        begin_message: begun,
+        candidates,
+        split_elections: split,
+        wills,
+        ..
+    } = end;
     let ending = match ended {
         ProcessEnd::Exit(code) => format!("ended with exit code {code}"),
         ProcessEnd::Signal(number) => format!("was killed by {}", signal_name(number)),
@@ -57,7 +65,8 @@ pub(super) async fn send_and_report(end: RunnerEnd, hurry: impl Future<Output = 
     let report = WillReport { subject, is_work_over, terms, outcomes };
     let lines = report.lines(&candidates, &split);
     // Creates all logs first, so that the lines have the same width.
-    let logs: Vec<_> = lines.into_iter().map(|(context, text)| (log.for_candidate(context), text)).collect();
+    let logs: Vec<_> =
+        lines.into_iter().map(|(context, text)| (log.for_candidate(context), text)).collect();
     for (log, detail) in logs {
         log.event(&Event::Problem { class: ProblemKind::Process, detail });
     }
@@ -128,7 +137,9 @@ async fn send_will(will: &LastWill, clients: &Arc<Clients>, places: &Semaphore) 
                 // The lease was released before, or it expired and another candidate holds it. Or
                 // the member's blob is a newer one.
                 404 | 409 | 412 => return WillOutcome::Superseded,
-                status @ (400..=407 | 410..=428 | 430..=499) => return WillOutcome::Refused(status),
+                status @ (400..=407 | 410..=428 | 430..=499) => {
+                    return WillOutcome::Refused(status);
+                }
                 status => Some(format!("the service answered with status {status}")),
             },
             Err(failure) => Some(failure.to_problem(operation, &origin).detail),

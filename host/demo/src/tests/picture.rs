@@ -1,6 +1,6 @@
 use super::script::{ms, started};
 use crate::action::Action;
-use crate::picture::{WIDTH, render_live, render_final};
+use crate::picture::{WIDTH, render_final, render_live};
 use crate::screen::plain;
 use crate::story::Event;
 use crate::story::Story;
@@ -132,7 +132,10 @@ fn the_promise_of_a_killed_leader_is_seen_until_another_one_takes_over() {
     assert_eq!(page_view.leader, None);
     assert_eq!(page_view.vacancy, Some(Validity { left_ms: 1_100, whole_ms: 2_100 }));
     let leads = (Kind::Leads, 31, Some(10));
-    assert_eq!(spans_of(&page_view, 0), [(Kind::Gone, 10, None), leads, (Kind::LeaseRuns, 10, None)]);
+    assert_eq!(
+        spans_of(&page_view, 0),
+        [(Kind::Gone, 10, None), leads, (Kind::LeaseRuns, 10, None)]
+    );
     assert_eq!(page_view.last_turn.as_ref().unwrap().outcome, "cut-off");
     story.elect(4_600, 1, 1015);
     let page_view = view_at(&story, 4_600);

@@ -37,7 +37,11 @@ fn no_candidate_waits_for_a_process_whose_supervisor_lives() {
     story.log_event(2_330, 0, Event::Problem { class, detail });
     assert_eq!(story.problems(), 0, "it was asked for");
     story.elect(2_383, 1, 1003);
-    assert!(story.last_note().contains("83 ms after the leader's process died"), "{}", story.last_note());
+    assert!(
+        story.last_note().contains("83 ms after the leader's process died"),
+        "{}",
+        story.last_note()
+    );
 }
 
 #[test]
@@ -78,7 +82,11 @@ fn a_frozen_leader_leads_as_long_as_its_time_lasts() {
     story.apply(ms(2_000), 0, Action::Freeze);
     assert_eq!((story.holder(ms(3_600)), story.holder(ms(3_800))), (Some(0), None));
     story.elect(4_300, 1, 1004);
-    assert!(story.last_note().contains("2.3 s after the leader was frozen"), "{}", story.last_note());
+    assert!(
+        story.last_note().contains("2.3 s after the leader was frozen"),
+        "{}",
+        story.last_note()
+    );
     story.apply(ms(6_000), 0, Action::Thaw);
     story.stand_down(6_010, 0, 1000, "validity-ended");
     assert_eq!(story.last_note(), "anna no longer leads: its validity has ended.");

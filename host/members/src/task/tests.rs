@@ -31,7 +31,8 @@ fn a_turn_that_waited_has_the_remaining_time() {
         "{turn:?}"
     );
     assert_eq!(turn.time_limit, Some(Duration::from_secs(2)));
-    let turn = with_time_passed(Duration::from_secs(3), Turn { time_limit: None, ..turn }, &lease(0));
+    let turn =
+        with_time_passed(Duration::from_secs(3), Turn { time_limit: None, ..turn }, &lease(0));
     assert_eq!((turn.valid_for, turn.time_limit), (Duration::ZERO, None));
     let turn = with_time_passed(Duration::from_secs(9), super::tests::turn(), &lease(1));
     assert_eq!(turn.time_limit, Some(Duration::ZERO));
@@ -41,7 +42,8 @@ fn a_turn_that_waited_has_the_remaining_time() {
 #[tokio::test]
 async fn a_share_without_a_known_coordinator_waits_and_reports_why() {
     let clock = BootClock::new();
-    let unreachable_account = "AccountName=tenure;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/tenure";
+    let unreachable_account =
+        "AccountName=tenure;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/tenure";
     let settings = Variables::new()
         .with("TENURE_ELECTION", "jobs/orders")
         .with("TENURE_NAME", "ada")

@@ -2,7 +2,12 @@ use super::*;
 use tenure_shares::Share;
 
 fn sign(member: &str, weight: u32, max_shares: Option<u32>) -> Sign {
-    Sign { member: member.to_owned(), weight, max_shares, timing: SignTiming::from_failover(Duration::from_secs(15)) }
+    Sign {
+        member: member.to_owned(),
+        weight,
+        max_shares,
+        timing: SignTiming::from_failover(Duration::from_secs(15)),
+    }
 }
 
 fn plan() -> Plan {
@@ -57,12 +62,20 @@ fn requests_address_the_blobs_of_the_protocol() {
         }
         Request::List(suffix) => format!("list {suffix}"),
     };
-    let sent_text = |ask: &StoreRequest| side_requests(ask, "a.d/ä").iter().map(text).collect::<Vec<_>>().join("; ");
+    let sent_text = |ask: &StoreRequest| {
+        side_requests(ask, "a.d/ä").iter().map(text).collect::<Vec<_>>().join("; ")
+    };
     assert_eq!(sent_text(&StoreRequest::WithdrawSign), "delete member.a%2Ed%2F%C3%A4 None");
-    assert_eq!(sent_text(&StoreRequest::RemoveSign("ben".into(), tag())), r#"delete member.ben Some("\"1\"")"#);
+    assert_eq!(
+        sent_text(&StoreRequest::RemoveSign("ben".into(), tag())),
+        r#"delete member.ben Some("\"1\"")"#
+    );
     assert_eq!(sent_text(&StoreRequest::ListSigns), "list member.");
     assert_eq!(sent_text(&StoreRequest::ReadPlan(None)), "read plan unless None");
-    assert_eq!(sent_text(&StoreRequest::ReadPlan(Some(tag()))), r#"read plan unless Some("\"1\"")"#);
+    assert_eq!(
+        sent_text(&StoreRequest::ReadPlan(Some(tag()))),
+        r#"read plan unless Some("\"1\"")"#
+    );
     let sent = sent_text(&StoreRequest::WriteSign(sign("ada", 2, Some(9))));
     let expected = r#"write member.ada "" [("tenureweight", "2"), ("tenureinterval", "5000"), ("tenuremaxshares", "9")] over Anything"#;
     assert_eq!(sent, expected);
@@ -83,24 +96,50 @@ fn requests_address_the_blobs_of_the_protocol() {
 fn completed_requests_are_reported() {
     let written = || Ok(Done::Written(ETag("\"2\"".to_owned())));
     let new = || Tag("\"2\"".to_owned());
-    assert_eq!(response_to(&StoreRequest::WriteSign(sign("ada", 1, None)), written()), StoreResponse::Signed(new()));
+    assert_eq!(
+        response_to(&StoreRequest::WriteSign(sign("ada", 1, None)), written()),
+        StoreResponse::Signed(new())
+    );
     for deleted in [Done::Deleted, Done::Missing] {
-        assert_eq!(response_to(&StoreRequest::WithdrawSign, Ok(deleted.clone())), StoreResponse::Done);
-        assert_eq!(response_to(&StoreRequest::RemoveSign("ben".to_owned(), tag()), Ok(deleted)), StoreResponse::Done);
+        assert_eq!(
+            response_to(&StoreRequest::WithdrawSign, Ok(deleted.clone())),
+            StoreResponse::Done
+        );
+        assert_eq!(
+            response_to(&StoreRequest::RemoveSign("ben".to_owned(), tag()), Ok(deleted)),
+            StoreResponse::Done
+        );
     }
-    assert_eq!(response_to(&StoreRequest::ReadPlan(Some(tag())), Ok(Done::Unchanged)), StoreResponse::PlanUnchanged);
-    assert_eq!(response_to(&StoreRequest::ReadPlan(None), Ok(Done::Missing)), StoreResponse::NoPlan);
-    assert_eq!(response_to(&StoreRequest::ListSigns, Ok(Done::Missing)), StoreResponse::Signs(Vec::new()));
-    assert_eq!(response_to(&StoreRequest::WritePlan(plan(), None), written()), StoreResponse::Plan(plan(), new()));
+    assert_eq!(
+        response_to(&StoreRequest::ReadPlan(Some(tag())), Ok(Done::Unchanged)),
+        StoreResponse::PlanUnchanged
+    );
+    assert_eq!(
+        response_to(&StoreRequest::ReadPlan(None), Ok(Done::Missing)),
+        StoreResponse::NoPlan
+    );
+    assert_eq!(
+        response_to(&StoreRequest::ListSigns, Ok(Done::Missing)),
+        StoreResponse::Signs(Vec::new())
+    );
+    assert_eq!(
+        response_to(&StoreRequest::WritePlan(plan(), None), written()),
+        StoreResponse::Plan(plan(), new())
+    );
 }
 
 #[test]
 fn a_plan_round_trips() {
-    let Request::Write(sent) = side_requests(&StoreRequest::WritePlan(plan(), None), "ada").remove(0) else {
+    let Request::Write(sent) =
+        side_requests(&StoreRequest::WritePlan(plan(), None), "ada").remove(0)
+    else {
         panic!("no write");
     };
     let read = Ok(Done::Content(sent.content, ETag("\"2\"".to_owned())));
-    assert_eq!(response_to(&StoreRequest::ReadPlan(None), read), StoreResponse::Plan(plan(), Tag("\"2\"".to_owned())));
+    assert_eq!(
+        response_to(&StoreRequest::ReadPlan(None), read),
+        StoreResponse::Plan(plan(), Tag("\"2\"".to_owned()))
+    );
     let foreign = Ok(Done::Content("<html>".to_owned(), ETag("\"2\"".to_owned())));
     let (response, read_problem) = to_response(&StoreRequest::ReadPlan(None), "ada", vec![foreign]);
     assert_eq!(response, StoreResponse::Unknown);
@@ -122,7 +161,9 @@ fn blob(suffix: &str, metadata: Vec<(String, String)>) -> ListedBlob {
 fn signs_round_trip_and_other_blobs_are_ignored() {
     let signs = [sign("a.d/ä %", 1, None), sign("ben", 0, Some(0)), sign("", 7, Some(3))];
     let listed = |sign: &Sign| {
-        let Request::Write(sent) = side_requests(&StoreRequest::WriteSign(sign.clone()), "x").remove(0) else {
+        let Request::Write(sent) =
+            side_requests(&StoreRequest::WriteSign(sign.clone()), "x").remove(0)
+        else {
             panic!("no write");
         };
         blob(&sent.suffix, sent.metadata)
@@ -132,7 +173,10 @@ fn signs_round_trip_and_other_blobs_are_ignored() {
         .into_iter()
         .map(|sign| ListedSign { sign, tag: tag(), age: Duration::from_secs(4) })
         .collect::<Vec<_>>();
-    assert_eq!(response_to(&StoreRequest::ListSigns, Ok(Done::Listed(blobs.clone()))), StoreResponse::Signs(expected.clone()));
+    assert_eq!(
+        response_to(&StoreRequest::ListSigns, Ok(Done::Listed(blobs.clone()))),
+        StoreResponse::Signs(expected.clone())
+    );
     let fields = |fields: &[(&str, &str)]| {
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
@@ -150,7 +194,10 @@ fn signs_round_trip_and_other_blobs_are_ignored() {
     ] {
         blobs.push(blob(suffix, metadata));
     }
-    assert_eq!(response_to(&StoreRequest::ListSigns, Ok(Done::Listed(blobs))), StoreResponse::Signs(expected));
+    assert_eq!(
+        response_to(&StoreRequest::ListSigns, Ok(Done::Listed(blobs))),
+        StoreResponse::Signs(expected)
+    );
 }
 
 /// A candidate without shares finds members and holders of shares by these names and fields
@@ -159,13 +206,16 @@ fn signs_round_trip_and_other_blobs_are_ignored() {
 fn active_signs_and_shares_block_an_unsplit_candidate() {
     let second = Duration::from_secs(1);
     let periods = [1, 3, 15, 60].map(|lease| SignTiming::from_failover(second * lease));
-    let periods =
-        periods.into_iter().chain([SignTiming::from_interval(second / 9), SignTiming::from_interval(second * 900)]);
+    let periods = periods
+        .into_iter()
+        .chain([SignTiming::from_interval(second / 9), SignTiming::from_interval(second * 900)]);
     for (member, pace) in
         ["ada", "a.d/ä %", "b\u{7}"].iter().flat_map(|m| periods.clone().map(move |p| (*m, p)))
     {
         let sign = Sign { member: member.to_owned(), weight: 1, max_shares: None, timing: pace };
-        let Request::Write(sent) = side_requests(&StoreRequest::WriteSign(sign.clone()), "x").remove(0) else {
+        let Request::Write(sent) =
+            side_requests(&StoreRequest::WriteSign(sign.clone()), "x").remove(0)
+        else {
             panic!("no write");
         };
         let fields = || sent.metadata.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -183,7 +233,12 @@ fn active_signs_and_shares_block_an_unsplit_candidate() {
     ] {
         let at_work = |leased| {
             let no_metadata = std::iter::empty::<(&str, &str)>().collect();
-            tenure_core::active_member_or_share(&share.suffix(count), &no_metadata, second * 1_000, leased)
+            tenure_core::active_member_or_share(
+                &share.suffix(count),
+                &no_metadata,
+                second * 1_000,
+                leased,
+            )
         };
         let text = format!("share {} of {count} is held", share.index);
         assert_eq!((at_work(true), at_work(false)), (Some(text), None));
@@ -193,14 +248,28 @@ fn active_signs_and_shares_block_an_unsplit_candidate() {
 #[test]
 fn problem_classes_map_to_unknown_or_refused() {
     use ProblemClass::{Clock, Configuration, Nonsense, Refused, Unavailable, Unreachable};
-    for store_request in all_requests().into_iter().filter(|ask| !matches!(ask, StoreRequest::CloseShares { .. })) {
+    for store_request in
+        all_requests().into_iter().filter(|ask| !matches!(ask, StoreRequest::CloseShares { .. }))
+    {
         for class in [Unreachable, Unavailable, Nonsense] {
-            assert_eq!(response_to(&store_request, problem(class)), StoreResponse::Unknown, "{store_request:?} {class:?}");
+            assert_eq!(
+                response_to(&store_request, problem(class)),
+                StoreResponse::Unknown,
+                "{store_request:?} {class:?}"
+            );
         }
         for class in [Clock, Configuration, Refused] {
-            assert_eq!(response_to(&store_request, problem(class)), StoreResponse::Refused, "{store_request:?} {class:?}");
+            assert_eq!(
+                response_to(&store_request, problem(class)),
+                StoreResponse::Refused,
+                "{store_request:?} {class:?}"
+            );
         }
-        assert_eq!(response_to(&store_request, Ok(Done::Declined)), StoreResponse::Refused, "{store_request:?}");
+        assert_eq!(
+            response_to(&store_request, Ok(Done::Declined)),
+            StoreResponse::Refused,
+            "{store_request:?}"
+        );
     }
 }
 

@@ -54,7 +54,9 @@ impl State {
     fn evictable(self) -> Option<Evictable> {
         match self {
             State::Idle { since } => Some(Evictable::Idle(since)),
-            State::Busy { completed_at: Some(completed_at), .. } if completed_at.elapsed() > DRAIN_GRACE => {
+            State::Busy { completed_at: Some(completed_at), .. }
+                if completed_at.elapsed() > DRAIN_GRACE =>
+            {
                 Some(Evictable::Stalled(completed_at))
             }
             _ => None,
@@ -215,7 +217,11 @@ impl AsyncWrite for Connection {
         }
         let timer = this.write_timer.get_or_insert_with(|| {
             let write_deadline = Instant::now() + this.timeout;
-            Box::pin(sleep_until(this.usage.deadline().map_or(write_deadline, |deadline| deadline.min(write_deadline))))
+            Box::pin(sleep_until(
+                this.usage
+                    .deadline()
+                    .map_or(write_deadline, |deadline| deadline.min(write_deadline)),
+            ))
         });
         ready!(timer.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))

@@ -14,8 +14,12 @@ use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
-const LIMITS: Limits =
-    Limits { connections: 4, per_peer: 4, request_timeout: Duration::from_millis(500), max_age: HOUR };
+const LIMITS: Limits = Limits {
+    connections: 4,
+    per_peer: 4,
+    request_timeout: Duration::from_millis(500),
+    max_age: HOUR,
+};
 
 /// Limits without any time-out.
 const PATIENT: Limits = Limits { request_timeout: HOUR, ..LIMITS };

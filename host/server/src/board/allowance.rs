@@ -44,7 +44,9 @@ impl Board {
         let State { role, application, .. } = &mut *state;
         match (role, application) {
             (Role::Leading { until, .. }, _) if now >= *until => Role::Undecided,
-            (Role::Leading { term, .. }, Some(allowance)) if !allowance.may_act(*term) => Role::Undecided,
+            (Role::Leading { term, .. }, Some(allowance)) if !allowance.may_act(*term) => {
+                Role::Undecided
+            }
             (role, allowance) => {
                 if let (Role::Leading { until, .. }, Some(allowance)) = (&*role, allowance) {
                     allowance.expires_at = allowance.expires_at.max(*until);

@@ -59,7 +59,9 @@ impl Board {
     /// Returns true if the loop runs, has ended, or has not started yet.
     pub(crate) fn is_running(&self, now: Duration) -> bool {
         let state = self.state();
-        state.start_delayed || state.role == Role::Left || now.saturating_sub(state.last_active) < STALL_TIMEOUT
+        state.start_delayed
+            || state.role == Role::Left
+            || now.saturating_sub(state.last_active) < STALL_TIMEOUT
     }
 
     /// Makes probes wait for [`start`](Self::start), because components may have to be compiled
@@ -93,11 +95,12 @@ impl Board {
         if is_answering && state.blocked.is_none() {
             return Readiness::Ready;
         }
-        let reason = match state.problem.as_ref().filter(|_| !is_answering).or(state.blocked.as_ref()) {
-            Some(Problem { class, detail }) => format!("{class}: {detail}"),
-            None if state.answered => "the storage account does not answer".to_owned(),
-            None => "the storage account has not answered yet".to_owned(),
-        };
+        let reason =
+            match state.problem.as_ref().filter(|_| !is_answering).or(state.blocked.as_ref()) {
+                Some(Problem { class, detail }) => format!("{class}: {detail}"),
+                None if state.answered => "the storage account does not answer".to_owned(),
+                None => "the storage account has not answered yet".to_owned(),
+            };
         Readiness::NotReady(reason)
     }
 

@@ -11,8 +11,8 @@ use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tenure::handler::TurnEnd;
-use tenure::status::{TurnSummary, ServiceTime};
-use tenure::{ProblemKind, Event};
+use tenure::status::{ServiceTime, TurnSummary};
+use tenure::{Event, ProblemKind};
 use tenure_core as contract;
 use tenure_core::{
     ExchangeResult, Incumbent, Leadership, Listed, Report, RequestKind, Timestamp, Turn, Turns,
@@ -157,8 +157,10 @@ impl State {
             contract::Role::Leading(leadership) => {
                 self.ended = None;
                 let Leadership { term, valid_for } = *leadership;
-                let same_term = matches!(self.role, Role::Leading { term: known, .. } if known == term);
-                self.full_validity = if same_term { self.full_validity.max(valid_for) } else { valid_for };
+                let same_term =
+                    matches!(self.role, Role::Leading { term: known, .. } if known == term);
+                self.full_validity =
+                    if same_term { self.full_validity.max(valid_for) } else { valid_for };
                 Role::Leading { term, until: started_at + valid_for }
             }
             contract::Role::Following(incumbent) => Role::Following(incumbent.as_ref().map(leader)),
@@ -169,7 +171,8 @@ impl State {
         // problem is reported once a minute only, so it is kept until then.
         match self.role {
             Role::Undecided => {
-                let blocked = report.problems.iter().rfind(|problem| prevents_leading(problem.class));
+                let blocked =
+                    report.problems.iter().rfind(|problem| prevents_leading(problem.class));
                 self.blocked = blocked.map(Problem::new).or(self.blocked.take());
             }
             _ => self.blocked = None,
@@ -240,7 +243,8 @@ impl State {
             _ => None,
         };
         let listed = self.recently_listed(now).map(|entry| entry.name.as_str());
-        let present: BTreeSet<_> = listed.chain(current_leader).filter(|name| *name != own_name).collect();
+        let present: BTreeSet<_> =
+            listed.chain(current_leader).filter(|name| *name != own_name).collect();
         let past: BTreeSet<_> =
             led.filter(|name| *name != own_name && !present.contains(name)).collect();
         present.into_iter().chain(past).map(str::to_owned).take(KNOWN).collect()
@@ -283,8 +287,8 @@ impl State {
                 }
                 let detail = end.detail().map(|text| format!(": {text}")).unwrap_or_default();
                 let turn_label = turn.trigger.as_ref();
-                let which =
-                    turn_label.map_or_else(|| format!("of {slot}"), |id| format!("for trigger {id}"));
+                let which = turn_label
+                    .map_or_else(|| format!("of {slot}"), |id| format!("for trigger {id}"));
                 format!("The turn {which} {end}{detail}")
             }
             Event::Problem { class, detail } => format!("{class}: {detail}"),

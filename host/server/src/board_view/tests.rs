@@ -5,7 +5,7 @@ use super::super::tests::{board, following, leading, report, seconds, turn};
 use super::*;
 use tenure::handler::TurnEnd;
 use tenure::status::TakeoverTime;
-use tenure::{ProblemKind, Event, StandDownReason};
+use tenure::{Event, ProblemKind, StandDownReason};
 use tenure_clock::BootClock;
 use tenure_core::ExchangeResult::{Declined, Done, Unavailable};
 use tenure_core::{
@@ -87,8 +87,14 @@ fn leader_becomes_unknown_while_account_is_unavailable() {
     assert!(view(&board, NOW + seconds(4)).leader.is_some(), "one answer may be lost");
     board.on_step(&report(following(None), &[Unavailable]), NOW + seconds(8), NOW + seconds(8));
     let page_view = view(&board, NOW + seconds(20));
-    assert_eq!((page_view.leader, page_view.unseen, page_view.lanes[0].state), (None, true, "undecided"));
-    assert_eq!((page_view.lanes[1].state, page_view.lanes[1].spans[0].to_ms), ("led", Some(12_000)));
+    assert_eq!(
+        (page_view.leader, page_view.unseen, page_view.lanes[0].state),
+        (None, true, "undecided")
+    );
+    assert_eq!(
+        (page_view.lanes[1].state, page_view.lanes[1].spans[0].to_ms),
+        ("led", Some(12_000))
+    );
     let row = row(&board, NOW + seconds(20));
     assert_eq!((row.leader, row.unseen, row.role), (None, true, "undecided"));
     board.on_step(&report(following(None), &[Done]), NOW + seconds(30), NOW + seconds(30));
@@ -106,9 +112,11 @@ fn a_follower_shows_the_present_leader_and_earlier_ones() {
     let leader = page_view.leader.unwrap();
     assert_eq!((leader.name.as_str(), leader.term, leader.seen_ms), ("<script>", 6, 2_000));
     assert_eq!(leader.validity, None, "only the leader knows");
-    let lanes: Vec<_> = page_view.lanes.iter().map(|lane| (lane.name.as_str(), lane.state)).collect();
+    let lanes: Vec<_> =
+        page_view.lanes.iter().map(|lane| (lane.name.as_str(), lane.state)).collect();
     assert_eq!(lanes, [("ada", "follows"), ("<script>", "leads")]);
-    let own_spans: Vec<_> = page_view.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
+    let own_spans: Vec<_> =
+        page_view.lanes[0].spans.iter().map(|span| (span.kind, span.to_ms)).collect();
     assert_eq!(own_spans, [(Kind::Leads, Some(3_000)), (Kind::Follows, None)]);
     assert_eq!(page_view.changes[0].text, "ada no longer leads: the lease was lost.");
 
@@ -129,7 +137,10 @@ fn the_replacement_time_comes_from_the_record_or_the_settings() {
     };
     let board = board().with_replacement(by_settings);
     let replacement = |at| view(&board, NOW + at).replacement.unwrap();
-    assert!(replacement(seconds(0)).starts_with("A machine that dies is replaced when its lease expires"));
+    assert!(
+        replacement(seconds(0))
+            .starts_with("A machine that dies is replaced when its lease expires")
+    );
     let promises = |role| {
         let promise = Some(Duration::from_millis(2_100));
         board.on_step(&Report { promise, ..report(role, &[Declined]) }, NOW, NOW);
@@ -273,7 +284,10 @@ fn an_overview_row_shows_the_health_of_an_election() {
     assert_eq!(line(0).fares, ElectionHealth::Well);
     board.on_step(&Report { turns: Some(nightly()), ..report(leading(), &[Done]) }, NOW, NOW);
     let failed = line(1);
-    assert_eq!((failed.fares, failed.role, failed.term), (ElectionHealth::LastTurnFailed, "leads", Some(7)));
+    assert_eq!(
+        (failed.fares, failed.role, failed.term),
+        (ElectionHealth::LastTurnFailed, "leads", Some(7))
+    );
     assert_eq!(
         (failed.leader.as_deref(), failed.outcome.as_deref()),
         (Some("ada"), Some("failed"))

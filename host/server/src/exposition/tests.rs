@@ -104,7 +104,11 @@ fn an_observer_omits_leadership_metrics() {
     let contains_metric = |text: &str, name| text.contains(&format!("\ntenure_{name}{{"));
     let (candidate, observer) = (text_of(TEXT, board()), text_of(TEXT, board().for_observer()));
     for name in of_candidate {
-        assert_eq!((contains_metric(&candidate, name), contains_metric(&observer, name)), (true, false), "{name}");
+        assert_eq!(
+            (contains_metric(&candidate, name), contains_metric(&observer, name)),
+            (true, false),
+            "{name}"
+        );
     }
     assert!(contains_metric(&observer, "elections_won_total"), "{observer}");
 }
@@ -130,7 +134,8 @@ fn the_documentation_lists_every_metric() {
 
 #[test]
 fn open_metrics_is_sent_on_request() {
-    let accept_header = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5";
+    let accept_header =
+        "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5";
     for (accept, kind, ends) in [
         (accept_header, OPEN_METRICS, true),
         ("*/*", TEXT, false),

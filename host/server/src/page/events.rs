@@ -105,16 +105,28 @@ mod tests {
             change.send_replace(());
         }
         assert_eq!(next_election(&mut response, "data: ").await, "c");
-        assert!((MIN_SPACING..2 * MIN_SPACING).contains(&started_at.elapsed()), "{:?}", started_at.elapsed());
+        assert!(
+            (MIN_SPACING..2 * MIN_SPACING).contains(&started_at.elapsed()),
+            "{:?}",
+            started_at.elapsed()
+        );
         // Without a change, the view is repeated.
         let silent = Instant::now();
         assert_eq!(next_election(&mut response, "data: ").await, "c");
-        assert!((MAX_SPACING..MAX_SPACING + MIN_SPACING).contains(&silent.elapsed()), "{:?}", silent.elapsed());
+        assert!(
+            (MAX_SPACING..MAX_SPACING + MIN_SPACING).contains(&silent.elapsed()),
+            "{:?}",
+            silent.elapsed()
+        );
 
         assert_eq!(permits.available_permits(), 0);
         // The stream ends and releases its permit.
         while response.body_mut().frame().await.is_some() {}
-        assert!((STREAM_LIFETIME..STREAM_LIFETIME + MAX_SPACING).contains(&started_at.elapsed()), "{:?}", started_at.elapsed());
+        assert!(
+            (STREAM_LIFETIME..STREAM_LIFETIME + MAX_SPACING).contains(&started_at.elapsed()),
+            "{:?}",
+            started_at.elapsed()
+        );
         assert_eq!(permits.available_permits(), 1);
     }
 }

@@ -12,7 +12,9 @@ mod tests;
 pub mod view;
 
 pub use super::responses::json_response;
-use super::responses::{has_query_key, unavailable, uncached_response, unknown_election, query_value};
+use super::responses::{
+    has_query_key, query_value, unavailable, uncached_response, unknown_election,
+};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -189,11 +191,15 @@ async fn events(State(state): State<PageState>, uri: Uri) -> Response<Body> {
         // Elections may be added later.
         None if sources.is_empty() && has_query_key(&uri, "overview") => None,
         None => {
-            return unknown_election(&sources.iter().map(|source| &*source.election).collect::<Vec<_>>());
+            return unknown_election(
+                &sources.iter().map(|source| &*source.election).collect::<Vec<_>>(),
+            );
         }
     };
     match (state.permits.try_acquire_owned(), source) {
-        (Ok(permit), Some(source)) if !has_query_key(&uri, "overview") => events::stream(source, permit),
+        (Ok(permit), Some(source)) if !has_query_key(&uri, "overview") => {
+            events::stream(source, permit)
+        }
         (Ok(permit), _) => overview::stream(state.overview, permit),
         (Err(_), _) => unavailable(&format!("{VIEWERS} viewers are watching, which is the limit")),
     }

@@ -199,7 +199,8 @@ mod tests {
         };
         let sources = Arc::new(Mutex::new((0..300).map(source).collect::<Vec<_>>()));
         let current_sources = sources.clone();
-        let overview = Arc::new(Overview::new(Arc::new(move || current_sources.lock().unwrap().clone())));
+        let overview =
+            Arc::new(Overview::new(Arc::new(move || current_sources.lock().unwrap().clone())));
         let permits = Arc::new(Semaphore::new(2));
         let viewer = || stream(overview.clone(), permits.clone().try_acquire_owned().unwrap());
         let (mut first_viewer, mut second_viewer) = (viewer(), viewer());

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use std::time::Duration;
-use tenure::status::{TurnSummary, TakeoverTime};
+use tenure::status::{TakeoverTime, TurnSummary};
 use tenure_core::milliseconds;
 
 /// The shortest time that the page shows.

@@ -1,7 +1,7 @@
 //! The stream of a candidate's status updates.
 
-use super::super::responses::unavailable;
 use super::super::board::Board;
+use super::super::responses::unavailable;
 use super::super::roster::{Roster, select_entry};
 use super::StatusUpdate;
 use axum::Router;
@@ -42,7 +42,10 @@ pub(crate) fn router(roster: Roster) -> Router {
     Router::new().route("/watch", get(serve_updates)).with_state(WatchState { roster, permits })
 }
 
-async fn serve_updates(State(WatchState { roster, permits: places }): State<WatchState>, uri: Uri) -> Response<Body> {
+async fn serve_updates(
+    State(WatchState { roster, permits: places }): State<WatchState>,
+    uri: Uri,
+) -> Response<Body> {
     let entry = match select_entry(&roster.entries(), &uri).cloned() {
         Ok(entry) => entry,
         Err(refusal) => return *refusal,
@@ -82,9 +85,11 @@ impl Reader {
             let (mut update, until) = StatusUpdate::snapshot(&self.board, &self.clock);
             let is_same = self.last_sent.as_ref().is_some_and(|(sent_news, sent_until)| {
                 // The time left always differs; only a renewal is a change.
-                let (valid_for_ms, valid_until) = (sent_news.valid_for_ms, sent_news.valid_until.clone());
+                let (valid_for_ms, valid_until) =
+                    (sent_news.valid_for_ms, sent_news.valid_until.clone());
                 let outlook = update.outlook.without_relative_times();
-                let timeless = StatusUpdate { valid_for_ms, valid_until, outlook, ..update.clone() };
+                let timeless =
+                    StatusUpdate { valid_for_ms, valid_until, outlook, ..update.clone() };
                 *sent_until == until && *sent_news == timeless
             });
             if !is_same {
@@ -202,7 +207,11 @@ mod tests {
         while response.body_mut().frame().await.is_some() {
             comments += 1;
         }
-        assert!(started_at.elapsed() <= STREAM_LIFETIME && comments > 300, "{:?}, {comments}", started_at.elapsed());
+        assert!(
+            started_at.elapsed() <= STREAM_LIFETIME && comments > 300,
+            "{:?}, {comments}",
+            started_at.elapsed()
+        );
         assert_eq!(permits.available_permits(), 1);
     }
 }

@@ -1,5 +1,5 @@
-use super::{Leader, MAX_TERM_LEAD, CoordinatorProblem};
-use crate::{StoreResponse, StoreRequest, ListedSign, SignTiming, Plan, Share, Sign, Tag};
+use super::{CoordinatorProblem, Leader, MAX_TERM_LEAD};
+use crate::{ListedSign, Plan, Share, Sign, SignTiming, StoreRequest, StoreResponse, Tag};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,8 +23,14 @@ struct Scenario {
 
 impl Scenario {
     fn new(shares: u32, members: &[&'static str]) -> Self {
-        let leader =
-            Leader::new("anna", 7, shares, SignTiming::from_failover(15 * SECOND), 30 * SECOND, Duration::ZERO);
+        let leader = Leader::new(
+            "anna",
+            7,
+            shares,
+            SignTiming::from_failover(15 * SECOND),
+            30 * SECOND,
+            Duration::ZERO,
+        );
         Self {
             leader,
             stored: None,
@@ -42,7 +48,9 @@ impl Scenario {
     fn respond(&mut self, request: &StoreRequest) -> StoreResponse {
         let tag = self.stored.as_ref().map(|(_, tag)| Tag(tag.to_string()));
         match request {
-            StoreRequest::ReadPlan(unless) if unless.is_some() && *unless == tag => StoreResponse::PlanUnchanged,
+            StoreRequest::ReadPlan(unless) if unless.is_some() && *unless == tag => {
+                StoreResponse::PlanUnchanged
+            }
             StoreRequest::ReadPlan(_) => match self.stored.clone() {
                 Some((plan, tag)) => StoreResponse::Plan(plan, Tag(tag.to_string())),
                 None => StoreResponse::NoPlan,
@@ -50,8 +58,14 @@ impl Scenario {
             StoreRequest::ListSigns => {
                 let sign = |member: &&str| {
                     let pace = SignTiming::from_failover(15 * SECOND);
-                    let sign = Sign { member: (*member).to_owned(), weight: 1, max_shares: None, timing: pace };
-                    let age = if *member == self.silent_member { 17 * SECOND } else { Duration::ZERO };
+                    let sign = Sign {
+                        member: (*member).to_owned(),
+                        weight: 1,
+                        max_shares: None,
+                        timing: pace,
+                    };
+                    let age =
+                        if *member == self.silent_member { 17 * SECOND } else { Duration::ZERO };
                     ListedSign { sign, tag: Tag(self.now.to_string()), age }
                 };
                 StoreResponse::Signs(self.members.iter().map(sign).collect())
@@ -132,8 +146,13 @@ fn a_member_silent_before_the_term_is_gone_at_the_first_list() {
     let mut play = Scenario::new(2, &["anna", "ben"]);
     (play.silent_member, play.now) = ("ben", 60);
     let members = ["anna".to_owned(), "ben".to_owned()].into();
-    let plan =
-        Plan { term: 6, version: 1, members, shares: vec![Some(0), Some(1)], ..Plan::unassigned(2) };
+    let plan = Plan {
+        term: 6,
+        version: 1,
+        members,
+        shares: vec![Some(0), Some(1)],
+        ..Plan::unassigned(2)
+    };
     play.write(plan.clone());
     play.round();
     assert_eq!(play.plan(), &plan, "nothing is known of its own signs");
@@ -153,7 +172,8 @@ fn members_of_the_plan_count_at_the_first_list() {
     assert_eq!(play.leader.on_response(&list, StoreResponse::Unknown, &[], now), None);
     // The previous leader had written a plan.
     let members = ["ben".to_owned()].into();
-    let plan = Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::unassigned(4) };
+    let plan =
+        Plan { term: 6, version: 1, members, shares: vec![Some(0); 4], ..Plan::unassigned(4) };
     play.write(plan.clone());
     play.round();
     assert_eq!(play.plan(), &plan);
@@ -230,7 +250,10 @@ fn a_new_number_of_shares_waits_until_all_of_the_old_ones_are_closed() {
         play.round();
         assert_eq!(play.plan().split, 1);
     }
-    assert_eq!(play.sent.last(), Some(&StoreRequest::CloseShares { shares: vec![held_share], count: 4 }));
+    assert_eq!(
+        play.sent.last(),
+        Some(&StoreRequest::CloseShares { shares: vec![held_share], count: 4 })
+    );
     play.held_shares.clear();
     play.round();
     let plan = play.plan();
@@ -251,7 +274,11 @@ fn an_overdue_share_lease_is_broken_and_again_after_the_same_time() {
     let (mut broken, first) = (Vec::new(), play.now + 1);
     for _ in 0..70 {
         play.round();
-        let breaks = play.sent.iter().filter(|request| matches!(request, StoreRequest::BreakLease { .. })).cloned();
+        let breaks = play
+            .sent
+            .iter()
+            .filter(|request| matches!(request, StoreRequest::BreakLease { .. }))
+            .cloned();
         broken.extend(breaks.map(|request| (play.now - first, request)));
     }
     let break_of = |share| StoreRequest::BreakLease { share, count: 4 };
@@ -268,7 +295,11 @@ fn an_overdue_share_lease_is_broken_and_again_after_the_same_time() {
     play.write(reshared);
     for _ in 0..30 {
         play.round();
-        assert!(play.sent.iter().all(|request| !matches!(request, StoreRequest::BreakLease { .. })), "{:?}", play.sent);
+        assert!(
+            play.sent.iter().all(|request| !matches!(request, StoreRequest::BreakLease { .. })),
+            "{:?}",
+            play.sent
+        );
     }
 }
 

@@ -1,11 +1,16 @@
 use super::{Action, Member, RunningShare};
-use crate::{StoreResponse, StoreRequest, SignTiming, Plan, Share, Sign, Tag};
+use crate::{Plan, Share, Sign, SignTiming, StoreRequest, StoreResponse, Tag};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn sign(name: &str) -> Sign {
-    Sign { member: name.to_owned(), weight: 1, max_shares: None, timing: SignTiming::from_failover(15 * SECOND) }
+    Sign {
+        member: name.to_owned(),
+        weight: 1,
+        max_shares: None,
+        timing: SignTiming::from_failover(15 * SECOND),
+    }
 }
 
 fn member(name: &str) -> Member {
@@ -19,8 +24,10 @@ fn plan(shares: &[&str]) -> Plan {
     members.sort();
     members.dedup();
     let index_of = |name: &&str| members.iter().position(|member| member == name);
-    let shares =
-        shares.iter().map(|name| index_of(name).and_then(|place| u32::try_from(place).ok())).collect();
+    let shares = shares
+        .iter()
+        .map(|name| index_of(name).and_then(|place| u32::try_from(place).ok()))
+        .collect();
     Plan { members, shares, ..Plan::unassigned(0) }
 }
 
@@ -54,7 +61,10 @@ fn running(index: u32, is_leading: bool) -> RunningShare {
 fn nothing_is_sent_before_the_member_joins() {
     let mut member = Member::new_joined(sign("anna"), 60 * SECOND);
     assert_eq!(member.next_requests(59 * SECOND), []);
-    assert_eq!(member.next_requests(60 * SECOND), [StoreRequest::WriteSign(sign("anna")), StoreRequest::ReadPlan(None)]);
+    assert_eq!(
+        member.next_requests(60 * SECOND),
+        [StoreRequest::WriteSign(sign("anna")), StoreRequest::ReadPlan(None)]
+    );
 }
 
 #[test]
@@ -76,8 +86,11 @@ fn acknowledged_signs_are_remembered() {
     let mut member = member("anna");
     let sign = |member: &mut Member, at: u32, answer: &StoreResponse| {
         for request in member.next_requests(at * SECOND) {
-            let answer =
-                if matches!(request, StoreRequest::WriteSign(_)) { answer.clone() } else { StoreResponse::PlanUnchanged };
+            let answer = if matches!(request, StoreRequest::WriteSign(_)) {
+                answer.clone()
+            } else {
+                StoreResponse::PlanUnchanged
+            };
             member.on_response(&request, answer, at * SECOND);
         }
     };
@@ -123,7 +136,10 @@ fn a_planned_away_share_without_leadership_ends() {
 fn a_share_without_a_holder_is_given_up() {
     assert_eq!(actions("anna", plan(&[""]), &[running(0, true)]), [Action::End(share(0))]);
     assert_eq!(actions("anna", plan(&[]), &[running(0, true)]), [Action::End(share(0))]);
-    assert_eq!(actions("anna", plan(&["anna"]).reshare(2), &[running(0, true)]), [Action::End(share(0))]);
+    assert_eq!(
+        actions("anna", plan(&["anna"]).reshare(2), &[running(0, true)]),
+        [Action::End(share(0))]
+    );
 }
 
 #[test]
@@ -139,7 +155,12 @@ fn a_leaving_member_hands_over_and_starts_nothing() {
 fn an_unreadable_plan_changes_nothing() {
     let mut member = member("anna");
     read(&mut member, plan(&["anna"]), Duration::ZERO);
-    for answer in [StoreResponse::Unknown, StoreResponse::Refused, StoreResponse::NoPlan, StoreResponse::PlanUnchanged] {
+    for answer in [
+        StoreResponse::Unknown,
+        StoreResponse::Refused,
+        StoreResponse::NoPlan,
+        StoreResponse::PlanUnchanged,
+    ] {
         member.on_response(&StoreRequest::ReadPlan(None), answer, SECOND);
         assert_eq!(member.actions(&[], true), [Action::Begin(share(0))]);
     }
@@ -152,7 +173,8 @@ fn a_member_without_a_recent_plan_keeps_its_shares_and_contends_for_none() {
     let mut fail_read = |second| {
         let now = second * SECOND;
         let requests = member.next_requests(now);
-        let request = requests.iter().find(|ask| matches!(ask, StoreRequest::ReadPlan(_))).expect("it reads");
+        let request =
+            requests.iter().find(|ask| matches!(ask, StoreRequest::ReadPlan(_))).expect("it reads");
         member.on_response(request, StoreResponse::Unknown, now);
         member.actions(&[running(0, true), running(1, false)], true)
     };
@@ -160,7 +182,10 @@ fn a_member_without_a_recent_plan_keeps_its_shares_and_contends_for_none() {
         assert_eq!(fail_read(second), [Action::Begin(share(2))], "{second}");
     }
     assert_eq!(fail_read(16), [Action::End(share(1))]);
-    let request = member.next_requests(17 * SECOND).into_iter().find(|ask| matches!(ask, StoreRequest::ReadPlan(_)));
+    let request = member
+        .next_requests(17 * SECOND)
+        .into_iter()
+        .find(|ask| matches!(ask, StoreRequest::ReadPlan(_)));
     member.on_response(&request.expect("it reads"), StoreResponse::PlanUnchanged, 17 * SECOND);
     assert_eq!(
         member.actions(&[running(0, true)], true),
@@ -215,11 +240,18 @@ fn a_leaving_member_withdraws_its_sign_until_that_succeeds() {
     assert_eq!(requests, [StoreRequest::WriteSign(sign("anna")), StoreRequest::ReadPlan(None)]);
     member.on_response(&requests[1], StoreResponse::NoPlan, Duration::ZERO);
     member.leave(Duration::ZERO);
-    assert_eq!(member.next_requests(Duration::ZERO), [], "the sign that is under way would come after");
+    assert_eq!(
+        member.next_requests(Duration::ZERO),
+        [],
+        "the sign that is under way would come after"
+    );
     member.on_response(&requests[0], StoreResponse::Signed(Tag("sign".to_owned())), SECOND / 2);
     assert_eq!(member.next_requests(SECOND / 2), [StoreRequest::WithdrawSign]);
     member.on_response(&StoreRequest::WithdrawSign, StoreResponse::Unknown, SECOND / 2);
-    assert_eq!(member.next_requests(2 * SECOND), [StoreRequest::WithdrawSign, StoreRequest::ReadPlan(None)]);
+    assert_eq!(
+        member.next_requests(2 * SECOND),
+        [StoreRequest::WithdrawSign, StoreRequest::ReadPlan(None)]
+    );
     member.on_response(&StoreRequest::WithdrawSign, StoreResponse::Done, 2 * SECOND);
     assert_eq!(member.next_requests(9 * SECOND), []);
 }
@@ -229,11 +261,15 @@ fn the_last_will_covers_the_newest_acknowledged_sign() {
     let mut member = member("anna");
     let sign = |member: &mut Member, now, answer| {
         let requests = member.next_requests(now);
-        let request = requests.iter().find(|ask| matches!(ask, StoreRequest::WriteSign(_) | StoreRequest::WithdrawSign)).cloned();
+        let request = requests
+            .iter()
+            .find(|ask| matches!(ask, StoreRequest::WriteSign(_) | StoreRequest::WithdrawSign))
+            .cloned();
         member.on_response(&request.expect("it is due"), answer, now + SECOND / 10);
     };
     let signed = |tag: &str| StoreResponse::Signed(Tag(tag.to_owned()));
-    let last_will = |member: &Member| member.last_will().map(|will| (will.sign.0.clone(), will.until));
+    let last_will =
+        |member: &Member| member.last_will().map(|will| (will.sign.0.clone(), will.until));
     assert_eq!(last_will(&member), None, "there is no sign");
     sign(&mut member, Duration::ZERO, StoreResponse::Unknown);
     assert_eq!(last_will(&member), None, "nobody knows which it is");

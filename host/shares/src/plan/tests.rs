@@ -29,7 +29,10 @@ fn the_plan_maps_shares_to_members() {
 #[test]
 fn no_share_has_a_holder_while_a_reshare_is_pending() {
     let plan = plan().reshare(6);
-    assert_eq!((plan.version, plan.shares_of("ben").count(), plan.holder(share(1, 2))), (4, 0, None));
+    assert_eq!(
+        (plan.version, plan.shares_of("ben").count(), plan.holder(share(1, 2))),
+        (4, 0, None)
+    );
     let next = plan.next_split().expect("it was asked for");
     assert_eq!((next.split, next.shares, next.next), (2, vec![None; 6], None));
     assert_eq!(super::Plan::unassigned(3).next_split(), None);

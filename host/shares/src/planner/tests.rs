@@ -1,5 +1,5 @@
 use super::Planner;
-use crate::{ListedSign, SignTiming, Plan, Sign, Tag};
+use crate::{ListedSign, Plan, Sign, SignTiming, Tag};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -36,7 +36,9 @@ impl Scenario {
             members,
             ages: HashMap::new(),
             leader: "anna",
-            own_signs: (START - 60..=START).map(|at| (Tag::default(), Duration::from_secs(at))).collect(),
+            own_signs: (START - 60..=START)
+                .map(|at| (Tag::default(), Duration::from_secs(at)))
+                .collect(),
             late: 0,
             timings: HashMap::new(),
         }
@@ -58,7 +60,8 @@ impl Scenario {
             *mark += u64::from(!silent.contains(&name.as_str()));
         }
         let sign = |(name, mark): &(String, u64)| {
-            let timing = self.timings.get(name).copied().unwrap_or(SignTiming::from_failover(LEASE));
+            let timing =
+                self.timings.get(name).copied().unwrap_or(SignTiming::from_failover(LEASE));
             let sign = Sign { member: name.clone(), weight: 1, max_shares: None, timing };
             let age = Duration::from_secs(self.ages.get(name).copied().unwrap_or(0));
             ListedSign { sign, tag: Tag(mark.to_string()), age }
@@ -182,7 +185,8 @@ fn the_timeout_of_a_member_follows_its_own_timing() {
     let mut play = Scenario::new(6, &["anna", "ben", "cleo"]);
     play.timings.insert("anna".to_owned(), SignTiming::from_failover(Duration::from_secs(3)));
     play.timings.insert("ben".to_owned(), SignTiming::from_failover(Duration::from_secs(3)));
-    play.planner = Planner::new("anna", SignTiming::from_failover(Duration::from_secs(3)), &play.plan);
+    play.planner =
+        Planner::new("anna", SignTiming::from_failover(Duration::from_secs(3)), &play.plan);
     play.next_second(&[]);
     play.next_second(&[]);
     assert_eq!(play.share_counts(), [2, 2, 2]);

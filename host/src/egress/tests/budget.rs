@@ -3,7 +3,7 @@
 use super::super::turn::{MAX_REQUESTS, READ_AHEAD};
 use super::super::{Body, Error, Limits};
 use super::lease::listen;
-use super::{ResponseMode, Budget, Gate, Outlet, unlimited_lease, policy, server};
+use super::{Budget, Gate, Outlet, ResponseMode, policy, server, unlimited_lease};
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};

@@ -3,7 +3,7 @@
 
 use super::super::gate::Gate;
 use super::super::{Body, Error, Limits, Outlet};
-use super::{ResponseMode, Budget, unlimited_lease, policy, turn_gate};
+use super::{Budget, ResponseMode, policy, turn_gate, unlimited_lease};
 use crate::lease::Lease;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

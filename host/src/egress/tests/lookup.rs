@@ -4,7 +4,8 @@ use super::super::lookup::{Directory, MAX_LOOKUPS};
 use super::super::turn::MAX_REQUESTS;
 use super::super::{Error, Limits};
 use super::{
-    ResponseMode, Budget, Connections, Gate, Outlet, component_gate, unlimited_lease, policy, send, server,
+    Budget, Connections, Gate, Outlet, ResponseMode, component_gate, policy, send, server,
+    unlimited_lease,
 };
 use crate::egress::{AllowList, Policy};
 use http_body_util::{BodyExt, Empty};
@@ -66,7 +67,7 @@ impl Directory for Arc<Resolver> {
 }
 
 fn outlet(resolver: &SilentResolver) -> Outlet {
-    Outlet::with_directory(crate::egress::names::NamePolicy::RemoteOnly, resolver.0.clone())
+    Outlet::with_directory(crate::egress::name_policy::NamePolicy::RemoteOnly, resolver.0.clone())
 }
 
 fn turn(outlet: &Outlet, names: &[String]) -> (Gate, Connections) {

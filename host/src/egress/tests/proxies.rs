@@ -1,9 +1,9 @@
 //! Requests of the election component through a proxy, to a server that only the proxy can find.
 
 use super::super::proxies::Proxies;
-use super::super::{RootCertificates, Clients, Error};
+use super::super::{Clients, Error, RootCertificates};
 use super::tls::{Server, server};
-use super::{ResponseMode, Gate, policy, send};
+use super::{Gate, ResponseMode, policy, send};
 use http::StatusCode;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! Every request of a turn carries its term.
 
 use super::super::Limits;
-use super::{ResponseMode, Budget, Gate, Outlet, unlimited_lease, policy};
+use super::{Budget, Gate, Outlet, ResponseMode, policy, unlimited_lease};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

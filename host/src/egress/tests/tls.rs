@@ -2,8 +2,8 @@
 
 use super::super::tls::CA_AS_END_ENTITY;
 use super::super::turn::Connections;
-use super::super::{RootCertificates, Clients, Error};
-use super::{ResponseMode, Budget, Gate, Outlet, unlimited_lease, policy, send};
+use super::super::{Clients, Error, RootCertificates};
+use super::{Budget, Gate, Outlet, ResponseMode, policy, send, unlimited_lease};
 use http::StatusCode;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -138,8 +138,7 @@ async fn a_trusted_self_signed_certificate_is_accepted_unless_it_is_a_ca() {
 
     let ca_server = self_signed(IsCa::Ca(BasicConstraints::Unconstrained)).await;
     let url = format!("https://{}/", ca_server.address);
-    let refused =
-        send(&component(&ca_server, &ca_server.authority), &url, "").await.unwrap_err();
+    let refused = send(&component(&ca_server, &ca_server.authority), &url, "").await.unwrap_err();
     assert_eq!(refused, Error::Tls(CA_AS_END_ENTITY.to_owned()));
 }
 

@@ -2,8 +2,8 @@
 
 use super::super::permit::{Permit, RevokeGuard};
 use super::super::wire::Wire;
+use super::lease::{ManualClock, count_to_end, listen};
 use super::unlimited_lease;
-use super::lease::{ManualClock, listen, count_to_end};
 use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice};
 use std::pin::Pin;

@@ -5,7 +5,7 @@
 
 use super::outcome::RunOutcome;
 use std::future::pending;
-use tenure_supervisor::{ProcessEnd, CommandExit};
+use tenure_supervisor::{CommandExit, ProcessEnd};
 use tokio::sync::{broadcast, watch};
 
 /// Capacity of the queue of signals to forward.
@@ -90,10 +90,16 @@ impl AttachedCommand {
         self.stage.send_replace(match outcome {
             // The command was out of time before it started. A later leadership may have more time.
             RunOutcome::Finished(CommandExit { ended: None, .. }) => Stage::Waiting,
-            RunOutcome::Finished(CommandExit { told: true, .. }) => Stage::Finished(CommandEnd::LeaseLost),
+            RunOutcome::Finished(CommandExit { told: true, .. }) => {
+                Stage::Finished(CommandEnd::LeaseLost)
+            }
             RunOutcome::SupervisorKilled => Stage::Finished(CommandEnd::SupervisorKilled),
-            RunOutcome::Finished(CommandExit { ended: Some(ended), .. }) => Stage::Finished(CommandEnd::Ended(*ended)),
-            RunOutcome::NotStarted(problem) => Stage::Finished(CommandEnd::NotStarted(problem.clone())),
+            RunOutcome::Finished(CommandExit { ended: Some(ended), .. }) => {
+                Stage::Finished(CommandEnd::Ended(*ended))
+            }
+            RunOutcome::NotStarted(problem) => {
+                Stage::Finished(CommandEnd::NotStarted(problem.clone()))
+            }
         });
     }
 

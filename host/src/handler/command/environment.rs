@@ -16,14 +16,17 @@ pub(super) fn base_variables(
     configured: Vec<(String, String)>,
 ) -> Variables {
     let inherited = inherited.filter(|(name, _)| !is_withheld(name));
-    inherited.chain(configured.into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
+    inherited
+        .chain(configured.into_iter().map(|(name, value)| (name.into(), value.into())))
+        .collect()
 }
 
 /// Returns the variables that describe a turn. Leadership lasts for `time_left` from `now`.
 pub(super) fn turn_variables(turn: &Turn, now: DateTime<Utc>, time_left: Duration) -> Variables {
     let time_left = chrono::Duration::from_std(time_left.saturating_sub(KILL_SLACK));
     let deadline = time_left.ok().and_then(|left| now.checked_add_signed(left));
-    let deadline = deadline.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(SecondsFormat::Millis, true);
+    let deadline =
+        deadline.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut variables = vec![
         ("TENURE_ELECTION", turn.election.clone()),
         ("TENURE_IDEMPOTENCY_KEY", turn.key.clone()),

@@ -1,7 +1,7 @@
 //! Maps the end of a command to the end of its turn.
 
 use super::super::TurnEnd;
-use tenure_supervisor::{ProcessEnd, CommandExit, signal_name};
+use tenure_supervisor::{CommandExit, ProcessEnd, signal_name};
 
 /// Outcome of a run of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +30,12 @@ pub(super) fn turn_end(outcome: RunOutcome, last_line: &str) -> TurnEnd {
         ),
         // Many programs exit with 0 on SIGTERM even if they have not finished.
         RunOutcome::Finished(CommandExit { timed_out: true, .. }) => TurnEnd::TimedOut,
-        RunOutcome::Finished(CommandExit { told: true, .. } | CommandExit { ended: None, .. }) => TurnEnd::CutOff,
-        RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Exit(0)), .. }) => TurnEnd::Succeeded,
+        RunOutcome::Finished(CommandExit { told: true, .. } | CommandExit { ended: None, .. }) => {
+            TurnEnd::CutOff
+        }
+        RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Exit(0)), .. }) => {
+            TurnEnd::Succeeded
+        }
         RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Exit(code)), .. }) => {
             failed(format!("exit code {code}"))
         }
@@ -46,7 +50,10 @@ mod tests {
     use super::*;
 
     fn end(ended: Option<ProcessEnd>, stopped: bool, last_line: &str) -> TurnEnd {
-        turn_end(RunOutcome::Finished(CommandExit { ended, told: stopped, timed_out: false }), last_line)
+        turn_end(
+            RunOutcome::Finished(CommandExit { ended, told: stopped, timed_out: false }),
+            last_line,
+        )
     }
 
     #[test]
@@ -54,7 +61,10 @@ mod tests {
         let failed = |text: &str| TurnEnd::Failed(text.to_owned());
         assert_eq!(end(Some(ProcessEnd::Exit(0)), false, "warning"), TurnEnd::Succeeded);
         assert_eq!(end(Some(ProcessEnd::Exit(3)), false, ""), failed("exit code 3"));
-        assert_eq!(end(Some(ProcessEnd::Exit(3)), false, "no disk "), failed("exit code 3: no disk"));
+        assert_eq!(
+            end(Some(ProcessEnd::Exit(3)), false, "no disk "),
+            failed("exit code 3: no disk")
+        );
         assert_eq!(end(Some(ProcessEnd::Signal(9)), false, ""), failed("killed by SIGKILL"));
         assert_eq!(end(Some(ProcessEnd::Signal(60)), false, "x"), failed("killed by signal 60: x"));
     }
@@ -72,7 +82,9 @@ mod tests {
     #[test]
     fn a_start_failure_is_reported_with_a_bounded_reason() {
         let end = |outcome| turn_end(outcome, "");
-        let TurnEnd::Trapped(text) = end(RunOutcome::NotStarted("x".repeat(9_999))) else { panic!() };
+        let TurnEnd::Trapped(text) = end(RunOutcome::NotStarted("x".repeat(9_999))) else {
+            panic!()
+        };
         assert!(text.starts_with("the command could not be started: x"), "{text}");
         assert!(text.len() < 5_000);
         assert!(matches!(end(RunOutcome::SupervisorKilled), TurnEnd::Trapped(_)));

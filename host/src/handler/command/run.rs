@@ -16,7 +16,9 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::time::Duration;
 use tenure_clock::{BootClock, Clock as _, shared};
-use tenure_supervisor::{CommandExit, KILL_SLACK, Order, Program, Report, children_of, to_line, from_line, start};
+use tenure_supervisor::{
+    CommandExit, KILL_SLACK, Order, Program, Report, children_of, from_line, start, to_line,
+};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
@@ -91,8 +93,16 @@ impl Run {
         let (supervisor, group, kill_at) = (None, None, None);
         let (is_overdue, signals, end_orphans) = (false, self.signals, self.end_orphans);
         let is_attached = signals.is_some();
-        let mut supervised =
-            SupervisedCommand { lease, supervisor, group, sent_until, kill_at, is_overdue, signals, end_orphans };
+        let mut supervised = SupervisedCommand {
+            lease,
+            supervisor,
+            group,
+            sent_until,
+            kill_at,
+            is_overdue,
+            signals,
+            end_orphans,
+        };
         let launch = (self.program, self.variables);
         let started = start(&launch.0, &launch.1, self.stop_time, is_attached);
         // The command starts once its supervisor knows the end of leadership. Any failure before
@@ -119,7 +129,8 @@ impl Run {
             Some(outcome) => outcome,
             None => supervised.end_without_supervisor(&mut supervisor).await,
         };
-        let _ = timeout(OUTPUT_TIMEOUT, async { while output.join_next().await.is_some() {} }).await;
+        let _ =
+            timeout(OUTPUT_TIMEOUT, async { while output.join_next().await.is_some() {} }).await;
         // The supervisor has sent its last report, or was killed.
         let _ = supervisor.wait().await;
         outcome

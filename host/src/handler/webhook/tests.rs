@@ -30,7 +30,12 @@ fn handler(url: &str, timeout: &str) -> WebhookHandler {
     handler_with(url, timeout, false, None)
 }
 
-fn handler_with(url: &str, timeout: &str, retries: bool, output: Option<LineSink>) -> WebhookHandler {
+fn handler_with(
+    url: &str,
+    timeout: &str,
+    retries: bool,
+    output: Option<LineSink>,
+) -> WebhookHandler {
     let variables = Variables::new().with(variable::URL, url).with(variable::TIMEOUT, timeout);
     let authorities = RootCertificates::default();
     WebhookHandler::new(variables, authorities, retries, output, &BootClock::new()).unwrap()
@@ -47,7 +52,10 @@ async fn listen() -> (TcpListener, u16) {
 }
 
 /// Runs a turn and its server, and returns their outcomes.
-async fn join_within<T, S>(turn: impl Future<Output = T>, server: impl Future<Output = S>) -> (T, S) {
+async fn join_within<T, S>(
+    turn: impl Future<Output = T>,
+    server: impl Future<Output = S>,
+) -> (T, S) {
     let both = async { tokio::join!(turn, server) };
     timeout(SOON, both).await.expect("they meet")
 }
@@ -223,7 +231,8 @@ async fn at_least_once_retries_a_failed_call_as_the_same_turn() {
     let handler = handler_with(&format!("http://127.0.0.1:{port}/"), "", true, Some(output));
     let turn_of = turn();
     let (end, requests) =
-        join_within(handler.on_tick(turn_of, unlimited_lease()), serve(&listener, &[BUSY, "", OK])).await;
+        join_within(handler.on_tick(turn_of, unlimited_lease()), serve(&listener, &[BUSY, "", OK]))
+            .await;
     assert_eq!(end, TurnEnd::Succeeded);
     for request in &requests {
         assert!(request.contains("idempotency-key: acme/jobs/report/1970-01-01T00:00:01.500Z"));
@@ -247,7 +256,8 @@ async fn at_most_once_never_retries_a_call_that_may_have_arrived() {
         let (listener, port) = listen().await;
         let handler = handler(&format!("http://127.0.0.1:{port}/"), "");
         let (end, requests) =
-            join_within(handler.on_tick(turn(), unlimited_lease()), serve(&listener, &[answer])).await;
+            join_within(handler.on_tick(turn(), unlimited_lease()), serve(&listener, &[answer]))
+                .await;
         assert_eq!(end, TurnEnd::Failed(format!("the webhook {detail}")));
         assert_eq!(requests.len(), 1);
         listener.into_std().unwrap().accept().unwrap_err();
@@ -280,6 +290,7 @@ async fn a_retry_after_beyond_the_time_limit_ends_the_turn() {
     let (listener, port) = listen().await;
     let handler = handler_with(&format!("http://127.0.0.1:{port}/"), "5s", true, None);
     let busy = "HTTP/1.1 429 Wait\r\nretry-after: 60\r\ncontent-length: 0\r\n\r\n";
-    let (end, _) = join_within(handler.on_tick(turn(), unlimited_lease()), serve(&listener, &[busy])).await;
+    let (end, _) =
+        join_within(handler.on_tick(turn(), unlimited_lease()), serve(&listener, &[busy])).await;
     assert_eq!(end, TurnEnd::Failed("the webhook answered 429".to_owned()));
 }

@@ -31,8 +31,11 @@ fn the_grace_of_a_handler_applies_by_default() {
 
 #[test]
 fn a_handler_receives_the_remaining_validity() {
-    let lines =
-        play(100, 9, [leading(7).with_turn(turn(7)).with_duration(seconds(3)), lost(7, EndingReason::LeaseLost)]);
+    let lines = play(
+        100,
+        9,
+        [leading(7).with_turn(turn(7)).with_duration(seconds(3)), lost(7, EndingReason::LeaseLost)],
+    );
     assert!(lines.contains(&"3 work begins, term 7, 9s left".to_owned()), "{lines:?}");
 }
 

@@ -66,7 +66,9 @@ fn a_turn_has_its_grace_before_the_leadership_ends() {
 fn a_handover_ends_the_grace_within_its_time() {
     // Each report contains the remaining part of the 5 s.
     let until = |at, limit| {
-        winding_down(7).with_again_in(at).change(|report| report.wind_down_limit = Some(seconds(limit)))
+        winding_down(7)
+            .with_again_in(at)
+            .change(|report| report.wind_down_limit = Some(seconds(limit)))
     };
     let replies = [
         leading(7).with_turn(turn(7)),
@@ -94,8 +96,11 @@ fn a_handover_ends_the_grace_within_its_time() {
 
 #[test]
 fn a_turn_that_ends_within_its_grace_succeeds() {
-    let replies =
-        [leading(7).with_turn(turn(7)), winding_down(7), lost(7, EndingReason::Resigned).with_again_in(100)];
+    let replies = [
+        leading(7).with_turn(turn(7)),
+        winding_down(7),
+        lost(7, EndingReason::Resigned).with_again_in(100),
+    ];
     let lines = play_with_orders(order_at(1, Order::Resign), 5, 2, 10, replies);
     assert!(lines.contains(&"2 turn succeeded".to_owned()), "{lines:?}");
     assert!(lines.contains(&"2 step: succeeded".to_owned()), "{lines:?}");
@@ -111,7 +116,8 @@ fn an_order_not_to_contend_outlasts_a_failure_of_the_component() {
 
 #[test]
 fn a_leaving_candidate_ignores_orders() {
-    let lines = play_with_orders(order_at(2, Order::Resign), 3, 100, 1, [leading(7).with_turn(turn(7))]);
+    let lines =
+        play_with_orders(order_at(2, Order::Resign), 3, 100, 1, [leading(7).with_turn(turn(7))]);
     assert!(!lines.iter().any(|line| line.contains("resign")), "{lines:?}");
 }
 

@@ -49,7 +49,8 @@ fn a_turn_that_outlasts_the_grace_is_stopped_before_anything_is_released() {
 
 #[test]
 fn the_grace_does_not_outlast_the_validity() {
-    let lines = play_with_grace(60, 100, 11, [leading(7).with_turn(turn(7)).with_again_in(100), left(7)]);
+    let lines =
+        play_with_grace(60, 100, 11, [leading(7).with_turn(turn(7)).with_again_in(100), left(7)]);
     assert_eq!(
         lines[4..],
         [
@@ -190,7 +191,8 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
     ] {
         let lines = VirtualClock::run(async |clock| {
             let log = Log { clock: clock.clone(), lines: Arc::default() };
-            let replies = Mutex::new([leading(7).with_turn(limited(limit)).with_again_in(100)].into());
+            let replies =
+                Mutex::new([leading(7).with_turn(limited(limit)).with_again_in(100)].into());
             let elector = Script { replies, log: log.clone() };
             let sleeper = clock.clone();
             // Its requests are denied after the deadline.
@@ -202,8 +204,8 @@ fn a_handler_that_ends_at_its_deadline_succeeded_or_was_stopped_but_did_not_fail
                 }
             });
             let event_log = log.clone();
-            let mut runner =
-                Runner::new(elector, work, clock.clone()).on_event(move |event| event_log.event(&event));
+            let mut runner = Runner::new(elector, work, clock.clone())
+                .on_event(move |event| event_log.event(&event));
             runner.run(clock.sleep_until(seconds(13))).await;
             log.read()
         });
@@ -218,8 +220,8 @@ fn the_lease_is_not_released_while_the_handler_blocks() {
         let elector = Script { replies: Mutex::default(), log: log.clone() };
         let work = Work { duration: seconds(100), log: log.clone() };
         let event_log = log.clone();
-        let runner =
-            Runner::new(elector, work, clock.clone()).on_event(move |event| event_log.event(&event));
+        let runner = Runner::new(elector, work, clock.clone())
+            .on_event(move |event| event_log.event(&event));
         let mut candidate = Box::new(Candidate::new(&runner));
         candidate.on_step_result(Duration::ZERO, leading(7).with_again_in(100).report);
         // Work in a thread, which no order reaches.
@@ -314,7 +316,8 @@ fn assert_renewals_while_a_handler_never_yields(
         async move {
             let before = steps.0.load(Ordering::SeqCst);
             let started_at = Instant::now();
-            while steps.0.load(Ordering::SeqCst) < before + 20 && started_at.elapsed() < seconds(30) {
+            while steps.0.load(Ordering::SeqCst) < before + 20 && started_at.elapsed() < seconds(30)
+            {
                 std::hint::spin_loop();
             }
             has_ended.store(true, Ordering::SeqCst);

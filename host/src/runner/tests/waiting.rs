@@ -47,7 +47,11 @@ fn play(duration: u64) -> Vec<String> {
 fn play_until(end: u64, duration: u64, leave: u64) -> Vec<String> {
     VirtualClock::run(async |clock| {
         let log = Log { clock: clock.clone(), lines: Arc::default() };
-        let elector = QueuedElector { queue_time: Mutex::default(), duration: seconds(duration), log: log.clone() };
+        let elector = QueuedElector {
+            queue_time: Mutex::default(),
+            duration: seconds(duration),
+            log: log.clone(),
+        };
         let event_log = log.clone();
         let mut runner = Runner::new(elector, from_fn(|_, _| async { Ok(()) }), clock.clone())
             .on_event(move |event| event_log.event(&event));

@@ -58,8 +58,8 @@ fn first_repeated(headers: &[(String, String)]) -> Option<(&str, &str)> {
     };
     headers.iter().enumerate().find_map(|(index, (name, value))| {
         let earlier_headers = &headers[..index];
-        let is_again =
-            is_single(name) && earlier_headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
+        let is_again = is_single(name)
+            && earlier_headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
         is_again.then_some((name.as_str(), value.as_str()))
     })
 }

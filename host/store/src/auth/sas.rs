@@ -10,7 +10,7 @@ use super::super::code::{Code, Failure};
 use super::super::sas::{account_string_to_sign, service_string_to_sign};
 use super::super::wire::Now;
 use super::access::{Access, SasGrant};
-use super::{is_signed, authentication_failed};
+use super::{authentication_failed, is_signed};
 
 /// Since this version all signatures are made in the same way. The signatures of a later version
 /// with another way would not match here.
@@ -44,7 +44,8 @@ pub(super) fn check(now: Now, address: &Address, accounts: &[Account]) -> Result
     // 1. Each field by itself.
     for (name, meaning) in UNSUPPORTED {
         if address.parameter(name).is_some() {
-            let reason = format!("{name} is not supported here: the signature is by or for {meaning}.");
+            let reason =
+                format!("{name} is not supported here: the signature is by or for {meaning}.");
             return Err(authentication_failed(&reason));
         }
     }
@@ -100,7 +101,10 @@ fn parse_grant(address: &Address) -> Result<SasGrant, Failure> {
         if address.parameter("sr").is_some() {
             return Err(malformed());
         }
-        Some((required_parameter(address, "ss")?.to_owned(), required_parameter(address, "srt")?.to_owned()))
+        Some((
+            required_parameter(address, "ss")?.to_owned(),
+            required_parameter(address, "srt")?.to_owned(),
+        ))
     } else {
         if !matches!(required_parameter(address, "sr")?, "b" | "c") {
             return Err(authentication_failed("sr is not supported here, only b and c."));
@@ -176,8 +180,14 @@ mod tests {
         let expected = |text: &str| Some(text.to_owned());
         assert_eq!(format_parsed("2026-01-02"), expected("Fri, 02 Jan 2026 00:00:00 GMT"));
         assert_eq!(format_parsed("2026-01-02T03:04Z"), expected("Fri, 02 Jan 2026 03:04:00 GMT"));
-        assert_eq!(format_parsed("2026-01-02T03:04:05Z"), expected("Fri, 02 Jan 2026 03:04:05 GMT"));
-        assert_eq!(format_parsed("2026-01-02T03:04:05.1234567Z"), expected("Fri, 02 Jan 2026 03:04:05 GMT"));
+        assert_eq!(
+            format_parsed("2026-01-02T03:04:05Z"),
+            expected("Fri, 02 Jan 2026 03:04:05 GMT")
+        );
+        assert_eq!(
+            format_parsed("2026-01-02T03:04:05.1234567Z"),
+            expected("Fri, 02 Jan 2026 03:04:05 GMT")
+        );
         for none in ["", "tomorrow", "2026-02-30", "2026-01-02T03Z", "1767323045"] {
             assert_eq!(format_parsed(none), None, "{none}");
         }

@@ -9,7 +9,7 @@ use super::super::address::Address;
 use super::super::code::{Code, Failure};
 use super::super::wire::{Now, Request};
 use super::access::Access;
-use super::{is_signed, authentication_failed};
+use super::{authentication_failed, is_signed};
 
 /// Maximum age of a request. The reference sets no limit for dates in the future, so they pass.
 const MAX_AGE: TimeDelta = TimeDelta::minutes(15);
@@ -112,9 +112,15 @@ mod tests {
     #[test]
     fn any_other_signature_is_refused() {
         let request = create_container().with("Authorization", &SIGNED.1.replace("X2L", "X2M"));
-        assert_eq!(check_request(&request, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
+        assert_eq!(
+            check_request(&request, &[Account::emulator()], 0),
+            Err(Code::AuthenticationFailed)
+        );
         let other = create_container().with("x-ms-meta-a", "b").with("Authorization", SIGNED.1);
-        assert_eq!(check_request(&other, &[Account::emulator()], 0), Err(Code::AuthenticationFailed));
+        assert_eq!(
+            check_request(&other, &[Account::emulator()], 0),
+            Err(Code::AuthenticationFailed)
+        );
     }
 
     #[test]
@@ -144,7 +150,10 @@ mod tests {
         let request = create_container().with("Authorization", SIGNED.1);
         let accounts = [Account::emulator()];
         assert_eq!(check_request(&request, &accounts, 15 * 60), Ok(()));
-        assert_eq!(check_request(&request, &accounts, 15 * 60 + 1), Err(Code::AuthenticationFailed));
+        assert_eq!(
+            check_request(&request, &accounts, 15 * 60 + 1),
+            Err(Code::AuthenticationFailed)
+        );
         assert_eq!(check_request(&request, &accounts, -86_400), Ok(()));
     }
 
@@ -152,6 +161,9 @@ mod tests {
     fn a_header_sent_twice_is_refused() {
         let request =
             create_container().with("X-MS-Version", "2021-12-02").with("Authorization", SIGNED.1);
-        assert_eq!(check_request(&request, &[Account::emulator()], 0), Err(Code::InvalidHeaderValue));
+        assert_eq!(
+            check_request(&request, &[Account::emulator()], 0),
+            Err(Code::InvalidHeaderValue)
+        );
     }
 }

@@ -108,7 +108,9 @@ impl SasParameters {
         let text = match &self.scope {
             Scope::Account { .. } => account_string_to_sign(account, value),
             Scope::Container(container) => service_string_to_sign(account, &[container], value),
-            Scope::Blob { container, blob } => service_string_to_sign(account, &[container, blob], value),
+            Scope::Blob { container, blob } => {
+                service_string_to_sign(account, &[container, blob], value)
+            }
         };
         let signature = key.sign(&text);
         pairs.push(("sig", signature));

@@ -36,8 +36,10 @@ fn a_signature_is_that_of_the_sdk() {
         "%2BHNUqmUChnt%2BHCNVXied6lVEhqMS0ITctbGxPuCgTUA%3D"
     );
     let container = Scope::Container("leases".to_owned());
-    let of_container =
-        SasParameters { version: version.clone(), ..SasParameters::new(container, "racwdl", expires) };
+    let of_container = SasParameters {
+        version: version.clone(),
+        ..SasParameters::new(container, "racwdl", expires)
+    };
     assert_eq!(
         signature(&of_container, ACCOUNT, KEY),
         "S8dwHKH1l5r%2BK7Dpei5Z6FKo4q7BvqglBwOTr9%2F2YYA%3D"

@@ -2,7 +2,7 @@
 //! features.
 
 use tenure_azure::http_date;
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{Account, EMULATOR_ACCOUNT, EMULATOR_KEY, KeyName, Request, Response};
 
 use super::script::signed;
@@ -13,7 +13,10 @@ const BOX: &str = "/devstoreaccount1/box";
 /// Returns a store with one container that has `blob`, the ten digits.
 fn store() -> Direct {
     let mut store = Direct::new();
-    assert_eq!(send_signed(&mut store, "PUT", &format!("{BOX}?restype=container"), &[], "").status, 201);
+    assert_eq!(
+        send_signed(&mut store, "PUT", &format!("{BOX}?restype=container"), &[], "").status,
+        201
+    );
     assert_eq!(put(&mut store, "blob", &[], "0123456789").status, 201);
     store
 }
@@ -108,7 +111,10 @@ fn a_range_is_a_part() {
     let behind = get(&mut store, &[("Range", "bytes=10-")]);
     assert_eq!(status_and_code(&behind), (416, Some("InvalidRange")));
     assert_eq!(behind.header("content-range"), Some("bytes */10"));
-    assert_eq!(status_and_code(&get(&mut store, &[("Range", "bytes=-3")])), (501, Some("NotImplemented")));
+    assert_eq!(
+        status_and_code(&get(&mut store, &[("Range", "bytes=-3")])),
+        (501, Some("NotImplemented"))
+    );
 }
 
 #[test]
@@ -166,7 +172,12 @@ fn unsupported_features_are_refused_by_name() {
         ("PUT", at("comp=page"), vec![], "Put Page"),
         ("POST", account("comp=batch"), vec![], "Blob Batch"),
         ("GET", account("restype=service&comp=properties"), vec![], "Blob Service Properties"),
-        ("PUT", in_container("comp=lease"), vec![("x-ms-lease-action", "acquire")], "Lease Container"),
+        (
+            "PUT",
+            in_container("comp=lease"),
+            vec![("x-ms-lease-action", "acquire")],
+            "Lease Container",
+        ),
         ("PUT", in_container("comp=acl"), vec![], "Container ACL"),
         ("PUT", in_container("comp=metadata"), vec![], "Set Container Metadata"),
         ("DELETE", container.clone(), vec![("x-ms-lease-id", "a")], "x-ms-lease-id"),
@@ -253,10 +264,14 @@ fn containers_are_listed_in_pages() {
     let mut store = store();
     for name in ["alpha", "beta", "bravo"] {
         let target = format!("/devstoreaccount1/{name}?restype=container");
-        assert_eq!(send_signed(&mut store, "PUT", &target, &[("x-ms-meta-Of", name)], "").status, 201);
+        assert_eq!(
+            send_signed(&mut store, "PUT", &target, &[("x-ms-meta-Of", name)], "").status,
+            201
+        );
     }
     let list = |store: &mut Direct, query: &str| {
-        let answer = send_signed(store, "GET", &format!("/devstoreaccount1/?comp=list{query}"), &[], "");
+        let answer =
+            send_signed(store, "GET", &format!("/devstoreaccount1/?comp=list{query}"), &[], "");
         assert_eq!(answer.status, 200, "{}", text(&answer));
         assert_eq!(answer.header("content-type"), Some("application/xml"));
         text(&answer).to_owned()
@@ -328,8 +343,13 @@ fn blobs_are_listed_flat_and_by_prefix() {
         let answer = send_signed(&mut store, "GET", &target, &[], "");
         assert_eq!(status_and_code(&answer), (status, Some(code)), "{query}");
     }
-    let missing =
-        send_signed(&mut store, "GET", "/devstoreaccount1/none?restype=container&comp=list", &[], "");
+    let missing = send_signed(
+        &mut store,
+        "GET",
+        "/devstoreaccount1/none?restype=container&comp=list",
+        &[],
+        "",
+    );
     assert_eq!(status_and_code(&missing), (404, Some("ContainerNotFound")));
 }
 
@@ -338,7 +358,10 @@ fn a_listing_shows_leases() {
     let mut store = store();
     let blob = format!("{BOX}/blob");
     let acquire = [("x-ms-lease-action", "acquire"), ("x-ms-lease-duration", "-1")];
-    assert_eq!(send_signed(&mut store, "PUT", &format!("{blob}?comp=lease"), &acquire, "").status, 201);
+    assert_eq!(
+        send_signed(&mut store, "PUT", &format!("{blob}?comp=lease"), &acquire, "").status,
+        201
+    );
     // Azure's command line includes both.
     let list = format!("{BOX}?restype=container&comp=list&include=metadata%2Ccopy");
     let xml = send_signed(&mut store, "GET", &list, &[], "");
@@ -386,7 +409,8 @@ fn listing_needs_its_own_permission() {
         let answer = store.send(&Request::new("GET", &format!("{target}&{}", token.query())));
         (answer.status, answer.code().map(str::to_owned))
     };
-    let account_scope = |types: &str| Scope::Account { services: "b".to_owned(), types: types.to_owned() };
+    let account_scope =
+        |types: &str| Scope::Account { services: "b".to_owned(), types: types.to_owned() };
     let (blobs, containers) =
         (format!("{BOX}?restype=container&comp=list"), "/devstoreaccount1/?comp=list");
     let refused = |code: &str| (403, Some(code.to_owned()));
@@ -398,5 +422,8 @@ fn listing_needs_its_own_permission() {
     assert_eq!(list(account_scope("c"), "l", &blobs), (200, None));
     assert_eq!(list(account_scope("o"), "l", &blobs), refused("AuthorizationResourceTypeMismatch"));
     assert_eq!(list(account_scope("s"), "l", containers), (200, None));
-    assert_eq!(list(account_scope("c"), "l", containers), refused("AuthorizationResourceTypeMismatch"));
+    assert_eq!(
+        list(account_scope("c"), "l", containers),
+        refused("AuthorizationResourceTypeMismatch")
+    );
 }

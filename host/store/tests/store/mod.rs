@@ -2,8 +2,8 @@
 //! small script language and two transports.
 
 mod clients;
-mod server;
 mod sas;
 pub mod script;
 pub mod send;
+mod server;
 mod service;

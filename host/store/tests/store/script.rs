@@ -96,9 +96,8 @@ impl Scene<'_> {
     }
 
     fn request(&self, verb: &str, options: &[(&str, &str)]) -> Request {
-        let option = |key: &str| {
-            options.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
-        };
+        let option =
+            |key: &str| options.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let container = option("box")
             .map_or(self.container.clone(), |suffix| format!("{}-{suffix}", self.container));
         let mut blob =
@@ -160,8 +159,10 @@ impl Scene<'_> {
         if let Some(token) = option("sas") {
             container_target = format!("{container_target}&{token}");
         }
-        let mut request =
-            Request::new(method, if verb.ends_with("container") { &container_target } else { &blob });
+        let mut request = Request::new(
+            method,
+            if verb.ends_with("container") { &container_target } else { &blob },
+        );
         if method == "PUT" {
             request = request.with("Content-Length", &body.len().to_string());
         }

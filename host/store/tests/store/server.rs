@@ -238,8 +238,9 @@ async fn an_oversized_request_is_answered_and_the_connection_closed() {
         request("PUT", "/devstoreaccount1/leases/blob").with("x-ms-blob-type", "BlockBlob");
     announced.headers.retain(|(name, _)| name != "Content-Length");
     let mut chunked = announced.clone().with("Transfer-Encoding", "chunked");
-    chunked.body =
-        [format!("{:x}\r\n", oversized.len()).as_bytes(), &oversized, b"\r\n0\r\n\r\n"].concat().into();
+    chunked.body = [format!("{:x}\r\n", oversized.len()).as_bytes(), &oversized, b"\r\n0\r\n\r\n"]
+        .concat()
+        .into();
     announced = announced.with("Content-Length", &oversized.len().to_string());
     announced.body = oversized.into();
     for request in [announced, chunked] {

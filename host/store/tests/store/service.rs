@@ -66,7 +66,11 @@ fn requests_without_effect_leave_the_fingerprint() {
     assert_eq!(after("put; acquire id=A; head; renew id=B", 1), (fingerprint, etag.clone()));
     assert_ne!(after("put; acquire id=A", 2).1, etag, "another seed, other ETags");
     assert_ne!(after("put", 1).0, fingerprint, "another lease");
-    assert_ne!(after("put; acquire id=A; wait 1; renew id=A", 1).0, fingerprint, "until another time");
+    assert_ne!(
+        after("put; acquire id=A; wait 1; renew id=A", 1).0,
+        fingerprint,
+        "until another time"
+    );
     assert_ne!(after("put; acquire id=A; meta id=A meta=1", 1).0, fingerprint, "other metadata");
 }
 

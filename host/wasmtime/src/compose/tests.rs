@@ -45,7 +45,12 @@ fn the_imports_of_a_handler_are_kept() {
     let composed = compose(EXAMPLE_HANDLER).unwrap();
     let (composed_imports, _) = world(&composed.bytes).unwrap();
     for import in &wanted {
-        assert!(composed_imports.iter().any(|composed_import| graph::is_compatible(composed_import, import)), "{import} in {composed_imports:?}");
+        assert!(
+            composed_imports
+                .iter()
+                .any(|composed_import| graph::is_compatible(composed_import, import)),
+            "{import} in {composed_imports:?}"
+        );
     }
     assert!(composed.filtered);
     assert_eq!(composed.handler_imports, wanted);

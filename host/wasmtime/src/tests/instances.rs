@@ -1,7 +1,7 @@
 //! Tests of reused instances.
 
 use super::{Wireless, settings, store, surroundings};
-use crate::{CheckError, ElectionComponent, Engine, Network, NetworkFailure, MAX_IDLE_INSTANCES};
+use crate::{CheckError, ElectionComponent, Engine, MAX_IDLE_INSTANCES, Network, NetworkFailure};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use std::sync::Mutex;

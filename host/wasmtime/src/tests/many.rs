@@ -266,8 +266,13 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
                 let progress = all.entry(number).or_default();
                 match event {
                     Event::Renewed { .. } => progress.renewals += 1,
-                    Event::StoodDown { reason: StandDownReason::Election(EndingReason::Left), .. } => {}
-                    Event::Problem { .. } | Event::StoodDown { .. } => progress.unexpected.push(event),
+                    Event::StoodDown {
+                        reason: StandDownReason::Election(EndingReason::Left),
+                        ..
+                    } => {}
+                    Event::Problem { .. } | Event::StoodDown { .. } => {
+                        progress.unexpected.push(event)
+                    }
                     _ => {}
                 }
             });

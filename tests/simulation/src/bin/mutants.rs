@@ -36,7 +36,8 @@ fn main() -> ExitCode {
     for result in &results {
         println!("{result}");
     }
-    let unbroken = if arguments.only.is_empty() { hunt::unbroken_invariants(&results) } else { Vec::new() };
+    let unbroken =
+        if arguments.only.is_empty() { hunt::unbroken_invariants(&results) } else { Vec::new() };
     if !unbroken.is_empty() {
         println!("no bug breaks: {}", unbroken.join(" "));
     }

@@ -15,7 +15,7 @@ use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::compare::first_difference;
 use tenure_simulation::fault::Fault;
 use tenure_simulation::plan::Rules;
-use tenure_simulation::{Topic, Fidelity, Options, Outcome, Slots, hunt, last_run, trace};
+use tenure_simulation::{Fidelity, Options, Outcome, Slots, Topic, hunt, last_run, trace};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
 /// Runs candidates in virtual time, with faults chosen by seeds

@@ -86,12 +86,18 @@ impl State {
     /// An action that affects only one process could also come before the other actions of the same
     /// instant. So it is only offered there, or directly after an action of that process.
     pub fn actions(&self) -> Vec<Action> {
-        if let Some(ambiguous) = self.processes().find(|process| process.has_timeout_race(self.now)) {
-            return vec![Action::TakeLateReply(ambiguous.candidate), Action::TimeOut(ambiguous.candidate)];
+        if let Some(ambiguous) = self.processes().find(|process| process.has_timeout_race(self.now))
+        {
+            return vec![
+                Action::TakeLateReply(ambiguous.candidate),
+                Action::TimeOut(ambiguous.candidate),
+            ];
         }
         let mut actions = Vec::new();
-        let may_disturb =
-            |candidate| self.disturbances_left > 0 && self.last_candidate.is_none_or(|latest| latest == candidate);
+        let may_disturb = |candidate| {
+            self.disturbances_left > 0
+                && self.last_candidate.is_none_or(|latest| latest == candidate)
+        };
         for (index, request) in self.requests.iter().enumerate() {
             actions.push(Action::Exchange(index));
             if self.disturbances_left > 0 && request.is_awaited {
@@ -132,7 +138,8 @@ impl State {
             if may_disturb(index) && is_staying {
                 actions.push(Action::Leave(index));
             }
-            let may_order = self.orders_left > 0 && self.last_candidate.is_none_or(|latest| latest == index);
+            let may_order =
+                self.orders_left > 0 && self.last_candidate.is_none_or(|latest| latest == index);
             if may_order && is_staying && process.is_leading && process.in_flight.is_none() {
                 actions.push(Action::HandOver(index));
             }
@@ -158,7 +165,8 @@ impl State {
     /// Returns true if a process waits for a late request or response, and has not timed out.
     fn awaits_late_reply(&self) -> bool {
         let has_late_request = |process: &Process| {
-            let request = |sent: &RequestInFlight| sent.is_awaited && sent.candidate == process.candidate;
+            let request =
+                |sent: &RequestInFlight| sent.is_awaited && sent.candidate == process.candidate;
             process.has_late_reply() || self.requests.iter().any(request)
         };
         let is_waiting = |process: &Process| {

@@ -34,7 +34,9 @@ impl Chance for Draws<'_> {
 pub fn created_lease(candidate: usize, life: u8, lease: LeaseId) -> bool {
     let lease = lease.to_string();
     let bits = u64::from_str_radix(&lease[lease.len() - 8..], 16);
-    bits.is_ok_and(|bits| bits / DRAWS_PER_INSTANT % (MAX_LIVES * MAX_CANDIDATES) == owner(candidate, life))
+    bits.is_ok_and(|bits| {
+        bits / DRAWS_PER_INSTANT % (MAX_LIVES * MAX_CANDIDATES) == owner(candidate, life)
+    })
 }
 
 fn owner(candidate: usize, life: u8) -> u64 {

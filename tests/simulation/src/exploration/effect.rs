@@ -53,7 +53,9 @@ impl State {
                 self.sort_requests();
                 self.deliver(&in_flight, false, "; it will arrive again");
             }
-            Action::Deliver(candidate) => self.apply_push(candidate, action, Push::LateReplyArrived),
+            Action::Deliver(candidate) => {
+                self.apply_push(candidate, action, Push::LateReplyArrived)
+            }
             Action::TakeLateReply(candidate) => {
                 self.apply_push(candidate, action, Push::TimeoutRace { reply_first: true });
             }
@@ -103,7 +105,12 @@ impl State {
     }
 
     fn deliver(&mut self, in_flight: &RequestInFlight, late: bool, detail: &'static str) {
-        self.note = Note { candidate: in_flight.candidate, action: in_flight.operation.name(), detail, ..Note::default() };
+        self.note = Note {
+            candidate: in_flight.candidate,
+            action: in_flight.operation.name(),
+            detail,
+            ..Note::default()
+        };
         let reply = self.handle(in_flight);
         self.last_candidate = Some(in_flight.candidate);
         self.note.status = Some(reply.0);

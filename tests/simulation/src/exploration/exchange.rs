@@ -96,7 +96,8 @@ impl State {
 
     fn check(&mut self, result: Result<(), Violation>) {
         if let Err(violation) = result {
-            let is_selected = self.scope.only_invariant.is_none_or(|only| only == violation.invariant);
+            let is_selected =
+                self.scope.only_invariant.is_none_or(|only| only == violation.invariant);
             self.violation = self.violation.take().or(is_selected.then_some(violation));
         }
     }
@@ -114,7 +115,9 @@ impl State {
     pub(super) fn check_work(&mut self, now: Instant) {
         let working = self.working_handlers();
         let scope = self.scope.clone();
-        for violation in self.oracle.check_work(&working, now, |work| scope.validity(work.candidate)) {
+        for violation in
+            self.oracle.check_work(&working, now, |work| scope.validity(work.candidate))
+        {
             self.check(Err(violation));
         }
         let turns = self.processes().filter_map(|process| process.turn);

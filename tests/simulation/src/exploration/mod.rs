@@ -28,8 +28,10 @@
 //!   candidate, life and instant, and hardly change any pause.
 
 mod action;
+mod draws;
 mod effect;
 mod exchange;
+mod hashed;
 mod oracle;
 mod process;
 mod scope;
@@ -37,8 +39,6 @@ mod search;
 mod state;
 mod step;
 mod time;
-mod hashed;
-mod draws;
 
 pub use oracle::Invariant;
 pub use scope::{Bounds, Flaw, Scope, Start};

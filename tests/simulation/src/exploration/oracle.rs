@@ -171,7 +171,12 @@ impl Oracle {
     ///
     /// # Errors
     /// I2: the term was won although it does not rise.
-    pub fn on_record_written(&mut self, lease: LeaseId, term: u64, nonce: u64) -> Result<bool, Violation> {
+    pub fn on_record_written(
+        &mut self,
+        lease: LeaseId,
+        term: u64,
+        nonce: u64,
+    ) -> Result<bool, Violation> {
         let win = Win { term, nonce };
         if self.last_win.as_ref() == Some(&win) {
             return Ok(false);
@@ -225,7 +230,8 @@ impl Oracle {
     pub fn check_turn(&mut self, candidate: usize, slot: u64) -> Result<(), Violation> {
         match self.last_slot.replace(slot) {
             Some(previous) if slot <= previous => {
-                let reason = format!("candidate {candidate} runs slot {slot} after slot {previous}");
+                let reason =
+                    format!("candidate {candidate} runs slot {slot} after slot {previous}");
                 Err(violation(Invariant::I5, reason))
             }
             _ => Ok(()),

@@ -12,7 +12,7 @@ use super::oracle::{Invariant, Validity};
 use super::process::Process;
 use super::state::RequestInFlight;
 use super::step::Reply;
-use super::time::{Instant, service_time, lease_duration, instant, wall_time};
+use super::time::{Instant, instant, lease_duration, service_time, wall_time};
 
 /// Bounds of an exploration.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +178,11 @@ impl Scope {
                 Operation::CreateContainer,
                 Operation::CreateBlob,
                 Operation::Acquire { lease, seconds: 15, if_match: None },
-                Operation::WriteMetadata { lease, if_match: any_etag(), metadata: former_record().to_metadata() },
+                Operation::WriteMetadata {
+                    lease,
+                    if_match: any_etag(),
+                    metadata: former_record().to_metadata(),
+                },
                 Operation::Release { lease },
             ] {
                 let answer = service.handle(service_time(0), &self.request(0, &operation, 0));

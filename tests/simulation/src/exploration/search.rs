@@ -78,7 +78,11 @@ pub fn explore(scope: Scope) -> Explored {
 }
 
 impl Explored {
-    fn next_layer(&mut self, layer: &[(u64, State)], predecessors: &mut Predecessors) -> Vec<(u64, State)> {
+    fn next_layer(
+        &mut self,
+        layer: &[(u64, State)],
+        predecessors: &mut Predecessors,
+    ) -> Vec<(u64, State)> {
         let mut next = Vec::new();
         for (from_id, state) in layer {
             for action in state.actions() {

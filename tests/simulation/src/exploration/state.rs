@@ -8,7 +8,7 @@ use tenure_store::{Request, Service};
 
 use super::hashed::{Hashed, digest};
 use super::oracle::{Oracle, Violation};
-use super::process::{Progress, Process, Push};
+use super::process::{Process, Progress, Push};
 use super::scope::{Flaw, Scope};
 use super::time::Instant;
 
@@ -92,7 +92,8 @@ impl Hash for RequestInFlight {
 
 impl Hash for State {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.now, self.disturbances_left, self.orders_left, &self.service, self.write_count).hash(state);
+        (self.now, self.disturbances_left, self.orders_left, &self.service, self.write_count)
+            .hash(state);
         (&self.candidates, &self.requests, &self.oracle, self.first_leader).hash(state);
         // The last sender only matters if it affects the actions that follow.
         let latest = match self.last_candidate {
@@ -129,7 +130,12 @@ impl State {
             service: Hashed::with_digest(service, digest),
             write_count: 0,
             candidates: vec![
-                Candidate { life: 0, process: None, old_state: None, is_cut_off: false };
+                Candidate {
+                    life: 0,
+                    process: None,
+                    old_state: None,
+                    is_cut_off: false
+                };
                 scope.bounds.candidates
             ],
             requests: Vec::new(),
@@ -173,7 +179,8 @@ impl State {
     pub(super) fn end_process(&mut self, candidate: usize) {
         let old_process = self.candidates[candidate].process.take();
         if self.scope.flaw == Some(Flaw::OldState) {
-            self.candidates[candidate].old_state = old_process.and_then(|ended| ended.state.clone());
+            self.candidates[candidate].old_state =
+                old_process.and_then(|ended| ended.state.clone());
         }
         self.abandon_requests(candidate);
         self.delay_requests(candidate);
@@ -205,9 +212,12 @@ impl State {
         }
         self.candidates[candidate].process = Some(next_process);
         self.check_process(candidate, process.turn);
-        let continues_leading = |next_process: &Process| next_process.is_leading && !next_process.is_handing_over;
+        let continues_leading =
+            |next_process: &Process| next_process.is_leading && !next_process.is_handing_over;
         self.note.is_failed_handover |= process.is_handing_over
-            && self.processes().any(|next_process| next_process.candidate == candidate && continues_leading(next_process));
+            && self.processes().any(|next_process| {
+                next_process.candidate == candidate && continues_leading(next_process)
+            });
         if has_ended {
             self.end_process(candidate);
         }

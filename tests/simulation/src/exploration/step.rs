@@ -4,11 +4,14 @@ use std::hash::{Hash, Hasher};
 
 use tenure_azure::name::SideBlob;
 use tenure_azure::{Answer, Operation};
-use tenure_core::{SignedRequest, BackgroundRequest, Event, Failure, FailureKind, Outcome, Report, Role, Step, StepAction};
+use tenure_core::{
+    BackgroundRequest, Event, Failure, FailureKind, Outcome, Report, Role, SignedRequest, Step,
+    StepAction,
+};
 
 use super::draws::Draws;
 use super::hashed::{Hashed, digest};
-use super::process::{Progress, Process, Turn};
+use super::process::{Process, Progress, Turn};
 use super::scope::Scope;
 use super::time::{Instant, moment, wall_time};
 
@@ -71,7 +74,11 @@ impl Process {
     }
 
     /// Starts the step that is due, if there is one.
-    pub(super) fn begin_step(&mut self, scope: &Scope, now: Instant) -> Option<(Step<'static>, u64)> {
+    pub(super) fn begin_step(
+        &mut self,
+        scope: &Scope,
+        now: Instant,
+    ) -> Option<(Step<'static>, u64)> {
         let due = self.next_step_at <= now;
         let input = match self.leaving {
             Some(_) if due || !self.leave_sent => {
@@ -110,15 +117,24 @@ impl Process {
                 let until = scope.instant(moment(now) + timeout);
                 let request = operation.clone();
                 let (sent, answer) = (now, None);
-                self.in_flight = Some(Flight { step, started_at, operation, sent_at: sent, times_out_at: until, answer, input_digest: history });
+                self.in_flight = Some(Flight {
+                    step,
+                    started_at,
+                    operation,
+                    sent_at: sent,
+                    times_out_at: until,
+                    answer,
+                    input_digest: history,
+                });
                 Progress::SendRequest(request)
             }
             StepAction::Done(report) => {
                 // Outsiders request no turns here, and requests about the list of candidates get no
                 // response.
-                let unexpected = step
-                    .take_background()
-                    .filter(|background_request| !is_trigger_poll(background_request) && !is_candidate_list_request(background_request));
+                let unexpected = step.take_background().filter(|background_request| {
+                    !is_trigger_poll(background_request)
+                        && !is_candidate_list_request(background_request)
+                });
                 assert!(unexpected.is_none(), "so soon nothing else goes out beside the steps");
                 self.apply_report(scope, started_at, *report, now)
             }
@@ -144,7 +160,13 @@ impl Process {
         self.drive_step(scope, flight.step, (flight.started_at, history), now)
     }
 
-    fn apply_report(&mut self, scope: &Scope, started_at: Instant, report: Report, now: Instant) -> Progress {
+    fn apply_report(
+        &mut self,
+        scope: &Scope,
+        started_at: Instant,
+        report: Report,
+        now: Instant,
+    ) -> Progress {
         self.enforce_deadline(scope, now);
         if report.ending.is_some() || report.wind_down {
             self.stop_turn();

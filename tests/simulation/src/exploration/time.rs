@@ -39,7 +39,8 @@ pub fn wall_time(at: Instant) -> DateTime<Utc> {
 
 /// Returns the time at the service, whose lease clock is fast.
 pub fn service_time(at: Instant) -> Now {
-    let nanos = u64::from(at) * u64::from(NOMINAL_LEASE) * 1_000_000_000 / u64::from(SHORTEST_LEASE);
+    let nanos =
+        u64::from(at) * u64::from(NOMINAL_LEASE) * 1_000_000_000 / u64::from(SHORTEST_LEASE);
     Now { elapsed: Duration::from_nanos(nanos), wall: wall_time(at) }
 }
 

@@ -63,7 +63,9 @@ pub fn check_announcements(history: &History) -> Vec<Violation> {
                 }
                 announcement.on_answer(number);
             }
-            HistoryEvent::RequestFailed(number) => announcements[history.requests[number].candidate].on_answer(number),
+            HistoryEvent::RequestFailed(number) => {
+                announcements[history.requests[number].candidate].on_answer(number)
+            }
             HistoryEvent::Sent(number) => {
                 let request = &history.requests[number];
                 let announcement = &mut announcements[request.candidate];
@@ -72,14 +74,19 @@ pub fn check_announcements(history: &History) -> Vec<Violation> {
                     announcement.open_request = Some(number);
                 }
                 if request.is_unconditional {
-                    let message = format!("c{} announces itself without a condition", request.candidate);
+                    let message =
+                        format!("c{} announces itself without a condition", request.candidate);
                     violations.push(violation("hand over", *at, message));
                 }
                 match request.step {
                     // The successor may not have learned the outcome of this request.
-                    Step::SideBlob if request.is_announcement => announcements[request.candidate].announced_at = None,
+                    Step::SideBlob if request.is_announcement => {
+                        announcements[request.candidate].announced_at = None
+                    }
                     // The successor knows that no leader is left that could give it the lease.
-                    Step::Acquire | Step::Raise => announcements[request.candidate].announced_at = None,
+                    Step::Acquire | Step::Raise => {
+                        announcements[request.candidate].announced_at = None
+                    }
                     _ => {}
                 }
             }
@@ -95,7 +102,10 @@ pub fn check_announcements(history: &History) -> Vec<Violation> {
                 let is_released = matches!(request.step, Step::Release | Step::Will | Step::Break);
                 for (candidate, announcement) in announcements.iter_mut().enumerate() {
                     // A release by the successor itself does not excuse it.
-                    if raised_term.is_some() || is_change || (is_released && candidate != request.candidate) {
+                    if raised_term.is_some()
+                        || is_change
+                        || (is_released && candidate != request.candidate)
+                    {
                         announcement.announced_at = None;
                     }
                 }
@@ -104,21 +114,28 @@ pub fn check_announcements(history: &History) -> Vec<Violation> {
             HistoryEvent::LeaveRequested(candidate) => {
                 let announcement = &mut announcements[candidate];
                 announcement.is_leaving = true;
-                announcement.announced_at = announcement.announced_at.filter(|_| !announcement.is_unprocessed);
+                announcement.announced_at =
+                    announcement.announced_at.filter(|_| !announcement.is_unprocessed);
             }
-            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => {
+            HistoryEvent::Paused(candidate)
+            | HistoryEvent::Killed(candidate)
+            | HistoryEvent::StepFailed(candidate) => {
                 announcements[candidate].announced_at = None;
             }
             // On its own clock the announcement has expired.
             HistoryEvent::ClockSetForward(machine) => {
                 for (announcement, life) in announcements.iter_mut().zip(&history.lives) {
-                    announcement.announced_at = announcement.announced_at.filter(|_| life.machine != machine);
+                    announcement.announced_at =
+                        announcement.announced_at.filter(|_| life.machine != machine);
                 }
             }
             HistoryEvent::Left(candidate) => {
-                let still_valid = announcements[candidate].announced_at.filter(|announced_at| at.saturating_sub(*announced_at) < ANNOUNCEMENT_LIFETIME / 2);
+                let still_valid = announcements[candidate].announced_at.filter(|announced_at| {
+                    at.saturating_sub(*announced_at) < ANNOUNCEMENT_LIFETIME / 2
+                });
                 if still_valid.is_some() {
-                    let message = format!("c{candidate} leaves, and does not take its announcement back");
+                    let message =
+                        format!("c{candidate} leaves, and does not take its announcement back");
                     violations.push(violation("hand over", *at, message));
                 }
             }

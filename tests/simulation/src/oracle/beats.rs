@@ -32,8 +32,10 @@ pub fn check_versions(history: &History) -> Vec<Violation> {
             let request = &history.requests[number];
             let promises = request.write.as_ref().is_some_and(|write| write.promise > 0);
             let is_failover = promises || matches!(request.step, Step::Beat | Step::Break);
-            let message =
-                format!("c{} takes part in failover, though the account keeps versions", request.candidate);
+            let message = format!(
+                "c{} takes part in failover, though the account keeps versions",
+                request.candidate
+            );
             is_failover.then(|| violation("versions", *at, message))
         })
         .collect()
@@ -68,7 +70,10 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
                 if let Some(write) = &request.write {
                     promise = write.promise;
                     write_count += 1;
-                    lost_race.iter_mut().flatten().for_each(|lost_race| lost_race.1 = lost_race.1.min(promise));
+                    lost_race
+                        .iter_mut()
+                        .flatten()
+                        .for_each(|lost_race| lost_race.1 = lost_race.1.min(promise));
                 }
                 match (request.step, &request.write) {
                     (Step::Acquire, _) if lease[candidate] != request.lease => {
@@ -80,9 +85,11 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
                         (has_written[candidate], holder) = (true, Some(candidate));
                     }
                     (Step::Break | Step::Will, _) => {
-                        let working = holder.take().filter(|leader| working_terms[*leader].is_some());
+                        let working =
+                            holder.take().filter(|leader| working_terms[*leader].is_some());
                         if let Some(leader) = working {
-                            let message = format!("c{candidate} ends the lease of c{leader}, which works");
+                            let message =
+                                format!("c{candidate} ends the lease of c{leader}, which works");
                             violations.push(violation("I9", *at, message));
                         }
                     }
@@ -121,7 +128,8 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
                 let is_too_early = |(lost_race, promise)| *at < lost_race + promise - promise / 50;
                 let (_, since, promise) = last_poll[candidate];
                 if is_too_early((since, promise)) {
-                    let message = format!("c{candidate} breaks a lease before the promise has ended");
+                    let message =
+                        format!("c{candidate} breaks a lease before the promise has ended");
                     violations.push(violation("I9", *at, message));
                 }
                 if lost_race[candidate].is_some_and(is_too_early) {
@@ -135,12 +143,16 @@ pub fn check_i9(history: &History) -> Vec<Violation> {
                 if let Some((write, lease)) = promised_write.zip(request.lease)
                     && !beat_numbers.insert((lease, write.beat))
                 {
-                    let message = format!("c{} beats twice with the number {}", request.candidate, write.beat);
+                    let message = format!(
+                        "c{} beats twice with the number {}",
+                        request.candidate, write.beat
+                    );
                     violations.push(violation("I9", *at, message));
                 }
             }
             HistoryEvent::BecameLeader(candidate) if !has_written[candidate] => {
-                let message = format!("c{candidate} leads under a lease that it wrote nothing under");
+                let message =
+                    format!("c{candidate} leads under a lease that it wrote nothing under");
                 violations.push(violation("I9", *at, message));
             }
             HistoryEvent::FaultInjected(fault, ..) if fault.loses_record() => {

@@ -1,7 +1,7 @@
 //! Periods without faults, in which a leader must do what is due.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
+use super::super::history::{Answer, CandidateId, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 
 /// Time after a fault in which its effects may last.
@@ -33,7 +33,9 @@ impl FaultPeriods {
     pub fn is_calm(&self, candidates: &[CandidateId], from: Millis, to: Millis) -> bool {
         let from = from.saturating_sub(AFTERMATH);
         !self.0.iter().any(|(at, until, candidate)| {
-            *at <= to && *until >= from && candidate.is_none_or(|candidate| candidates.contains(&candidate))
+            *at <= to
+                && *until >= from
+                && candidate.is_none_or(|candidate| candidates.contains(&candidate))
         })
     }
 }
@@ -59,12 +61,15 @@ impl Leadership {
                 let start = entries.iter().position(|entry| match entry.event {
                     HistoryEvent::Answered(number, Answer { status: 200..=299, .. }) => {
                         let request = &history.requests[number];
-                        (request.candidate, request.step, request.lease) == (win.candidate, Step::Raise, win.lease)
+                        (request.candidate, request.step, request.lease)
+                            == (win.candidate, Step::Raise, win.lease)
                     }
                     _ => false,
                 })?;
                 let entries = &entries[start..];
-                let end = entries.iter().find(|entry| ends_leadership(history, win.candidate, entry.event));
+                let end = entries
+                    .iter()
+                    .find(|entry| ends_leadership(history, win.candidate, entry.event));
                 let last = end.or(entries.last()).map(|entry| entry.at);
                 let (from, to) = (entries[0].at, last?);
                 Some(Self { candidate: win.candidate, term: win.term, lease: win.lease, from, to })
@@ -76,9 +81,10 @@ impl Leadership {
 /// Returns true if the event ends a leadership, or makes its leader leave.
 pub fn ends_leadership(history: &History, candidate: CandidateId, event: HistoryEvent) -> bool {
     match event {
-        HistoryEvent::Killed(ended) | HistoryEvent::LeaveRequested(ended) | HistoryEvent::Left(ended) | HistoryEvent::StepFailed(ended) => {
-            ended == candidate
-        }
+        HistoryEvent::Killed(ended)
+        | HistoryEvent::LeaveRequested(ended)
+        | HistoryEvent::Left(ended)
+        | HistoryEvent::StepFailed(ended) => ended == candidate,
         HistoryEvent::Sent(number) => {
             let request = &history.requests[number];
             let is_follower_step = matches!(

@@ -9,7 +9,8 @@ pub fn check_foreign_fields(history: &History) -> Vec<Violation> {
     let mut had_field = false;
     let mut violations = Vec::new();
     for entry in &history.entries {
-        if matches!(entry.event, HistoryEvent::FaultInjected(fault, ..) if fault.kind() == Kind::Outsider) {
+        if matches!(entry.event, HistoryEvent::FaultInjected(fault, ..) if fault.kind() == Kind::Outsider)
+        {
             had_field = false;
         }
         let Some(request) = history.accepted_request(entry.event) else { continue };

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Answer, Entry, History, Periods, HistoryEvent, CandidateId, Win};
+use super::super::history::{Answer, CandidateId, Entry, History, HistoryEvent, Periods, Win};
 use super::super::world::Millis;
-use super::fault_periods::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
+use super::fault_periods::{
+    FaultPeriods, Leadership, between, ends_leadership, four_round_trips, on_slow_clock,
+};
 use super::pace::TOKEN_FETCH_TIMEOUT;
 use super::progress::{MAX_TOKEN_LIFETIME, has_time_for_writes};
 use super::{Violation, violation};
@@ -73,7 +75,8 @@ pub fn check_handovers(history: &History) -> Vec<Violation> {
 }
 
 fn check_orders(history: &History) -> Vec<Violation> {
-    let (calm, leaderships, wins) = (FaultPeriods::from_history(history), Leadership::from_history(history), history.wins());
+    let (calm, leaderships, wins) =
+        (FaultPeriods::from_history(history), Leadership::from_history(history), history.wins());
     let over = history.entries.last().map_or(0, |entry| entry.at);
     let mut violations = Vec::new();
     for (index, Entry { at, event }) in history.entries.iter().enumerate() {
@@ -89,15 +92,23 @@ fn check_orders(history: &History) -> Vec<Violation> {
                 .any(|(win, next)| win.candidate == candidate && win.at <= until && next >= *at)
                 || order.is_unaware_of_new_leader(&wins)
         };
-        let answers = order.is_received() && !order.has_broken_settings(deadline) && !order.is_superseded(deadline);
-        if deadline <= over && answers && order.may_hold_lease(deadline) && !order.is_answered(deadline, was_leader(deadline)) {
-            let message = format!("c{candidate} was ordered at {at} ms to hand over, without a report");
+        let answers = order.is_received()
+            && !order.has_broken_settings(deadline)
+            && !order.is_superseded(deadline);
+        if deadline <= over
+            && answers
+            && order.may_hold_lease(deadline)
+            && !order.is_answered(deadline, was_leader(deadline))
+        {
+            let message =
+                format!("c{candidate} was ordered at {at} ms to hand over, without a report");
             violations.push(violation("hand over", deadline, message));
         }
         // With a present successor and no disturbance, the order succeeds.
         let requests = NAMING_REQUESTS + COME_REQUESTS + GIVING_REQUESTS;
-        let end =
-            order.known_by() + order.longest_arrival() + on_slow_clock(history.grace.min(order.work_end_timeout()));
+        let end = order.known_by()
+            + order.longest_arrival()
+            + on_slow_clock(history.grace.min(order.work_end_timeout()));
         let end = end + requests * 2 * history.latency;
         // A leader that must resign or pause already gives up after its turn, and reports that.
         let leads = leaderships
@@ -105,10 +116,13 @@ fn check_orders(history: &History) -> Vec<Violation> {
             .find(|t| t.candidate == candidate && t.from <= *at && t.to >= *at)
             .is_some_and(|t| !was_ordered_to_resign(history, candidate, t.from, *at));
         // Candidates do not change what foreign writers left in the announcements.
-        let saw_hostile_data = between(history, 0, end)
-            .iter()
-            .any(|entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::HostileSideBlobs, ..)));
-        let is_able = leads && !saw_hostile_data && !order.leadership_ends_anyway() && has_time_for_writes(history, candidate);
+        let saw_hostile_data = between(history, 0, end).iter().any(|entry| {
+            matches!(entry.event, HistoryEvent::FaultInjected(Fault::HostileSideBlobs, ..))
+        });
+        let is_able = leads
+            && !saw_hostile_data
+            && !order.leadership_ends_anyway()
+            && has_time_for_writes(history, candidate);
         let is_able = is_able && !order.is_latency_too_high();
         let successor =
             successor.filter(|_| is_able).and_then(|machine| order.live_successor_on(machine, end));
@@ -117,8 +131,9 @@ fn check_orders(history: &History) -> Vec<Violation> {
             && calm.is_calm(&[candidate, successor], *at + 1, end)
             && !order.succeeds(end, &wins)
         {
-            let message =
-                format!("c{candidate} did not obey the order at {at} ms to hand over to c{successor}");
+            let message = format!(
+                "c{candidate} did not obey the order at {at} ms to hand over to c{successor}"
+            );
             violations.push(violation("hand over", end, message));
         }
     }
@@ -178,9 +193,9 @@ impl Order<'_> {
     fn deadline(&self) -> Millis {
         let if_never_named = self.known_by() + self.come_timeout();
         // The timeout restarts when the leader knows that the successor can learn of it.
-        let named_at = self
-            .named_at(if_never_named)
-            .map(|(at, took)| at.max(self.at) + self.come_timeout() + on_slow_clock(COME_REQUESTS * took));
+        let named_at = self.named_at(if_never_named).map(|(at, took)| {
+            at.max(self.at) + self.come_timeout() + on_slow_clock(COME_REQUESTS * took)
+        });
         let report_time = REPORT_REQUESTS * self.periods().timeout.max(LONGEST_BACKGROUND);
         if_never_named.max(named_at.unwrap_or(0))
             + on_slow_clock(self.longest_wait())
@@ -196,7 +211,9 @@ impl Order<'_> {
         let (history, names) = (self.history, Some(self.successor_name));
         let (mut is_named, mut named_at, mut sent) = (false, None, BTreeMap::new());
         for Entry { at, event } in history.entries.iter().take_while(|entry| entry.at <= until) {
-            let (HistoryEvent::Sent(number) | HistoryEvent::Handled(number, _) | HistoryEvent::Answered(number, _)) = *event
+            let (HistoryEvent::Sent(number)
+            | HistoryEvent::Handled(number, _)
+            | HistoryEvent::Answered(number, _)) = *event
             else {
                 continue;
             };
@@ -261,8 +278,16 @@ impl Order<'_> {
     fn is_received(&self) -> bool {
         let before = self.history.entries[..self.index].iter().rev();
         let newest = before.filter_map(|entry| match entry.event {
-            HistoryEvent::Paused(candidate) | HistoryEvent::LeaveRequested(candidate) if candidate == self.candidate => Some(false),
-            HistoryEvent::Resumed(candidate) | HistoryEvent::Started(candidate) if candidate == self.candidate => Some(true),
+            HistoryEvent::Paused(candidate) | HistoryEvent::LeaveRequested(candidate)
+                if candidate == self.candidate =>
+            {
+                Some(false)
+            }
+            HistoryEvent::Resumed(candidate) | HistoryEvent::Started(candidate)
+                if candidate == self.candidate =>
+            {
+                Some(true)
+            }
             _ => None,
         });
         newest.take(1).all(|is_running| is_running)
@@ -287,7 +312,9 @@ impl Order<'_> {
         between(self.history, until.saturating_sub(lease), until).iter().any(|entry| {
             let request = self.history.accepted_request(entry.event);
             let keeps_lease = |step| matches!(step, Step::Acquire | Step::Renew);
-            request.is_some_and(|request| request.candidate == self.candidate && keeps_lease(request.step))
+            request.is_some_and(|request| {
+                request.candidate == self.candidate && keeps_lease(request.step)
+            })
         })
     }
 
@@ -296,7 +323,9 @@ impl Order<'_> {
         let (history, candidate) = (self.history, self.candidate);
         let later = history.entries[self.index..].iter().take_while(|entry| entry.at <= until);
         let answers = |entry: &Entry| match entry.event {
-            HistoryEvent::HandoverFailed(failed) | HistoryEvent::Paused(failed) => failed == candidate,
+            HistoryEvent::HandoverFailed(failed) | HistoryEvent::Paused(failed) => {
+                failed == candidate
+            }
             HistoryEvent::Sent(_) if !was_leader => false,
             event => ends_leadership(history, candidate, event),
         };
@@ -316,9 +345,12 @@ impl Order<'_> {
     fn live_successor_on(&self, machine: usize, end: Millis) -> Option<CandidateId> {
         let history = self.history;
         let is_alive = |candidate: &CandidateId| {
-            let is_start = |event| matches!(event, HistoryEvent::Started(begun) if begun == *candidate);
+            let is_start =
+                |event| matches!(event, HistoryEvent::Started(begun) if begun == *candidate);
             let is_end = |event| match event {
-                HistoryEvent::Killed(ended) | HistoryEvent::LeaveRequested(ended) | HistoryEvent::Left(ended) => ended == *candidate,
+                HistoryEvent::Killed(ended)
+                | HistoryEvent::LeaveRequested(ended)
+                | HistoryEvent::Left(ended) => ended == *candidate,
                 _ => false,
             };
             let before = &history.entries[..self.index];
@@ -327,12 +359,15 @@ impl Order<'_> {
                 && !until_end.iter().any(|entry| is_end(entry.event))
         };
         let is_on_machine = |candidate: &CandidateId| history.lives[*candidate].machine == machine;
-        (0..history.lives.len()).find(|candidate| is_on_machine(candidate) && is_alive(candidate) && *candidate != self.candidate)
+        (0..history.lives.len()).find(|candidate| {
+            is_on_machine(candidate) && is_alive(candidate) && *candidate != self.candidate
+        })
     }
 
     /// Returns true if no other order and no failed work interferes.
     fn is_undisturbed(&self, end: Millis) -> bool {
-        let window_start = self.at.saturating_sub(self.longest_wait() + COME_TIMEOUT + OFFER_DURATION);
+        let window_start =
+            self.at.saturating_sub(self.longest_wait() + COME_TIMEOUT + OFFER_DURATION);
         let (index, entries) = (self.index, &self.history.entries);
         let others = (0..).zip(entries).skip_while(|(_, entry)| entry.at < window_start);
         !others.take_while(|(_, entry)| entry.at <= end).any(|(other, entry)| match entry.event {
@@ -349,7 +384,8 @@ impl Order<'_> {
         let mut changed =
             entries.take_while(|(_, entry)| entry.at <= end).filter_map(|(at, entry)| {
                 let request = history.accepted_request(entry.event)?;
-                ((request.candidate, request.step) == (candidate, Step::HandOver)).then_some((at, request.successor_lease))
+                ((request.candidate, request.step) == (candidate, Step::HandOver))
+                    .then_some((at, request.successor_lease))
             });
         changed.next().is_some_and(|(index, to)| {
             let next = wins.iter().find(|win| win.entry > index && win.at <= end);
@@ -358,9 +394,15 @@ impl Order<'_> {
     }
 }
 
-fn was_ordered_to_resign(history: &History, candidate: CandidateId, from: Millis, to: Millis) -> bool {
+fn was_ordered_to_resign(
+    history: &History,
+    candidate: CandidateId,
+    from: Millis,
+    to: Millis,
+) -> bool {
     between(history, from, to).iter().any(|entry| {
-        let HistoryEvent::FaultInjected(Fault::NotReady | Fault::Resign, victim, _) = entry.event else {
+        let HistoryEvent::FaultInjected(Fault::NotReady | Fault::Resign, victim, _) = entry.event
+        else {
             return false;
         };
         victim.is_none_or(|victim| victim == candidate)
@@ -390,9 +432,11 @@ struct Offer {
 /// Returns true if its leader was cut off from the store at some time since the offer.
 fn was_cut_off(history: &History, offer: &Offer, at: Millis) -> bool {
     let is_partition = |entry: &Entry| match entry.event {
-        HistoryEvent::FaultInjected(Fault::PartitionOne | Fault::PartitionAll, candidate, until) => {
-            until >= offer.since && candidate.is_none_or(|candidate| candidate == offer.candidate)
-        }
+        HistoryEvent::FaultInjected(
+            Fault::PartitionOne | Fault::PartitionAll,
+            candidate,
+            until,
+        ) => until >= offer.since && candidate.is_none_or(|candidate| candidate == offer.candidate),
         _ => false,
     };
     history.entries.iter().take_while(|entry| entry.at <= at).any(is_partition)
@@ -413,24 +457,27 @@ fn is_not_ready(history: &History, candidate: CandidateId, at: Millis) -> bool {
         .entries
         .iter()
         .filter_map(|entry| match entry.event {
-            HistoryEvent::FaultInjected(Fault::NotReady, Some(victim), until) if victim == candidate => {
+            HistoryEvent::FaultInjected(Fault::NotReady, Some(victim), until)
+                if victim == candidate =>
+            {
                 Some((entry.at, until))
             }
             _ => None,
         })
         .collect();
     let knows_not_ready = spans.iter().any(|(from, until)| {
-        from + notice_delay < at && at < *until && !spans.iter().any(|(_, end)| (*from..at).contains(end))
+        from + notice_delay < at
+            && at < *until
+            && !spans.iter().any(|(_, end)| (*from..at).contains(end))
     });
-    let was_reachable =
-        !between(history, at.saturating_sub(2 * LONGEST_SUSPENSION), at).iter().any(|entry| {
-            match entry.event {
-                HistoryEvent::Paused(victim) | HistoryEvent::Resumed(victim) => victim == candidate,
-                HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt, victim, _) => {
-                    victim.is_none_or(|victim| victim == candidate)
-                }
-                _ => false,
+    let was_reachable = !between(history, at.saturating_sub(2 * LONGEST_SUSPENSION), at)
+        .iter()
+        .any(|entry| match entry.event {
+            HistoryEvent::Paused(victim) | HistoryEvent::Resumed(victim) => victim == candidate,
+            HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt, victim, _) => {
+                victim.is_none_or(|victim| victim == candidate)
             }
+            _ => false,
         });
     knows_not_ready && was_reachable
 }
@@ -453,7 +500,8 @@ fn check_changes(history: &History) -> Vec<Violation> {
     // Newest read of announcements of each candidate: its number, when it was sent, its duration.
     let mut announcement_reads = vec![(usize::MAX, 0, 0); history.lives.len()];
     // Term in which each lease id was announced, and won.
-    let mut announced_terms: BTreeMap<u128, u64> = history.foreign_announcements.iter().copied().collect();
+    let mut announced_terms: BTreeMap<u128, u64> =
+        history.foreign_announcements.iter().copied().collect();
     let terms: BTreeMap<u128, u64> =
         history.wins().into_iter().filter_map(|win| Some((win.lease?, win.term))).collect();
     let mut violations = Vec::new();
@@ -462,7 +510,8 @@ fn check_changes(history: &History) -> Vec<Violation> {
             && let (true, Some(lease)) = (request.is_announcement, request.lease)
         {
             announced_at.insert(lease, *at);
-            let before = request.announced_term.and_then(|term| announced_terms.insert(lease, term));
+            let before =
+                request.announced_term.and_then(|term| announced_terms.insert(lease, term));
             if before.is_some() && before != request.announced_term {
                 let message = format!("c{} announces one lease id in two terms", request.candidate);
                 violations.push(violation("hand over", *at, message));
@@ -470,58 +519,93 @@ fn check_changes(history: &History) -> Vec<Violation> {
         }
         // The leader sees that, and has nothing to release. The same holds if another candidate
         // broke its lease while it was cut off.
-        if let Some(acquire) = history.accepted_request(*event).filter(|request| request.step == Step::Acquire)
+        if let Some(acquire) =
+            history.accepted_request(*event).filter(|request| request.step == Step::Acquire)
         {
-            let replaced = offers
-                .values_mut()
-                .filter(|offer| offer.successor_lease == acquire.lease || was_cut_off(history, offer, *at));
+            let replaced = offers.values_mut().filter(|offer| {
+                offer.successor_lease == acquire.lease || was_cut_off(history, offer, *at)
+            });
             replaced.for_each(|offer| offer.is_open = false);
         }
         match *event {
             HistoryEvent::Sent(number) => {
                 let request = &history.requests[number];
-                (tokens[request.candidate], without_token[request.candidate]) = (request.token, None);
+                (tokens[request.candidate], without_token[request.candidate]) =
+                    (request.token, None);
                 if request.is_about_announcements && !request.is_announcement {
-                    announcement_reads[request.candidate] = (number, *at, announcement_reads[request.candidate].2);
+                    announcement_reads[request.candidate] =
+                        (number, *at, announcement_reads[request.candidate].2);
                 }
                 let (candidate, Some(lease)) = (request.candidate, request.lease) else { continue };
                 match (request.step, offers.get_mut(&lease)) {
                     // The change was decided before the suspension or the clock step.
                     (Step::HandOver, None) if resumed_at[candidate] == Some(*at) => {
-                        offers.insert(lease, Offer { candidate, since: *at, successor_lease: request.successor_lease, is_open: false });
+                        offers.insert(
+                            lease,
+                            Offer {
+                                candidate,
+                                since: *at,
+                                successor_lease: request.successor_lease,
+                                is_open: false,
+                            },
+                        );
                     }
                     (Step::HandOver, None) => {
                         // The candidate sends nothing more while its settings are invalid.
                         let settings_faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
-                        let open = !settings_faults.into_iter().any(|fault| history.has_fault(fault, candidate, *at));
-                        offers.insert(lease, Offer { candidate, since: *at, successor_lease: request.successor_lease, is_open: open });
-                        let announced_term = request.successor_lease.and_then(|to| announced_terms.get(&to).copied());
-                        if announced_term.is_some() && announced_term != terms.get(&lease).copied() {
-                            let message = format!("c{candidate} hands over to an id of another term");
+                        let open = !settings_faults
+                            .into_iter()
+                            .any(|fault| history.has_fault(fault, candidate, *at));
+                        offers.insert(
+                            lease,
+                            Offer {
+                                candidate,
+                                since: *at,
+                                successor_lease: request.successor_lease,
+                                is_open: open,
+                            },
+                        );
+                        let announced_term = request
+                            .successor_lease
+                            .and_then(|to| announced_terms.get(&to).copied());
+                        if announced_term.is_some() && announced_term != terms.get(&lease).copied()
+                        {
+                            let message =
+                                format!("c{candidate} hands over to an id of another term");
                             violations.push(violation("hand over", *at, message));
                         }
                         if is_not_ready(history, candidate, *at) {
                             let message = format!("c{candidate} hands over though it is not ready");
                             violations.push(violation("hand over", *at, message));
                         }
-                        let age = request.successor_lease.and_then(|to| Some(at - announced_at.get(&to)?));
+                        let age = request
+                            .successor_lease
+                            .and_then(|to| Some(at - announced_at.get(&to)?));
                         let took = announcement_reads[candidate].2;
-                        let max_age = MAX_ANNOUNCEMENT_AGE - REQUEST_ALLOWANCE + REQUEST_ALLOWANCE.max(6 * took);
-                        let read_allowance = READ_ALLOWANCE.max((3 * took).min(LONGEST_READ_ALLOWANCE)) - READ_ALLOWANCE;
-                        let max_age = on_slow_clock(max_age.min(LONGEST_ANNOUNCEMENT_AGE) + read_allowance);
+                        let max_age = MAX_ANNOUNCEMENT_AGE - REQUEST_ALLOWANCE
+                            + REQUEST_ALLOWANCE.max(6 * took);
+                        let read_allowance = READ_ALLOWANCE
+                            .max((3 * took).min(LONGEST_READ_ALLOWANCE))
+                            - READ_ALLOWANCE;
+                        let max_age =
+                            on_slow_clock(max_age.min(LONGEST_ANNOUNCEMENT_AGE) + read_allowance);
                         let most = max_age + four_round_trips(history).max(2 * took);
                         let is_too_old = |age| age > most;
                         // A foreign writer may take the lease too: this check cannot see what it
                         // writes.
                         let has_hostile_data = had_hostile_announcements(history, *at, most);
                         if age.is_none_or(is_too_old) && !has_hostile_data {
-                            let announced = age.map_or("never".into(), |age| format!("{age} ms before"));
-                            let message = format!("c{candidate} hands over to a successor that came {announced}");
+                            let announced =
+                                age.map_or("never".into(), |age| format!("{age} ms before"));
+                            let message = format!(
+                                "c{candidate} hands over to a successor that came {announced}"
+                            );
                             violations.push(violation("hand over", *at, message));
                         }
                     }
                     (Step::HandOver, Some(offer))
-                        if *at > offer.since + on_slow_clock(offer_duration(history, candidate)) =>
+                        if *at
+                            > offer.since + on_slow_clock(offer_duration(history, candidate)) =>
                     {
                         let message = format!(
                             "c{candidate} offers its lease to its successor alone since {} ms",
@@ -545,7 +629,10 @@ fn check_changes(history: &History) -> Vec<Violation> {
                 }
             }
             // Later requests come later than intended.
-            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) | HistoryEvent::Left(candidate) => {
+            HistoryEvent::Paused(candidate)
+            | HistoryEvent::Killed(candidate)
+            | HistoryEvent::StepFailed(candidate)
+            | HistoryEvent::Left(candidate) => {
                 offers.retain(|_, offer| offer.candidate != candidate || !offer.is_open);
             }
             // On a clock that was set forward the time for that is over.
@@ -559,30 +646,45 @@ fn check_changes(history: &History) -> Vec<Violation> {
             HistoryEvent::TokenRequested(candidate) => {
                 token_requested_at[candidate] = Some(*at);
                 let fails = history.fault_until(Fault::TokensFail, candidate, *at);
-                let lacks_token = tokens[candidate].is_none_or(|until: Millis| until <= *at + token_margin);
+                let lacks_token =
+                    tokens[candidate].is_none_or(|until: Millis| until <= *at + token_margin);
                 let until = fails.filter(|_| lacks_token).map(|until| until + TOKEN_FETCH_TIMEOUT);
                 without_token[candidate] = until.or(without_token[candidate]);
             }
-            HistoryEvent::FaultInjected(_, Some(candidate), until) if token_requested_at[candidate] == Some(*at) && until > *at => {
-                let lacks_token = tokens[candidate].is_none_or(|until: Millis| until <= *at + token_margin);
-                without_token[candidate] = lacks_token.then_some(until + TOKEN_FETCH_TIMEOUT).or(without_token[candidate]);
+            HistoryEvent::FaultInjected(_, Some(candidate), until)
+                if token_requested_at[candidate] == Some(*at) && until > *at =>
+            {
+                let lacks_token =
+                    tokens[candidate].is_none_or(|until: Millis| until <= *at + token_margin);
+                without_token[candidate] =
+                    lacks_token.then_some(until + TOKEN_FETCH_TIMEOUT).or(without_token[candidate]);
             }
             // The candidate sends nothing until its settings are valid again.
-            HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt, candidate, _) => {
-                offers.retain(|_, offer| candidate.is_some_and(|candidate| offer.candidate != candidate) || !offer.is_open);
+            HistoryEvent::FaultInjected(
+                Fault::SettingsSpoilt | Fault::SecretSpoilt,
+                candidate,
+                _,
+            ) => {
+                offers.retain(|_, offer| {
+                    candidate.is_some_and(|candidate| offer.candidate != candidate)
+                        || !offer.is_open
+                });
             }
             HistoryEvent::Resumed(candidate) => resumed_at[candidate] = Some(*at),
             _ => {}
         }
         offers.retain(|_, offer| {
             let periods = &history.lives[offer.candidate].periods;
-            let most = on_slow_clock(offer_duration(history, offer.candidate) + periods.poll) + 2 * periods.timeout;
+            let most = on_slow_clock(offer_duration(history, offer.candidate) + periods.poll)
+                + 2 * periods.timeout;
             let is_late = offer.is_open && *at > offer.since + most;
             // Without a token it sends nothing, and an expired lease needs no release.
             let is_excused = without_token[offer.candidate].is_some_and(|until| *at <= until);
             if is_late && !is_excused {
-                let message =
-                    format!("c{} does not release what its successor did not take", offer.candidate);
+                let message = format!(
+                    "c{} does not release what its successor did not take",
+                    offer.candidate
+                );
                 violations.push(violation("hand over", *at, message));
             }
             !is_late || (is_excused && *at <= offer.since + on_slow_clock(periods.lease))

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
+use super::super::history::{Answer, CandidateId, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -44,18 +44,30 @@ pub fn check_hints(history: &History) -> Vec<Violation> {
     for Entry { at, event } in &history.entries {
         match *event {
             HistoryEvent::FaultInjected(_, _, until) => {
-                polls_by_candidate.iter_mut().for_each(|polls| polls.reset(until.max(*at) + SETTLE_TIME));
+                polls_by_candidate
+                    .iter_mut()
+                    .for_each(|polls| polls.reset(until.max(*at) + SETTLE_TIME));
             }
-            HistoryEvent::Started(candidate) | HistoryEvent::StepFailed(candidate) => polls_by_candidate[candidate].reset(*at),
-            HistoryEvent::Answered(count, Answer { status: 200, .. }) if is_poll(history, count) => {}
+            HistoryEvent::Started(candidate) | HistoryEvent::StepFailed(candidate) => {
+                polls_by_candidate[candidate].reset(*at)
+            }
+            HistoryEvent::Answered(count, Answer { status: 200, .. })
+                if is_poll(history, count) => {}
             HistoryEvent::Answered(count, _) | HistoryEvent::RequestFailed(count) => {
                 polls_by_candidate[history.requests[count].candidate].reset(*at);
             }
             HistoryEvent::Sent(count) if is_poll(history, count) => {
                 let candidate = history.requests[count].candidate;
-                violations.extend(on_poll(&mut polls_by_candidate[candidate], candidate, *at, history));
+                violations.extend(on_poll(
+                    &mut polls_by_candidate[candidate],
+                    candidate,
+                    *at,
+                    history,
+                ));
             }
-            HistoryEvent::Sent(count) => polls_by_candidate[history.requests[count].candidate].reset(*at + SETTLE_TIME),
+            HistoryEvent::Sent(count) => {
+                polls_by_candidate[history.requests[count].candidate].reset(*at + SETTLE_TIME)
+            }
             _ => {}
         }
     }
@@ -66,7 +78,12 @@ fn is_poll(history: &History, count: usize) -> bool {
     history.requests[count].step == Step::Poll
 }
 
-fn on_poll(polls: &mut Polls, candidate: CandidateId, at: Millis, history: &History) -> Option<Violation> {
+fn on_poll(
+    polls: &mut Polls,
+    candidate: CandidateId,
+    at: Millis,
+    history: &History,
+) -> Option<Violation> {
     if at < polls.counts_from {
         return None;
     }

@@ -3,7 +3,7 @@
 //! Only the invocation's own clock counts: no supervisor stops its turn.
 
 use super::super::fault::Step;
-use super::super::history::{History, RequestIndex, HistoryEvent};
+use super::super::history::{History, HistoryEvent, RequestIndex};
 use super::{Violation, violation};
 
 /// Checks each result that an invocation reports.

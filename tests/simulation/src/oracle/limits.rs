@@ -5,7 +5,7 @@
 //! - A candidate whose work failed does not contend for a while.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Entry, History, HistoryEvent, CandidateId, Written};
+use super::super::history::{CandidateId, Entry, History, HistoryEvent, Written};
 use super::super::plan::{COOL_DOWN, LONGEST_COOL_DOWN};
 use super::super::world::Millis;
 use super::fault_periods::{ends_leadership, on_slow_clock};
@@ -35,15 +35,24 @@ fn check_turns(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
         match *event {
-            HistoryEvent::TurnBegan { candidate, .. } => started_at[candidate] = Some(*at).filter(|_| !is_frozen[candidate]),
+            HistoryEvent::TurnBegan { candidate, .. } => {
+                started_at[candidate] = Some(*at).filter(|_| !is_frozen[candidate])
+            }
             // A frozen turn is stopped when its process resumes; the supervisor stops a turn that
             // outlives its process.
-            HistoryEvent::Paused(candidate) => (started_at[candidate], is_frozen[candidate]) = (None, true),
-            HistoryEvent::Resumed(candidate) => (started_at[candidate], is_frozen[candidate]) = (None, false),
+            HistoryEvent::Paused(candidate) => {
+                (started_at[candidate], is_frozen[candidate]) = (None, true)
+            }
+            HistoryEvent::Resumed(candidate) => {
+                (started_at[candidate], is_frozen[candidate]) = (None, false)
+            }
             HistoryEvent::Killed(candidate) => started_at[candidate] = None,
             HistoryEvent::ClockSetForward(machine) => {
-                let is_on_machine = |candidate: &CandidateId| history.lives[*candidate].machine == machine;
-                (0..history.lives.len()).filter(is_on_machine).for_each(|candidate| started_at[candidate] = None);
+                let is_on_machine =
+                    |candidate: &CandidateId| history.lives[*candidate].machine == machine;
+                (0..history.lives.len())
+                    .filter(is_on_machine)
+                    .for_each(|candidate| started_at[candidate] = None);
             }
             HistoryEvent::TurnOver(candidate, _) => {
                 let is_late = |from: Millis| *at > from + on_slow_clock(limit) + STOP_LATENCY;
@@ -74,7 +83,8 @@ fn check_stalled(history: &History) -> Vec<Violation> {
         match *event {
             HistoryEvent::Sent(number) => {
                 let request = &history.requests[number];
-                let (candidate, periods) = (request.candidate, &history.lives[request.candidate].periods);
+                let (candidate, periods) =
+                    (request.candidate, &history.lives[request.candidate].periods);
                 let most = on_slow_clock(2 * periods.lease) + 2 * periods.timeout + BACK_OFF;
                 let is_overdue = since[candidate].is_some_and(|since| *at > since + most);
                 match request.step {
@@ -86,7 +96,8 @@ fn check_stalled(history: &History) -> Vec<Violation> {
                         _ = since[candidate].get_or_insert(*at);
                     }
                     Step::Renew if is_overdue => {
-                        let message = format!("c{candidate} leads on, though its writes do not get through");
+                        let message =
+                            format!("c{candidate} leads on, though its writes do not get through");
                         violations.push(violation("stalled", *at, message));
                         since[candidate] = None;
                     }
@@ -97,10 +108,16 @@ fn check_stalled(history: &History) -> Vec<Violation> {
             // The claim is recorded: an earlier attempt was carried out after all.
             HistoryEvent::TurnBegan { candidate, .. } => since[candidate] = None,
             // The candidate may have forgotten the write, or may no longer need it.
-            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) | HistoryEvent::Left(candidate) => {
+            HistoryEvent::Paused(candidate)
+            | HistoryEvent::Killed(candidate)
+            | HistoryEvent::StepFailed(candidate)
+            | HistoryEvent::Left(candidate) => {
                 since[candidate] = None;
             }
-            HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt | Fault::TokensFail, ..) => {
+            HistoryEvent::FaultInjected(
+                Fault::SettingsSpoilt | Fault::SecretSpoilt | Fault::TokensFail,
+                ..,
+            ) => {
                 since.fill(None);
             }
             _ => {}
@@ -123,11 +140,18 @@ fn check_cut_short(history: &History) -> Vec<Violation> {
     for Entry { at, event } in &history.entries {
         match *event {
             HistoryEvent::ClockSetForward(machine) => {
-                let is_on_machine = |candidate: &CandidateId| history.lives[*candidate].machine == machine;
-                (0..history.lives.len()).filter(is_on_machine).for_each(|candidate| clock_set_at[candidate] = Some(*at));
+                let is_on_machine =
+                    |candidate: &CandidateId| history.lives[*candidate].machine == machine;
+                (0..history.lives.len())
+                    .filter(is_on_machine)
+                    .for_each(|candidate| clock_set_at[candidate] = Some(*at));
             }
-            HistoryEvent::TurnCutShort(candidate) if clock_set_at[candidate].is_none_or(|clock_set_at| *at > clock_set_at + STOP_LATENCY) => {
-                let message = format!("the turn of c{candidate} is stopped, and nothing asked for its end");
+            HistoryEvent::TurnCutShort(candidate)
+                if clock_set_at[candidate]
+                    .is_none_or(|clock_set_at| *at > clock_set_at + STOP_LATENCY) =>
+            {
+                let message =
+                    format!("the turn of c{candidate} is stopped, and nothing asked for its end");
                 violations.push(violation("turn", *at, message));
             }
             _ => {}
@@ -146,16 +170,26 @@ fn check_wind_down(history: &History) -> Vec<Violation> {
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
         match *event {
-            HistoryEvent::WindDown(candidate, winds_down) => since[candidate] = winds_down.then_some(*at),
-            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) => since[candidate] = None,
+            HistoryEvent::WindDown(candidate, winds_down) => {
+                since[candidate] = winds_down.then_some(*at)
+            }
+            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) => {
+                since[candidate] = None
+            }
             HistoryEvent::ClockSetForward(machine) => {
-                let is_on_machine = |candidate: &CandidateId| history.lives[*candidate].machine == machine;
-                (0..history.lives.len()).filter(is_on_machine).for_each(|candidate| since[candidate] = None);
+                let is_on_machine =
+                    |candidate: &CandidateId| history.lives[*candidate].machine == machine;
+                (0..history.lives.len())
+                    .filter(is_on_machine)
+                    .for_each(|candidate| since[candidate] = None);
             }
             HistoryEvent::TurnOver(candidate, _) => {
-                let most = on_slow_clock(WORK_END_TIMEOUT.max(history.lives[candidate].periods.lease)) + STOP_LATENCY;
+                let most =
+                    on_slow_clock(WORK_END_TIMEOUT.max(history.lives[candidate].periods.lease))
+                        + STOP_LATENCY;
                 if since[candidate].take().is_some_and(|since| *at > since + most) {
-                    let message = format!("the turn of c{candidate} goes on, and a successor waits for it");
+                    let message =
+                        format!("the turn of c{candidate} goes on, and a successor waits for it");
                     violations.push(violation("turn", *at, message));
                 }
             }
@@ -180,7 +214,8 @@ fn check_cool_downs(history: &History) -> Vec<Violation> {
         match *event {
             HistoryEvent::TurnBegan { candidate, term: turn_term, .. } => {
                 if trapped_term[candidate] == Some(turn_term) {
-                    let message = format!("c{candidate} runs another turn in the term in which one trapped");
+                    let message =
+                        format!("c{candidate} runs another turn in the term in which one trapped");
                     violations.push(violation("cool-down", *at, message));
                 }
                 term[candidate] = turn_term;
@@ -190,19 +225,30 @@ fn check_cool_downs(history: &History) -> Vec<Violation> {
             HistoryEvent::WorkFailed(candidate, failed_step_at) => {
                 // The cool-down is drawn between half and all of a period that doubles each time.
                 // The clock may be 1 % fast.
-                let least = ((COOL_DOWN * SECOND) << failure_count[candidate]).min(LONGEST_COOL_DOWN) / 2;
-                cool_down_until[candidate] = if clock_set_at[candidate] < failed_step_at { failed_step_at + least - least / 50 } else { 0 };
+                let least =
+                    ((COOL_DOWN * SECOND) << failure_count[candidate]).min(LONGEST_COOL_DOWN) / 2;
+                cool_down_until[candidate] = if clock_set_at[candidate] < failed_step_at {
+                    failed_step_at + least - least / 50
+                } else {
+                    0
+                };
                 failure_count[candidate] = (failure_count[candidate] + 1).min(8);
             }
-            HistoryEvent::TurnSucceeded(candidate) | HistoryEvent::StepFailed(candidate) => (cool_down_until[candidate], failure_count[candidate]) = (0, 0),
+            HistoryEvent::TurnSucceeded(candidate) | HistoryEvent::StepFailed(candidate) => {
+                (cool_down_until[candidate], failure_count[candidate]) = (0, 0)
+            }
             HistoryEvent::ClockSetForward(machine) => {
-                let is_on_machine = |candidate: &CandidateId| history.lives[*candidate].machine == machine;
-                (0..lives).filter(is_on_machine).for_each(|candidate| (cool_down_until[candidate], clock_set_at[candidate]) = (0, *at));
+                let is_on_machine =
+                    |candidate: &CandidateId| history.lives[*candidate].machine == machine;
+                (0..lives).filter(is_on_machine).for_each(|candidate| {
+                    (cool_down_until[candidate], clock_set_at[candidate]) = (0, *at)
+                });
             }
             HistoryEvent::Sent(number) => {
                 let request = &history.requests[number];
                 if request.step == Step::Acquire && *at < cool_down_until[request.candidate] {
-                    let message = format!("c{} contends soon after its work failed", request.candidate);
+                    let message =
+                        format!("c{} contends soon after its work failed", request.candidate);
                     violations.push(violation("cool-down", *at, message));
                 }
             }

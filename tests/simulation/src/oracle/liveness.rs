@@ -18,7 +18,7 @@
 //! - After the calm a candidate leads, and in the finale each living candidate gets its turn.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{SentRequest, Entry, History, HistoryEvent, CandidateId, Win, Written};
+use super::super::history::{CandidateId, Entry, History, HistoryEvent, SentRequest, Win, Written};
 use super::super::plan::LONGEST_COOL_DOWN;
 use super::super::world::Millis;
 use super::fault_periods::on_slow_clock;
@@ -49,7 +49,8 @@ pub fn check_i6(history: &History) -> Vec<Violation> {
         let losses = match entry.event {
             HistoryEvent::Killed(candidate) => {
                 let crash = crash_loss(history, &wins, index, candidate);
-                let failover = crash.as_ref().and_then(|crash| failover_loss(history, &wins, index, crash));
+                let failover =
+                    crash.as_ref().and_then(|crash| failover_loss(history, &wins, index, crash));
                 [crash, failover]
             }
             HistoryEvent::Handled(..) => [release_loss(history, &wins, index), None],
@@ -58,9 +59,11 @@ pub fn check_i6(history: &History) -> Vec<Violation> {
         for loss in losses.into_iter().flatten() {
             let end = loss.at + loss.allowed;
             let has_winner = wins.iter().any(|win| win.entry > index && win.at <= end);
-            if !has_winner && end_of_schedule(history) >= end && is_undisturbed(history, &loss, end) {
+            if !has_winner && end_of_schedule(history) >= end && is_undisturbed(history, &loss, end)
+            {
                 let Loss { at, candidate, allowed, cause, .. } = loss;
-                let message = format!("no leader {allowed} ms after c{candidate} {cause} at {at} ms");
+                let message =
+                    format!("no leader {allowed} ms after c{candidate} {cause} at {at} ms");
                 violations.push(violation("I6", end, message));
             } else if !matches!(entry.event, HistoryEvent::Killed(_)) {
                 violations.extend(check_hint(history, &wins, index, &loss));
@@ -85,7 +88,12 @@ fn leader_at(wins: &[Win], index: usize) -> Option<&Win> {
     wins.iter().take_while(|win| win.entry < index).last()
 }
 
-fn crash_loss(history: &History, wins: &[Win], index: usize, candidate: CandidateId) -> Option<Loss> {
+fn crash_loss(
+    history: &History,
+    wins: &[Win],
+    index: usize,
+    candidate: CandidateId,
+) -> Option<Loss> {
     let at = history.entries[index].at;
     let win = leader_at(wins, index).filter(|win| win.candidate == candidate)?;
     if was_released(history, win, index) || record_lost_between(history, win.entry, index) {
@@ -114,28 +122,37 @@ fn failover_loss(history: &History, wins: &[Win], index: usize, crash: &Loss) ->
     let candidate = crash.candidate;
     let writes: Vec<_> = history.writes().take_while(|(entry, ..)| *entry < index).collect();
     let poll_interval = history.lives.iter().filter_map(|life| life.periods.failover).max()? / 6;
-    let failover_bound = |promise| on_slow_clock(promise * 17 / 16 + 2 * poll_interval) + 12 * history.latency;
+    let failover_bound =
+        |promise| on_slow_clock(promise * 17 / 16 + 2 * poll_interval) + 12 * history.latency;
     // Without earlier beats, or after a gap in which a lease would have been lost, candidates poll
     // rarely until they have seen a beat.
     let is_silent_gap = |pair: &&[(usize, Entry, &SentRequest, &Written)]| {
         matches!(pair, [(_, before, _, written), (_, then, ..)]
             if written.promise == 0 || before.at + failover_bound(written.promise) < then.at)
     };
-    let first_beat = writes.windows(2).rfind(is_silent_gap).and_then(|pair| pair.last()).or(writes.first());
+    let first_beat =
+        writes.windows(2).rfind(is_silent_gap).and_then(|pair| pair.last()).or(writes.first());
     let seen_at = first_beat.map_or(0, |(_, entry, ..)| entry.at + takeover_bound(history));
     let seen_at = seen_at.saturating_sub(crash.at);
-    let late = crash.allowed - history.lives[candidate].periods.lease - MAX_LATE_EXPIRY - takeover_bound(history);
+    let late = crash.allowed
+        - history.lives[candidate].periods.lease
+        - MAX_LATE_EXPIRY
+        - takeover_bound(history);
     let written = writes.last()?;
-    let promise = Some(written.3.promise).filter(|promise| *promise > 0 && written.2.candidate == candidate)?;
+    let promise = Some(written.3.promise)
+        .filter(|promise| *promise > 0 && written.2.candidate == candidate)?;
     // A leader that lost its lease before beats no more, and a broken lease runs out.
-    let is_broken_lease = |entry: &Entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::BreakRest, ..));
+    let is_broken_lease =
+        |entry: &Entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::BreakRest, ..));
     let win = leader_at(wins, index)?;
     let is_acquire = |entry: &Entry| {
         let request = history.accepted_request(entry.event);
         request.is_some_and(|request| request.step == Step::Acquire && request.lease == win.lease)
     };
     let since = history.entries[..win.entry].iter().rposition(is_acquire).unwrap_or(win.entry);
-    if written.1.at + promise < crash.at || history.entries[since..index].iter().any(is_broken_lease) {
+    if written.1.at + promise < crash.at
+        || history.entries[since..index].iter().any(is_broken_lease)
+    {
         return None;
     }
     let allowed = seen_at + failover_bound(promise) + late;
@@ -147,7 +164,9 @@ fn takeover_bound_after(history: &History, request: &SentRequest, at: Millis) ->
     let by_successor = on_slow_clock(1_000) + 14 * history.latency;
     match request.step {
         Step::HandOver if !remembers_announcement(history, request.successor_lease, at) => {
-            history.lives[request.candidate].periods.lease + MAX_LATE_EXPIRY + takeover_bound(history)
+            history.lives[request.candidate].periods.lease
+                + MAX_LATE_EXPIRY
+                + takeover_bound(history)
         }
         Step::HandOver => takeover_bound(history).max(by_successor),
         _ => takeover_bound(history),
@@ -160,20 +179,27 @@ fn check_hint(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Opt
     let HistoryEvent::Handled(number, _) = history.entries[index].event else { return None };
     let request = &history.requests[number];
     let is_change = request.step == Step::HandOver;
-    let successor = announcement_of(history, request.successor_lease).map(|number| history.requests[number].candidate);
+    let successor = announcement_of(history, request.successor_lease)
+        .map(|number| history.requests[number].candidate);
     if is_change && !remembers_announcement(history, request.successor_lease, loss.at) {
         return None;
     }
     let allowed = HINT_DELAY + 16 * history.latency;
-    let next_entries = history.entries[index..].iter().take_while(|entry| entry.at <= loss.at + HINT_DELAY);
-    let (hint_index, candidate, at) = (index..).zip(next_entries).find_map(|(hint_index, entry)| match entry.event {
-        HistoryEvent::Hinted(candidate) if candidate != loss.candidate && (!is_change || successor == Some(candidate)) => {
-            Some((hint_index, candidate, entry.at))
-        }
-        _ => None,
-    })?;
+    let next_entries =
+        history.entries[index..].iter().take_while(|entry| entry.at <= loss.at + HINT_DELAY);
+    let (hint_index, candidate, at) =
+        (index..).zip(next_entries).find_map(|(hint_index, entry)| match entry.event {
+            HistoryEvent::Hinted(candidate)
+                if candidate != loss.candidate && (!is_change || successor == Some(candidate)) =>
+            {
+                Some((hint_index, candidate, entry.at))
+            }
+            _ => None,
+        })?;
     let end = at + allowed;
-    let earlier_hints = hint_times(history, candidate, hint_index).filter(|hint_time| hint_time + MINUTE >= at).count();
+    let earlier_hints = hint_times(history, candidate, hint_index)
+        .filter(|hint_time| hint_time + MINUTE >= at)
+        .count();
     // Each hint may have brought five polls forward; the limit is ten in a minute.
     let is_within_limit = earlier_hints <= 1;
     let is_able = is_alive(history, candidate, loss.at.saturating_sub(AFTERMATH), end)
@@ -181,8 +207,10 @@ fn check_hint(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Opt
     let has_winner = wins.iter().any(|win| win.entry > index && win.at <= end);
     let was_ignored = is_within_limit && is_able && !has_winner && end_of_schedule(history) >= end;
     (was_ignored && is_undisturbed(history, loss, end)).then(|| {
-        let message =
-            format!("no leader {allowed} ms after c{candidate} heard that c{} {}", loss.candidate, loss.cause);
+        let message = format!(
+            "no leader {allowed} ms after c{candidate} heard that c{} {}",
+            loss.candidate, loss.cause
+        );
         violation("hint", end, message)
     })
 }
@@ -191,23 +219,33 @@ fn check_hint(history: &History, wins: &[Win], index: usize, loss: &Loss) -> Opt
 ///
 /// A suspended candidate receives it once it resumes, and polls repeatedly until a poll is
 /// answered.
-fn hint_times(history: &History, candidate: CandidateId, before: usize) -> impl Iterator<Item = Millis> {
+fn hint_times(
+    history: &History,
+    candidate: CandidateId,
+    before: usize,
+) -> impl Iterator<Item = Millis> {
     let entries = &history.entries[..before];
-    (0..before).filter(move |index| entries[*index].event == HistoryEvent::Hinted(candidate)).map(move |index| {
-        let was_paused = entries[..index].iter().rev().find_map(|entry| match entry.event {
-            HistoryEvent::Paused(paused) if paused == candidate => Some(true),
-            HistoryEvent::Resumed(resumed) if resumed == candidate => Some(false),
-            _ => None,
-        });
-        let resumed_entry = entries[index..].iter().find(|entry| entry.event == HistoryEvent::Resumed(candidate));
-        let delayed = resumed_entry.filter(|_| was_paused == Some(true));
-        let at = delayed.map_or(entries[index].at, |delayed| delayed.at);
-        let answered = entries[index..].iter().find(|entry| match entry.event {
-            HistoryEvent::Answered(number, _) => entry.at >= at && history.requests[number].candidate == candidate,
-            _ => false,
-        });
-        answered.map_or(at, |answered| answered.at)
-    })
+    (0..before).filter(move |index| entries[*index].event == HistoryEvent::Hinted(candidate)).map(
+        move |index| {
+            let was_paused = entries[..index].iter().rev().find_map(|entry| match entry.event {
+                HistoryEvent::Paused(paused) if paused == candidate => Some(true),
+                HistoryEvent::Resumed(resumed) if resumed == candidate => Some(false),
+                _ => None,
+            });
+            let resumed_entry = entries[index..]
+                .iter()
+                .find(|entry| entry.event == HistoryEvent::Resumed(candidate));
+            let delayed = resumed_entry.filter(|_| was_paused == Some(true));
+            let at = delayed.map_or(entries[index].at, |delayed| delayed.at);
+            let answered = entries[index..].iter().find(|entry| match entry.event {
+                HistoryEvent::Answered(number, _) => {
+                    entry.at >= at && history.requests[number].candidate == candidate
+                }
+                _ => false,
+            });
+            answered.map_or(at, |answered| answered.at)
+        },
+    )
 }
 
 /// Returns the announcement of a successor with this lease id.
@@ -222,9 +260,12 @@ fn announcement_of(history: &History, until: Option<u128>) -> Option<usize> {
 fn remembers_announcement(history: &History, until: Option<u128>, at: Millis) -> bool {
     let Some(number) = announcement_of(history, until) else { return false };
     let successor = history.requests[number].candidate;
-    let since = history.entries.iter().skip_while(|entry| entry.event != HistoryEvent::Sent(number));
+    let since =
+        history.entries.iter().skip_while(|entry| entry.event != HistoryEvent::Sent(number));
     !since.take_while(|entry| entry.at <= at).any(|entry| match entry.event {
-        HistoryEvent::Killed(ended) | HistoryEvent::Left(ended) | HistoryEvent::StepFailed(ended) => ended == successor,
+        HistoryEvent::Killed(ended)
+        | HistoryEvent::Left(ended)
+        | HistoryEvent::StepFailed(ended) => ended == successor,
         _ => false,
     })
 }
@@ -292,7 +333,9 @@ fn is_undisturbed(history: &History, loss: &Loss, end: Millis) -> bool {
             && is_alive(history, candidate, from, end)
             && !is_backing_off(history, candidate, loss.at, end)
     };
-    !is_disturbed && (0..history.lives.len()).any(|candidate| candidate != loss.candidate && can_take_over(candidate))
+    !is_disturbed
+        && (0..history.lives.len())
+            .any(|candidate| candidate != loss.candidate && can_take_over(candidate))
 }
 
 /// Returns true if a candidate gave up its own leadership so recently that it leaves this one to
@@ -329,7 +372,9 @@ fn is_alive(history: &History, candidate: CandidateId, from: Millis, until: Mill
             {
                 return false;
             }
-            HistoryEvent::Killed(ended) | HistoryEvent::LeaveRequested(ended) if ended == candidate && *at <= until => {
+            HistoryEvent::Killed(ended) | HistoryEvent::LeaveRequested(ended)
+                if ended == candidate && *at <= until =>
+            {
                 return false;
             }
             _ => {}
@@ -355,7 +400,11 @@ fn check_leader_after_calm(history: &History, wins: &[Win]) -> Option<Violation>
     let (mut leads_until, mut replaced_by) = (None, None);
     for entry in &history.entries[..index] {
         match entry.event {
-            HistoryEvent::Killed(candidate) | HistoryEvent::Left(candidate) if candidate == win.candidate => leads_until = None,
+            HistoryEvent::Killed(candidate) | HistoryEvent::Left(candidate)
+                if candidate == win.candidate =>
+            {
+                leads_until = None
+            }
             _ => {}
         }
         let Some(request) = history.accepted_request(entry.event) else { continue };

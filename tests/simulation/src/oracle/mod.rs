@@ -4,27 +4,27 @@
 //! It uses the order of accepted writes, the requests on the wire, and the times at which handlers
 //! worked. It knows the clocks of candidates, but not what candidates believe.
 
+mod announcements;
 mod beats;
+mod candidate_lists;
+mod fault_periods;
+mod foreign_fields;
+mod handovers;
 mod hints;
+mod invocations;
 mod leases;
 mod limits;
 mod liveness;
 mod overlap;
 mod pace;
 mod progress;
+mod releases;
+mod service_time;
 mod slots;
 mod succession;
 mod terms;
 mod transfers;
 mod validity;
-mod announcements;
-mod invocations;
-mod fault_periods;
-mod service_time;
-mod foreign_fields;
-mod releases;
-mod handovers;
-mod candidate_lists;
 
 use std::fmt;
 

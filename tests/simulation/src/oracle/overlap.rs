@@ -5,7 +5,7 @@
 //! validity is the bound, which I3 checks.
 
 use super::super::fault::{Fault, Kind};
-use super::super::history::{Entry, History, Span, HistoryEvent, CandidateId, Win};
+use super::super::history::{CandidateId, Entry, History, HistoryEvent, Span, Win};
 use super::super::plan::Class;
 use super::super::world::Millis;
 use super::{Violation, violation};
@@ -50,8 +50,9 @@ pub fn check_i1(history: &History, class: Class) -> Vec<Violation> {
 fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let wins = history.wins();
     // After a record loss, another leader may have raised the same term before.
-    let wins_span =
-        |win: &&Win| (win.candidate, win.term) == (older.candidate, older.term) && win.at <= older.from;
+    let wins_span = |win: &&Win| {
+        (win.candidate, win.term) == (older.candidate, older.term) && win.at <= older.from
+    };
     let last_win = wins.iter().rfind(wins_span);
     let Some(won_at) = last_win.map(|win| win.at) else { return false };
     let attack = injected_faults(history)
@@ -64,17 +65,24 @@ fn is_excused(history: &History, older: &Span, to: Millis) -> bool {
     let was_hindered = injected_faults(history).any(|(at, fault, candidate, until)| {
         let window_start = attack.saturating_sub(life.periods.timeout + 2_000);
         let affects_all = matches!(fault.kind(), Kind::Network | Kind::Condition);
-        let affects_leader = candidate == Some(older.candidate) || (candidate.is_none() && affects_all);
+        let affects_leader =
+            candidate == Some(older.candidate) || (candidate.is_none() && affects_all);
         affects_leader && until.max(at) >= window_start && at <= to
     });
     // A leader with invalid settings neither renews nor learns of a loss.
     let settings_faults = [Fault::SettingsSpoilt, Fault::SecretSpoilt];
-    stopped_in_time || was_hindered || settings_faults.into_iter().any(|fault| history.has_fault(fault, older.candidate, to))
+    stopped_in_time
+        || was_hindered
+        || settings_faults.into_iter().any(|fault| history.has_fault(fault, older.candidate, to))
 }
 
-fn injected_faults(history: &History) -> impl Iterator<Item = (Millis, Fault, Option<CandidateId>, Millis)> {
+fn injected_faults(
+    history: &History,
+) -> impl Iterator<Item = (Millis, Fault, Option<CandidateId>, Millis)> {
     history.entries.iter().filter_map(|Entry { at, event }| match event {
-        HistoryEvent::FaultInjected(fault, candidate, until) => Some((*at, *fault, *candidate, *until)),
+        HistoryEvent::FaultInjected(fault, candidate, until) => {
+            Some((*at, *fault, *candidate, *until))
+        }
         _ => None,
     })
 }

@@ -9,7 +9,7 @@
 //!   poll interval after the second one.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Entry, History, HistoryEvent, CandidateId};
+use super::super::history::{CandidateId, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -57,17 +57,33 @@ pub fn check_i7(history: &History) -> Vec<Violation> {
             | HistoryEvent::Left(candidate)
             | HistoryEvent::TokenRequested(candidate)
             | HistoryEvent::StepFailed(candidate)
-            | HistoryEvent::FaultInjected(Fault::SettingsSpoilt | Fault::SecretSpoilt, Some(candidate), _)
+            | HistoryEvent::FaultInjected(
+                Fault::SettingsSpoilt | Fault::SecretSpoilt,
+                Some(candidate),
+                _,
+            )
             | HistoryEvent::LeaveRequested(candidate) => candidate,
             HistoryEvent::ScheduleEnded => {
                 for (candidate, activity) in activities.iter().enumerate() {
-                    violations.extend(check_silence(history, &broken_settings_until, candidate, *activity, *at));
+                    violations.extend(check_silence(
+                        history,
+                        &broken_settings_until,
+                        candidate,
+                        *activity,
+                        *at,
+                    ));
                 }
                 continue;
             }
             _ => continue,
         };
-        violations.extend(check_silence(history, &broken_settings_until, candidate, activities[candidate], *at));
+        violations.extend(check_silence(
+            history,
+            &broken_settings_until,
+            candidate,
+            activities[candidate],
+            *at,
+        ));
         let activity = &mut activities[candidate];
         match *event {
             HistoryEvent::Paused(_) => {
@@ -85,8 +101,12 @@ pub fn check_i7(history: &History) -> Vec<Violation> {
                 activity.leaving_since = activity.leaving_since.map(|_| *at);
             }
             HistoryEvent::LeaveRequested(_) => activity.leaving_since = Some(*at),
-            HistoryEvent::FaultInjected(_, _, until) => broken_settings_until[candidate] = broken_settings_until[candidate].max(until),
-            HistoryEvent::TokenRequested(_) => activity.token_wait_until = *at + TOKEN_FETCH_TIMEOUT,
+            HistoryEvent::FaultInjected(_, _, until) => {
+                broken_settings_until[candidate] = broken_settings_until[candidate].max(until)
+            }
+            HistoryEvent::TokenRequested(_) => {
+                activity.token_wait_until = *at + TOKEN_FETCH_TIMEOUT
+            }
             // These requests do not show activity: due requests are sent in time in addition to
             // them.
             HistoryEvent::Sent(number)
@@ -110,10 +130,12 @@ pub fn check_i7(history: &History) -> Vec<Violation> {
         }
         if matches!(event, HistoryEvent::Sent(_)) {
             let second = at / 1_000;
-            activity.sent_count = if activity.second == second { activity.sent_count + 1 } else { 1 };
+            activity.sent_count =
+                if activity.second == second { activity.sent_count + 1 } else { 1 };
             activity.second = second;
             if activity.sent_count == MAX_REQUESTS_PER_SECOND {
-                let message = format!("c{candidate} sends {MAX_REQUESTS_PER_SECOND} requests in one second");
+                let message =
+                    format!("c{candidate} sends {MAX_REQUESTS_PER_SECOND} requests in one second");
                 violations.push(violation("hot", *at, message));
             }
         }
@@ -129,7 +151,9 @@ fn check_silence(
     now: Millis,
 ) -> Option<Violation> {
     let periods = &history.lives[candidate].periods;
-    let silence = now.saturating_sub(activity.silent_since?.max(broken_settings_until[candidate]).max(activity.token_wait_until));
+    let silence = now.saturating_sub(
+        activity.silent_since?.max(broken_settings_until[candidate]).max(activity.token_wait_until),
+    );
     let interval = periods.renew.max(periods.poll);
     let most = interval + interval / 50 + periods.timeout + 1_000;
     if let Some(since) = activity.leaving_since

@@ -15,11 +15,13 @@
 use tenure_core::Missed;
 
 use super::super::fault::Step;
-use super::super::history::{Entry, History, Life, RequestIndex, Periods, Triggered, HistoryEvent, CandidateId, Written};
+use super::super::history::{
+    CandidateId, Entry, History, HistoryEvent, Life, Periods, RequestIndex, Triggered, Written,
+};
 use super::super::token::LIFETIME_RANGE;
 use super::super::world::Millis;
 use super::fault_periods::{FaultPeriods, Leadership, between, four_round_trips, on_slow_clock};
-use super::{Violation, dates, violation};
+use super::{Violation, service_time, violation};
 
 /// Longest time that an outcome may wait for the next claim.
 const OUTCOME_DELAY: Millis = 5_000;
@@ -89,10 +91,21 @@ fn turn_runs(history: &History) -> Vec<TurnRun> {
     for Entry { at, event } in &history.entries {
         match *event {
             HistoryEvent::TurnBegan { candidate, term, slot, attempt, trigger } => {
-                turns.push(TurnRun { candidate, term, from: *at, to: Millis::MAX, slot, attempt, trigger });
+                turns.push(TurnRun {
+                    candidate,
+                    term,
+                    from: *at,
+                    to: Millis::MAX,
+                    slot,
+                    attempt,
+                    trigger,
+                });
             }
             HistoryEvent::TurnOver(candidate, term) => {
-                let open_turn = turns.iter_mut().rev().find(|turn| (turn.candidate, turn.term) == (candidate, term));
+                let open_turn = turns
+                    .iter_mut()
+                    .rev()
+                    .find(|turn| (turn.candidate, turn.term) == (candidate, term));
                 if let Some(turn) = open_turn {
                     turn.to = *at;
                 }
@@ -115,7 +128,8 @@ impl ProgressCheck<'_> {
         let time = history.service_time(leadership.from).saturating_sub(delay);
         let Some(first) = time.checked_div(every) else { return };
         for slot in (first + 1..).map(|n| n * every) {
-            let due = self.due_with_token(candidate, history.instant_of(slot + delay, leadership.from));
+            let due =
+                self.due_with_token(candidate, history.instant_of(slot + delay, leadership.from));
             let end = due + self.prompt_bound(candidate);
             if end >= leadership.to {
                 return;
@@ -129,21 +143,26 @@ impl ProgressCheck<'_> {
             };
             // A clock that went back shows slots that already had their turn.
             let earlier = between(history, 0, due).iter().rev();
-            let mut writes = earlier.filter_map(|e| history.accepted_request(e.event)?.write.as_ref());
+            let mut writes =
+                earlier.filter_map(|e| history.accepted_request(e.event)?.write.as_ref());
             if writes.next().is_some_and(|write| write.slot >= slot) {
                 continue;
             }
-            if history.rules.missed == Missed::Skip && self.is_slot_missed(candidate, slot + delay, end) {
+            if history.rules.missed == Missed::Skip
+                && self.is_slot_missed(candidate, slot + delay, end)
+            {
                 continue;
             }
             // A date with a large difference counts when the next one agrees.
-            if dates::estimated_time(history, candidate, end).is_none_or(|time| time < slot + delay) {
+            if service_time::estimated_time(history, candidate, end).is_none_or(|time| time < slot + delay)
+            {
                 continue;
             }
             let claimed = between(history, due, end).iter().any(|entry| claims(&entry.event));
             if !claimed && self.is_undisturbed(candidate, due, end) {
                 let seconds = slot / 1_000_000_000;
-                let message = format!("c{candidate} leads undisturbed and does not claim slot {seconds}");
+                let message =
+                    format!("c{candidate} leads undisturbed and does not claim slot {seconds}");
                 self.violations.push(violation("claim", end, message));
             }
         }
@@ -161,13 +180,21 @@ impl ProgressCheck<'_> {
     /// Without a token it sends only requests for one, and each may take as long as validity lasts.
     fn due_with_token(&self, candidate: CandidateId, due: Millis) -> Millis {
         let token_event = |Entry { at, event }: &Entry| match *event {
-            HistoryEvent::TokenRequested(lacks_token) if lacks_token == candidate => Some((*at, self.lacks_token(candidate, *at))),
-            HistoryEvent::Sent(number) if self.history.requests[number].candidate == candidate => Some((*at, false)),
+            HistoryEvent::TokenRequested(lacks_token) if lacks_token == candidate => {
+                Some((*at, self.lacks_token(candidate, *at)))
+            }
+            HistoryEvent::Sent(number) if self.history.requests[number].candidate == candidate => {
+                Some((*at, false))
+            }
             _ => None,
         };
-        let earlier = between(self.history, 0, due.saturating_sub(1)).iter().rev().find_map(token_event);
-        let (mut from, mut lacks_token) = (due, earlier.is_some_and(|(_, lacks_token)| lacks_token));
-        for (at, is_lacking) in between(self.history, due, Millis::MAX).iter().filter_map(token_event) {
+        let earlier =
+            between(self.history, 0, due.saturating_sub(1)).iter().rev().find_map(token_event);
+        let (mut from, mut lacks_token) =
+            (due, earlier.is_some_and(|(_, lacks_token)| lacks_token));
+        for (at, is_lacking) in
+            between(self.history, due, Millis::MAX).iter().filter_map(token_event)
+        {
             if lacks_token {
                 from = at;
             } else if at > from + self.prompt_bound(candidate) {
@@ -183,9 +210,8 @@ impl ProgressCheck<'_> {
     fn lacks_token(&self, candidate: CandidateId, at: Millis) -> bool {
         let earlier = 2 * self.history.latency + MAX_TOKEN_LIFETIME / 100;
         let sent = between(self.history, 0, at).iter().rev().find_map(|entry| match entry.event {
-            HistoryEvent::Sent(number) => {
-                Some(&self.history.requests[number]).filter(|request| request.candidate == candidate)
-            }
+            HistoryEvent::Sent(number) => Some(&self.history.requests[number])
+                .filter(|request| request.candidate == candidate),
             _ => None,
         });
         sent.and_then(|request| request.token).is_none_or(|until| until <= at + earlier)
@@ -193,7 +219,8 @@ impl ProgressCheck<'_> {
 
     /// Returns true if a leader has no other work, and no fault or order prevents a claim.
     fn is_undisturbed(&self, candidate: CandidateId, from: Millis, to: Millis) -> bool {
-        let is_running = |turn: &TurnRun| turn.candidate == candidate && turn.from <= to && turn.to >= from;
+        let is_running =
+            |turn: &TurnRun| turn.candidate == candidate && turn.from <= to && turn.to >= from;
         let is_hindered = |Entry { at, event }: &Entry| match *event {
             HistoryEvent::TurnFailed(failed) => failed == candidate && at + MAX_COOL_DOWN >= from,
             HistoryEvent::HandoverOrdered(target, ..) => target == candidate,
@@ -217,7 +244,11 @@ impl ProgressCheck<'_> {
         for turn in self.turns.iter().filter(ended).filter(|turn| turn.to < next) {
             let (delay, allowed) = match self.may_delay_outcome(turn) {
                 // The claim that carries the outcome is further away.
-                true if self.has_close_slots(candidate) && self.history.is_clock_behind(turn.to) => continue,
+                true if self.has_close_slots(candidate)
+                    && self.history.is_clock_behind(turn.to) =>
+                {
+                    continue;
+                }
                 true if self.has_close_slots(candidate) || self.next_slot_is_close(turn) => {
                     (on_slow_clock(CLOSE_SLOTS), self.prompt_bound(candidate))
                 }
@@ -232,7 +263,8 @@ impl ProgressCheck<'_> {
             let Some(end) = end else { continue };
             if self.calm.is_calm(&[candidate], turn.to, end) && !self.is_recorded(turn, end) {
                 let slot = turn.slot / 1_000_000_000;
-                let message = format!("how c{candidate}'s turn for slot {slot} ended is not on record");
+                let message =
+                    format!("how c{candidate}'s turn for slot {slot} ended is not on record");
                 missing.push(violation("outcome", end, message));
             }
         }
@@ -249,7 +281,8 @@ impl ProgressCheck<'_> {
     /// schedule.
     fn next_slot_is_close(&self, turn: &TurnRun) -> bool {
         let earlier = between(self.history, 0, turn.to).iter().rev();
-        let mut writes = earlier.filter_map(|e| self.history.accepted_request(e.event)?.write.as_ref());
+        let mut writes =
+            earlier.filter_map(|e| self.history.accepted_request(e.event)?.write.as_ref());
         let Life { every, delay, .. } = self.history.lives[turn.candidate];
         let Some(slot) = writes.next().map(|write| write.slot) else { return false };
         let Some(since) = slot.checked_rem(every).filter(|since| *since > 0) else { return false };
@@ -283,23 +316,28 @@ impl ProgressCheck<'_> {
             // A candidate of an older version does not recognise its outcome when it reads it, and
             // writes it again.
             let is_unanswered = |number: &&RequestIndex| {
-                let answers = |e: &Entry| matches!(e.event, HistoryEvent::Answered(of, _) if of == **number);
+                let answers =
+                    |e: &Entry| matches!(e.event, HistoryEvent::Answered(of, _) if of == **number);
                 history.lives[candidate].is_older_version && !entries.iter().any(answers)
             };
             let repeat_count = sent.iter().filter(is_unanswered).count();
             // A beat comes in any case, and no claim follows before the lease is released.
             let has_failover = history.lives[candidate].periods.failover.is_some();
-            let waits_for_claim = self.has_close_slots(candidate) && turn.trigger.is_none() && self.may_delay_outcome(turn);
+            let waits_for_claim = self.has_close_slots(candidate)
+                && turn.trigger.is_none()
+                && self.may_delay_outcome(turn);
             // After the service's clock was set back, its time is briefly unknown.
             let is_ahead = turn.slot > history.service_time(turn.to);
-            let waits_for_claim = waits_for_claim && !has_failover && !is_ahead && end < leadership.to;
+            let waits_for_claim =
+                waits_for_claim && !has_failover && !is_ahead && end < leadership.to;
             let allowed = usize::from(!waits_for_claim || self.has_trigger_outcome(turn))
                 + usize::from(self.is_slot_abandoned(turn))
                 + repeat_count;
             if writes > allowed && self.is_undisturbed_after(candidate, turn, end) {
                 let slot = turn.slot / 1_000_000_000;
-                let message =
-                    format!("c{candidate} writes {writes} times how its turn for slot {slot} ended");
+                let message = format!(
+                    "c{candidate} writes {writes} times how its turn for slot {slot} ended"
+                );
                 excess.push(violation("outcomes", end, message));
             }
         }
@@ -322,17 +360,21 @@ impl ProgressCheck<'_> {
             earlier.filter_map(|entry| self.history.accepted_request(entry.event)?.write.as_ref());
         let is_done = |write: &Written| write.is_done && write.finished == write.slot;
         let is_exhausted = |write: &Written| write.attempt >= write.max_attempts && !is_done(write);
-        turn.trigger.is_some() && newest.next().is_some_and(|write| write.max_attempts > 0 && is_exhausted(write))
+        turn.trigger.is_some()
+            && newest.next().is_some_and(|write| write.max_attempts > 0 && is_exhausted(write))
     }
 
     /// Returns true if neither a fault nor an order affected a leader from its turn on.
     fn is_undisturbed_after(&self, candidate: CandidateId, turn: &TurnRun, end: Millis) -> bool {
         let is_order = |Entry { event, .. }: &Entry| match *event {
-            HistoryEvent::HandoverOrdered(target, ..) | HistoryEvent::LeaveRequested(target) => target == candidate,
+            HistoryEvent::HandoverOrdered(target, ..) | HistoryEvent::LeaveRequested(target) => {
+                target == candidate
+            }
             // A handover of its own, or its cancellation, is a write too.
             HistoryEvent::Sent(number) => {
                 let request = &self.history.requests[number];
-                let names_successor = request.write.as_ref().is_some_and(|write| write.successor.is_some());
+                let names_successor =
+                    request.write.as_ref().is_some_and(|write| write.successor.is_some());
                 request.candidate == candidate && names_successor
             }
             _ => false,
@@ -359,7 +401,8 @@ impl ProgressCheck<'_> {
         let earlier =
             earlier.filter_map(|entry| self.history.accepted_request(entry.event)?.write.as_ref());
         let failed = earlier.map(|write| write.failed).next();
-        let is_new_failure = |write: &Written| write.failed.0 == turn.slot && Some(write.failed) != failed;
+        let is_new_failure =
+            |write: &Written| write.failed.0 == turn.slot && Some(write.failed) != failed;
         let retried = |write: &Written, attempt| attempt > turn.attempt && is_new_failure(write);
         let records_outcome = |write: &Written| match turn.trigger {
             Some(number) => {
@@ -372,7 +415,10 @@ impl ProgressCheck<'_> {
             }
         };
         between(self.history, turn.to, end).iter().any(|entry| {
-            let request = self.history.accepted_request(entry.event).filter(|a| a.candidate == turn.candidate);
+            let request = self
+                .history
+                .accepted_request(entry.event)
+                .filter(|a| a.candidate == turn.candidate);
             request.and_then(|request| request.write.as_ref()).is_some_and(records_outcome)
         })
     }

@@ -13,7 +13,7 @@
 //! its time to leave is over.
 
 use super::super::fault::{Fault, Step};
-use super::super::history::{Answer, Entry, History, HistoryEvent, CandidateId};
+use super::super::history::{Answer, CandidateId, Entry, History, HistoryEvent};
 use super::super::world::Millis;
 use super::{Violation, violation};
 use std::collections::BTreeMap;
@@ -66,12 +66,24 @@ fn check_attempts(history: &History) -> Vec<Violation> {
                     | Step::CreateBlob
                     | Step::Break
                     | Step::Acquire => {
-                        violations.extend(check_kept_lease(history, request.candidate, *attempt, *at, "goes on with"));
+                        violations.extend(check_kept_lease(
+                            history,
+                            request.candidate,
+                            *attempt,
+                            *at,
+                            "goes on with",
+                        ));
                         let lease = request.lease;
                         // A clock that is set while a request is sent was set after its step began.
-                        let set_during_step = clock_set == Some((history.lives[request.candidate].machine, *at));
+                        let set_during_step =
+                            clock_set == Some((history.lives[request.candidate].machine, *at));
                         let pending = request.step == Step::Acquire && !set_during_step;
-                        *attempt = Attempt { lease, is_pending: pending, must_release: false, sent_at: *at };
+                        *attempt = Attempt {
+                            lease,
+                            is_pending: pending,
+                            must_release: false,
+                            sent_at: *at,
+                        };
                     }
                     // The candidate leads under that lease, or releases it.
                     Step::Renew
@@ -102,9 +114,16 @@ fn check_attempts(history: &History) -> Vec<Violation> {
             }
             HistoryEvent::LeaveRequested(candidate) => leave_requested_at[candidate] = Some(*at),
             HistoryEvent::Left(candidate)
-                if !has_broken_settings(history, candidate, *at) && !timed_out(leave_requested_at[candidate], *at, LEAVE_TIMEOUT) =>
+                if !has_broken_settings(history, candidate, *at)
+                    && !timed_out(leave_requested_at[candidate], *at, LEAVE_TIMEOUT) =>
             {
-                violations.extend(check_kept_lease(history, candidate, attempts[candidate], *at, "has left with"));
+                violations.extend(check_kept_lease(
+                    history,
+                    candidate,
+                    attempts[candidate],
+                    *at,
+                    "has left with",
+                ));
             }
             // The lease has expired on a clock that was set forward.
             HistoryEvent::ClockSetForward(machine) => {
@@ -114,7 +133,9 @@ fn check_attempts(history: &History) -> Vec<Violation> {
                     .filter(|(life, _)| life.machine == machine)
                     .for_each(|(_, attempt)| *attempt = Attempt::default());
             }
-            HistoryEvent::Paused(candidate) | HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => {
+            HistoryEvent::Paused(candidate)
+            | HistoryEvent::Killed(candidate)
+            | HistoryEvent::StepFailed(candidate) => {
                 attempts[candidate] = Attempt::default();
             }
             _ => {}
@@ -153,8 +174,8 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
         // An expired lease holds nothing.
         let has_lease = |candidate: CandidateId, release: Release| {
             let granted_at = release.lease.and_then(|lease| granted_at.get(&lease));
-            let is_running =
-                granted_at.is_none_or(|granted_at| *at < granted_at + history.lives[candidate].periods.lease);
+            let is_running = granted_at
+                .is_none_or(|granted_at| *at < granted_at + history.lives[candidate].periods.lease);
             is_running && may_hold_lease(history, candidate, release, *at)
         };
         match *event {
@@ -162,15 +183,20 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
                 let request = &history.requests[number];
                 let candidate = request.candidate;
                 if matches!(request.step, Step::Release | Step::HandOver) {
-                    let same_release = open_releases[candidate].filter(|release| release.lease == request.lease);
+                    let same_release =
+                        open_releases[candidate].filter(|release| release.lease == request.lease);
                     // The candidate may have decided to release before that, and counts the lease
                     // from then.
                     let lease = history.lives[candidate].periods.lease;
-                    let was_recently_disturbed = disturbed_at[candidate].is_some_and(|since| *at < since + lease);
+                    let was_recently_disturbed =
+                        disturbed_at[candidate].is_some_and(|since| *at < since + lease);
                     let sent = (!was_recently_disturbed).then_some(*at);
-                    open_releases[candidate] = same_release.or(Some(Release { lease: request.lease, sent_at: sent }));
+                    open_releases[candidate] =
+                        same_release.or(Some(Release { lease: request.lease, sent_at: sent }));
                 } else if matches!(request.step, Step::Poll | Step::Acquire | Step::Break)
-                    && open_releases[candidate].take().is_some_and(|release| has_lease(candidate, release))
+                    && open_releases[candidate]
+                        .take()
+                        .is_some_and(|release| has_lease(candidate, release))
                 {
                     let message = format!("c{candidate} goes on, and its release was not answered");
                     violations.push(violation("give back", *at, message));
@@ -187,15 +213,22 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
             HistoryEvent::LeaveRequested(candidate) => leave_requested_at[candidate] = Some(*at),
             HistoryEvent::Left(candidate) => {
                 let Some(release) = open_releases[candidate].take() else { continue };
-                let timeout = if release.lease == own_leases[candidate] { LEAVE_TIMEOUT } else { UNCERTAIN_RELEASE_TIMEOUT };
-                let is_excused = has_broken_settings(history, candidate, *at) || timed_out(leave_requested_at[candidate], *at, timeout);
+                let timeout = if release.lease == own_leases[candidate] {
+                    LEAVE_TIMEOUT
+                } else {
+                    UNCERTAIN_RELEASE_TIMEOUT
+                };
+                let is_excused = has_broken_settings(history, candidate, *at)
+                    || timed_out(leave_requested_at[candidate], *at, timeout);
                 if has_lease(candidate, release) && !is_excused {
-                    let message = format!("c{candidate} has left, and its release was not answered");
+                    let message =
+                        format!("c{candidate} has left, and its release was not answered");
                     violations.push(violation("give back", *at, message));
                 }
             }
             HistoryEvent::ClockSetForward(machine) => {
-                let is_on_machine = |candidate: &CandidateId| history.lives[*candidate].machine == machine;
+                let is_on_machine =
+                    |candidate: &CandidateId| history.lives[*candidate].machine == machine;
                 for candidate in (0..lives).filter(is_on_machine) {
                     clear_sent_time(&mut open_releases[candidate]);
                     disturbed_at[candidate] = Some(*at);
@@ -203,7 +236,9 @@ fn check_sent_releases(history: &History) -> Vec<Violation> {
             }
             HistoryEvent::Paused(candidate) => clear_sent_time(&mut open_releases[candidate]),
             HistoryEvent::Resumed(candidate) => disturbed_at[candidate] = Some(*at),
-            HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => open_releases[candidate] = None,
+            HistoryEvent::Killed(candidate) | HistoryEvent::StepFailed(candidate) => {
+                open_releases[candidate] = None
+            }
             _ => {}
         }
     }
@@ -233,7 +268,8 @@ fn has_broken_settings(history: &History, candidate: CandidateId, at: Millis) ->
 /// Returns true if a leaving candidate has tried for the timeout; a clock that is 1 % fast ends it
 /// earlier.
 fn timed_out(leave_requested_at: Option<Millis>, at: Millis, timeout: Millis) -> bool {
-    leave_requested_at.is_some_and(|leave_requested_at| at + timeout / 100 >= leave_requested_at + timeout)
+    leave_requested_at
+        .is_some_and(|leave_requested_at| at + timeout / 100 >= leave_requested_at + timeout)
 }
 
 impl Attempt {
@@ -264,7 +300,8 @@ fn check_kept_lease(
     let lease = history.lives[candidate].periods.lease;
     // The lease expires earlier on a clock that is 1 % fast.
     let may_be_running = at + lease / 100 < attempt.sent_at + lease;
-    let message = format!("c{candidate} {action} a lease that it may have, and does not release it");
+    let message =
+        format!("c{candidate} {action} a lease that it may have, and does not release it");
     let is_kept = may_be_running && (attempt.is_pending || attempt.must_release);
     is_kept.then(|| violation("give back", at, message))
 }

@@ -5,7 +5,7 @@
 //! case.
 
 use super::super::fault::Step;
-use super::super::history::{SentRequest, History, HistoryEvent, CandidateId};
+use super::super::history::{CandidateId, History, HistoryEvent, SentRequest};
 use super::super::world::Millis;
 use super::fault_periods::between;
 
@@ -50,7 +50,9 @@ pub fn estimated_time(history: &History, candidate: CandidateId, at: Millis) -> 
         match entry.event {
             // A candidate that loses its state in this instant still knew it when it sent a
             // request.
-            HistoryEvent::StepFailed(failed) if failed == candidate && entry.at < at => (estimate, unmatched) = (None, None),
+            HistoryEvent::StepFailed(failed) if failed == candidate && entry.at < at => {
+                (estimate, unmatched) = (None, None)
+            }
             HistoryEvent::Answered(number, _) => {
                 let Some(date) = date(candidate, &history.requests[number]) else { continue };
                 let clock_reading = clock.reading_at(entry.at);
@@ -70,5 +72,7 @@ pub fn estimated_time(history: &History, candidate: CandidateId, at: Millis) -> 
 ///
 /// Candidates ignore the dates of blobs other than the election's.
 fn date(candidate: CandidateId, request: &SentRequest) -> Option<u64> {
-    request.reported_time.filter(|_| request.candidate == candidate && !matches!(request.step, Step::SideBlob | Step::List))
+    request.reported_time.filter(|_| {
+        request.candidate == candidate && !matches!(request.step, Step::SideBlob | Step::List)
+    })
 }

@@ -17,7 +17,9 @@ use tenure_core::Missed;
 
 use super::super::fault::Fault;
 use super::super::fault::Step;
-use super::super::history::{SentRequest, Entry, History, Periods, Triggered, HistoryEvent, CandidateId, Written};
+use super::super::history::{
+    CandidateId, Entry, History, HistoryEvent, Periods, SentRequest, Triggered, Written,
+};
 use super::super::world::Millis;
 use super::service_time;
 use super::{Violation, violation};
@@ -147,10 +149,13 @@ impl SlotCheck<'_> {
             return;
         }
         let time = self.history.service_time(at);
-        let reported = || dates::estimated_time(self.history, request.candidate, at).unwrap_or(0);
+        let reported = || service_time::estimated_time(self.history, request.candidate, at).unwrap_or(0);
         if write.slot > time && write.slot > reported() {
             let early_by = (write.slot - time) / 1_000_000;
-            self.report(at, format!("c{} claims a slot {early_by} ms before it", request.candidate));
+            self.report(
+                at,
+                format!("c{} claims a slot {early_by} ms before it", request.candidate),
+            );
         }
     }
 
@@ -187,7 +192,8 @@ impl SlotCheck<'_> {
                 }
             }
             Step::Raise => {
-                (self.led_since, self.leader, self.trigger_knowledge) = (at, Some(request.candidate), TriggerKnowledge::NotPolled);
+                (self.led_since, self.leader, self.trigger_knowledge) =
+                    (at, Some(request.candidate), TriggerKnowledge::NotPolled);
             }
             _ => {}
         }
@@ -214,7 +220,8 @@ impl SlotCheck<'_> {
         let dates_stand = self.history.reported_time(at) < self.history.service_time(at);
         // Its leader may have received the time just before the clock was corrected.
         let last_known = at.saturating_sub(4 * self.history.latency);
-        let is_clock_behind = self.history.is_clock_behind(at) || self.history.is_clock_behind(last_known);
+        let is_clock_behind =
+            self.history.is_clock_behind(at) || self.history.is_clock_behind(last_known);
         let is_ahead = before.slot > write.slot && (dates_stand || is_clock_behind);
         if is_new_term_turn && (before.slot == write.slot || is_ahead) {
             return;
@@ -251,7 +258,11 @@ impl SlotCheck<'_> {
         } else if write.attempt > write.max_attempts.max(1) {
             let most = write.max_attempts.max(1);
             self.report(at, format!("attempt {} of {most} at trigger {later}", write.attempt));
-        } else if number != later && before.max_attempts > 0 && !before.is_done && !write.is_previous_done {
+        } else if number != later
+            && before.max_attempts > 0
+            && !before.is_done
+            && !write.is_previous_done
+        {
             self.report(at, format!("trigger {number} is left for {later} without an end"));
         }
     }
@@ -259,12 +270,17 @@ impl SlotCheck<'_> {
     fn on_turn_start(&mut self, at: Millis, candidate: CandidateId, term: u64, claim: Claim) {
         let problem = match self.claimed.get(&(candidate, term, claim)).copied() {
             None => "it did not claim",
-            Some(index) if index >= self.record_lost_at && !self.record_run(candidate, term, claim) => "ran before",
+            Some(index)
+                if index >= self.record_lost_at && !self.record_run(candidate, term, claim) =>
+            {
+                "ran before"
+            }
             Some(_) => return,
         };
         let (slot, attempt, trigger) = (claim.0 / 1_000_000_000, claim.1, claim.2);
         let purpose = trigger.map(|number| format!(" for trigger {number}")).unwrap_or_default();
-        let message = format!("c{candidate} runs slot {slot}{purpose}, attempt {attempt}, which {problem}");
+        let message =
+            format!("c{candidate} runs slot {slot}{purpose}, attempt {attempt}, which {problem}");
         self.report(at, message);
     }
 
@@ -306,7 +322,11 @@ impl SlotCheck<'_> {
             // Triggers have their turns one after the other, with no time limit for the last one.
             // With round trips of 2.3 s, mostly for renewals, tokens and outcomes, a claim takes 8
             // s. So the check only requires that they progress.
-            if since > self.overwritten_until && at.saturating_sub(since) > COMPLETION_TIMEOUT && is_trigger_settled && is_known {
+            if since > self.overwritten_until
+                && at.saturating_sub(since) > COMPLETION_TIMEOUT
+                && is_trigger_settled
+                && is_known
+            {
                 let message = format!("trigger {number} was never claimed");
                 self.violations.push(violation("trigger", at, message));
             }
@@ -320,9 +340,11 @@ impl SlotCheck<'_> {
         // waiting triggers take longer than all else. So the slot counts as left only from the last
         // claim of a trigger. A slot that lies ahead of the service's time, after its clock went
         // back, gets no attempt.
-        let last_step = self.history.clock_steps.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
+        let last_step =
+            self.history.clock_steps.iter().map(|(set, _)| *set).filter(|set| *set <= at).max();
         let slot_ahead_since = last_step.filter(|set| self.history.service_time(*set) < write.slot);
-        let since = slot_ahead_since.map_or(since, |set| self.history.instant_of(write.slot, since.max(set)));
+        let since = slot_ahead_since
+            .map_or(since, |set| self.history.instant_of(write.slot, since.max(set)));
         let is_overdue = at.saturating_sub(since) > COMPLETION_TIMEOUT && is_trigger_settled;
         if write.max_attempts > 0 && is_overdue && write.attempt > 0 && !is_done {
             let slot = write.slot / 1_000_000_000;

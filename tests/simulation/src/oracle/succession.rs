@@ -21,7 +21,8 @@ pub fn check_i4(history: &History) -> Vec<Violation> {
             HistoryEvent::TurnBegan { candidate, term, .. } => {
                 turn_terms[candidate] = Some(term);
                 if released_terms.contains(&(candidate, term)) {
-                    let message = format!("c{candidate} begins a turn of term {term} after its release");
+                    let message =
+                        format!("c{candidate} begins a turn of term {term} after its release");
                     violations.push(violation("I4", *at, message));
                 }
             }
@@ -41,12 +42,14 @@ pub fn check_i4(history: &History) -> Vec<Violation> {
                     }
                     if let Some(term) = turn_terms[candidate] {
                         let step = request.step.name();
-                        let message = format!("c{candidate} ({step}) while its turn of term {term} runs");
+                        let message =
+                            format!("c{candidate} ({step}) while its turn of term {term} runs");
                         violations.push(violation("I4", *at, message));
                     }
                 } else if released.contains(&lease) {
                     let step = request.step.name();
-                    let message = format!("c{candidate} goes on ({step}) under a lease that it released");
+                    let message =
+                        format!("c{candidate} goes on ({step}) under a lease that it released");
                     violations.push(violation("I4", *at, message));
                 }
             }

@@ -14,7 +14,7 @@
 use super::super::fault::{Fault, Step};
 use super::super::history::{Entry, History, HistoryEvent, Win};
 use super::super::world::Millis;
-use super::{Violation, dates, violation};
+use super::{Violation, service_time, violation};
 
 /// Checks each win against the one before.
 pub fn check_i2(history: &History) -> Vec<Violation> {
@@ -46,7 +46,8 @@ fn is_excused(history: &History, before: &Win, win: &Win) -> bool {
     // computed its term after the store granted it.
     let (computed_second, granted_second) = (second(before.learned_at), second(after.granted_at));
     // A date with a large difference counts when the next one agrees.
-    let known_second = dates::estimated_time(history, win.candidate, win.at).map_or(granted_second, |time| time / 1_000_000_000);
+    let known_second = service_time::estimated_time(history, win.candidate, win.at)
+        .map_or(granted_second, |time| time / 1_000_000_000);
     let granted_second = granted_second.min(known_second);
     // The term exceeded its time: each term exceeds the recorded one, and the service's clock went
     // back once, or terms were won faster than one a second.
@@ -85,7 +86,9 @@ impl Acquired {
         });
         let number = answer_index.map(|index| before[index].event);
         let grant_index = before.iter().position(|entry| match (entry.event, number) {
-            (HistoryEvent::Handled(handled, _), Some(HistoryEvent::Answered(answered, _))) => handled == answered,
+            (HistoryEvent::Handled(handled, _), Some(HistoryEvent::Answered(answered, _))) => {
+                handled == answered
+            }
             _ => false,
         });
         let at = |index: Option<usize>| index.map_or(win.at, |index| before[index].at);

@@ -9,9 +9,11 @@
 use std::collections::BTreeMap;
 
 use super::super::fault::Fault;
-use super::super::history::{History, Transfer, HistoryEvent, CandidateId};
+use super::super::history::{CandidateId, History, HistoryEvent, Transfer};
 use super::super::world::Millis;
-use super::fault_periods::{FaultPeriods, Leadership, between, four_round_trips, ends_leadership, on_slow_clock};
+use super::fault_periods::{
+    FaultPeriods, Leadership, between, ends_leadership, four_round_trips, on_slow_clock,
+};
 use super::{Violation, violation};
 
 /// Age up to which a transfer is obeyed.
@@ -48,21 +50,26 @@ fn check_orders(history: &History) -> Vec<Violation> {
                 let Transfer { successor: to, decided_at: placed, .. } = history.transfers[number];
                 let age = entry.at.saturating_sub(placed);
                 if let Some(to) = to
-                    && (age <= TRANSFER_LIFETIME + CLOCK_UNCERTAINTY || is_time_uncertain(history, entry.at))
+                    && (age <= TRANSFER_LIFETIME + CLOCK_UNCERTAINTY
+                        || is_time_uncertain(history, entry.at))
                 {
                     *orders.entry((candidate, to)).or_default() += 1;
                     reads.push((candidate, to, entry.at));
                 }
             }
             // The read of a transfer is an order in the same instant; it counts once.
-            HistoryEvent::HandoverOrdered(candidate, to, _) if !reads.contains(&(candidate, to, entry.at)) => {
+            HistoryEvent::HandoverOrdered(candidate, to, _)
+                if !reads.contains(&(candidate, to, entry.at)) =>
+            {
                 *orders.entry((candidate, to)).or_default() += 1;
             }
             _ => {}
         }
         let Some(request) = history.accepted_request(entry.event) else { continue };
         // An older version keeps the successors that earlier leaders named.
-        let Some(write) = request.write.as_ref().filter(|_| !history.lives[request.candidate].is_older_version) else {
+        let Some(write) =
+            request.write.as_ref().filter(|_| !history.lives[request.candidate].is_older_version)
+        else {
             continue;
         };
         let before = named_successors.insert(request.candidate, (write.term, write.successor));
@@ -73,7 +80,8 @@ fn check_orders(history: &History) -> Vec<Violation> {
         match orders.get_mut(&(request.candidate, to)) {
             Some(remaining) if *remaining > 0 => *remaining -= 1,
             _ => {
-                let message = format!("c{} names successor m{to} without an order", request.candidate);
+                let message =
+                    format!("c{} names successor m{to} without an order", request.candidate);
                 violations.push(violation("transfer", entry.at, message));
             }
         }
@@ -93,13 +101,16 @@ fn is_time_uncertain(history: &History, at: Millis) -> bool {
 
 /// Checks that a living leader of a transfer's term, whose requests succeed, reads it in time.
 fn check_reads(history: &History) -> Vec<Violation> {
-    let (calm, leaderships) = (FaultPeriods::from_history(history), Leadership::from_history(history));
+    let (calm, leaderships) =
+        (FaultPeriods::from_history(history), Leadership::from_history(history));
     let mut violations = Vec::new();
     for entry in &history.entries {
         let HistoryEvent::TransferPlaced(number) = entry.event else { continue };
         let (at, deadline) = (entry.at, entry.at + on_slow_clock(OBEY_TIMEOUT));
         let Transfer { term, decided_at: placed, .. } = history.transfers[number];
-        let is_leading = |leadership: &&Leadership| leadership.term == term && leadership.from <= at && leadership.to >= deadline;
+        let is_leading = |leadership: &&Leadership| {
+            leadership.term == term && leadership.from <= at && leadership.to >= deadline
+        };
         let Some(leader) = leaderships.iter().find(is_leading) else { continue };
         if deadline > placed + TRANSFER_LIFETIME - CLOCK_UNCERTAINTY {
             continue;
@@ -109,20 +120,22 @@ fn check_reads(history: &History) -> Vec<Violation> {
         // replaced it.
         let has_time = 4 * four_round_trips(history) < life.periods.renew;
         let is_read = |event| matches!(event, HistoryEvent::ReadTransfer(who, read) if who == leader.candidate && read == number);
-        let is_replaced = between(history, at, deadline)
-            .iter()
-            .any(|entry| matches!(entry.event, HistoryEvent::TransferPlaced(other) if other != number));
-        let is_hostile = between(history, 0, deadline)
-            .iter()
-            .any(|entry| matches!(entry.event, HistoryEvent::FaultInjected(Fault::HostileSideBlobs, ..)));
-        // After a refusal the leader reads again in a quarter of an hour.
-        let was_refused = between(history, 0, deadline).iter().rev().find_map(|entry| match entry.event {
-            HistoryEvent::Answered(number, answer) => {
-                let request = &history.requests[number];
-                (request.candidate == leader.candidate && request.is_about_orders).then_some(is_refusal(answer.status))
-            }
-            _ => None,
+        let is_replaced = between(history, at, deadline).iter().any(
+            |entry| matches!(entry.event, HistoryEvent::TransferPlaced(other) if other != number),
+        );
+        let is_hostile = between(history, 0, deadline).iter().any(|entry| {
+            matches!(entry.event, HistoryEvent::FaultInjected(Fault::HostileSideBlobs, ..))
         });
+        // After a refusal the leader reads again in a quarter of an hour.
+        let was_refused =
+            between(history, 0, deadline).iter().rev().find_map(|entry| match entry.event {
+                HistoryEvent::Answered(number, answer) => {
+                    let request = &history.requests[number];
+                    (request.candidate == leader.candidate && request.is_about_orders)
+                        .then_some(is_refusal(answer.status))
+                }
+                _ => None,
+            });
         let is_done = between(history, at, deadline).iter().any(|entry| is_read(entry.event));
         if has_time
             && !is_replaced
@@ -154,16 +167,25 @@ fn check_resignations(history: &History) -> Vec<Violation> {
         let HistoryEvent::ReadTransfer(candidate, number) = entry.event else { continue };
         let Transfer { successor: to, decided_at: placed, .. } = history.transfers[number];
         let periods = &history.lives[candidate].periods;
-        let deadline =
-            entry.at + on_slow_clock(history.grace) + 4 * periods.timeout + four_round_trips(history);
-        let is_leading =
-            leaderships.iter().any(|leadership| leadership.candidate == candidate && leadership.from <= entry.at && leadership.to > entry.at);
-        if to.is_some() || !is_leading || entry.at > placed + TRANSFER_LIFETIME - CLOCK_UNCERTAINTY {
+        let deadline = entry.at
+            + on_slow_clock(history.grace)
+            + 4 * periods.timeout
+            + four_round_trips(history);
+        let is_leading = leaderships.iter().any(|leadership| {
+            leadership.candidate == candidate
+                && leadership.from <= entry.at
+                && leadership.to > entry.at
+        });
+        if to.is_some() || !is_leading || entry.at > placed + TRANSFER_LIFETIME - CLOCK_UNCERTAINTY
+        {
             continue;
         }
         let after = between(history, entry.at, deadline);
         let has_ended = after.iter().any(|entry| ends_leadership(history, candidate, entry.event));
-        if !has_ended && calm.is_calm(&[candidate], entry.at, deadline) && !is_time_uncertain(history, deadline) {
+        if !has_ended
+            && calm.is_calm(&[candidate], entry.at, deadline)
+            && !is_time_uncertain(history, deadline)
+        {
             let message = format!("c{candidate} does not obey transfer {number}");
             violations.push(violation("transfer", deadline, message));
         }
@@ -179,7 +201,9 @@ fn check_refusals(history: &History) -> Vec<Violation> {
     let mut last_read: BTreeMap<CandidateId, (usize, Millis)> = BTreeMap::new();
     for (index, entry) in history.entries.iter().enumerate() {
         match entry.event {
-            HistoryEvent::ReadTransfer(candidate, number) if history.transfers[number].successor.is_some() => {
+            HistoryEvent::ReadTransfer(candidate, number)
+                if history.transfers[number].successor.is_some() =>
+            {
                 let age = entry.at.saturating_sub(history.transfers[number].decided_at);
                 if age + CLOCK_UNCERTAINTY < TRANSFER_LIFETIME {
                     last_read.insert(candidate, (number, entry.at));
@@ -199,16 +223,24 @@ fn check_refusals(history: &History) -> Vec<Violation> {
                 let Some((number, read_at)) = last_read.remove(&candidate) else { continue };
                 let deadline = entry.at + on_slow_clock(OBEY_TIMEOUT);
                 let after = between(history, entry.at, deadline);
-                let has_ended = after.iter().any(|entry| ends_leadership(history, candidate, entry.event));
+                let has_ended =
+                    after.iter().any(|entry| ends_leadership(history, candidate, entry.event));
                 // A step reports when it ends, and may have written before.
                 let is_recorded = between(history, read_at, deadline).iter().any(|entry| {
-                    let request = history.accepted_request(entry.event).filter(|request| request.candidate == candidate);
+                    let request = history
+                        .accepted_request(entry.event)
+                        .filter(|request| request.candidate == candidate);
                     let write = request.and_then(|request| request.write.as_ref());
                     write.is_some_and(|write| write.failed_transfer == Some(number))
                 });
                 let schedule_ended = history.entries.last().is_none_or(|last| last.at < deadline);
-                if !has_ended && !is_recorded && !schedule_ended && calm.is_calm(&[candidate], entry.at, deadline) {
-                    let message = format!("the record of c{candidate} does not tell of transfer {number}");
+                if !has_ended
+                    && !is_recorded
+                    && !schedule_ended
+                    && calm.is_calm(&[candidate], entry.at, deadline)
+                {
+                    let message =
+                        format!("the record of c{candidate} does not tell of transfer {number}");
                     violations.push(violation("transfer", deadline, message));
                 }
             }

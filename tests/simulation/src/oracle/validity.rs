@@ -10,7 +10,9 @@
 //! Renewals of a lease that was never acquired give none: its length is another candidate's.
 
 use super::super::fault::Step;
-use super::super::history::{Answer, Entry, History, RequestIndex, HistoryEvent, CandidateId, promise_and_validity};
+use super::super::history::{
+    Answer, CandidateId, Entry, History, HistoryEvent, RequestIndex, promise_and_validity,
+};
 use super::super::world::Millis;
 use super::{Violation, violation};
 
@@ -29,7 +31,8 @@ struct Validity {
 
 impl Validity {
     fn valid_until(self) -> u64 {
-        self.promised_until.map_or(self.lease_until, |promised_until| self.lease_until.min(promised_until))
+        self.promised_until
+            .map_or(self.lease_until, |promised_until| self.lease_until.min(promised_until))
     }
 }
 
@@ -42,7 +45,8 @@ pub fn check_i3(history: &History) -> Vec<Violation> {
     let mut won_terms = vec![0; history.lives.len()];
     let mut violations = Vec::new();
     for Entry { at, event } in &history.entries {
-        let clock_reading = |candidate: CandidateId, at: Millis| history.lives[candidate].rate.reading_at(at);
+        let clock_reading =
+            |candidate: CandidateId, at: Millis| history.lives[candidate].rate.reading_at(at);
         match *event {
             HistoryEvent::Sent(number) => sent_at[number] = *at,
             HistoryEvent::Handled(number, _) => {
@@ -64,21 +68,27 @@ pub fn check_i3(history: &History) -> Vec<Violation> {
             HistoryEvent::Answered(number, answer) => {
                 let candidate = history.requests[number].candidate;
                 let answered = AnswerEvent { number, answer, sent_at: sent_at[number], at: *at };
-                validities[candidate] = validity_after(history, validities[candidate], &answered, is_applied[number]);
+                validities[candidate] =
+                    validity_after(history, validities[candidate], &answered, is_applied[number]);
             }
             HistoryEvent::WorkStarted(candidate, term) => {
                 started_at[candidate] = *at;
                 if won_terms[candidate] != term {
-                    let message = format!("c{candidate} works under term {term}, which it did not win");
+                    let message =
+                        format!("c{candidate} works under term {term}, which it did not win");
                     violations.push(violation("I3", *at, message));
                 }
             }
-            HistoryEvent::WorkStopped(candidate, term) | HistoryEvent::HandlerActed(candidate, term) => {
-                let late_by = clock_reading(candidate, *at).saturating_sub(validities[candidate].valid_until());
-                let was_working = *at > started_at[candidate] || matches!(event, HistoryEvent::HandlerActed(..));
+            HistoryEvent::WorkStopped(candidate, term)
+            | HistoryEvent::HandlerActed(candidate, term) => {
+                let late_by = clock_reading(candidate, *at)
+                    .saturating_sub(validities[candidate].valid_until());
+                let was_working =
+                    *at > started_at[candidate] || matches!(event, HistoryEvent::HandlerActed(..));
                 if was_working && late_by > TIMER_RESOLUTION {
                     let late_by = late_by / 1_000_000;
-                    let message = format!("c{candidate} works {late_by} ms after its validity, term {term}");
+                    let message =
+                        format!("c{candidate} works {late_by} ms after its validity, term {term}");
                     violations.push(violation("I3", *at, message));
                 }
             }
@@ -95,18 +105,28 @@ struct AnswerEvent {
     at: Millis,
 }
 
-fn validity_after(history: &History, validity: Validity, answered: &AnswerEvent, is_applied: bool) -> Validity {
+fn validity_after(
+    history: &History,
+    validity: Validity,
+    answered: &AnswerEvent,
+    is_applied: bool,
+) -> Validity {
     let AnswerEvent { number, answer, sent_at: sent, at } = *answered;
     let request = &history.requests[number];
     let life = &history.lives[request.candidate];
     let now = life.rate.reading_at(at);
     let validity_span = (life.periods.lease - life.periods.margin) * 1_000_000;
     let until = life.rate.reading_at(sent) + validity_span;
-    let is_success = is_applied && matches!(answer.status, 200..=299) && answer.lease == request.lease;
+    let is_success =
+        is_applied && matches!(answer.status, 200..=299) && answer.lease == request.lease;
     match request.step {
-        Step::Acquire if is_success => Validity { lease: request.lease, lease_until: until, ..validity },
+        Step::Acquire if is_success => {
+            Validity { lease: request.lease, lease_until: until, ..validity }
+        }
         Step::Renew if request.lease != validity.lease => validity,
-        Step::Renew if is_success && now < validity.lease_until => Validity { lease_until: until, ..validity },
+        Step::Renew if is_success && now < validity.lease_until => {
+            Validity { lease_until: until, ..validity }
+        }
         Step::Renew if is_lease_lost(answer, request.lease) => {
             Validity { lease_until: validity.lease_until.min(now), ..validity }
         }

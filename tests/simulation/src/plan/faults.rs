@@ -178,18 +178,27 @@ pub(super) fn orders(calm: Millis, dice: &mut Dice) -> Vec<Timed> {
 
 /// Returns clock jumps that might make a candidate take over too early.
 pub(super) fn jumps(machines: &[Machine], calm: Millis, dice: &mut Dice) -> Vec<Timed> {
-    let jumping_machines =
-        (0..).zip(machines).filter(|(_, machine)| machine.clock_follows_wall && machine.failover.is_some());
+    let jumping_machines = (0..)
+        .zip(machines)
+        .filter(|(_, machine)| machine.clock_follows_wall && machine.failover.is_some());
     let jump = |(machine, _)| Timed {
         at: dice.between(5 * SECOND, calm.saturating_sub(SECOND)),
         fault: Fault::WallJump,
         target: Target::Machine(machine),
     };
-    jumping_machines.flat_map(|jumping_machines| [jumping_machines, jumping_machines]).map(jump).collect()
+    jumping_machines
+        .flat_map(|jumping_machines| [jumping_machines, jumping_machines])
+        .map(jump)
+        .collect()
 }
 
 /// Returns a fault that usually changes the leader.
-pub(super) fn random_timed_fault(class: Class, machines: usize, calm: Millis, dice: &mut Dice) -> Timed {
+pub(super) fn random_timed_fault(
+    class: Class,
+    machines: usize,
+    calm: Millis,
+    dice: &mut Dice,
+) -> Timed {
     let fault = match class {
         Class::WithoutA3 if dice.once_in(2) => dice.weighted(&OUTSIDER_FAULTS),
         _ => dice.weighted(&SOUND_FAULTS),

@@ -79,7 +79,9 @@ impl Machine {
     pub(super) fn limit_failover_latency(&mut self, latency: Millis) {
         let minimum = 12 * latency + 300;
         let fallback = [5 * SECOND, 10 * SECOND].into_iter().find(|failover| *failover >= minimum);
-        self.failover = self.failover.and_then(|configured| if configured >= minimum { Some(configured) } else { fallback });
+        self.failover = self
+            .failover
+            .and_then(|configured| if configured >= minimum { Some(configured) } else { fallback });
     }
 
     /// Returns the slowest clock that this margin allows (A2), in nanoseconds of each millisecond.
@@ -98,9 +100,13 @@ impl Machine {
             let renew = dice.between(1_000, lease / 2);
             self.timings = Some([margin, renew, 100 * dice.between(10, 100)]);
             let mut machine_variables = variables::timing_variables(self);
-            machine_variables.extend(variables::KEY_VARIABLES.map(|(name, value)| (name, value.to_string())));
+            machine_variables
+                .extend(variables::KEY_VARIABLES.map(|(name, value)| (name, value.to_string())));
             let find = |wanted: &str| {
-                machine_variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+                machine_variables
+                    .iter()
+                    .find(|(name, _)| *name == wanted)
+                    .map(|(_, value)| value.clone())
             };
             if Settings::read(find).is_ok() {
                 return;
@@ -126,7 +132,8 @@ pub(super) fn machines(traits: Traits, dice: &mut Dice) -> Vec<Machine> {
     let mut machines: Vec<_> =
         (0..).zip(leases).map(|(name, &lease)| Machine::new(name, lease, poll)).collect();
     let draw_index = |dice: &mut Dice| usize::try_from(dice.between(0, 2)).unwrap_or(0);
-    let (odd_one, newer_index, older_index) = (draw_index(dice), draw_index(dice), draw_index(dice));
+    let (odd_one, newer_index, older_index) =
+        (draw_index(dice), draw_index(dice), draw_index(dice));
     for (n, machine) in machines.iter_mut().enumerate() {
         if traits.has(Trait::Timings) {
             machine.draw_timings(dice);

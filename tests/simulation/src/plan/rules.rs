@@ -25,7 +25,12 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { delivery: Delivery::AtMostOnce, missed: Missed::Once, poison_permille: 0, mixes_delivery: false }
+        Self {
+            delivery: Delivery::AtMostOnce,
+            missed: Missed::Once,
+            poison_permille: 0,
+            mixes_delivery: false,
+        }
     }
 }
 
@@ -69,7 +74,12 @@ impl Rules {
     #[must_use]
     pub fn at_least_once() -> Self {
         let delivery = Delivery::AtLeastOnce { max_attempts: ATTEMPTS };
-        Self { delivery, missed: Missed::All(MAX_MISSED), poison_permille: 20, mixes_delivery: false }
+        Self {
+            delivery,
+            missed: Missed::All(MAX_MISSED),
+            poison_permille: 20,
+            mixes_delivery: false,
+        }
     }
 }
 
@@ -105,7 +115,8 @@ impl Plan {
                 let skips = dice.between(0, 200);
                 ambushes.push(Ambush { fault: Fault::Kill, step, moment, skips });
             }
-            let lost_fault = dice.pick(&[Fault::AnswerLost, Fault::RequestLost, Fault::AppliedLate]);
+            let lost_fault =
+                dice.pick(&[Fault::AnswerLost, Fault::RequestLost, Fault::AppliedLate]);
             let skips = dice.between(0, 200);
             ambushes.push(Ambush { fault: lost_fault, step, moment: Moment::Before, skips });
         }

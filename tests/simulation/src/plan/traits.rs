@@ -82,7 +82,8 @@ impl Traits {
         let mut traits = Self::default();
         for feature in Trait::ALL {
             let is_drawn = dice.permille(feature.chance());
-            let is_excluded = EXCLUSIVE.iter().any(|(first, second)| *second == feature && traits.has(*first));
+            let is_excluded =
+                EXCLUSIVE.iter().any(|(first, second)| *second == feature && traits.has(*first));
             if is_drawn && !is_excluded && (native || feature.of() == Fidelity::Both) {
                 traits.0 |= 1 << feature as u32;
             }

@@ -34,7 +34,10 @@ fn check_scope(scope: Scope) -> Explored {
 
 /// Returns the path to a violation that a flaw makes possible.
 fn find_flaw(bounds: Bounds, flaw: Flaw, invariant: Invariant) -> String {
-    expect_violation(explore(Scope::new(bounds, Start::Record).with_flaw(flaw, invariant)), invariant)
+    expect_violation(
+        explore(Scope::new(bounds, Start::Record).with_flaw(flaw, invariant)),
+        invariant,
+    )
 }
 
 /// Returns the path to a violation that a seeded bug makes possible.

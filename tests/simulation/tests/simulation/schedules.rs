@@ -13,7 +13,7 @@ use tenure_simulation::campaign::{self, Totals};
 use tenure_simulation::fault::{Fault, Kind, Step};
 use tenure_simulation::plan::{Class, Rules, SLOTS};
 use tenure_simulation::trace::trace;
-use tenure_simulation::{Topic, Fidelity, Options, Slots, last_run};
+use tenure_simulation::{Fidelity, Options, Slots, Topic, last_run};
 use tenure_wasmtime::{ElectionComponent, Engine};
 
 pub(super) fn native() -> Options {

@@ -16,7 +16,6 @@
 //! Round N of seed S is round 1 of seed S + N - 1. Exits with 1 if Tenure broke a bound or a Tenure
 //! round failed.
 
-
 mod summary;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ use tenure_tests::{Store, baseline, killed_calls, transfers, triggers};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use summary::{Summary, RoundResult};
+use summary::{RoundResult, Summary};
 
 #[derive(Parser)]
 #[command(about = "Kills, freezes, stops and cuts off leaders, and counts late requests")]
@@ -121,7 +120,8 @@ async fn triggers(program: &str, store: &Store, count: u32) -> Result<ExitCode> 
             ran_twice.len(),
             lost.len()
         );
-        let violated = if delivery == "at-most-once" { !ran_twice.is_empty() } else { !lost.is_empty() };
+        let violated =
+            if delivery == "at-most-once" { !ran_twice.is_empty() } else { !lost.is_empty() };
         if violated {
             println!("BROKEN: twice {ran_twice:?}, lost {lost:?}");
         }
@@ -164,7 +164,11 @@ async fn calls(program: &str, store: &Store, count: u32) -> Result<ExitCode> {
         println!(
             "call {number}: {} bytes had arrived at the end of the process, {} of them unread; {} bytes left later; the \
              last byte was read {:?} after the end, the call of the next leader {:?}",
-            round.arrived_bytes, round.unread_bytes, round.late_bytes, round.read_duration, round.takeover
+            round.arrived_bytes,
+            round.unread_bytes,
+            round.late_bytes,
+            round.read_duration,
+            round.takeover
         );
         is_broken |= round.late_bytes > 0;
         unread += u32::from(round.unread_bytes > 0);

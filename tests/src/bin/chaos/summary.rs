@@ -50,9 +50,15 @@ impl RoundResult {
             }
         };
         let (stale, late) = (max(&evidence.stale), max(&evidence.late));
-        check(evidence.stale.is_empty(), format!("{} stale requests, {stale:?}", evidence.stale.len()));
+        check(
+            evidence.stale.is_empty(),
+            format!("{} stale requests, {stale:?}", evidence.stale.len()),
+        );
         check(late <= MAX_LATENESS, format!("a request {late:?} after its holder's validity"));
-        check(evidence.unexplained == 0, format!("{} requests of unknown terms", evidence.unexplained));
+        check(
+            evidence.unexplained == 0,
+            format!("{} requests of unknown terms", evidence.unexplained),
+        );
         check(evidence.won_twice == 0, format!("{} terms won twice", evidence.won_twice));
         check(evidence.beats > 0, "no request arrived".to_owned());
         for (case, took) in &evidence.takeovers {
@@ -164,7 +170,8 @@ fn count_and_worst(durations: &[Duration]) -> String {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let totals_by_kind: Vec<_> = self.0.values().map(|rounds| Totals::from_rounds(rounds)).collect();
+        let totals_by_kind: Vec<_> =
+            self.0.values().map(|rounds| Totals::from_rounds(rounds)).collect();
         let mut headings = vec!["what the sink saw"];
         headings.extend(self.0.keys().map(|kind| match kind {
             Kind::Tenure => "tenure",
@@ -177,7 +184,9 @@ impl fmt::Display for Summary {
         row("rounds", &|totals| totals.rounds.to_string());
         row("terms won", &|totals| totals.terms.to_string());
         row("requests", &|totals| totals.beats.to_string());
-        row("of a stale term, after a newer term's first", &|totals| count_and_worst(&totals.stale));
+        row("of a stale term, after a newer term's first", &|totals| {
+            count_and_worst(&totals.stale)
+        });
         row("after their holder's validity", &|totals| count_and_worst(&totals.late));
         row("more than 20 ms after it", &|totals| totals.too_late().to_string());
         for (case, _, name) in CASES {

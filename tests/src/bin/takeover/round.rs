@@ -91,7 +91,8 @@ impl Scene {
         let previous_term = self.term;
         let is_new_leader = |line: &Line| line.name() == "elected" && line.term() > previous_term;
         // Uses a limit that is never reached, because reaching it would panic.
-        let next_election = |index: usize| self.candidates[index].line("election", 0, 2 * TIMEOUT, is_new_leader);
+        let next_election =
+            |index: usize| self.candidates[index].line("election", 0, 2 * TIMEOUT, is_new_leader);
         let next_leader = async {
             tokio::select! {
                 line = next_election(0) => (0, line),

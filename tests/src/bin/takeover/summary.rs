@@ -51,7 +51,8 @@ impl Summary {
             if !round.terms.is_sorted_by(|earlier, later| earlier < later) {
                 violations.push(format!("terms that do not rise: {:?}", round.terms));
             }
-            let max_overlap = if round.without_a3 { MAX_OVERLAP_WITHOUT_A3 } else { Duration::ZERO };
+            let max_overlap =
+                if round.without_a3 { MAX_OVERLAP_WITHOUT_A3 } else { Duration::ZERO };
             let (overlap, beats) = round.overlap;
             if overlap > max_overlap || (beats > 0 && !round.without_a3) {
                 violations.push(format!("{beats} beats of an old term, for {overlap:?}"));

@@ -50,11 +50,15 @@ async fn imds_accepts_only_its_request_format() {
             valid.replacing(RESOURCE, &format!("{RESOURCE}&client_id=me")),
             r#"the query has "client_id", which nobody knows"#,
         ),
-        (TestRequest { body: "a=b".into(), ..valid.clone() }, r#"the form has "a", which nobody knows"#),
+        (
+            TestRequest { body: "a=b".into(), ..valid.clone() },
+            r#"the form has "a", which nobody knows"#,
+        ),
     ];
     assert_refused(imds(), &cases, "error_description").await;
     let with_client_id = Expected::Imds { client_id: Some("me".into()) };
-    assert_refused(with_client_id, &[(valid, "the query lacks client_id")], "error_description").await;
+    assert_refused(with_client_id, &[(valid, "the query lacks client_id")], "error_description")
+        .await;
 }
 
 #[tokio::test]
@@ -63,7 +67,10 @@ async fn app_service_accepts_only_its_request_format() {
     let another = vec![("X-IDENTITY-HEADER", "another")];
     let cases = [
         (TestRequest { headers: vec![], ..valid.clone() }, "the header lacks x-identity-header"),
-        (TestRequest { headers: another, ..valid.clone() }, "the header has a wrong x-identity-header"),
+        (
+            TestRequest { headers: another, ..valid.clone() },
+            "the header has a wrong x-identity-header",
+        ),
         (valid.header("Metadata", "true"), r#"the header has "metadata", which nobody knows"#),
         (
             valid.replacing("2019-08-01", "2017-09-01"),
@@ -89,7 +96,10 @@ async fn entra_accepts_only_its_request_format() {
             valid.replacing("contoso", "fabrikam"),
             "the path is /fabrikam/oauth2/v2.0/token, not /contoso/oauth2/v2.0/token",
         ),
-        (valid.replacing("v2.0/token", "v2.0/token?a=b"), r#"the query has "a", which nobody knows"#),
+        (
+            valid.replacing("v2.0/token", "v2.0/token?a=b"),
+            r#"the query has "a", which nobody knows"#,
+        ),
         (
             valid.replacing("%2F.default", ""),
             r#"the form has scope "https://storage.azure.com", not "https://storage.azure.com/.default""#,
@@ -112,14 +122,18 @@ async fn entra_accepts_only_its_request_format() {
 async fn an_assertion_replaces_the_secret_and_can_change() {
     const KIND: &str =
         "client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer";
-    let assertion_request = |assertion: &str| TestRequest::post(&format!("{KIND}&client_assertion={assertion}"));
+    let assertion_request =
+        |assertion: &str| TestRequest::post(&format!("{KIND}&client_assertion={assertion}"));
     let expected = |assertion: &str| entra(Proof::Assertion(assertion.into()));
     let endpoint = Endpoint::start(expected("first.of.them")).await.unwrap();
     assert_eq!(assertion_request("first.of.them").send_to(&endpoint).await.0, StatusCode::OK);
     endpoint.set_expected(expected("second.of.them"));
     assert_eq!(assertion_request("second.of.them").send_to(&endpoint).await.0, StatusCode::OK);
     assert!(endpoint.complaints().is_empty());
-    assert_eq!(assertion_request("first.of.them").send_to(&endpoint).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(
+        assertion_request("first.of.them").send_to(&endpoint).await.0,
+        StatusCode::BAD_REQUEST
+    );
     assert_eq!(endpoint.complaints(), ["the form has a wrong client_assertion"]);
     let untyped = TestRequest::post("client_assertion=second.of.them");
     assert_eq!(untyped.send_to(&endpoint).await.0, StatusCode::BAD_REQUEST);

@@ -97,7 +97,7 @@ async fn work_of_cut_off_leader_is_dead_before_validity_ends() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_was_frozen_with_its_leader_dies_when_it_wakes() {
-    use super::processes::{wait_until_dead, supervisor};
+    use super::processes::{supervisor, wait_until_dead};
     use rustix::process::kill_process;
     rounds(async |mut round: Round| {
         let (runner, supervisor) = (round.old.runner().unwrap(), supervisor(&round.old));

@@ -6,5 +6,5 @@ mod processes;
 mod round;
 mod settings;
 mod stage;
-mod turns;
 mod turn_ends;
+mod turns;

@@ -9,7 +9,7 @@ use tenure_tests::{Access, Beat, Candidate, Proxy};
 use tokio::task::JoinSet;
 
 use super::processes::is_alive;
-use super::stage::{BEATER, FAMILY_MODE, TIMEOUT, Stage};
+use super::stage::{BEATER, FAMILY_MODE, Stage, TIMEOUT};
 
 /// Number of concurrent rounds, each in its own election.
 const AT_A_TIME: usize = 3;
@@ -87,7 +87,8 @@ impl Round {
         let witness = Arc::<Witness>::default();
         let observer = witness.clone();
         let connection_string = &stage.group.connection_string;
-        let proxy_start = Proxy::for_store_with_witness(connection_string, move |bytes| observer.observe(bytes));
+        let proxy_start =
+            Proxy::for_store_with_witness(connection_string, move |bytes| observer.observe(bytes));
         let (proxy, proxy_connection_string) = proxy_start.await.unwrap();
         let mut proxied_group = stage.group.clone();
         proxied_group.access = Access::from_connection_string(proxy_connection_string);
@@ -135,7 +136,9 @@ impl Round {
     /// Asserts that the last beat came before the end of the leader's last reported validity.
     pub fn assert_ended_in_time(&self) {
         let remaining_ms = self.stage.assert_ended_in_time(&self.old, self.term);
-        self.report(&format!("the last beat came {remaining_ms} ms before the end of the validity"));
+        self.report(&format!(
+            "the last beat came {remaining_ms} ms before the end of the validity"
+        ));
     }
 
     /// Asserts that no process of the leader's work was alive at any of its releases.

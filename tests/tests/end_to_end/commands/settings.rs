@@ -81,7 +81,10 @@ fn options_of_other_kind_of_work_are_rejected() {
     let options = ["--allow-host", "a", "--memory-limit", "1GiB"];
     let message = run_refused(&[&options[..], &["--", "true"]].concat(), &[]);
     for flag in ["--allow-host", "--memory-limit"] {
-        assert!(message.contains(&format!("{flag}\n    this is for a component")), "{flag}: {message}");
+        assert!(
+            message.contains(&format!("{flag}\n    this is for a component")),
+            "{flag}: {message}"
+        );
     }
     let message = run_refused(&["--handler", BEAT_HANDLER, "--stop-time", "3s"], &[]);
     assert!(message.contains("this is for a command"), "{message}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::stage::{BEATER, FAMILY_MODE, TIMEOUT, Stage, turn_ended};
+use super::stage::{BEATER, FAMILY_MODE, Stage, TIMEOUT, turn_ended};
 
 const LIMITED: [&str; 4] = ["--turn-timeout", "4s", "--stop-time", "2s"];
 
@@ -130,7 +130,8 @@ mod unwatched {
         let stage = Stage::new().await;
         let candidate = stage.start("ada", &[], &[BEATER, "moves"]);
         let term = candidate.event("turn-started", TIMEOUT).await.term();
-        let pid = Pid::from_raw(stage.wait_for_beat(term, 0).await.pid.try_into().unwrap()).unwrap();
+        let pid =
+            Pid::from_raw(stage.wait_for_beat(term, 0).await.pid.try_into().unwrap()).unwrap();
         assert!(is_alive(pid), "the command runs");
         kill_process(supervisor(&candidate), Signal::KILL).unwrap();
         let ended = turn_ended(&candidate, 0).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chrono::DateTime;
 use tenure_tests::Candidate;
 
-use super::stage::{TIMEOUT, Stage, turn_ended};
+use super::stage::{Stage, TIMEOUT, turn_ended};
 
 /// Returns the output lines of a command, with their stream.
 fn handler_output(candidate: &Candidate) -> Vec<(String, String)> {
@@ -51,9 +51,13 @@ async fn a_command_runs_once_per_slot_and_sees_its_turn_but_no_secret() {
     assert_eq!(variable("TENURE_PAST_DUE"), started.event["past_due"].to_string());
     assert_eq!(variable("TENURE_MISSED_SLOTS"), started.event["missed"].to_string());
     let deadline = DateTime::parse_from_rfc3339(&variable("TENURE_DEADLINE")).unwrap();
-    let started_at = DateTime::parse_from_rfc3339(started.event["timestamp"].as_str().unwrap()).unwrap();
+    let started_at =
+        DateTime::parse_from_rfc3339(started.event["timestamp"].as_str().unwrap()).unwrap();
     let remaining_ms = (deadline - started_at).num_milliseconds();
-    assert!((1..=11_500).contains(&remaining_ms), "{remaining_ms} ms of 12 s less what is for killing");
+    assert!(
+        (1..=11_500).contains(&remaining_ms),
+        "{remaining_ms} ms of 12 s less what is for killing"
+    );
 
     let status = candidate.terminate(TIMEOUT).await.unwrap();
     assert!(status.success(), "{}", candidate.transcript());

@@ -1,6 +1,6 @@
 //! A lock in a terminal: which process reads it, receives its keys, and owns it afterwards.
 
-use super::{PATIENT_TIMINGS, TIMEOUT, Stage, text};
+use super::{PATIENT_TIMINGS, Stage, TIMEOUT, text};
 use crate::PROGRAM;
 use tenure_tests::needs;
 use tokio::process::Command;
@@ -40,7 +40,9 @@ async fn play(stage: &Stage, scene: &str, shell: &str, script: &str, work: &str)
     let mut command = Command::new("python3");
     command.args(["-c", PTY_SCRIPT, scene, shell, script]);
     command.args([PROGRAM, "lock", &stage.lock, "--", "sh", "-c", work]);
-    command.env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string()).envs(PATIENT_TIMINGS);
+    command
+        .env("AZURE_STORAGE_CONNECTION_STRING", stage.store.connection_string())
+        .envs(PATIENT_TIMINGS);
     let ended = timeout(2 * TIMEOUT, command.kill_on_drop(true).output()).await.unwrap().unwrap();
     let output_text = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
     assert!(output_text.contains("all was well"), "{shell}: {output_text}");

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::PROGRAM;
 
-use super::stage::{TIMEOUT, write_settings, tenure, text};
+use super::stage::{TIMEOUT, tenure, text, write_settings};
 
 const KEY: &str = "c2VjcmV0LWtleQ==";
 
@@ -80,7 +80,10 @@ fn offline_check_shows_resolved_settings_without_requests() {
     ] {
         assert!(output_text.contains(words), "{words}: {output_text}");
     }
-    assert!(!output_text.contains("hunter2"), "an argument or a variable may be a secret: {output_text}");
+    assert!(
+        !output_text.contains("hunter2"),
+        "an argument or a variable may be a secret: {output_text}"
+    );
     assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
@@ -103,8 +106,10 @@ fn check_rejects_like_run() {
         "*.example.com",
     ];
     let checked = check(&wrong_args, &store);
-    let ran =
-        tenure(&[&["run"][..], &wrong_args].concat(), &[("AZURE_STORAGE_CONNECTION_STRING", &store)]);
+    let ran = tenure(
+        &[&["run"][..], &wrong_args].concat(),
+        &[("AZURE_STORAGE_CONNECTION_STRING", &store)],
+    );
     assert_eq!((checked.status.code(), ran.status.code()), (Some(2), Some(2)));
     // Its log mentions the component, which has to be compiled.
     let stderr = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();

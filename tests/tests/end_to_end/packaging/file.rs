@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use tenure_tests::tools;
 
-use super::stage::{write_settings, run_refused, tenure, text};
+use super::stage::{run_refused, tenure, text, write_settings};
 
 #[test]
 fn all_file_mistakes_are_reported_with_position() {
@@ -33,13 +33,20 @@ fn all_file_mistakes_are_reported_with_position() {
     ] {
         assert!(message.contains(&format!("\n  {source}\n")), "{source} is not told:\n{message}");
     }
-    assert_eq!(message.matches("--margin 1s\n").count(), 1, "told once for both elections: {message}");
+    assert_eq!(
+        message.matches("--margin 1s\n").count(),
+        1,
+        "told once for both elections: {message}"
+    );
 }
 
 #[test]
 fn unusable_file_is_reported() {
     let message = run_refused(&["--config", "/nowhere/tenure.toml"], &[]);
-    assert!(message.contains("--config /nowhere/tenure.toml\n    the file cannot be read"), "{message}");
+    assert!(
+        message.contains("--config /nowhere/tenure.toml\n    the file cannot be read"),
+        "{message}"
+    );
     let (_folder, broken) = write_settings("# an election\n[[election]\nelection = \"jobs/a\"\n");
     let message = run_refused(&[], &[("TENURE_CONFIG", broken.to_str().unwrap())]);
     assert!(message.contains(&format!("{}:2:", broken.display())), "{message}");

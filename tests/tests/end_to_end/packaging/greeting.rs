@@ -12,7 +12,9 @@ fn version_and_help_are_available() {
     let version = text(&tenure(&["--version"], &[]));
     // The build script's own tests cover release versions.
     assert_eq!(version, format!("tenure {} (debug build)\n", env!("CARGO_PKG_VERSION")));
-    for [arguments, equivalent] in [[&["help", "run"][..], &["run", "--help"]], [&["help"], &["--help"]]] {
+    for [arguments, equivalent] in
+        [[&["help", "run"][..], &["run", "--help"]], [&["help"], &["--help"]]]
+    {
         let (output, expected) = (tenure(arguments, &[]), tenure(equivalent, &[]));
         assert_eq!((output.status.code(), text(&output)), (Some(0), text(&expected)));
     }

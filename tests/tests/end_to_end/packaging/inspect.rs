@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use crate::PROGRAM;
 
-use super::stage::{TIMEOUT, write_settings, tenure, text};
+use super::stage::{TIMEOUT, tenure, text, write_settings};
 
 struct Scene {
     store: Store,
@@ -87,18 +87,27 @@ async fn status_of_file_is_one_table_with_failures_first() {
     }
     let (code, out, _) = scene.ask(&["status", "--config", file, "--json"]).await;
     let status_json: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, status_json["elections"].as_array().map(Vec::len)), (Some(1), Some(3)), "{out}");
+    assert_eq!(
+        (code, status_json["elections"].as_array().map(Vec::len)),
+        (Some(1), Some(3)),
+        "{out}"
+    );
     assert_eq!(status_json["elections"][0]["leader"]["name"], "ada");
 
     // Selects one election by name, with its settings from the file.
-    let (code, out, _) = scene.ask(&["status", "--config", file, &scene.election_name("good")]).await;
+    let (code, out, _) =
+        scene.ask(&["status", "--config", file, &scene.election_name("good")]).await;
     assert_eq!(code, Some(0), "{out}");
     assert!(out.starts_with(&format!("election     {}\n", scene.election_name("good"))), "{out}");
     assert!(!out.contains("the settings here say"), "the schedule is the file's: {out}");
-    let (code, out, err) = scene.ask(&["status", "--config", file, &scene.election_name("godo")]).await;
+    let (code, out, err) =
+        scene.ask(&["status", "--config", file, &scene.election_name("godo")]).await;
     assert_eq!((code, out.as_str()), (Some(2), ""));
     assert!(
-        err.contains(&format!("\n  {}\n    the file has no such election", scene.election_name("godo"))),
+        err.contains(&format!(
+            "\n  {}\n    the file has no such election",
+            scene.election_name("godo")
+        )),
         "{err}"
     );
     assert!(err.contains(&scene.election_name("good")), "{err}");
@@ -106,7 +115,10 @@ async fn status_of_file_is_one_table_with_failures_first() {
     let (code, out, _) = scene.ask(&["status", "--history", "--config", file]).await;
     assert_eq!(code, Some(1), "{out}");
     assert!(out.starts_with("election "), "the table comes first: {out}");
-    assert!(out.contains(&format!("\n\n{}\nNobody has led yet.\n", scene.election_name("idle"))), "{out}");
+    assert!(
+        out.contains(&format!("\n\n{}\nNobody has led yet.\n", scene.election_name("idle"))),
+        "{out}"
+    );
     assert!(out.contains(&format!("\n{}\nterm ", scene.election_name("bad"))), "{out}");
     let (_, out, _) = scene.ask(&["status", "--history", "--config", file, "--json"]).await;
     let status_json: Value = serde_json::from_str(&out).unwrap();
@@ -123,7 +135,8 @@ async fn status_of_file_is_one_table_with_failures_first() {
     assert_eq!(all[2]["election"], scene.election_name("idle"), "{out}");
     let finding_counts = |election: &Value| {
         let findings = election["findings"].as_array().unwrap();
-        let count = |check: &str| findings.iter().filter(|finding| finding["check"] == check).count();
+        let count =
+            |check: &str| findings.iter().filter(|finding| finding["check"] == check).count();
         (count("election"), count("acquire lease"), count("connection"))
     };
     // The check tests the requests once per container.
@@ -151,7 +164,8 @@ async fn watch_of_file_shows_each_election() {
     let watch = Candidate::spawn("watch", watch).unwrap();
     for blob in ["one", "two"] {
         let election = scene.election_name(blob);
-        let is_no_leader = |line: &Line| line.name() == "nobody" && line.event["election"] == *election;
+        let is_no_leader =
+            |line: &Line| line.name() == "nobody" && line.event["election"] == *election;
         watch.line("nobody", 0, TIMEOUT, is_no_leader).await;
     }
     let two = scene.election_name("two");
@@ -186,11 +200,18 @@ async fn unreadable_election_comes_first_with_reason() {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(2), "{}", super::stage::text(&output));
     let lines: Vec<_> = stdout.lines().collect();
-    assert!(lines[1].starts_with(&scene.election_name("there")) && lines[1].contains("unreachable"), "{stdout}");
-    assert!(lines[2].starts_with(&scene.election_name("here")) && lines[2].contains("nobody"), "{stdout}");
+    assert!(
+        lines[1].starts_with(&scene.election_name("there")) && lines[1].contains("unreachable"),
+        "{stdout}"
+    );
+    assert!(
+        lines[2].starts_with(&scene.election_name("here")) && lines[2].contains("nobody"),
+        "{stdout}"
+    );
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        errors.contains(&format!("{} could not be read (unreachable)", scene.election_name("there"))),
+        errors
+            .contains(&format!("{} could not be read (unreachable)", scene.election_name("there"))),
         "{errors}"
     );
 }
@@ -199,11 +220,16 @@ async fn unreadable_election_comes_first_with_reason() {
 fn election_must_be_named_once() {
     let two_elections = tenure(&["status", "jobs/a", "jobs/b"], &[]);
     assert_eq!(two_elections.status.code(), Some(2));
-    assert!(text(&two_elections).contains("unexpected argument 'jobs/b'"), "{}", text(&two_elections));
+    assert!(
+        text(&two_elections).contains("unexpected argument 'jobs/b'"),
+        "{}",
+        text(&two_elections)
+    );
     let invalid = tenure(&["status", "--history", "Jobs"], &[]);
     assert!(text(&invalid).contains("\n  Jobs\n    \"Jobs\": "), "{}", text(&invalid));
-    let (_folder, file) =
-        write_settings("[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n");
+    let (_folder, file) = write_settings(
+        "[[election]]\nelection = \"jobs/a\"\n[[election]]\nelection = \"jobs/b\"\n",
+    );
     let ambiguous = tenure(&["break", "--yes", "--config", file.to_str().unwrap()], &[]);
     assert!(text(&ambiguous).contains("name one of them: jobs/a, jobs/b"), "{}", text(&ambiguous));
 }

@@ -35,7 +35,9 @@ impl Scene {
     /// Starts with one list; `extra_settings` is the rest of the file.
     async fn start(names: &str, extra_settings: &str) -> Self {
         let text = |container: &str| {
-            format!("for-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{extra_settings}")
+            format!(
+                "for-each-file = \"names\"\nelection = \"{container}/{{each}}\"\n{extra_settings}"
+            )
         };
         Self::with_lists(&[("names", names)], text).await
     }
@@ -46,7 +48,8 @@ impl Scene {
         let group = Group::new(PROGRAM, &store, &sink);
         group.warm_up().await.unwrap();
         let (container, _) = group.election.split_once('/').unwrap();
-        let (folder, file) = write_settings(&format!("log = \"json\"\nname = \"ada\"\n{}", text(container)));
+        let (folder, file) =
+            write_settings(&format!("log = \"json\"\nname = \"ada\"\n{}", text(container)));
         for (list, names) in lists {
             write(folder.path().join(list), names).unwrap();
         }
@@ -249,7 +252,11 @@ async fn stuck_election_or_list_delays_no_other_election() {
     std::fs::remove_file(&scene.list).unwrap();
     scene.wait_for_problem("the file cannot be read", after).await;
     pipe(&scene.list);
-    assert!(scene.process.terminate(TIMEOUT).await.unwrap().success(), "{}", scene.process.errors());
+    assert!(
+        scene.process.terminate(TIMEOUT).await.unwrap().success(),
+        "{}",
+        scene.process.errors()
+    );
 }
 
 /// The new list of the election is read before the old list has dropped it.
@@ -321,7 +328,8 @@ async fn many_elections_come_and_go_while_as_many_others_work() {
     assert!(scene.process.terminate(10 * TIMEOUT).await.unwrap().success());
 
     let lines = scene.process.all_lines().await;
-    let (mut slots, mut left_elections) = (BTreeMap::<String, Vec<DateTime<Utc>>>::new(), BTreeSet::new());
+    let (mut slots, mut left_elections) =
+        (BTreeMap::<String, Vec<DateTime<Utc>>>::new(), BTreeSet::new());
     for (number, line) in lines.iter().enumerate() {
         let election = line.event["election"].as_str().unwrap_or_default();
         if !election.contains("/works") {

@@ -3,14 +3,14 @@
 
 mod check;
 mod file;
+mod greeting;
+mod inspect;
 #[cfg(target_os = "linux")]
 mod lists;
 mod manual;
+#[cfg(target_os = "linux")]
+mod several_elections;
+mod sighup;
 mod stage;
 #[cfg(target_os = "linux")]
 mod supervision;
-mod greeting;
-mod sighup;
-mod inspect;
-#[cfg(target_os = "linux")]
-mod several_elections;

@@ -43,7 +43,9 @@ async fn each_election_has_own_candidate_and_all_stop_together() {
     let listening = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("listening");
     let address = process.line("address", 0, TIMEOUT, listening).await;
     let address = address.event["detail"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
-    for (election, name, expected_event) in [(&first, "ada", "handler"), (&second, "ben", "turn-ended")] {
+    for (election, name, expected_event) in
+        [(&first, "ada", "handler"), (&second, "ben", "turn-ended")]
+    {
         let elected = process.line("elected", 0, TIMEOUT, event_of(election, "elected")).await;
         assert_eq!(elected.event["candidate"], name);
         process.line(expected_event, 0, TIMEOUT, event_of(election, expected_event)).await;
@@ -66,7 +68,11 @@ async fn each_election_has_own_candidate_and_all_stop_together() {
     let (code, output_text) = orders::run_command(&group, &["transfer", &first]).await.unwrap();
     assert_eq!(code, Some(0), "{output_text}");
     process.line("end", 0, TIMEOUT, event_of(&first, "stood-down")).await;
-    assert!(!process.lines().iter().any(event_of(&second, "stood-down")), "{}", process.transcript());
+    assert!(
+        !process.lines().iter().any(event_of(&second, "stood-down")),
+        "{}",
+        process.transcript()
+    );
 
     let status = process.terminate(TIMEOUT).await.unwrap();
     assert_eq!(status.code(), Some(0), "{}", process.transcript());
@@ -107,7 +113,12 @@ async fn low_descriptor_limit_is_reported_and_suffices() {
         let detail = line.event["detail"].as_str().unwrap_or_default();
         detail.contains("40 elections may need") && detail.contains("LimitNOFILE")
     };
-    assert_eq!(lines.iter().filter(|line| is_limit_note(line)).count(), 1, "{}", process.transcript());
+    assert_eq!(
+        lines.iter().filter(|line| is_limit_note(line)).count(),
+        1,
+        "{}",
+        process.transcript()
+    );
     let is_failure = |line: &&Line| ["problem", "stood-down"].contains(&line.name());
     assert_eq!(lines.iter().find(is_failure).map(|line| &line.event), None);
     assert!(process.terminate(TIMEOUT).await.unwrap().success(), "{}", process.transcript());

@@ -48,7 +48,8 @@ async fn assert_notifies_manager(name: &str, socket: UnixDatagram) {
     assert_eq!(turn.event["outcome"], "succeeded");
     let lines = candidate.lines();
     let output_lines = lines.iter().filter_map(|line| line.event["line"].as_str());
-    let notify_variables = output_lines.filter(|line| line.starts_with("NOTIFY_") || line.starts_with("WATCHDOG_"));
+    let notify_variables =
+        output_lines.filter(|line| line.starts_with("NOTIFY_") || line.starts_with("WATCHDOG_"));
     assert_eq!(notify_variables.count(), 0, "the work speaks for nobody");
 
     candidate.signal(Signal::TERM).unwrap();
@@ -104,7 +105,10 @@ async fn process_is_ready_without_account_answer() {
         received
     });
     let received = received.await.unwrap();
-    assert!(!received.iter().any(|line| line.contains("WATCHDOG")), "nobody asked for it: {received:#?}");
+    assert!(
+        !received.iter().any(|line| line.contains("WATCHDOG")),
+        "nobody asked for it: {received:#?}"
+    );
     candidate.terminate(TIMEOUT).await.unwrap();
 }
 

@@ -98,7 +98,10 @@ async fn nightly_job_page_shows_nights() {
     // A visible label marks triggered turns, not only a tooltip.
     let triggered_turns = "return [...document.querySelectorAll('.turn .triggered')].map((word) =>
         [[...word.closest('ol').children].indexOf(word.closest('li')), word.textContent, word.checkVisibility()])";
-    assert_eq!(browser.run(triggered_turns, json!([])).await.unwrap(), json!([[3, "triggered", true]]));
+    assert_eq!(
+        browser.run(triggered_turns, json!([])).await.unwrap(),
+        json!([[3, "triggered", true]])
+    );
     for (place, night) in nights().iter().take(3).enumerate() {
         let title = format!("return document.querySelectorAll('.turn')[{place}].title");
         let title_text = text(&browser, &title).await;

@@ -101,7 +101,10 @@ async fn overview_lists_300_elections_with_failing_first() {
     // The page requested only one stream, and is small.
     let requests_script = "return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).pathname + new URL(entry.name).search)";
     let requested_paths = browser.run(requests_script, json!([])).await.unwrap();
-    assert!(requested_paths.as_array().unwrap().iter().all(|path| path == "/events?overview"), "{requested_paths}");
+    assert!(
+        requested_paths.as_array().unwrap().iter().all(|path| path == "/events?overview"),
+        "{requested_paths}"
+    );
     let page = client().get(&url).send().await.unwrap().text().await.unwrap();
     assert!(page.len() < 30_000, "{}", page.len());
     let elements = "return document.querySelectorAll('*').length";
@@ -131,7 +134,8 @@ async fn overview_lists_300_elections_with_failing_first() {
     assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([job(200), "solid"]));
     browser.press(ENTER).await.unwrap();
     browser.until(&format!("{LEADER_NOW} === 'ada'"), TIMEOUT).await.unwrap();
-    let election_text = text(&browser, "return document.getElementById('election').textContent").await;
+    let election_text =
+        text(&browser, "return document.getElementById('election').textContent").await;
     assert_eq!(election_text, job(200));
     // Navigates back, where the search is unchanged.
     browser.run("history.back()", json!([])).await.unwrap();
@@ -214,7 +218,8 @@ async fn overview_line_links_to_election_with_any_name() {
     assert_eq!(browser.run(focus, json!([])).await.unwrap(), json!([second, "solid"]));
     browser.press(ENTER).await.unwrap();
     browser.until(&format!("{LEADER_NOW} === '<b>2</b>'"), TIMEOUT).await.unwrap();
-    let election_text = text(&browser, "return document.getElementById('election').textContent").await;
+    let election_text =
+        text(&browser, "return document.getElementById('election').textContent").await;
     assert_eq!(election_text, second);
     assert_eq!(browser.run("return document.scripts.length", json!([])).await.unwrap(), 1);
     for (width, height) in [(1280, 800), (375, 740)] {

@@ -5,7 +5,7 @@ mod scene;
 mod table;
 
 use scene::{Scene, run_limited};
-use table::{PROBLEMS, Cause, LEADER_PROBLEMS};
+use table::{Cause, LEADER_PROBLEMS, PROBLEMS};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_problem_is_reported_with_its_cause() {
@@ -28,12 +28,17 @@ async fn infinite_lease_is_ended_by_break() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_clock_is_reported_once() {
-    Scene::with_cause(Cause::ClockBehind(10)).await.assert_clock_reported("this machine's clock is 10m behind").await;
+    Scene::with_cause(Cause::ClockBehind(10))
+        .await
+        .assert_clock_reported("this machine's clock is 10m behind")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leader_log_names_cause_of_lost_lease() {
-    let rows = LEADER_PROBLEMS.iter().map(|row| async move { Scene::without_problem().await.leader(row).await });
+    let rows = LEADER_PROBLEMS
+        .iter()
+        .map(|row| async move { Scene::without_problem().await.leader(row).await });
     let mismatches = run_limited(3, rows).await;
     assert!(mismatches.is_empty(), "{}", mismatches.join("\n\n"));
 }

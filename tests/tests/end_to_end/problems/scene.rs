@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use serde_json::Value;
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{KeyName, Request};
 use tenure_tests::credential::with_sas;
 use tenure_tests::{
-    Access, BEAT_HANDLER, Candidate, Certificates, Credential, Front, Override, Line, Mode,
-    Outsider, Proxy, operation_name, reserve_port,
+    Access, BEAT_HANDLER, Candidate, Certificates, Credential, Front, Line, Mode, Outsider,
+    Override, Proxy, operation_name, reserve_port,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -22,7 +22,7 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use super::table::{ProblemRow, LeaderFault, Cause, LeaderRow};
+use super::table::{Cause, LeaderFault, LeaderRow, ProblemRow};
 
 const ELECTION: &str = "problems/report";
 const TIMEOUT: Duration = tenure_tests::PATIENCE;
@@ -76,13 +76,18 @@ impl Scene {
         };
         let mut listener = None;
         let access = match cause {
-            Cause::WrongKey => Credential::SharedKey.wrong_access(&proxy_connection_string, "problems"),
+            Cause::WrongKey => {
+                Credential::SharedKey.wrong_access(&proxy_connection_string, "problems")
+            }
             Cause::ExpiredSas => {
                 let scope = Scope::Container("problems".to_owned());
                 let terms = SasParameters::new(scope, "rcwd", Utc::now() - TimeDelta::minutes(1));
-                let sas = front.with_service(|s| s.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
+                let sas =
+                    front.with_service(|s| s.accounts()[0].sas(KeyName::Key1, &terms).unwrap());
                 let (_, endpoint) = proxy_connection_string.split_once("BlobEndpoint=").unwrap();
-                Access::from_connection_string(sas.connection_string(endpoint.trim_end_matches(';')))
+                Access::from_connection_string(
+                    sas.connection_string(endpoint.trim_end_matches(';')),
+                )
             }
             Cause::ContainerMissing => {
                 let objects = Scope::Account { services: "b".into(), types: "o".into() };
@@ -93,7 +98,10 @@ impl Scene {
             Cause::UntrustedCertificate | Cause::NoTls => {
                 let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let origin = format!("https://{}", socket.local_addr().unwrap());
-                listener = Some(tokio::spawn(serve_handshakes(socket, cause == Cause::UntrustedCertificate)));
+                listener = Some(tokio::spawn(serve_handshakes(
+                    socket,
+                    cause == Cause::UntrustedCertificate,
+                )));
                 access_at(&origin)
             }
             _ => Access::from_connection_string(proxy_connection_string),
@@ -119,15 +127,16 @@ impl Scene {
             verbs == ["*"] || verbs.contains(&operation_name(request))
         };
         match cause {
-            Cause::Code(verbs, status, code) => self
-                .front
-                .set_rule(move |request| applies(verbs, request).then_some(Override::Error(status, code))),
-            Cause::AnotherLease(verbs, status) => self
-                .front
-                .set_rule(move |request| applies(verbs, request).then_some(Override::AnotherLease(status))),
+            Cause::Code(verbs, status, code) => self.front.set_rule(move |request| {
+                applies(verbs, request).then_some(Override::Error(status, code))
+            }),
+            Cause::AnotherLease(verbs, status) => self.front.set_rule(move |request| {
+                applies(verbs, request).then_some(Override::AnotherLease(status))
+            }),
             Cause::Page(status) => self.front.set_rule(move |_| Some(Override::Page(status))),
             Cause::Silence(verbs) => {
-                self.front.set_rule(move |request| applies(verbs, request).then_some(Override::Nothing));
+                self.front
+                    .set_rule(move |request| applies(verbs, request).then_some(Override::Nothing));
             }
             Cause::ClockBehind(minutes) => self.front.set_clock_ahead(TimeDelta::minutes(minutes)),
             Cause::Reset => self.proxy.set_mode(Mode::Reset),
@@ -171,8 +180,9 @@ impl Scene {
         let (ended, _, text) = self.run_to_end(lock).await;
         // The output is wrapped.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        (ended != Some(code) || !text.contains(words))
-            .then(|| self.mismatch("lock", &format!("{words}, {code}"), format!("{ended:?} {text}")))
+        (ended != Some(code) || !text.contains(words)).then(|| {
+            self.mismatch("lock", &format!("{words}, {code}"), format!("{ended:?} {text}"))
+        })
     }
 
     /// Asserts that `check` and a candidate report a wrong clock. The candidate reports it once.

@@ -65,7 +65,12 @@ const fn row(
     ProblemRow { cause, status, check, problem, lock: None, ready: false }
 }
 
-const fn code(status: u16, code: &'static str, class: &'static str, words: &'static str) -> ProblemRow {
+const fn code(
+    status: u16,
+    code: &'static str,
+    class: &'static str,
+    words: &'static str,
+) -> ProblemRow {
     row(Cause::Code(ALL_REQUESTS, status, code), Some(words), ("read blob", words), (class, words))
 }
 
@@ -165,7 +170,12 @@ pub struct LeaderRow {
     pub stand_down_reason: &'static str,
 }
 
-const fn leader_row(fault: LeaderFault, class: &'static str, words: &'static str, stand_down_reason: &'static str) -> LeaderRow {
+const fn leader_row(
+    fault: LeaderFault,
+    class: &'static str,
+    words: &'static str,
+    stand_down_reason: &'static str,
+) -> LeaderRow {
     LeaderRow { fault, problem: (class, words), stand_down_reason }
 }
 

@@ -9,7 +9,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::{Client, Method};
 use tenure_azure::Account as Reached;
-use tenure_store::sas::{Scope, SasParameters};
+use tenure_store::sas::{SasParameters, Scope};
 use tenure_store::{Account, EMULATOR_ACCOUNT, KeyName};
 use tenure_tests::Store;
 use tenure_tests::needs;
@@ -225,9 +225,14 @@ async fn both_stores_agree_on_containers_times_and_keys() {
     both.succeed(&PUT, "leases/blob", "").await;
     let now = Utc::now();
     let terms = SasParameters::new(container("leases"), "rcw", now + TimeDelta::hours(1));
-    let from = |minutes| SasParameters { starts_at: Some(now + TimeDelta::minutes(minutes)), ..terms.clone() };
-    let until = |minutes| SasParameters { expires_at: now + TimeDelta::minutes(minutes), ..terms.clone() };
-    let with_protocol = |protocol: &str| SasParameters { protocol: Some(protocol.to_owned()), ..terms.clone() };
+    let from = |minutes| SasParameters {
+        starts_at: Some(now + TimeDelta::minutes(minutes)),
+        ..terms.clone()
+    };
+    let until =
+        |minutes| SasParameters { expires_at: now + TimeDelta::minutes(minutes), ..terms.clone() };
+    let with_protocol =
+        |protocol: &str| SasParameters { protocol: Some(protocol.to_owned()), ..terms.clone() };
     let head = async |token: &str| both.assert_same(&HEAD, "leases/blob", "", token).await;
     assert!(head(&signed(&from(-15))).await);
     assert!(!head(&signed(&from(15))).await);

@@ -63,7 +63,11 @@ pub async fn a_stopped_leader_hands_over(stage: Stage) -> Result<()> {
     ensure!(stood_down.event["reason"] == "left", "{}", stood_down.event);
     let elected = scene.wait_for_leader(before, TIMEOUT).await;
     // Without a release, the new leader would have waited for the end of the lease.
-    ensure!(elected.at - terminated_at < MIN_REMAINING_LEASE, "took over after {:?}", elected.at - terminated_at);
+    ensure!(
+        elected.at - terminated_at < MIN_REMAINING_LEASE,
+        "took over after {:?}",
+        elected.at - terminated_at
+    );
     scene.sink.wait_for_term(scene.term, TIMEOUT).await;
     scene.finish(Duration::ZERO).await
 }

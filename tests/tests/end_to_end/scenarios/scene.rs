@@ -60,7 +60,8 @@ impl Scene {
     /// Waits until a candidate wins a term above `previous_term`.
     pub async fn wait_for_leader(&mut self, previous_term: u64, limit: Duration) -> Line {
         let elections = self.candidates.iter().enumerate().map(|(index, candidate)| {
-            let elected = move |line: &Line| line.name() == "elected" && line.term() > previous_term;
+            let elected =
+                move |line: &Line| line.name() == "elected" && line.term() > previous_term;
             // A candidate that has ended wins no term.
             Box::pin(async move { (index, candidate.wait_for_line(elected).await) })
         });

@@ -10,7 +10,7 @@ use tenure::settings::{Credential, Schedule, Settings};
 use tenure::{Elector, Event, handler};
 use tenure_clock::BootClock;
 use tenure_members::{Part, Shares, SharesStore};
-use tenure_shares::{StoreResponse, StoreRequest};
+use tenure_shares::{StoreRequest, StoreResponse};
 use tenure_tests::Store;
 use tenure_tests::needs;
 use tokio::sync::{Notify, oneshot};
@@ -56,14 +56,19 @@ impl Checker {
 
     fn start_work(&self, part: Part, term: u64, member: &'static str) -> Work {
         let mut observations = self.observations();
-        let other =
-            observations.workers.iter().find(|(other, _)| **other == part || other.count != part.count);
-        let other = other
-            .map(|(other, other_member)| format!("{member} begins {part:?} beside {other_member} with {other:?}"));
+        let other = observations
+            .workers
+            .iter()
+            .find(|(other, _)| **other == part || other.count != part.count);
+        let other = other.map(|(other, other_member)| {
+            format!("{member} begins {part:?} beside {other_member} with {other:?}")
+        });
         observations.violations.extend(other);
         let newest = observations.terms.insert(part, term).unwrap_or(0);
         if newest >= term {
-            observations.violations.push(format!("{member} begins {part:?} under {term} after {newest}"));
+            observations
+                .violations
+                .push(format!("{member} begins {part:?} under {term} after {newest}"));
         }
         observations.workers.insert(part, member);
         let before = observations.last_workers.insert(part, member);
@@ -79,12 +84,15 @@ impl Checker {
         let is_even = || {
             let observations = self.observations();
             let parts = (0..shares).map(|index| Part { index, count: shares });
-            let share_count = |member: &&str| observations.workers.values().filter(|worker| *worker == member).count();
+            let share_count = |member: &&str| {
+                observations.workers.values().filter(|worker| *worker == member).count()
+            };
             let counts = members.iter().map(share_count).collect::<Vec<_>>();
             let (Some(most), Some(least)) = (counts.iter().max(), counts.iter().min()) else {
                 return false;
             };
-            let all = observations.workers.keys().copied().collect::<BTreeSet<_>>() == parts.collect();
+            let all =
+                observations.workers.keys().copied().collect::<BTreeSet<_>>() == parts.collect();
             all && most - least <= 1 && counts.iter().sum::<usize>() == shares as usize
         };
         let balancing = async {
@@ -216,7 +224,8 @@ async fn shares_follow_members(store: Store) {
     assert_eq!(checker.balanced(&["ada", "ben", "cleo", "dora"], 32).await, 8, "a join");
     ben.kill().await;
     assert_eq!(checker.balanced(&["ada", "cleo", "dora"], 32).await, 8, "a death");
-    let cleo_shares = checker.observations().workers.values().filter(|worker| **worker == "cleo").count();
+    let cleo_shares =
+        checker.observations().workers.values().filter(|worker| **worker == "cleo").count();
     cleo.leave().await;
     assert_eq!(checker.balanced(&["ada", "dora"], 32).await, cleo_shares, "a graceful leave");
     // Only the coordinator may have changed.

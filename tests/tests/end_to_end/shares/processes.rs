@@ -78,7 +78,8 @@ impl Stage {
 
     fn run_command(&self, name: &str, extra_args: &[&str]) -> Command {
         let lease = format!("{}s", self.lease.as_secs());
-        let (member_env, beats_file_env) = (format!("WHO={name}"), format!("PLACE={}", self.beats_file.display()));
+        let (member_env, beats_file_env) =
+            (format!("WHO={name}"), format!("PLACE={}", self.beats_file.display()));
         let request_timeout = format!("{}s", self.lease.as_secs() / 5);
         let timings = ["--lease", &lease, "--request-timeout", &request_timeout];
         let args = [&timings[..], &["--env", &member_env, "--env", &beats_file_env]].concat();
@@ -106,16 +107,19 @@ impl Stage {
                 let planned = planned_shares(&shares_status);
                 let even_range =
                     shares as usize / members.len()..=(shares as usize).div_ceil(members.len());
-                let planned_count = |name: &&str| planned.values().filter(|member| *member == name).count();
+                let planned_count =
+                    |name: &&str| planned.values().filter(|member| *member == name).count();
                 let all_held = check_holders(&shares_status, &planned, &before);
                 if planned.len() == shares as usize && shares_status["count"] == shares {
                     let unread = |share: &Value| !share["problem"].is_null();
-                    let code =
-                        match shares_status["each"].as_array().is_some_and(|all| all.iter().any(unread)) {
-                            true => 2,
-                            false if all_held && !status["leader"].is_null() => 0,
-                            false => 1,
-                        };
+                    let code = match shares_status["each"]
+                        .as_array()
+                        .is_some_and(|all| all.iter().any(unread))
+                    {
+                        true => 2,
+                        false if all_held && !status["leader"].is_null() => 0,
+                        false => 1,
+                    };
                     assert_eq!(output.status.code(), Some(code), "{output:?}");
                     // Counts beats from now on.
                     if all_held
@@ -143,7 +147,8 @@ impl Stage {
         let mut worked = BTreeMap::new();
         let until = tokio::time::Instant::now() + Duration::from_secs(20);
         while tokio::time::Instant::now() < until {
-            for Beat { member: who, share: (count, index), .. } in &beats(&self.beats_file)[from..] {
+            for Beat { member: who, share: (count, index), .. } in &beats(&self.beats_file)[from..]
+            {
                 if *count == shares {
                     worked.insert(*index, who.clone());
                 }
@@ -176,7 +181,11 @@ fn check_holders(shares_status: &Value, planned: &BTreeMap<u32, String>, before:
     let (count, mut as_planned) = (shares_status["count"].as_u64(), true);
     for (number, share) in (0..).zip(shares_status["each"].as_array().into_iter().flatten()) {
         assert_eq!(share["index"], number, "{shares_status}");
-        assert_eq!(share["planned"].as_str(), planned.get(&number).map(String::as_str), "{shares_status}");
+        assert_eq!(
+            share["planned"].as_str(),
+            planned.get(&number).map(String::as_str),
+            "{shares_status}"
+        );
         as_planned &= share["holder"] == share["planned"];
         let Some(holder) = share["holder"].as_str() else { continue };
         shares_by_holder.entry(holder).or_default().push(&share["index"]);
@@ -188,7 +197,8 @@ fn check_holders(shares_status: &Value, planned: &BTreeMap<u32, String>, before:
         assert!(newest.is_none_or(|beat| beat.term <= term), "{share} after {newest:?}");
     }
     for member in shares_status["members"].as_array().into_iter().flatten() {
-        let held_shares = shares_by_holder.remove(member["name"].as_str().unwrap()).unwrap_or_default();
+        let held_shares =
+            shares_by_holder.remove(member["name"].as_str().unwrap()).unwrap_or_default();
         let fits = held_shares.is_empty() == member["since"].is_null();
         let reported = member["holds"].as_array().map(|all| all.iter().collect::<Vec<_>>());
         assert!(reported.unwrap_or_default() == held_shares && fits, "{shares_status}");
@@ -221,7 +231,8 @@ pub(super) fn violations(beats: &[Beat]) -> Vec<String> {
         let is_violation = |before: &&Beat| {
             before.term > beat.term || (before.term == beat.term && before.member != beat.member)
         };
-        violations.extend(before.filter(is_violation).map(|before| format!("{beat:?} after {before:?}")));
+        violations
+            .extend(before.filter(is_violation).map(|before| format!("{beat:?} after {before:?}")));
         if beat.share.0 > 0 && counts.last() != Some(&beat.share.0) {
             counts.push(beat.share.0);
         }
@@ -256,11 +267,17 @@ async fn processes_come_and_go(store: Store) {
 
     ben.kill().await.unwrap();
     let shares_status = stage.balanced(&["ada", "cleo"], SHARES).await;
-    let cleo_share_count = planned_shares(&shares_status).values().filter(|member| *member == "cleo").count();
+    let cleo_share_count =
+        planned_shares(&shares_status).values().filter(|member| *member == "cleo").count();
     let before = handed_over_count(&cleo);
     let status = cleo.terminate(TIMEOUT).await.unwrap();
     assert!(status.success(), "{}", cleo.transcript());
-    assert_eq!(handed_over_count(&cleo) - before, cleo_share_count, "a graceful leave: {}", cleo.transcript());
+    assert_eq!(
+        handed_over_count(&cleo) - before,
+        cleo_share_count,
+        "a graceful leave: {}",
+        cleo.transcript()
+    );
     stage.balanced(&["ada"], SHARES).await;
 
     let text = stage.command(&["status"]).await;
@@ -270,7 +287,11 @@ async fn processes_come_and_go(store: Store) {
     let status_output = stage.command(&["status", "--json"]).await;
     let status_json: Value = serde_json::from_slice(&status_output.stdout).unwrap();
     let shares = &status_json["shares"];
-    assert_eq!((&shares["count"], &shares["next_count"]), (&8.into(), &Value::Null), "{status_json}");
+    assert_eq!(
+        (&shares["count"], &shares["next_count"]),
+        (&8.into(), &Value::Null),
+        "{status_json}"
+    );
 
     let refused = stage.command(&["reshare", "--shares", "5"]).await;
     assert_eq!(refused.status.code(), Some(2), "nobody agreed: {refused:?}");
@@ -330,7 +351,10 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
     stage.balanced(&["ada"], SHARES).await;
     let mut ben = stage.start("ben", &[]);
     let shares_status = stage.balanced(&["ada", "ben"], SHARES).await;
-    let ben_shares = planned_shares(&shares_status).into_iter().filter(|(_, member)| member == "ben").map(|(share, _)| share);
+    let ben_shares = planned_shares(&shares_status)
+        .into_iter()
+        .filter(|(_, member)| member == "ben")
+        .map(|(share, _)| share);
     let ben_shares = ben_shares.collect::<Vec<_>>();
     assert_eq!(ben_shares.len(), 4, "{shares_status}");
 
@@ -355,7 +379,8 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
     let deleted = store_entries(&store, sign, Verb::DeleteBlob);
     let [deleted] = deleted.as_slice() else { panic!("{deleted:?}") };
     for share in ben_shares {
-        let acquired = store_entries(&store, &format!(".{share}-of-{SHARES}"), Verb::Acquire).pop().unwrap();
+        let acquired =
+            store_entries(&store, &format!(".{share}-of-{SHARES}"), Verb::Acquire).pop().unwrap();
         assert!(acquired.at > deleted.at, "{acquired:?} before {deleted:?}");
         let after = acquired.at - last_sign_at;
         assert!(
@@ -371,7 +396,8 @@ async fn the_shares_of_a_process_that_is_killed_are_taken_over_before_it_would_b
 async fn unready_process_is_no_member() {
     let store = Store::embedded().await.unwrap();
     let stage = Stage::new(&store).await;
-    let [ready_file, probe_log] = ["ready", "asked"].map(|file| stage.beats_file.with_extension(file));
+    let [ready_file, probe_log] =
+        ["ready", "asked"].map(|file| stage.beats_file.with_extension(file));
     let command = format!("echo >> {}; test -e {}", probe_log.display(), ready_file.display());
     let ada = stage.start("ada", &["--ready-cmd", &command]);
     let _ben = stage.start("ben", &[]);
@@ -404,7 +430,8 @@ async fn component_receives_the_share_of_its_turn() {
         let (election, expected) =
             (format!("{}.share.1.{index}-of-3", group.election), format!("share {index} of 3"));
         let matches = |line: &tenure_tests::Line| {
-            line.event["election"] == election.as_str() && line.event.to_string().contains(&expected)
+            line.event["election"] == election.as_str()
+                && line.event.to_string().contains(&expected)
         };
         ada.line(&expected, 0, TIMEOUT, matches).await;
     }

@@ -9,7 +9,7 @@ use tenure::engine::{Clients, Election, Variables};
 use tenure_clock::{BootClock, Clock};
 use tenure_core::{Event, LeaseState, Report, Request, Role, variable};
 use tenure_members::SharesStore;
-use tenure_shares::{StoreResponse, StoreRequest, SignTiming, Plan, Share, Sign, Tag};
+use tenure_shares::{Plan, Share, Sign, SignTiming, StoreRequest, StoreResponse, Tag};
 use tenure_store::sas::Scope;
 use tenure_tests::Store;
 use tenure_tests::credential::with_sas;
@@ -86,7 +86,9 @@ async fn signed(store: &SharesStore, member: &str) -> Tag {
 
 async fn signs(store: &SharesStore) -> Vec<(Sign, Tag)> {
     match ask(store, &StoreRequest::ListSigns).await {
-        StoreResponse::Signs(signs) => signs.into_iter().map(|listed| (listed.sign, listed.tag)).collect(),
+        StoreResponse::Signs(signs) => {
+            signs.into_iter().map(|listed| (listed.sign, listed.tag)).collect()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -115,8 +117,14 @@ async fn signs_come_and_go(store: Store) {
     // Every sign is a new version, even with the same content.
     let newer = signed(&ada, "ada").await;
     assert_ne!(newer, ada_tag);
-    assert_eq!(ask(&ben, &StoreRequest::RemoveSign("ada".into(), ada_tag)).await, StoreResponse::Refused);
-    assert_eq!(ask(&ben, &StoreRequest::RemoveSign("ada".into(), newer.clone())).await, StoreResponse::Done);
+    assert_eq!(
+        ask(&ben, &StoreRequest::RemoveSign("ada".into(), ada_tag)).await,
+        StoreResponse::Refused
+    );
+    assert_eq!(
+        ask(&ben, &StoreRequest::RemoveSign("ada".into(), newer.clone())).await,
+        StoreResponse::Done
+    );
     // Azurite reports a failed condition, and the service a missing blob.
     let repeated = ask(&ben, &StoreRequest::RemoveSign("ada".into(), newer)).await;
     assert!(matches!(repeated, StoreResponse::Done | StoreResponse::Refused), "{repeated:?}");
@@ -168,7 +176,10 @@ async fn a_last_will_deletes_one_sign(store: Store) {
     assert_eq!(signs(&ben).await.len(), 2, "nothing was sent");
     assert_eq!(send(first_deletion).await, 412, "it is another one");
     assert_eq!(signs(&ben).await.len(), 2);
-    assert!(second_deletion.timeout > Duration::ZERO && second_deletion.timeout <= Duration::from_secs(900));
+    assert!(
+        second_deletion.timeout > Duration::ZERO
+            && second_deletion.timeout <= Duration::from_secs(900)
+    );
     assert_eq!(send(second_deletion.clone()).await, 202);
     let left = signs(&ben).await.into_iter().map(|(sign, _)| sign).collect::<Vec<_>>();
     assert_eq!(left, [sign("ben")]);
@@ -190,13 +201,28 @@ async fn plan_is_written_over_last_read(store: Store) {
     let shares = (0..20_000).map(|share| Some(share % 1000)).collect();
     let first = Plan { members, shares, ..Plan::unassigned(0) };
     let tag = write_plan(&ada, &first, None).await;
-    assert_eq!(ask(&ben, &StoreRequest::WritePlan(first.clone(), None)).await, StoreResponse::Refused);
-    assert_eq!(ask(&ben, &StoreRequest::ReadPlan(None)).await, StoreResponse::Plan(first.clone(), tag.clone()));
-    assert_eq!(ask(&ben, &StoreRequest::ReadPlan(Some(tag.clone()))).await, StoreResponse::PlanUnchanged);
+    assert_eq!(
+        ask(&ben, &StoreRequest::WritePlan(first.clone(), None)).await,
+        StoreResponse::Refused
+    );
+    assert_eq!(
+        ask(&ben, &StoreRequest::ReadPlan(None)).await,
+        StoreResponse::Plan(first.clone(), tag.clone())
+    );
+    assert_eq!(
+        ask(&ben, &StoreRequest::ReadPlan(Some(tag.clone()))).await,
+        StoreResponse::PlanUnchanged
+    );
     let second = Plan { version: 2, ..Plan::unassigned(3) };
     let newer = write_plan(&ben, &second, Some(tag.clone())).await;
-    assert_eq!(ask(&ada, &StoreRequest::WritePlan(first, Some(tag.clone()))).await, StoreResponse::Refused);
-    assert_eq!(ask(&ada, &StoreRequest::ReadPlan(Some(tag))).await, StoreResponse::Plan(second, newer));
+    assert_eq!(
+        ask(&ada, &StoreRequest::WritePlan(first, Some(tag.clone()))).await,
+        StoreResponse::Refused
+    );
+    assert_eq!(
+        ask(&ada, &StoreRequest::ReadPlan(Some(tag))).await,
+        StoreResponse::Plan(second, newer)
+    );
 }
 
 async fn a_list_has_more_than_one_page(store: Store) {
@@ -219,7 +245,8 @@ async fn a_list_has_more_than_one_page(store: Store) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
     let store = Store::embedded().await.unwrap();
-    let (connection_string, coordinating_election) = (store.connection_string(), new_coordinating_election());
+    let (connection_string, coordinating_election) =
+        (store.connection_string(), new_coordinating_election());
     let mut candidate = Candidate::new(&connection_string, &coordinating_election);
     candidate.step(None).await;
     let ada = candidate.shares("ada");
@@ -246,14 +273,16 @@ async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holder_of_broken_lease_is_named_and_stops_renewing() {
     let store = Store::embedded().await.unwrap();
-    let (connection_string, coordinating_election) = (store.connection_string(), new_coordinating_election());
+    let (connection_string, coordinating_election) =
+        (store.connection_string(), new_coordinating_election());
     let mut candidate = Candidate::new(&connection_string, &coordinating_election);
     candidate.step(None).await;
     let share = Share { split: 1, index: 1 };
     let election = format!("{coordinating_election}.{}", share.suffix(2));
     let mut holder = Candidate::new(&connection_string, &election);
     holder.lead().await;
-    let response = candidate.shares("ben").send(&StoreRequest::BreakLease { share, count: 2 }).await;
+    let response =
+        candidate.shares("ben").send(&StoreRequest::BreakLease { share, count: 2 }).await;
     assert_eq!(response.response, StoreResponse::Done);
     let problem = response.problem.expect("it is reported");
     let expected = "share 1 of 2 is held by ada, which does not give it up";
@@ -263,14 +292,17 @@ async fn holder_of_broken_lease_is_named_and_stops_renewing() {
 }
 
 async fn held_share_is_not_closed(store: Store) {
-    let (connection_string, coordinating_election) = (store.connection_string(), new_coordinating_election());
+    let (connection_string, coordinating_election) =
+        (store.connection_string(), new_coordinating_election());
     let mut candidate = Candidate::new(&connection_string, &coordinating_election);
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let (free_share, held_share) = (Share { split: 1, index: 0 }, Share { split: 1, index: 1 });
     let close = StoreRequest::CloseShares { shares: vec![free_share, held_share], count: 2 };
-    let mut holder =
-        Candidate::new(&connection_string, &format!("{coordinating_election}.{}", held_share.suffix(2)));
+    let mut holder = Candidate::new(
+        &connection_string,
+        &format!("{coordinating_election}.{}", held_share.suffix(2)),
+    );
     holder.lead().await;
     assert_eq!(ask(&ada, &close).await, StoreResponse::Closed(vec![free_share]));
     assert_eq!(holder.step(Some(Event::Leave(None))).await.role, Role::Left);
@@ -373,7 +405,8 @@ needs!(Node => async fn a_share_that_is_held_is_not_closed_in_azurite);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_listing_names_missing_permission() {
-    let (store, coordinating_election) = (Store::embedded().await.unwrap(), new_coordinating_election());
+    let (store, coordinating_election) =
+        (Store::embedded().await.unwrap(), new_coordinating_election());
     let mut candidate = Candidate::new(&store.connection_string(), &coordinating_election);
     candidate.step(None).await;
     let container = coordinating_election.split_once('/').unwrap().0.to_owned();
@@ -400,7 +433,12 @@ async fn unanswered_request_has_unknown_outcome() {
     candidate.step(None).await;
     let ada = candidate.shares("ada");
     let stopped = store.stop().await.unwrap();
-    for request in [StoreRequest::WriteSign(sign("ada")), StoreRequest::WithdrawSign, StoreRequest::ReadPlan(None), StoreRequest::ListSigns] {
+    for request in [
+        StoreRequest::WriteSign(sign("ada")),
+        StoreRequest::WithdrawSign,
+        StoreRequest::ReadPlan(None),
+        StoreRequest::ListSigns,
+    ] {
         let response = ada.send(&request).await;
         assert_eq!(response.response, StoreResponse::Unknown, "{request:?}");
         assert!(response.problem.is_some(), "{request:?}");

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::stage::{TIMEOUT, Stage, code, output_text};
+use super::stage::{Stage, TIMEOUT, code, output_text};
 
 /// Listener in place of a leader, which records everything that it receives.
 struct Impostor {

@@ -2,7 +2,7 @@
 
 use tenure_tests::Candidate;
 
-use super::stage::{TIMEOUT, Stage, code, event, output_text};
+use super::stage::{Stage, TIMEOUT, code, event, output_text};
 
 /// Script that prints its term at the start, and a line when it receives SIGTERM.
 const DAEMON: &str = "trap 'echo told to end; exit 0' TERM; echo term $TENURE_TERM; \

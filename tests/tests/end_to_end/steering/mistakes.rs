@@ -1,6 +1,6 @@
 //! Mistakes of operators: one clear message, and no effect.
 
-use super::stage::{TIMEOUT, Stage, code, output_text};
+use super::stage::{Stage, TIMEOUT, code, output_text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operator_mistakes_change_nothing() {

@@ -1,6 +1,6 @@
 //! A transfer to any candidate, break, the longest tenure, and a slow start.
 
-use super::stage::{TIMEOUT, Stage, address, code, event, output_text};
+use super::stage::{Stage, TIMEOUT, address, code, event, output_text};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,7 +23,11 @@ async fn broken_lease_is_won_only_after_break_period() {
     let election = &stage.group.election;
     let output = stage.run_command(&["break", election]).await;
     assert_eq!(code(&output), 2, "{}", output_text(&output));
-    assert!(output_text(&output).contains("add --yes") && output_text(&output).contains("ada"), "{}", output_text(&output));
+    assert!(
+        output_text(&output).contains("add --yes") && output_text(&output).contains("ada"),
+        "{}",
+        output_text(&output)
+    );
     assert_eq!(candidates[0].count("stood-down"), 0);
 
     let done = stage.run_command(&["break", election, "--yes"]).await;
@@ -75,7 +79,8 @@ async fn a_candidate_that_is_not_ready_stays_out() {
 async fn max_tenure_out_of_range_is_rejected() {
     let stage = Stage::embedded().await;
     let run = ["run", &stage.group.election, "--every", "1h"];
-    let output = stage.run_command(&[&run[..], &["--max-tenure", "10s", "--", "true"]].concat()).await;
+    let output =
+        stage.run_command(&[&run[..], &["--max-tenure", "10s", "--", "true"]].concat()).await;
     assert_eq!(code(&output), 2, "{}", output_text(&output));
     assert!(output_text(&output).contains("--max-tenure"), "{}", output_text(&output));
 }

@@ -10,7 +10,7 @@ use tenure_tests::{Candidate, Store, needs};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 
-use super::stage::{TIMEOUT, Stage, code, output_text};
+use super::stage::{Stage, TIMEOUT, code, output_text};
 
 /// Returns the winners, in order.
 fn winners(candidates: &[Candidate]) -> Vec<(Instant, String)> {
@@ -34,8 +34,12 @@ async fn transfers(store: Store, default: usize) {
         // Transfers to each of the other candidates in turn.
         let successor = (leader_index + 1 + round % 2) % names.len();
         // A turn runs when the order is given.
-        let term =
-            candidates[leader_index].lines().iter().rfind(|l| l.name() == "elected").unwrap().term();
+        let term = candidates[leader_index]
+            .lines()
+            .iter()
+            .rfind(|l| l.name() == "elected")
+            .unwrap()
+            .term();
         stage.sink.wait_for_term(term, TIMEOUT).await;
         let line_counts = [leader_index, successor].map(|at| candidates[at].lines().len());
         let order = stage.transfer(&["--to", names[successor]]).await;
@@ -120,7 +124,9 @@ async fn place_transfer(stage: &Stage, to: &str) -> (Child, BufReader<ChildStder
 }
 
 /// Waits for the end of a transfer. Returns its exit code, and its output since.
-async fn finish_transfer((mut child, mut errors): (Child, BufReader<ChildStderr>)) -> (Option<i32>, String) {
+async fn finish_transfer(
+    (mut child, mut errors): (Child, BufReader<ChildStderr>),
+) -> (Option<i32>, String) {
     let mut text = String::new();
     errors.read_to_string(&mut text).await.unwrap();
     (child.wait().await.unwrap().code(), text)
@@ -188,8 +194,17 @@ async fn a_lock_takes_no_orders() {
     lock.stdout.as_mut().unwrap().read_exact(&mut lock_output).await.unwrap();
     for command in ["transfer", "trigger"] {
         let order = stage.run_command(&[command, &stage.group.election]).await;
-        assert_eq!(code(&order), if command == "transfer" { 1 } else { 2 }, "{}", output_text(&order));
-        assert!(output_text(&order).contains("takes no orders: it is a lock"), "{}", output_text(&order));
+        assert_eq!(
+            code(&order),
+            if command == "transfer" { 1 } else { 2 },
+            "{}",
+            output_text(&order)
+        );
+        assert!(
+            output_text(&order).contains("takes no orders: it is a lock"),
+            "{}",
+            output_text(&order)
+        );
     }
 }
 

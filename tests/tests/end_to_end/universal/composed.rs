@@ -18,7 +18,8 @@ fn unruly() -> Vec<u8> {
 
 #[tokio::test]
 async fn a_handler_sees_its_variables_and_no_secret() {
-    let extra_variables = [("UNRULY", "environment"), ("MSI_SECRET", "s"), ("IDENTITY_HEADER", "s")];
+    let extra_variables =
+        [("UNRULY", "environment"), ("MSI_SECRET", "s"), ("IDENTITY_HEADER", "s")];
     let world = World::with_component(&unruly(), &extra_variables).await;
     world.start_first_slot().await;
     let answer = tick(&world.replica("a")).await;

@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde_json::Value;
 use tenure_store::{Account, Now, Service, Store, system_clock};
 use tenure_tests::Platform;
-use tenure_tests::platform::{HttpResponse, ClockOffset};
+use tenure_tests::platform::{ClockOffset, HttpResponse};
 use tenure_wasmtime::compose::UNIVERSAL_COMPONENT;
 use tokio::net::TcpListener;
 
@@ -44,7 +44,8 @@ impl World {
         };
         let service = Service::new(vec![Account::emulator()], 1);
         let listen_address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let store = Store::start_with_clock(Arc::new(clock), listen_address, service).await.unwrap();
+        let store =
+            Store::start_with_clock(Arc::new(clock), listen_address, service).await.unwrap();
         let endpoint = Endpoint::start().await;
         let connection_string = store.connection_string();
         let mut env = vec![

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{SECRET, TIMEOUT, command, secret_url, no_secret, run_refused, stage};
+use super::{SECRET, TIMEOUT, command, no_secret, run_refused, secret_url, stage};
 
 /// Receiver of every call whose handshake succeeds.
 struct TlsReceiver {
@@ -64,7 +64,8 @@ async fn private_ca_is_trusted_only_where_configured() {
     let start_candidate = |name: &str, extra_args: &[&str], variables: &[(&str, String)]| {
         let mut group = group.clone();
         group.election = format!("{}-{name}", group.election);
-        let mut command = command(&group, name, &[&["--webhook", &server.url], extra_args].concat());
+        let mut command =
+            command(&group, name, &[&["--webhook", &server.url], extra_args].concat());
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         Candidate::spawn(name, command).unwrap()
     };
@@ -74,7 +75,11 @@ async fn private_ca_is_trusted_only_where_configured() {
         start_candidate("none", &[], &[]),
         start_candidate("other", &["--webhook-ca-file", &other_ca], &[]),
         start_candidate("storage", &["--ca-file", &ca], &[]),
-        start_candidate("flag", &["--webhook-ca-file", &other_ca], &[("TENURE_HANDLER_CA_FILE", ca.clone())]),
+        start_candidate(
+            "flag",
+            &["--webhook-ca-file", &other_ca],
+            &[("TENURE_HANDLER_CA_FILE", ca.clone())],
+        ),
     ];
     for candidate in &refused {
         let ended = wait_for_turn_end(candidate).await.event;

@@ -44,7 +44,8 @@ impl Receiver {
 
     /// Waits for the next call.
     async fn call(&mut self) -> Value {
-        let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.expect("it is called");
+        let line =
+            tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.expect("it is called");
         serde_json::from_str(&line.unwrap().expect("it goes on")).unwrap()
     }
 
@@ -217,7 +218,8 @@ async fn the_component_signs_as_the_runner_does() {
         command.env("TENURE_EVERY", "1s").env("TENURE_HANDLER_URL", &url);
         command.env("TENURE_HANDLER_SECRET", secret).env("TENURE_HANDLER_TOKEN", TOKEN);
         command.env("AZURE_STORAGE_CONNECTION_STRING", store.connection_string());
-        let output = tokio::time::timeout(TIMEOUT, command.output()).await.expect("it ends").unwrap();
+        let output =
+            tokio::time::timeout(TIMEOUT, command.output()).await.expect("it ends").unwrap();
         let output_text = [output.stdout, output.stderr].concat();
         let output_text = String::from_utf8(output_text).unwrap();
         assert!(SECRETS.iter().all(|secret| !output_text.contains(secret)), "{output_text}");

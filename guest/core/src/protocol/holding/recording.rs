@@ -7,22 +7,22 @@
 
 use core::time::Duration;
 
-use crate::Moment;
-use crate::schedule::agenda::{Due, Task};
 use super::super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
 use super::super::one_turn::StepProgress;
-use crate::step::pace::RetrySchedule;
 use super::super::phase::{Claim, Hold, Phase};
-use crate::step::problem::{Problem, ProblemClass};
+use super::{end_leadership, on_lease_lost, step_down_if_stalled};
+use crate::Moment;
+use crate::mutants::{self, mutant};
 use crate::record::metadata::{Beat, End, Kind, LastSlot, MissedSlots, Outcome, Record, Started};
+use crate::record::write::{Progress, Write};
+use crate::schedule::agenda::{Due, Task};
+use crate::schedule::slots::Delivery;
+use crate::schedule::turn_key::turn_key;
+use crate::step::pace::RetrySchedule;
+use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{EndingReason, Turn, TurnResult};
 use crate::step::service_clock::Timestamp;
-use crate::schedule::slots::Delivery;
 use crate::step::timings::BACK_OFF;
-use crate::schedule::turn_key::turn_key;
-use crate::record::write::{Progress, Write};
-use super::{end_leadership, on_lease_lost, step_down_if_stalled};
-use crate::mutants::{self, mutant};
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
@@ -83,8 +83,11 @@ fn slot_time(context: &Context<'_>) -> Option<Timestamp> {
 
 /// Returns what is due according to the agenda and the record.
 pub(crate) fn due(hold: &Hold, context: &Context<'_>) -> Option<Due> {
-    let due =
-        context.settings.agenda.due_with_triggers(slot_time(context)?, &hold.record, &hold.orders.triggers);
+    let due = context.settings.agenda.due_with_triggers(
+        slot_time(context)?,
+        &hold.record,
+        &hold.orders.triggers,
+    );
     let retry_wait = hold.retry_after.saturating_sub(context.now);
     Some(match due {
         _ if mutant!(NothingClaimed) => Due::Nothing,
@@ -211,7 +214,11 @@ pub(super) fn next(hold: &mut Hold, context: &mut Context<'_>) -> Option<Unsigne
 /// Plans the next write, unless the last try is still in doubt.
 fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     let now = context.now;
-    if hold.write.as_ref().is_some_and(|write| write.uncertain_since.is_some() || write.pace.next_at > now) {
+    if hold
+        .write
+        .as_ref()
+        .is_some_and(|write| write.uncertain_since.is_some() || write.pace.next_at > now)
+    {
         return;
     }
     let planned = plan_record(hold, context);
@@ -239,7 +246,11 @@ fn plan_write(hold: &mut Hold, context: &mut Context<'_>) {
     }
 }
 
-pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+pub(super) fn on_answer(
+    mut hold: Hold,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
     let now = context.now;
     let Some(mut write) = hold.write.take() else { return Phase::Holding(hold) };
     let is_read = matches!(completed.operation, Operation::Read { .. });
@@ -265,14 +276,21 @@ pub(super) fn on_answer(mut hold: Hold, completed: CompletedRequest<'_>, context
                 context.effects.extension = Some(Extension::Beat);
             }
             match hold.record.beat {
-                Some(_) => hold.on_beat_acknowledged(counts_from, context.settings.timings.failover),
+                Some(_) => {
+                    hold.on_beat_acknowledged(counts_from, context.settings.timings.failover)
+                }
                 None => hold.fall_back_to_lease(),
             }
             (hold.outcome_unwritten, hold.stalled_since) = (false, None);
             hold.reset_requested &= is_ahead(&hold.record, context);
             if let Some(order) = context.state.steering.hand_over_mut() {
                 let took = now.saturating_sub(completed.sent_at);
-                order.on_record_written(hold.record.successor.as_deref(), took, now, &context.settings.timings);
+                order.on_record_written(
+                    hold.record.successor.as_deref(),
+                    took,
+                    now,
+                    &context.settings.timings,
+                );
             }
             if let Some(claim) = hold.pending_claim.take() {
                 on_claim_written(&mut hold, claim, context);
@@ -406,9 +424,11 @@ impl Hold {
             self.outcome_unwritten = true;
             return None;
         };
-        let is_own_term = (read_record.term, read_record.nonce) == (self.record.term, self.record.nonce);
+        let is_own_term =
+            (read_record.term, read_record.nonce) == (self.record.term, self.record.nonce);
         if !is_own_term || (is_older(&read_record, &self.record) && !self.reset_requested) {
-            (self.record.unknown, self.record.successor) = (read_record.unknown, read_record.successor);
+            (self.record.unknown, self.record.successor) =
+                (read_record.unknown, read_record.successor);
             self.record.refusal = read_record.refusal;
             self.outcome_unwritten = true;
             return None;
@@ -423,10 +443,15 @@ impl Hold {
             late_kind = Some(Kind::Slot);
         }
         match (&mut record.triggers.newest, &self.record.triggers.newest) {
-            (Some(read_newest), Some(known_newest)) if (&read_newest.id, read_newest.attempt) == (&known_newest.id, known_newest.attempt) => {
+            (Some(read_newest), Some(known_newest))
+                if (&read_newest.id, read_newest.attempt)
+                    == (&known_newest.id, known_newest.attempt) =>
+            {
                 read_newest.outcome = known_newest.outcome;
             }
-            (Some(read_newest), _) if read_newest.outcome.is_none() => late_kind = Some(Kind::Trigger),
+            (Some(read_newest), _) if read_newest.outcome.is_none() => {
+                late_kind = Some(Kind::Trigger)
+            }
             _ => {}
         }
         self.outcome_unwritten = !record.has_same_turns(&read_record);

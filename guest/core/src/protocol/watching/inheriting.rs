@@ -1,24 +1,29 @@
 //! Polling of a successor for its lease, and the acquire that follows. protocol.md §7.2.
 
-use crate::step::chance::Chance;
 use super::super::context::{CompletedRequest, Context};
-use crate::step::pace::RetrySchedule;
 use super::super::phase::{Attempt, MOST_ROUNDS, Phase, Watch};
-use crate::step::problem::Problem;
 use super::super::raising;
-use crate::record::metadata::Record;
 use super::super::releasing::give_back;
 use super::validate_next_record;
 use crate::mutants::mutant;
+use crate::record::metadata::Record;
+use crate::step::chance::Chance;
+use crate::step::pace::RetrySchedule;
+use crate::step::problem::Problem;
 use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 
 /// Handles the answer to a read with the lease id of this successor.
-pub(super) fn on_answer(lease: LeaseId, completed: CompletedRequest<'_>, context: &mut Context<'_>) -> Phase {
+pub(super) fn on_answer(
+    lease: LeaseId,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
     let held_blob = completed.answer().and_then(|answer| {
         let (properties, etag) = (answer.properties.as_ref()?, answer.etag.clone()?);
-        (answer.class == Class::Done && properties.lease == LeaseState::Leased).then_some((properties, etag))
+        (answer.class == Class::Done && properties.lease == LeaseState::Leased)
+            .then_some((properties, etag))
     });
     if let Some((properties, etag)) = held_blob {
         return inherit(lease, properties, etag, context, completed.chance);
@@ -50,7 +55,9 @@ fn inherit(
 ) -> Phase {
     let time = context.service_time();
     let validated = Record::validate(&context.settings.election, properties, time);
-    let validated = validated.and_then(|current| validate_next_record(current.record.clone(), context).map(|()| current.record));
+    let validated = validated.and_then(|current| {
+        validate_next_record(current.record.clone(), context).map(|()| current.record)
+    });
     context.state.follower.forget_request();
     context.state.follower.successor = None;
     context.state.follower.pulse = None;
@@ -70,7 +77,8 @@ fn inherit(
     // would keep the leader's length.
     let (pace, rounds) = (RetrySchedule::due_at(context.now), MOST_ROUNDS);
     let (may_be_granted, handed_over) = (true, true);
-    let attempt = Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check: None };
+    let attempt =
+        Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check: None };
     match mutant!(SuccessorDoesNotAcquire) {
         true => raising::start(attempt, context.now, context, chance),
         false => Phase::Acquiring(attempt),

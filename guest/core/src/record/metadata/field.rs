@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use crate::protocol::failover::Failover;
-use crate::step::service_clock::Timestamp;
-use crate::schedule::slots::Delivery;
-use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
 use super::turns::{Outcome, Started};
 use super::{Beat, FAILED, REFUSED, Refusal};
+use crate::protocol::failover::Failover;
+use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
+use crate::schedule::slots::Delivery;
+use crate::step::service_clock::Timestamp;
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 
@@ -143,7 +143,11 @@ impl Fields {
 
     /// Takes an outcome. An unknown one of a newer version is kept, together with the field that
     /// belongs to it.
-    pub(super) fn outcome(&mut self, metadata: &Metadata, field_names: [&str; 2]) -> Option<Outcome> {
+    pub(super) fn outcome(
+        &mut self,
+        metadata: &Metadata,
+        field_names: [&str; 2],
+    ) -> Option<Outcome> {
         let outcome = self.optional(field_names[1], |text| Some(Outcome::parse(text)));
         if let Some(None) = outcome {
             for name in field_names {

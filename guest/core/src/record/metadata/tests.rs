@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use crate::record::text::is_allowed_text;
 use super::*;
+use crate::record::text::is_allowed_text;
 
 fn record() -> Record {
     Record {
@@ -241,7 +241,11 @@ fn a_beat_counts_for_the_term_that_it_was_written_in() {
                 changed.remove(field);
             }
         }
-        assert_eq!(Record::from_metadata(&changed).unwrap().unwrap().beat, None, "{field} {value:?}");
+        assert_eq!(
+            Record::from_metadata(&changed).unwrap().unwrap().beat,
+            None,
+            "{field} {value:?}"
+        );
     }
 }
 

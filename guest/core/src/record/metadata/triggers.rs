@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::step::service_clock::Timestamp;
-use crate::schedule::slots::Delivery;
-use crate::record::text::fingerprint;
 use super::turns::{Outcome, Started};
+use crate::record::text::fingerprint;
+use crate::schedule::slots::Delivery;
+use crate::step::service_clock::Timestamp;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -60,7 +60,8 @@ pub enum TriggerState {
 
 /// Returns true if the trigger was placed less than an hour before or after `now`.
 pub(crate) fn is_current(trigger: &Trigger, now: Timestamp) -> bool {
-    now.since(trigger.requested_at) <= EXPIRES_AFTER && trigger.requested_at.since(now) <= EXPIRES_AFTER
+    now.since(trigger.requested_at) <= EXPIRES_AFTER
+        && trigger.requested_at.since(now) <= EXPIRES_AFTER
 }
 
 impl Triggers {

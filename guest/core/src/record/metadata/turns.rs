@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::step::service_clock::Timestamp;
-use crate::schedule::slots::Delivery;
 use crate::record::text::{LONGEST_NAME, LONGEST_REASON, is_allowed_text, is_plain};
+use crate::schedule::slots::Delivery;
+use crate::step::service_clock::Timestamp;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
@@ -171,8 +171,9 @@ impl FailureDetail {
         let mut lines = text.splitn(3, '\n');
         let mut next_line = || lines.next();
         let (at, candidate, reason) = (Timestamp::parse(next_line()?)?, next_line()?, next_line()?);
-        let is_valid =
-            is_allowed_text(candidate, LONGEST_NAME) && reason.len() <= LONGEST_REASON && is_plain(reason);
+        let is_valid = is_allowed_text(candidate, LONGEST_NAME)
+            && reason.len() <= LONGEST_REASON
+            && is_plain(reason);
         is_valid.then(|| Self { at, candidate: candidate.into(), reason: reason.into() })
     }
 }

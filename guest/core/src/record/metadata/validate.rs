@@ -85,7 +85,11 @@ impl Record {
     ///
     /// # Errors
     /// It cannot.
-    pub fn validate_term(&self, election: &BlobName, time: Timestamp) -> Result<(), UnusableRecord> {
+    pub fn validate_term(
+        &self,
+        election: &BlobName,
+        time: Timestamp,
+    ) -> Result<(), UnusableRecord> {
         if self.term <= time.plus(MAX_TERM_LEAD).seconds() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
+use super::*;
 use crate::record::metadata::Finished;
 use crate::schedule::slots::{Cron, Zone};
-use super::*;
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -103,21 +103,27 @@ impl Zone {
     /// Returns the span that contains `second`.
     pub(super) fn offset_span(&self, second: i64) -> OffsetSpan {
         let Rule { standard, summer } = self.rule;
-        let whole_span =
-            OffsetSpan { start: i64::MIN, end: i64::MAX, offset: standard, previous_offset: standard };
+        let whole_span = OffsetSpan {
+            start: i64::MIN,
+            end: i64::MAX,
+            offset: standard,
+            previous_offset: standard,
+        };
         let (Some(summer), Some(date)) = (summer, DateTime::from_timestamp(second, 0)) else {
             return whole_span;
         };
         let mut changes: Vec<(i64, i32, i32)> = Vec::with_capacity(6);
         for year in date.year() - 1..=date.year() + 1 {
-            changes
-                .extend(summer.start.instant_in(year, standard).map(|at| (at, standard, summer.offset)));
+            changes.extend(
+                summer.start.instant_in(year, standard).map(|at| (at, standard, summer.offset)),
+            );
             changes.extend(
                 summer.end.instant_in(year, summer.offset).map(|at| (at, summer.offset, standard)),
             );
         }
         // Without sorting, which would add 2 KB to the component.
-        let current_change = changes.iter().filter(|(at, ..)| *at <= second).max_by_key(|(at, ..)| *at);
+        let current_change =
+            changes.iter().filter(|(at, ..)| *at <= second).max_by_key(|(at, ..)| *at);
         let next_change = changes.iter().filter(|(at, ..)| *at > second).min_by_key(|(at, ..)| *at);
         match (current_change, next_change) {
             (Some(&(start, previous_offset, offset)), Some(&(end, ..))) => {
@@ -192,7 +198,8 @@ impl TimeZone for Zone {
         let spans = [self.offset_span(local - 86_400), self.offset_span(local + 86_400)];
         let offset_if_inside = |stretch: OffsetSpan| {
             let second = local - i64::from(stretch.offset);
-            (stretch.start <= second && second < stretch.end).then(|| self.at_offset(stretch.offset))
+            (stretch.start <= second && second < stretch.end)
+                .then(|| self.at_offset(stretch.offset))
         };
         match spans.map(offset_if_inside) {
             [Some(one), Some(other)] if one != other => MappedLocalTime::Ambiguous(one, other),
@@ -222,7 +229,8 @@ mod tests {
         for zone in Zone::all() {
             let name = zone.name();
             assert_eq!(Zone::from_name(&name), Some(zone));
-            let mut actual = vec![(CHECKED_RANGE.start, zone.offset_span(CHECKED_RANGE.start).offset)];
+            let mut actual =
+                vec![(CHECKED_RANGE.start, zone.offset_span(CHECKED_RANGE.start).offset)];
             loop {
                 let next = zone.offset_span(actual.last().unwrap().0).end;
                 if next >= CHECKED_RANGE.end {
@@ -232,10 +240,13 @@ mod tests {
             }
             let reference = jiff::tz::TimeZone::get(&name).unwrap();
             let from = jiff::Timestamp::from_second(CHECKED_RANGE.start).unwrap();
-            let changes = reference.following(from).map(|c| (c.timestamp().as_second(), c.offset()));
+            let changes =
+                reference.following(from).map(|c| (c.timestamp().as_second(), c.offset()));
             let mut expected = vec![(CHECKED_RANGE.start, reference.to_offset(from).seconds())];
             expected.extend(
-                changes.take_while(|(at, _)| *at < CHECKED_RANGE.end).map(|(at, o)| (at, o.seconds())),
+                changes
+                    .take_while(|(at, _)| *at < CHECKED_RANGE.end)
+                    .map(|(at, o)| (at, o.seconds())),
             );
             expected.dedup_by_key(|(_, offset)| *offset);
             assert_eq!(actual, expected, "{name}");

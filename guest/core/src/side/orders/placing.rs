@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::record::history::Incumbent;
-use crate::step::problem::{Problem, ProblemClass};
-use crate::record::metadata::{ValidatedRecord, Record, Refusal, Trigger, TriggerState};
-use crate::step::service_clock::Timestamp;
-use crate::step::settings::Settings;
-use crate::schedule::slots::Schedule;
-use crate::record::text::{LONGEST_NAME, is_allowed_text, is_order_id};
 use super::{MAX_TRIGGERS, Orders, Transfer};
 use crate::mutants::mutant;
+use crate::record::history::Incumbent;
+use crate::record::metadata::{Record, Refusal, Trigger, TriggerState, ValidatedRecord};
+use crate::record::text::{LONGEST_NAME, is_allowed_text, is_order_id};
+use crate::schedule::slots::Schedule;
+use crate::step::problem::{Problem, ProblemClass};
+use crate::step::service_clock::Timestamp;
+use crate::step::settings::Settings;
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
@@ -96,8 +96,9 @@ impl ElectionBlobs {
         let now = Timestamp::from_date(election.date.unwrap_or(wall));
         let (record, is_held) = match (election.class, &election.properties) {
             (Class::Done, Some(properties)) => {
-                let ValidatedRecord { record, .. } = Record::validate(&settings.election, properties, Some(now))
-                    .map_err(Problem::from_unusable)?;
+                let ValidatedRecord { record, .. } =
+                    Record::validate(&settings.election, properties, Some(now))
+                        .map_err(Problem::from_unusable)?;
                 (record, matches!(properties.lease, LeaseState::Leased | LeaseState::Breaking))
             }
             (Class::MissingBlob | Class::MissingContainer, _) => (None, false),
@@ -193,7 +194,8 @@ pub fn trigger(
     }
     let Orders { triggers, transfer, .. } = &mut blobs.orders;
     triggers.retain(|trigger| record.triggers.may_claim(trigger, now));
-    let is_kept = |transfer: &Transfer| transfer.term == record.term && !mutant!(PlacingDropsOthers);
+    let is_kept =
+        |transfer: &Transfer| transfer.term == record.term && !mutant!(PlacingDropsOthers);
     *transfer = transfer.take().filter(is_kept);
     if let Some(trigger) = triggers.iter().find(|trigger| trigger.id == id) {
         return Ok(OrderStep::Known(TriggerState::Waiting(trigger.expires_at())));
@@ -228,7 +230,9 @@ pub fn trigger(
     }
     check_date(election)?;
     let newest_request = triggers.iter().map(|trigger| trigger.requested_at).max();
-    let earliest = newest_request.max(record.triggers.newest_request(now)).map(|newest| newest.plus(MILLISECOND));
+    let earliest = newest_request
+        .max(record.triggers.newest_request(now))
+        .map(|newest| newest.plus(MILLISECOND));
     let requested_at = earliest.map_or(now, |after| after.max(now)).to_whole_millis();
     let trigger = Trigger { id: id.into(), requested_at };
     let state = TriggerState::Waiting(trigger.expires_at());
@@ -298,7 +302,8 @@ pub fn transfer(
     check_date(answers.1)?;
     let now = blobs.now;
     let Orders { triggers, transfer, .. } = &mut blobs.orders;
-    triggers.retain(|trigger| record.triggers.may_claim(trigger, now) && !mutant!(PlacingDropsOthers));
+    triggers
+        .retain(|trigger| record.triggers.may_claim(trigger, now) && !mutant!(PlacingDropsOthers));
     *transfer = Some(Transfer { id: id.into(), term, placed: now, to: to.map(Into::into) });
     Ok(OrderStep::Write(blobs.to_write(settings), TransferState::Waiting(term)))
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::step::chance::Chance;
 use chrono::DateTime;
-use tenure_azure::credential::{Credential, AuthSource};
+use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::endpoint::Endpoint;
 use tenure_azure::identity::{IMDS, Identity};
 use tenure_azure::metadata::Metadata;

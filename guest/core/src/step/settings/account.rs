@@ -11,7 +11,7 @@ mod tests;
 
 pub(super) use files::files;
 
-use super::{Complaint, SettingsReader, SettingId, non_blank, variable};
+use super::{Complaint, SettingId, SettingsReader, non_blank, variable};
 use files::file_variable;
 use tenure_azure::account::{Account, is_account_name};
 use tenure_azure::credential::Credential;
@@ -100,7 +100,8 @@ impl SettingsReader<'_> {
     fn is_set(&self, kind: CredentialKind, name: &str) -> bool {
         self.trimmed_variable(name).is_some()
             || file_variable(name).is_some_and(|file| self.trimmed_variable(file).is_some())
-            || (kind == CredentialKind::Imds && self.trimmed_variable(variable::SERVICE_ENDPOINT).is_some())
+            || (kind == CredentialKind::Imds
+                && self.trimmed_variable(variable::SERVICE_ENDPOINT).is_some())
     }
 
     fn by_connection_string(&mut self) -> Option<Account> {
@@ -154,7 +155,8 @@ impl SettingsReader<'_> {
     fn endpoint(&mut self) -> Option<Endpoint> {
         let name = self.trimmed_variable(variable::ACCOUNT);
         let explicit_url = self.trimmed_variable(variable::SERVICE_ENDPOINT);
-        if let Some(name) = name.as_deref().filter(|name| explicit_url.is_none() && !is_account_name(name))
+        if let Some(name) =
+            name.as_deref().filter(|name| explicit_url.is_none() && !is_account_name(name))
         {
             let problem = " is not an account's name: 3 to 24 lower-case letters and digits";
             let advice = "the portal shows it as the page's title";
@@ -231,9 +233,12 @@ impl SettingsReader<'_> {
         let account_name = self.trimmed_variable(variable::ACCOUNT);
         let has_account_segment = match full_endpoint.account_in_url() {
             Some(_) => full_endpoint.is_path_style(),
-            None => segments.first().copied() == account_name.as_deref() && !is_election_path(&segments),
+            None => {
+                segments.first().copied() == account_name.as_deref() && !is_election_path(&segments)
+            }
         };
-        let (prefix, rest) = segments.split_at(usize::from(has_account_segment).min(segments.len()));
+        let (prefix, rest) =
+            segments.split_at(usize::from(has_account_segment).min(segments.len()));
         if !rest.is_empty() && !is_election_path(rest) {
             let problem = "the SAS is not for the election's container or blob";
             self.complain(variable::SAS_TOKEN, problem, ADVICE);
@@ -276,7 +281,8 @@ impl SettingsReader<'_> {
 
     fn note_missing(&mut self, name: &'static str) {
         let settings = [Some(name), file_variable(name)];
-        let is_reported = self.complaints.iter().any(|c| settings.contains(&Some(c.setting.variable())));
+        let is_reported =
+            self.complaints.iter().any(|c| settings.contains(&Some(c.setting.variable())));
         if !is_reported {
             let advice = "set it, or unset the other variables of this credential";
             self.complain(name, "is not set, and the credential needs it", advice);
@@ -321,14 +327,18 @@ impl SettingsReader<'_> {
 fn explanation(set: &[(CredentialKind, &'static str)], account: &Account) -> String {
     let Some(((kind, _), unused)) = set.split_first() else { return String::new() };
     let description = match (kind, account.credential()) {
-        (CredentialKind::ConnectionString, Credential::Sas(_)) => "the SAS in the connection string",
+        (CredentialKind::ConnectionString, Credential::Sas(_)) => {
+            "the SAS in the connection string"
+        }
         (CredentialKind::ConnectionString, _) => "the key in the connection string",
         (CredentialKind::SharedKey, _) => "the account's key",
         (CredentialKind::Sas, _) => "the SAS",
         (CredentialKind::Token, _) => "the token in AZURE_STORAGE_AUTH_TOKEN, which is not renewed",
         (CredentialKind::ClientSecret, _) => "the secret of an application",
         (CredentialKind::WorkloadIdentity, _) => "the workload identity",
-        (CredentialKind::IdentityEndpoint, _) => "the managed identity of this app (IDENTITY_ENDPOINT)",
+        (CredentialKind::IdentityEndpoint, _) => {
+            "the managed identity of this app (IDENTITY_ENDPOINT)"
+        }
         (CredentialKind::Imds, _) => "the managed identity of this machine (IMDS)",
     };
     let unused = unused.iter().filter(|(other, _)| *other != CredentialKind::Imds);

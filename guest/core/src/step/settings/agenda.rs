@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use crate::schedule::agenda::{Agenda, Missed};
 use super::super::limits;
 use super::super::options::Retries;
-use crate::schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone};
-use crate::record::text::LONGEST_CRON;
 use super::super::timings::Timings;
 use super::{SettingsReader, is_quoted, non_blank, redact, variable};
+use crate::record::text::LONGEST_CRON;
+use crate::schedule::agenda::{Agenda, Missed};
+use crate::schedule::slots::{Cron, CronError, Delivery, Schedule, ZONES_RELEASE, Zone};
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
@@ -36,7 +36,8 @@ impl SettingsReader<'_> {
             delivery: self.delivery(),
             missed: self.missed(),
             tolerance: TOLERANCE.max(2 * lease),
-            delay: election.map_or(Duration::ZERO, |e| Agenda::jittered_delay(&e.to_string(), jitter)),
+            delay: election
+                .map_or(Duration::ZERO, |e| Agenda::jittered_delay(&e.to_string(), jitter)),
         }
     }
 
@@ -44,7 +45,8 @@ impl SettingsReader<'_> {
         let every = self.every();
         let cron = self.cron();
         if self.options.every.is_some() && non_blank(&self.options.cron).is_some() {
-            let problem = format!("excludes {}", self.setting_name(variable::EVERY, variable::CRON));
+            let problem =
+                format!("excludes {}", self.setting_name(variable::EVERY, variable::CRON));
             self.complain(variable::CRON, problem, "choose one of the two for the timer");
         }
         let on_trigger = self.options.on_trigger == Some(true);
@@ -65,7 +67,8 @@ impl SettingsReader<'_> {
             (variable::TURN_TIMEOUT, options.turn_timeout.is_some()),
         ];
         for (setting, _) in timer_settings.into_iter().filter(|(_, is_set)| *is_set) {
-            let problem = format!("needs a timer, and {} has none", self.setting_name(SETTING, setting));
+            let problem =
+                format!("needs a timer, and {} has none", self.setting_name(SETTING, setting));
             self.complain(setting, problem, "leave out one of the two");
         }
         if self.one_shot {
@@ -104,7 +107,8 @@ impl SettingsReader<'_> {
                         true => String::new(),
                         false => format!("\"{piece}\": "),
                     };
-                    let problem = format!("\"{shown_text}\", at character {position}: {piece}{problem}");
+                    let problem =
+                        format!("\"{shown_text}\", at character {position}: {piece}{problem}");
                     self.complain(variable::CRON, problem, &format!("expected: {expected}"));
                 }
                 None

@@ -1,6 +1,6 @@
+use super::*;
 use crate::schedule::agenda::Missed;
 use crate::schedule::slots::Delivery;
-use super::*;
 
 fn read(pairs: &[(&str, &str)]) -> Result<Settings, Vec<Complaint>> {
     let found = |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());

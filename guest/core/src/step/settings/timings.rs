@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::protocol::failover::Failover;
 use super::super::limits;
 use super::super::timings::{BACK_OFF, Timings};
 use super::{ONE_SHOT_LEASE, SettingsReader, variable};
+use crate::protocol::failover::Failover;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 

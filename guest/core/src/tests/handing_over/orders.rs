@@ -11,7 +11,10 @@ fn matching_details<'s>(scene: &'s Scene, part: &str) -> Vec<&'s str> {
 #[test]
 fn an_order_takes_the_place_of_a_rotation_that_waits_for_the_turn() {
     let variables = [(variable::MAX_TENURE, "60s"), (variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &variables), candidate_named("second", &variables)]);
+    let mut scene = Scene::new(vec![
+        candidate_named("first", &variables),
+        candidate_named("second", &variables),
+    ]);
     scene.run(seconds(60));
     assert_eq!(scene.leader().as_deref(), Some("first"), "its turn still runs");
     let report = scene.hand_over("second");
@@ -26,7 +29,10 @@ fn an_order_takes_the_place_of_a_rotation_that_waits_for_the_turn() {
 #[test]
 fn a_rotation_goes_on_when_an_order_that_took_its_place_fails() {
     let variables = [(variable::MAX_TENURE, "60s"), (variable::EVERY, "1s")];
-    let mut scene = Scene::new(vec![candidate_named("first", &variables), candidate_named("second", &variables)]);
+    let mut scene = Scene::new(vec![
+        candidate_named("first", &variables),
+        candidate_named("second", &variables),
+    ]);
     scene.run(seconds(60));
     scene.hand_over("nobody");
     scene.run(seconds(80));
@@ -55,7 +61,10 @@ fn an_order_that_another_one_replaces_is_answered_too() {
     scene.run(seconds(5));
     scene.hand_over("second");
     let [reason] = matching_details(&scene, "hand")[..] else { panic!("{:?}", scene.problems) };
-    assert!(reason.contains("\"nobody\" is cancelled") && reason.contains("\"second\""), "{reason}");
+    assert!(
+        reason.contains("\"nobody\" is cancelled") && reason.contains("\"second\""),
+        "{reason}"
+    );
     scene.run(seconds(10));
     assert_eq!(scene.leader().as_deref(), Some("second"));
 }

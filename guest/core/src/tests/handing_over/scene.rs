@@ -113,7 +113,14 @@ impl Service {
                 match &self.successor {
                     Some((metadata, when)) => {
                         let tag = format!("\"h{}\"", self.announcement_version);
-                        side_blob_answer(operation, at, "available", ("etag", &tag), metadata, *when)
+                        side_blob_answer(
+                            operation,
+                            at,
+                            "available",
+                            ("etag", &tag),
+                            metadata,
+                            *when,
+                        )
                     }
                     None => error_answer(operation, at, 404, "BlobNotFound"),
                 }
@@ -140,14 +147,22 @@ impl Service {
             Operation::WriteSideBlob { replaces: over, .. }
                 if over.as_ref().is_none_or(|tag| tag.0 != "*")
                     && over.as_ref().map(|tag| tag.0.clone())
-                        != self.successor.as_ref().map(|_| format!("\"h{}\"", self.announcement_version)) =>
+                        != self
+                            .successor
+                            .as_ref()
+                            .map(|_| format!("\"h{}\"", self.announcement_version)) =>
             {
                 error_answer(operation, at, 412, "ConditionNotMet")
             }
             Operation::WriteSideBlob { blob: SideBlob::Successor, metadata, .. } => {
                 self.successor = Some((metadata.clone(), at));
                 self.announcement_version += 1;
-                answer(operation, at, 201, &[("etag", &format!("\"h{}\"", self.announcement_version))])
+                answer(
+                    operation,
+                    at,
+                    201,
+                    &[("etag", &format!("\"h{}\"", self.announcement_version))],
+                )
             }
             other => error_answer(other, at, 409, "LeaseIdMismatchWithLeaseOperation"),
         }
@@ -260,5 +275,9 @@ impl Scene {
 
 pub fn scene(names: [&'static str; 3]) -> Scene {
     let [first, second, third] = names;
-    Scene::new(vec![candidate_named(first, &[]), candidate_named(second, &[]), candidate_named(third, &[])])
+    Scene::new(vec![
+        candidate_named(first, &[]),
+        candidate_named(second, &[]),
+        candidate_named(third, &[]),
+    ])
 }

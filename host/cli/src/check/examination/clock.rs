@@ -68,13 +68,15 @@ impl Offset {
         if ahead.abs() <= LIMIT_MS {
             Finding::warning(
                 CHECK,
-                problem + ": elections do not depend on it, but times in logs do not match; set this machine's clock by \
+                problem
+                    + ": elections do not depend on it, but times in logs do not match; set this machine's clock by \
                         NTP",
             )
         } else {
             Finding::failed(
                 CHECK,
-                problem + ": signatures, SAS, tokens and certificates depend on it, and will soon be refused; set this \
+                problem
+                    + ": signatures, SAS, tokens and certificates depend on it, and will soon be refused; set this \
                         machine's clock by NTP",
             )
         }

@@ -12,20 +12,20 @@ mod times;
 mod trial;
 
 use super::findings::Finding;
+use account_properties::Facts;
 use chrono::{DateTime, Utc};
 use clock::Offset;
-use account_properties::Facts;
 use scratch::Scratch;
 use std::time::Duration;
 use tenure_azure::BlobName;
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::credential::{Credential, AuthSource};
+use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_core::{
-    Chance, CredentialState, Failure, TokenRequest, TokenReply, LONGEST_FETCH, Inspection, Moment, Problem,
-    Settings, Snapshot,
+    Chance, CredentialState, Failure, Inspection, LONGEST_FETCH, Moment, Problem, Settings,
+    Snapshot, TokenReply, TokenRequest,
 };
 use times::{Times, short_duration};
 
@@ -216,7 +216,9 @@ impl<'s, W: Transport> Examination<'s, W> {
             return Ok(());
         }
         let problem = match self.ask(read, election).await? {
-            Ok(exchange) if exchange.answer.class == Class::Refused => self.explain(&exchange, election),
+            Ok(exchange) if exchange.answer.class == Class::Refused => {
+                self.explain(&exchange, election)
+            }
             Ok(_) => return Ok(()),
             Err(problem) => problem.detail,
         };
@@ -247,7 +249,11 @@ impl<'s, W: Transport> Examination<'s, W> {
     }
 
     /// Returns the response to a request that all others depend on.
-    async fn require_answer(&mut self, operation: Operation, blob: &BlobName) -> Result<Exchange, Aborted> {
+    async fn require_answer(
+        &mut self,
+        operation: Operation,
+        blob: &BlobName,
+    ) -> Result<Exchange, Aborted> {
         let check = operation.name();
         self.ask(operation, blob).await?.map_err(|problem| {
             self.findings.push(Finding::failed(check, problem.detail));
@@ -285,7 +291,11 @@ impl<'s, W: Transport> Examination<'s, W> {
                 }
             };
             if let Some(date) = answer.date {
-                self.clock.update(date, wall.checked_sub_signed(to_time_delta(elapsed)).unwrap_or(wall), wall);
+                self.clock.update(
+                    date,
+                    wall.checked_sub_signed(to_time_delta(elapsed)).unwrap_or(wall),
+                    wall,
+                );
             }
             self.facts.read(&headers);
             self.facts.record_answer(&operation, &answer);
@@ -305,7 +315,9 @@ impl<'s, W: Transport> Examination<'s, W> {
             let sent = self.transport.now();
             let pass = self.credential_state.auth_source(credential, sent);
             let fetch = CredentialState::token_request(credential, LONGEST_FETCH);
-            let (None, Some(fetch)) = (&pass, fetch) else { return Ok(pass.unwrap_or(AuthSource::Credential)) };
+            let (None, Some(fetch)) = (&pass, fetch) else {
+                return Ok(pass.unwrap_or(AuthSource::Credential));
+            };
             let reply = self.transport.fetch(fetch).await;
             let (times, wall) = ((sent, self.transport.now()), self.transport.wall());
             let state = &mut self.credential_state;
@@ -391,6 +403,6 @@ fn to_time_delta(span: Duration) -> chrono::TimeDelta {
     chrono::TimeDelta::from_std(span).unwrap_or_default()
 }
 
+mod account_properties;
 #[cfg(test)]
 mod tests;
-mod account_properties;

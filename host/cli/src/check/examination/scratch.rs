@@ -57,7 +57,10 @@ mod tests {
 
     #[test]
     fn no_scratch_blob_if_it_would_equal_the_election_blob() {
-        let election = format!("jobs/{}{PERMANENT_SUFFIX}", "a".repeat(MAX_NAME_LENGTH - PERMANENT_SUFFIX.len()));
+        let election = format!(
+            "jobs/{}{PERMANENT_SUFFIX}",
+            "a".repeat(MAX_NAME_LENGTH - PERMANENT_SUFFIX.len())
+        );
         assert!(Scratch::new(&BlobName::parse(&election).unwrap(), 1).is_none());
     }
 

@@ -141,7 +141,8 @@ fn unanswered_request_ends_the_check_and_the_blob_is_removed() {
             made |= matches!(question.operation, Operation::CreateBlob);
             (is_check(question, check) && made).then_some(Err(FailureKind::Timeout))
         });
-        let unanswered = service.questions.iter().filter(|question| is_check(question, check)).count();
+        let unanswered =
+            service.questions.iter().filter(|question| is_check(question, check)).count();
         // The first break has a condition.
         let check_name = if check == "break lease" { "conditional break" } else { check };
         let finding = finding_for(&findings, check_name);
@@ -188,7 +189,9 @@ fn a_service_that_does_not_keep_leases_apart_is_found_out() {
 
     let other_lease = LeaseId::parse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee").unwrap();
     let theirs = Service::new().examine(&with_key(), |question, _| match &question.operation {
-        Operation::Renew { .. } => Some(Ok((200, vec![("x-ms-lease-id", other_lease.to_string())]))),
+        Operation::Renew { .. } => {
+            Some(Ok((200, vec![("x-ms-lease-id", other_lease.to_string())])))
+        }
         _ => None,
     });
     assert!(finding_for(&theirs, "renew lease").detail.contains("a different lease"));
@@ -302,8 +305,10 @@ fn foreign_blob_is_left_alone() {
             finding_for(&findings, "permissions").detail.contains("not made by Tenure"),
             "{findings:#?}"
         );
-        let touched =
-            service.questions.iter().filter(|q| is_check(q, "acquire lease") || is_check(q, "write record"));
+        let touched = service
+            .questions
+            .iter()
+            .filter(|q| is_check(q, "acquire lease") || is_check(q, "write record"));
         assert_eq!(touched.count(), 0);
         let deleted = service.questions.iter().filter(|q| is_check(q, "delete blob")).count();
         assert_eq!(deleted, 1, "only asked whether it could");

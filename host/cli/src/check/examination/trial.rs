@@ -1,7 +1,7 @@
 //! The requests to the scratch blob, in order, and the meaning of each response.
 
 use super::scratch::Scratch;
-use super::{Exchange, Examination, Finding, Aborted, Transport, lacks_permission};
+use super::{Aborted, Examination, Exchange, Finding, Transport, lacks_permission};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::credential::Credential;
 use tenure_azure::operation::{ETag, Operation};
@@ -143,7 +143,8 @@ impl<W: Transport> Trial<'_, '_, W> {
     async fn ensure_container(&mut self) -> Result<(), TrialError> {
         const CHECK: &str = "create container";
         let election = &self.examination.settings.election;
-        let exchange = self.examination.require_answer(Operation::CreateContainer, election).await?;
+        let exchange =
+            self.examination.require_answer(Operation::CreateContainer, election).await?;
         let exists = exchange.answer.code.as_deref() == Some("ContainerAlreadyExists");
         if exchange.answer.class == Class::Done || exists {
             self.push_finding(Finding::good(
@@ -253,7 +254,8 @@ impl<W: Transport> Trial<'_, '_, W> {
             self.held_lease = second;
         }
 
-        let exchange = self.ask("release lease", Operation::Release { lease: self.held_lease }).await?;
+        let exchange =
+            self.ask("release lease", Operation::Release { lease: self.held_lease }).await?;
         let lost = exchange.is_retry && exchange.answer.class == Class::Conflict;
         self.expect_permitted_or(lost, &exchange, None)?;
         Ok(())
@@ -372,7 +374,8 @@ impl<W: Transport> Trial<'_, '_, W> {
             }
         };
         let Exchange { answer, is_retry: again, .. } = &exchange;
-        let is_deleted = answer.class == Class::Done || (*again && answer.class == Class::MissingBlob);
+        let is_deleted =
+            answer.class == Class::Done || (*again && answer.class == Class::MissingBlob);
         self.push_finding(if is_deleted {
             Finding::good(CHECK, "permitted; the test blob is gone")
         } else if !self.removable && lacks_permission(answer) {
@@ -407,7 +410,11 @@ impl<W: Transport> Trial<'_, '_, W> {
     }
 
     /// Sends a request to the scratch blob, for this check.
-    async fn ask(&mut self, check: &'static str, operation: Operation) -> Result<Exchange, TrialError> {
+    async fn ask(
+        &mut self,
+        check: &'static str,
+        operation: Operation,
+    ) -> Result<Exchange, TrialError> {
         if let Some(place) = self.remaining.iter().position(|next| *next == check) {
             self.remaining = &self.remaining[place + 1..];
         }
@@ -420,7 +427,11 @@ impl<W: Transport> Trial<'_, '_, W> {
 
     /// Returns true if a request was permitted, as expected. If it returns false, the remaining
     /// checks can still be tried. `lease` is the lease id that the response must name.
-    fn expect_permitted(&mut self, exchange: &Exchange, lease: Option<LeaseId>) -> Result<bool, TrialError> {
+    fn expect_permitted(
+        &mut self,
+        exchange: &Exchange,
+        lease: Option<LeaseId>,
+    ) -> Result<bool, TrialError> {
         self.expect_permitted_or(false, exchange, lease)
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure::engine::Clients;
-use tenure::{RootCertificates, ProblemKind, Event};
+use tenure::{Event, ProblemKind, RootCertificates};
 use tenure_core::error_chain;
 use tokio::runtime::Handle;
 
@@ -54,8 +54,10 @@ impl Signal {
     fn is_wanted_by(self, variable: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
         let upper_name = self.name().to_ascii_uppercase();
         let otlp_variable = |suffix: &str| {
-            let names =
-                [format!("OTEL_EXPORTER_OTLP_{upper_name}_{suffix}"), format!("OTEL_EXPORTER_OTLP_{suffix}")];
+            let names = [
+                format!("OTEL_EXPORTER_OTLP_{upper_name}_{suffix}"),
+                format!("OTEL_EXPORTER_OTLP_{suffix}"),
+            ];
             names.into_iter().find_map(|name| variable(&name).map(|value| (name, value)))
         };
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -168,7 +170,12 @@ impl Collector {
     }
 
     /// Logs when requests of a signal begin to fail, and when they succeed again.
-    fn log_transition(&self, signal: Signal, is_failing: &AtomicBool, answer: &Result<Response<Bytes>, String>) {
+    fn log_transition(
+        &self,
+        signal: Signal,
+        is_failing: &AtomicBool,
+        answer: &Result<Response<Bytes>, String>,
+    ) {
         let why = match answer {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("it answers {}", response.status())),
@@ -195,7 +202,8 @@ impl Collector {
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let collector = self.collector.upgrade().ok_or("the program ends")?;
-        let (runtime, signal, is_failing) = (collector.runtime.clone(), self.signal, self.is_failing.clone());
+        let (runtime, signal, is_failing) =
+            (collector.runtime.clone(), self.signal, self.is_failing.clone());
         let sent = runtime.spawn(async move {
             let answer = collector.send(request).await;
             collector.log_transition(signal, &is_failing, &answer);

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::engine::TraceParent;
 use tenure::handler::{BoxFuture, Handler, TurnEnd};
-use tenure::{ProblemKind, Event, Lease};
+use tenure::{Event, Lease, ProblemKind};
 use tenure_clock::{BootClock, Clock as _};
 use tenure_core::{Report, Turn};
 use tenure_server::Roster;
@@ -92,8 +92,8 @@ impl Telemetry {
                 Ok(exporter) => {
                     let provider = SdkMeterProvider::builder().with_resource(resource);
                     let elections = roster.count().max(places.min(MOST_EXPECTED));
-                    let provider =
-                        provider.with_view(move |instrument| cardinality_view(instrument, elections));
+                    let provider = provider
+                        .with_view(move |instrument| cardinality_view(instrument, elections));
                     let provider = provider.with_periodic_exporter(exporter).build();
                     observe(&meter(&provider), roster, clock);
                     this.metrics = Some(provider);
@@ -105,7 +105,10 @@ impl Telemetry {
         this
     }
 
-    pub(crate) fn for_candidate(&self, LogContext { election, candidate }: &LogContext) -> CandidateTelemetry {
+    pub(crate) fn for_candidate(
+        &self,
+        LogContext { election, candidate }: &LogContext,
+    ) -> CandidateTelemetry {
         let times = self.metrics.as_ref().map(|provider| {
             let meter = meter(provider);
             let histogram = |name: &'static str, bounds: Vec<f64>| {
@@ -213,15 +216,18 @@ fn number(value: &Value) -> Option<f64> {
 /// precedence.
 fn resource() -> Resource {
     let attributes_text = collector::variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
-    let attributes = default_attributes(&attributes_text, collector::variable("OTEL_SERVICE_NAME").is_some());
+    let attributes =
+        default_attributes(&attributes_text, collector::variable("OTEL_SERVICE_NAME").is_some());
     Resource::builder().with_attributes(attributes).build()
 }
 
 /// Returns the attributes that the variables do not set. `attributes_text` contains those that they
 /// set.
 fn default_attributes(attributes_text: &str, is_named: bool) -> Vec<KeyValue> {
-    let names =
-        attributes_text.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());
+    let names = attributes_text
+        .split(',')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, _)| name.trim());
     let given_names: Vec<_> = names.chain(is_named.then_some("service.name")).collect();
     // Replicas share their variables, but each has its own metrics.
     let instance = RandomIdGenerator::default().new_trace_id().to_string();

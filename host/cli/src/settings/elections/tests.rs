@@ -102,7 +102,10 @@ fn another_timer_or_work_takes_the_place_of_the_weaker_one() {
     assert_eq!((text(from_file, &EVERY), from_file.is_on(&CRON)), (None, true));
     let merged = elections(file, &["--every", "9s", "--", "true"], &[]);
     let only_election = only(&merged);
-    assert_eq!((text(only_election, &EVERY).as_deref(), text(only_election, &CRON)), (Some("9s"), None));
+    assert_eq!(
+        (text(only_election, &EVERY).as_deref(), text(only_election, &CRON)),
+        (Some("9s"), None)
+    );
     assert_eq!((only_election.is_on(&HANDLER), only_election.is_on(&COMMAND)), (false, true));
     assert!(!only(&elections(file, &[], &["TENURE_EVERY"])).is_on(&CRON));
     // Two options on a command line contradict each other, which is reported.
@@ -212,7 +215,9 @@ const TWO: &str = "lease = \"20s\"\n[[election]]\nelection = \"jobs/a\"\n\
 #[test]
 fn one_election_of_a_file_can_be_named() {
     let named = |command, file, arguments: &[&str]| {
-        Elections::from_file(&SettingsFile::from_text(file), &line_of(command, arguments), &|_| None)
+        Elections::from_file(&SettingsFile::from_text(file), &line_of(command, arguments), &|_| {
+            None
+        })
     };
     for command in ["run", "check", "status"] {
         let elections = named(command, TWO, &["jobs/b"]);
@@ -234,7 +239,8 @@ fn one_election_of_a_file_can_be_named() {
 #[test]
 fn command_for_one_election_lists_the_candidates_of_the_file() {
     let single = |arguments: &[&str]| {
-        Elections::from_file(&SettingsFile::from_text(TWO), &line_of("break", arguments), &|_| None).into_single()
+        Elections::from_file(&SettingsFile::from_text(TWO), &line_of("break", arguments), &|_| None)
+            .into_single()
     };
     let (_, complaints) = single(&["--yes"]);
     assert_eq!(complaints.len(), 1);

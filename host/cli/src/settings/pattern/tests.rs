@@ -49,7 +49,10 @@ fn each_name_is_an_election_and_stands_in_its_settings() {
     assert_eq!(place, "t.toml:4:20: election = \"tenants/ben\"");
 
     let plain = ["tenants/{each}", "--for-each", "ada", "--for-each", "ben"];
-    assert_eq!(names(&Elections::from_command_line(&line("run", &plain))), ["tenants/ada", "tenants/ben"]);
+    assert_eq!(
+        names(&Elections::from_command_line(&line("run", &plain))),
+        ["tenants/ada", "tenants/ben"]
+    );
 }
 
 /// A variable has the same value for all elections.
@@ -107,7 +110,9 @@ fn names_are_read_from_a_file_line_by_line() {
             format!("{list}:4:1: ada: {again}"),
         ]
     );
-    assert!(messages(&read("\n").complaints)[0].starts_with(&format!("{list}:1:1: the file is empty")));
+    assert!(
+        messages(&read("\n").complaints)[0].starts_with(&format!("{list}:1:1: the file is empty"))
+    );
     std::fs::remove_file(&file).unwrap();
     let missing = elections(&toml, "run", &[]);
     let place = format!("t.toml:2:17: for-each-file {list}: the file cannot be read: ");

@@ -40,7 +40,8 @@ fn value_is_described_as_it_was_written() {
 
 #[test]
 fn missing_value_is_described_by_where_it_can_be_set() {
-    let describe_missing = |resolved: &ResolvedSettings, setting| resolved.describe_missing(setting);
+    let describe_missing =
+        |resolved: &ResolvedSettings, setting| resolved.describe_missing(setting);
     let bare = resolve(&[], &[], "");
     assert_eq!(describe_missing(&bare, &EVERY).unwrap(), "--every, or TENURE_EVERY");
     assert_eq!(describe_missing(&bare, &COMMAND).unwrap(), "-- …");

@@ -1,7 +1,7 @@
 //! Checks that the table agrees with the code that validates the settings.
 
 use super::*;
-use crate::settings::command_line::{to_text, range};
+use crate::settings::command_line::{range, to_text};
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_core::Complaint;
 
@@ -210,8 +210,9 @@ fn library_has_a_value_for_each_component_setting() {
     }
     let (expression, time_zone) = ("0 9 * * *".to_owned(), Some("UTC".to_owned()));
     let cron = Schedule::Cron { expression, time_zone };
-    let written = [Schedule::Every(period), cron, Schedule::WhileLeading]
-        .map(|schedule| Variables::from(CandidateSettings::from(all.clone()).with_schedule(schedule)));
+    let written = [Schedule::Every(period), cron, Schedule::WhileLeading].map(|schedule| {
+        Variables::from(CandidateSettings::from(all.clone()).with_schedule(schedule))
+    });
     for setting in component_settings() {
         let is_written = written.iter().any(|variables| variables.get(setting.variable).is_some());
         assert!(is_written, "{}", setting.name);

@@ -1,6 +1,6 @@
 //! The tables of docs/configuration.md.
 
-use crate::settings::command_line::{first_sentence, to_text, range};
+use crate::settings::command_line::{first_sentence, range, to_text};
 use crate::settings::setting::{Kind, Setting};
 use crate::settings::table::{ACCOUNT, HEADINGS};
 use std::fmt::Write as _;
@@ -71,7 +71,9 @@ fn code(text: &str) -> String {
         word.starts_with("--")
             || word.contains("://")
             || (word.starts_with('/') && word.len() > 1)
-            || (word.len() > 2 && word.contains(['_', ':', '=']) && word.chars().all(is_code_character))
+            || (word.len() > 2
+                && word.contains(['_', ':', '='])
+                && word.chars().all(is_code_character))
     };
     let word = |word: &str| {
         let bare = word.trim_matches(['(', ')', ',', ';', '.', '\'']);

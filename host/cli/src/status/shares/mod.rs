@@ -1,7 +1,6 @@
 //! The shares of split work: their holders, the times of their wins, and pending moves. The data is
 //! from the plan and from the records of the shares' elections.
 
-
 use super::subjects::{MAX_CONCURRENT, Subject};
 use futures_util::{StreamExt as _, stream};
 pub(super) use render::{as_json, as_text};
@@ -9,7 +8,7 @@ use std::collections::BTreeMap;
 use tenure::engine::{CandidateSettings, Election};
 use tenure_core::{Problem, ProblemClass, Timestamp};
 use tenure_members::{ShareCandidate, SharesStore};
-use tenure_shares::{StoreResponse, StoreRequest, Plan, Sign};
+use tenure_shares::{Plan, Sign, StoreRequest, StoreResponse};
 
 /// With more shares than this, their records are not read, since each costs a request.
 const MAX_READ: u32 = 1_000;
@@ -105,7 +104,10 @@ impl Shares {
                 name,
                 sign: self.signs.get(name),
                 planned: planned.map(|share| share.index).collect(),
-                held_shares: self.records.is_some().then(|| held().map(|(share, _)| share).collect()),
+                held_shares: self
+                    .records
+                    .is_some()
+                    .then(|| held().map(|(share, _)| share).collect()),
                 newest_holder: held().map(|(_, holder)| holder).max_by_key(|holder| holder.since),
             }
         };
@@ -114,7 +116,8 @@ impl Shares {
 
     /// Returns the shares that the plan assigns to no member.
     pub(super) fn unassigned(&self) -> Vec<u32> {
-        let all = self.plan.iter().flat_map(|plan| plan.all_shares().map(move |share| (plan, share)));
+        let all =
+            self.plan.iter().flat_map(|plan| plan.all_shares().map(move |share| (plan, share)));
         all.filter(|(plan, share)| plan.holder(*share).is_none()).map(|(_, s)| s.index).collect()
     }
 
@@ -197,6 +200,6 @@ async fn record(election: Election, closing: bool) -> Record {
     }
 }
 
+mod render;
 #[cfg(test)]
 mod tests;
-mod render;

@@ -1,10 +1,10 @@
 //! The text and the JSON of shares.
 
-use super::{Holder, MAX_READ, Move, MemberRow, Shares};
+use super::{Holder, MAX_READ, MemberRow, Move, Shares};
 use crate::complaint::printable;
-use crate::ranges::ranges;
 use crate::output::terminal::align_columns;
 use crate::output::times::ago;
+use crate::ranges::ranges;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tenure_core::Problem;
@@ -24,7 +24,8 @@ pub(in crate::status) fn as_json(state: &Shares) -> Value {
             "since": newest.map(|holder| holder.since.to_rfc3339()),
         })
     });
-    let shares = plan.map(|plan| plan.all_shares().map(move |share| share_as_json(state, plan, share)));
+    let shares =
+        plan.map(|plan| plan.all_shares().map(move |share| share_as_json(state, plan, share)));
     json!({
         "count": plan.map(Plan::count),
         "split": plan.map(|plan| plan.split),

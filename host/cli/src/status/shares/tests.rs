@@ -18,7 +18,10 @@ fn failed() -> Record {
 fn shares_state() -> Shares {
     let sign = |member: &str, weight, most| {
         let pace = SignTiming::from_failover(Duration::from_secs(15));
-        (member.to_owned(), Sign { member: member.to_owned(), weight, max_shares: most, timing: pace })
+        (
+            member.to_owned(),
+            Sign { member: member.to_owned(), weight, max_shares: most, timing: pace },
+        )
     };
     let shares = [0, 0, 0, 1, 0, 1, 0, 1].map(Some).to_vec();
     let members = vec!["ada".to_owned(), "ben\u{1b}".to_owned()];
@@ -74,8 +77,12 @@ fn each_member_has_a_row_and_nothing_that_a_terminal_obeys() {
 
 #[test]
 fn shares_held_against_the_plan_are_moves() {
-    let state =
-        moved([(0, Ok(None)), (3, held_record("ada", 12)), (5, held_record("dan", 70)), (7, held_record("ada", 12))]);
+    let state = moved([
+        (0, Ok(None)),
+        (3, held_record("ada", 12)),
+        (5, held_record("dan", 70)),
+        (7, held_record("ada", 12)),
+    ]);
     assert!(!state.is_as_planned());
     assert_eq!(
         as_text(&state),
@@ -115,7 +122,8 @@ fn unassigned_shares_are_reported() {
 
 #[test]
 fn requested_share_count_is_reported() {
-    let state = Shares { plan: shares_state().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
+    let state =
+        Shares { plan: shares_state().plan.map(|plan| plan.reshare(5)), ..moved([(0, Ok(None))]) };
     assert!(!state.is_as_planned());
     let text = as_text(&state);
     let expected = "8 shares\nAll shares are being closed, since 5 shares were requested.";

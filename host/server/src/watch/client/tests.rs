@@ -207,7 +207,10 @@ mod peers {
             () = counting => {}
             () = serve => {}
         }
-        assert!(requests.starts_with("GET /watch?election=jobs%2Freport HTTP/1.1\r\n"), "{requests}");
+        assert!(
+            requests.starts_with("GET /watch?election=jobs%2Freport HTTP/1.1\r\n"),
+            "{requests}"
+        );
         assert!(!requests.to_lowercase().contains("authorization"), "{requests}");
         (count.into_inner(), warnings.into_inner().unwrap())
     }
@@ -231,7 +234,8 @@ mod peers {
     fn one_process_cannot_use_all_permits_of_a_leader() {
         let watcher = Watcher::new(RootCertificates::default());
         let permits = watcher.permits_for("http://10.1.2.3:8080");
-        let taken: Vec<_> = (0..MAX_WATCHED_PER_ADDRESS).map_while(|_| permits.try_acquire().ok()).collect();
+        let taken: Vec<_> =
+            (0..MAX_WATCHED_PER_ADDRESS).map_while(|_| permits.try_acquire().ok()).collect();
         assert_eq!(taken.len(), MAX_WATCHED_PER_ADDRESS);
         assert!(watcher.permits_for("http://10.1.2.3:8080").try_acquire().is_err());
         assert!(watcher.permits_for("http://10.1.2.4:8080").try_acquire().is_ok());
@@ -261,7 +265,10 @@ mod peers {
         let all = cases.map(|(answer, why)| async move { (watch_peer(answer).await, why) });
         for ((hints, warnings), why) in join_all(all).await {
             assert_eq!((hints, warnings.len()), (0, 1), "{why}: {warnings:?}");
-            assert!(warnings[0].starts_with("cannot watch ben at http://127.0.0.1:"), "{warnings:?}");
+            assert!(
+                warnings[0].starts_with("cannot watch ben at http://127.0.0.1:"),
+                "{warnings:?}"
+            );
             assert!(warnings[0].contains(why), "{warnings:?}");
         }
     }

@@ -17,11 +17,23 @@ fn id(process: &Child) -> Option<Pid> {
 fn supervised(lease: &Lease, supervisor: Option<Pid>, group: Option<Pid>) -> SupervisedCommand {
     let (lease, sent_until) = (lease.clone(), lease.valid_until());
     let (kill_at, is_overdue, signals, end_orphans) = (None, false, None, None);
-    SupervisedCommand { lease, supervisor, group, sent_until, kill_at, is_overdue, signals, end_orphans }
+    SupervisedCommand {
+        lease,
+        supervisor,
+        group,
+        sent_until,
+        kill_at,
+        is_overdue,
+        signals,
+        end_orphans,
+    }
 }
 
 /// Lets the supervisor continue, and checks the outcome of the runner.
-async fn assert_still_listening(mut supervisor: UnixStream, runner: impl Future<Output = Option<RunOutcome>>) {
+async fn assert_still_listening(
+    mut supervisor: UnixStream,
+    runner: impl Future<Output = Option<RunOutcome>>,
+) {
     let gone = CommandExit::default();
     supervisor.write_all(to_line(&Report::Gone(gone)).as_bytes()).await.unwrap();
     // The runner killed the command because it was out of time.

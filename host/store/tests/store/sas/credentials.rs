@@ -6,7 +6,7 @@ use tenure_store::{Account, AccountError, EMULATOR_ACCOUNT, KeyName, Request, Ve
 
 use super::super::script::{Scene, signed};
 use super::super::send::{Direct, Transport, Wire};
-use super::{answer, container, outcome, sas, terms, ok_or_code};
+use super::{answer, container, ok_or_code, outcome, sas, terms};
 
 #[test]
 fn a_header_decides_over_a_token() {
@@ -62,7 +62,11 @@ fn a_token_lives_as_long_as_its_key() {
             let date = http_date::format(wire.now().wall);
             let head = head(&target).with("x-ms-date", &date);
             let by_key = wire.send(&signed(head, key, EMULATOR_ACCOUNT, "SharedKey"));
-            assert_eq!(ok_or_code(&by_token), ok_or_code(&by_key), "a token is worth what its key is");
+            assert_eq!(
+                ok_or_code(&by_token),
+                ok_or_code(&by_key),
+                "a token is worth what its key is"
+            );
             ok_or_code(&by_key) == "ok"
         })
     };

@@ -5,7 +5,7 @@ mod refusals;
 mod rights;
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use tenure_store::sas::{Scope, SasParameters, Token};
+use tenure_store::sas::{SasParameters, Scope, Token};
 use tenure_store::{Account, KeyName, Response};
 
 use super::script::Scene;

@@ -3,13 +3,15 @@
 use chrono::TimeDelta;
 use tenure_store::sas::SasParameters;
 
-use super::{account, answer, container, detail, outcome, sas, second, terms, token, ok_or_code};
+use super::{account, answer, container, detail, ok_or_code, outcome, sas, second, terms, token};
 
 #[test]
 fn from_its_start_until_just_before_its_expiry() {
     let (starts, expires) = (second() + TimeDelta::seconds(10), second() + TimeDelta::seconds(20));
-    let token =
-        token(&SasParameters { starts_at: Some(starts), ..SasParameters::new(container("leases"), "rw", expires) });
+    let token = token(&SasParameters {
+        starts_at: Some(starts),
+        ..SasParameters::new(container("leases"), "rw", expires)
+    });
     let after = |seconds| answer(&format!("put; wait {seconds}; acquire id=A"), token.query());
     // The scene begins a quarter of a second after the full second.
     assert_eq!(ok_or_code(&after(9.749)), "AuthenticationFailed");
@@ -25,7 +27,8 @@ fn from_its_start_until_just_before_its_expiry() {
 
 #[test]
 fn without_a_start_it_is_valid_at_once() {
-    let token = token(&SasParameters::new(container("leases"), "rw", second() + TimeDelta::seconds(20)));
+    let token =
+        token(&SasParameters::new(container("leases"), "rw", second() + TimeDelta::seconds(20)));
     let after = |seconds| answer(&format!("put; wait {seconds}; acquire id=A"), token.query());
     assert_eq!(ok_or_code(&after(0.0)), "ok");
     assert_eq!(ok_or_code(&after(19.749)), "ok");
@@ -43,7 +46,8 @@ fn https_only_tokens_are_refused() {
         protocol: Some(protocol.to_owned()),
         ..terms(container("leases"), "rw")
     };
-    let outcome_with = |protocol| outcome("put; acquire id=A", token(&with_protocol(protocol)).query());
+    let outcome_with =
+        |protocol| outcome("put; acquire id=A", token(&with_protocol(protocol)).query());
     assert_eq!(outcome_with("https"), "AuthorizationProtocolMismatch");
     assert_eq!(outcome_with("https,http"), "ok");
     assert_eq!(outcome_with("http"), "AuthenticationFailed");
@@ -141,14 +145,19 @@ fn unsupported_parameters_are_refused_by_name() {
     ] {
         assert_eq!(detail_for(&format!("{good}&{parameter}")), expected_detail);
     }
-    assert_eq!(detail_for(&good.replace("sr=c", "sr=bs")), "sr is not supported here, only b and c.");
+    assert_eq!(
+        detail_for(&good.replace("sr=c", "sr=bs")),
+        "sr is not supported here, only b and c."
+    );
     for version in ["2020-10-02", "2021-1-2", "latest"] {
-        let terms = SasParameters { version: version.to_owned(), ..terms(container("leases"), "rw") };
+        let terms =
+            SasParameters { version: version.to_owned(), ..terms(container("leases"), "rw") };
         let expected = "sv is not supported here, only 2020-12-06 and later.";
         assert_eq!(detail_for(token(&terms).query()), expected, "{version}");
     }
     for version in ["2020-12-06", "2099-01-01"] {
-        let terms = SasParameters { version: version.to_owned(), ..terms(container("leases"), "rw") };
+        let terms =
+            SasParameters { version: version.to_owned(), ..terms(container("leases"), "rw") };
         assert_eq!(outcome("put; acquire id=A", token(&terms).query()), "ok", "{version}");
     }
 }

@@ -3,7 +3,7 @@
 use tenure_store::Request;
 
 use super::super::send::{Direct, Transport};
-use super::{account, answer, blob, container, detail, outcome, sas, ok_or_code};
+use super::{account, answer, blob, container, detail, ok_or_code, outcome, sas};
 
 const BLOB_LETTERS: &str = "racwdxyltfmeopi";
 
@@ -76,7 +76,8 @@ fn to_create_is_not_to_overwrite() {
 
 #[test]
 fn an_account_sas_names_service_and_resource_type() {
-    let outcome_with = |services, types, step| outcome(step, &sas(account(services, types), "rwdlac"));
+    let outcome_with =
+        |services, types, step| outcome(step, &sas(account(services, types), "rwdlac"));
     assert_eq!(outcome_with("b", "o", "put; acquire id=A"), "ok");
     assert_eq!(outcome_with("qft", "sco", "put; acquire id=A"), "AuthorizationServiceMismatch");
     assert_eq!(outcome_with("b", "sc", "put; acquire id=A"), "AuthorizationResourceTypeMismatch");

@@ -57,7 +57,8 @@ impl DaySet {
         let days_in_month = date.num_days_in_month().into();
         let nth = 7 * ((day - 1) / 7) + weekday;
         let is_last_week = day + 7 > days_in_month;
-        let of_month = self.of_month >> day & 1 == 1 || (self.last_of_month && day == days_in_month);
+        let of_month =
+            self.of_month >> day & 1 == 1 || (self.last_of_month && day == days_in_month);
         let of_week = self.of_week >> weekday & 1 == 1
             || self.nth_of_week >> nth & 1 == 1
             || (is_last_week && self.nth_of_week >> (35 + weekday) & 1 == 1);

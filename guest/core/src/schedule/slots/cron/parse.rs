@@ -144,7 +144,9 @@ impl Cron {
         };
         let mut errors = Vec::new();
         let mut parse_field = |field: &Field, piece: Option<&Piece<'_>>| {
-            let Some(piece) = piece else { return AllowedValues { set: 1, ..AllowedValues::default() } };
+            let Some(piece) = piece else {
+                return AllowedValues { set: 1, ..AllowedValues::default() };
+            };
             field.parse(*piece).unwrap_or_else(|error| {
                 errors.push(error);
                 AllowedValues::default()
@@ -256,7 +258,8 @@ impl Field {
 
     fn value(&self, piece: Piece<'_>) -> Result<u32, CronError> {
         let named_value = self.names.iter().position(|name| name.eq_ignore_ascii_case(piece.text));
-        let named_value = named_value.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
+        let named_value =
+            named_value.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
         match named_value.or_else(|| piece.number()) {
             Some(value) if (self.least..=self.most).contains(&value) => Ok(value),
             Some(_) => {
@@ -280,7 +283,8 @@ impl Field {
 impl<'t> Piece<'t> {
     /// Parses a number of digits only.
     fn number(self) -> Option<u32> {
-        let is_digits = !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_digits =
+            !self.text.is_empty() && self.text.bytes().all(|byte| byte.is_ascii_digit());
         self.text.parse().ok().filter(|_| is_digits)
     }
 

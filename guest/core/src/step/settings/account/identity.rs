@@ -9,7 +9,11 @@ use tenure_base::prelude::*;
 use tenure_base::text::cut;
 
 impl SettingsReader<'_> {
-    pub(super) fn identity(&mut self, kind: CredentialKind, storage: Option<&Endpoint>) -> Option<Identity> {
+    pub(super) fn identity(
+        &mut self,
+        kind: CredentialKind,
+        storage: Option<&Endpoint>,
+    ) -> Option<Identity> {
         let client = self.trimmed_variable(variable::CLIENT_ID);
         match kind {
             CredentialKind::Imds => {

@@ -80,7 +80,10 @@ fn identities_are_asked_at_an_origin_of_their_own() {
     let elsewhere = origins(&[endpoint, tenant, client, secret]);
     assert_eq!(elsewhere, [china, "https://login.chinacloudapi.cn"]);
     let authority = (variable::AUTHORITY_HOST, "login.example.com");
-    assert_eq!(origins(&[ACCOUNT, tenant, client, secret, authority])[1], "https://login.example.com");
+    assert_eq!(
+        origins(&[ACCOUNT, tenant, client, secret, authority])[1],
+        "https://login.example.com"
+    );
 }
 
 #[test]
@@ -252,7 +255,8 @@ fn all_contradictions_and_missing_settings_are_reported() {
         ),
     ] {
         let reported = complaints(&pairs);
-        let found = reported.iter().any(|(name, problem)| *name == setting && problem.contains(words));
+        let found =
+            reported.iter().any(|(name, problem)| *name == setting && problem.contains(words));
         assert!(found, "{pairs:?}: {reported:?}");
     }
 }

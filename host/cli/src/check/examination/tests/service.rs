@@ -10,7 +10,7 @@ use super::super::{Examination, Finding, Question, Reply, Transport};
 use tenure_azure::answer::Answer;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_azure::{LeaseId, http_date};
-use tenure_core::{Chance, Failure, FailureKind, TokenRequest, TokenReply, Settings};
+use tenure_core::{Chance, Failure, FailureKind, Settings, TokenReply, TokenRequest};
 
 pub const ELECTION: &str = "jobs/report";
 
@@ -30,7 +30,9 @@ impl<F> Chance for TestTransport<'_, F> {
     }
 }
 
-impl<F: FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>> Transport for TestTransport<'_, F> {
+impl<F: FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>> Transport
+    for TestTransport<'_, F>
+{
     fn now(&self) -> Duration {
         self.now
     }
@@ -48,7 +50,8 @@ impl<F: FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>> Transport for T
         let response = response.unwrap_or_else(|| self.service.respond(&question));
         let reply = response.map_err(|kind| Failure { kind, detail: String::new() });
         let reply = reply.map(|(status, more)| {
-            let fixed = [("date", http_date::format(service_time)), ("x-ms-request-id", "1".to_string())];
+            let fixed =
+                [("date", http_date::format(service_time)), ("x-ms-request-id", "1".to_string())];
             let all = fixed.into_iter().chain(more);
             let headers: Vec<_> =
                 all.map(|(name, value)| (name.to_string(), value.into_bytes())).collect();
@@ -198,7 +201,9 @@ impl Service {
                 Ok((202, vec![]))
             }
             // A repeated change succeeds.
-            Operation::Change { proposed: to, .. } if self.lease == Some(*to) => Ok((200, vec![lease_header(to)])),
+            Operation::Change { proposed: to, .. } if self.lease == Some(*to) => {
+                Ok((200, vec![lease_header(to)]))
+            }
             Operation::Renew { lease }
             | Operation::Change { lease, .. }
             | Operation::Release { lease }
@@ -225,7 +230,12 @@ impl Service {
         settings: &Settings,
         override_answer: impl FnMut(&Question, DateTime<Utc>) -> Option<TestResponse>,
     ) -> Vec<Finding> {
-        let transport = TestTransport { service: self, override_answer, chance: Counter(0), now: Duration::ZERO };
+        let transport = TestTransport {
+            service: self,
+            override_answer,
+            chance: Counter(0),
+            now: Duration::ZERO,
+        };
         let examined = pin!(Examination::new(settings, transport).findings());
         match examined.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(findings) => findings,

@@ -1,6 +1,6 @@
 //! Converts reports into events, which report only changes.
 
-use super::event::{ProblemKind, Event, StandDownReason};
+use super::event::{Event, ProblemKind, StandDownReason};
 use crate::status::TurnSummary;
 use std::time::Duration;
 use tenure_core::{ExchangeResult, Incumbent, Report, RequestKind, Role, Timestamp, Turns};

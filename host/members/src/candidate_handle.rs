@@ -64,7 +64,11 @@ impl CandidateHandle {
         let status = SharedStatus { current: Arc::default(), changed: changed.clone() };
         let (orders, order_receiver) = mpsc::channel(ORDER_CAPACITY);
         let (leave, leave_receiver) = watch::channel(false);
-        let context = CandidateContext { finish_guard: Arc::new(FinishGuard(status.clone())), orders: order_receiver, leave: leave_receiver };
+        let context = CandidateContext {
+            finish_guard: Arc::new(FinishGuard(status.clone())),
+            orders: order_receiver,
+            leave: leave_receiver,
+        };
         (Self { status, orders, leave, pending_handover: None }, context)
     }
 
@@ -82,7 +86,8 @@ impl CandidateHandle {
     /// Returns the successor of a recently requested or running handover.
     pub fn successor(&self) -> Option<String> {
         let status = self.status.lock();
-        let recent_handover = self.pending_handover.as_ref().filter(|(_, at)| status.reports < at + REPORTS_TO_AWAIT);
+        let recent_handover =
+            self.pending_handover.as_ref().filter(|(_, at)| status.reports < at + REPORTS_TO_AWAIT);
         recent_handover.map(|(to, _)| to.clone()).or_else(|| status.successor.clone())
     }
 

@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn retry_after_is_respected_within_the_time_limit() {
-        let delay = |requested, time_left| retry_delay(CallFailure::Answered(503, Some(requested)), true, 1, time_left);
+        let delay = |requested, time_left| {
+            retry_delay(CallFailure::Answered(503, Some(requested)), true, 1, time_left)
+        };
         assert_eq!(delay(7 * SECOND, None), Some(7 * SECOND));
         assert_eq!(delay(7 * SECOND, Some(8 * SECOND)), Some(7 * SECOND));
         assert_eq!(delay(7 * SECOND, Some(7 * SECOND)), None);
@@ -111,7 +113,9 @@ mod tests {
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
-        let parsed = |text| parse_retry_after(Some(&http::HeaderValue::from_str(text).unwrap()), 1_795_158_000);
+        let parsed = |text| {
+            parse_retry_after(Some(&http::HeaderValue::from_str(text).unwrap()), 1_795_158_000)
+        };
         assert_eq!(parsed(" 120 "), Some(120 * SECOND));
         assert_eq!(parsed("Fri, 20 Nov 2026 07:00:30 GMT"), Some(30 * SECOND));
         assert_eq!(parsed("Fri, 20 Nov 2026 06:00:00 GMT"), Some(Duration::ZERO));

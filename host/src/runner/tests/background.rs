@@ -17,7 +17,11 @@ fn with_background_request(reply: Reply) -> Reply {
 
 #[test]
 fn a_background_reply_is_passed_to_the_next_step() {
-    let lines = play(100, 5, [with_background_request(leading(7).with_again_in(9)), leading(7).with_again_in(9)]);
+    let lines = play(
+        100,
+        5,
+        [with_background_request(leading(7).with_again_in(9)), leading(7).with_again_in(9)],
+    );
     assert_eq!(lines[..3], ["0 step as new", "0 elected 7", "0 step: answered false"], "{lines:?}");
 }
 
@@ -25,7 +29,11 @@ fn a_background_reply_is_passed_to_the_next_step() {
 #[test]
 fn a_reply_to_a_replaced_request_is_dropped() {
     let second = with_background_request(leading(7).with_duration(seconds(3)).with_again_in(9));
-    let lines = play(100, 8, [with_background_request(leading(7).with_again_in(0)), second, leading(7).with_again_in(9)]);
+    let lines = play(
+        100,
+        8,
+        [with_background_request(leading(7).with_again_in(0)), second, leading(7).with_again_in(9)],
+    );
     let replies: Vec<_> = lines.iter().filter(|line| line.contains("answered")).collect();
     assert_eq!(replies, ["3 step: answered false"], "{lines:?}");
 }
@@ -33,7 +41,15 @@ fn a_reply_to_a_replaced_request_is_dropped() {
 /// For example, the release may wait for a token.
 #[test]
 fn a_leaving_candidate_receives_the_reply() {
-    let lines = play(100, 1, [leading(7).with_again_in(9), with_background_request(leading(7).with_again_in(5)), left(7)]);
+    let lines = play(
+        100,
+        1,
+        [
+            leading(7).with_again_in(9),
+            with_background_request(leading(7).with_again_in(5)),
+            left(7),
+        ],
+    );
     let steps: Vec<_> = lines.iter().filter(|line| line.contains("step")).collect();
     assert_eq!(steps, ["0 step as new", "1 step: leave", "1 step: answered false"], "{lines:?}");
 }

@@ -28,7 +28,8 @@ impl NamePolicy {
         addresses: Vec<SocketAddr>,
         local: &[IpAddr],
     ) -> Result<Vec<SocketAddr>, LookupError> {
-        let is_prohibited = |address: &SocketAddr| self == Self::RemoteOnly && is_local(address.ip(), local);
+        let is_prohibited =
+            |address: &SocketAddr| self == Self::RemoteOnly && is_local(address.ip(), local);
         let (near, far): (Vec<_>, Vec<_>) = addresses.into_iter().partition(is_prohibited);
         match near.first() {
             Some(address) if far.is_empty() => {
@@ -140,9 +141,16 @@ mod tests {
 
     #[test]
     fn only_prohibited_addresses_are_removed() {
-        let addresses = ["10.0.0.4", "20.60.1.1"].map(|text| SocketAddr::new(text.parse().unwrap(), 0));
+        let addresses =
+            ["10.0.0.4", "20.60.1.1"].map(|text| SocketAddr::new(text.parse().unwrap(), 0));
         let local = ["10.0.0.4".parse().unwrap()];
-        assert_eq!(NamePolicy::RemoteOnly.filter_addresses("name", addresses.to_vec(), &local).unwrap(), addresses[1..]);
-        assert_eq!(NamePolicy::Any.filter_addresses("name", addresses.to_vec(), &local).unwrap(), addresses);
+        assert_eq!(
+            NamePolicy::RemoteOnly.filter_addresses("name", addresses.to_vec(), &local).unwrap(),
+            addresses[1..]
+        );
+        assert_eq!(
+            NamePolicy::Any.filter_addresses("name", addresses.to_vec(), &local).unwrap(),
+            addresses
+        );
     }
 }

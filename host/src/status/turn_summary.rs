@@ -248,7 +248,10 @@ mod tests {
         assert_eq!(next.slot, "2026-03-29T01:00:00Z");
         assert_eq!(next.local, "2026-03-29T03:01:00+02:00[Europe/Berlin]", "with its jitter");
         assert_eq!(next.in_ms, 82_800_000);
-        assert_eq!(TurnSummary::new(SLOT.plus(61 * SECOND), &turns()).without_relative_times(), outlook.without_relative_times());
+        assert_eq!(
+            TurnSummary::new(SLOT.plus(61 * SECOND), &turns()).without_relative_times(),
+            outlook.without_relative_times()
+        );
         let overdue = TurnSummary::new(SLOT.plus(2 * DAY), &turns());
         assert_eq!(overdue.next_turn.unwrap().in_ms, 0);
         let every = Turns { schedule: Some("every 1d".to_owned()), ..turns() };
@@ -262,7 +265,8 @@ mod tests {
     fn worse_health_sorts_first() {
         let failed = TurnSummary::new(SLOT.plus(DAY), &turns());
         let well = TurnSummary::default();
-        let healths = [ElectionHealth::NotSeen, failed.health(false), failed.health(true), well.health(true)];
+        let healths =
+            [ElectionHealth::NotSeen, failed.health(false), failed.health(true), well.health(true)];
         use ElectionHealth::{LastTurnFailed, NobodyLeads, NotSeen, Well};
         assert_eq!(healths, [NotSeen, NobodyLeads, LastTurnFailed, Well]);
         assert!(healths.is_sorted());

@@ -46,7 +46,9 @@ impl TakeoverTime {
 
     /// Returns the time in which followers notice a released lease, or `None` if they are notified.
     fn notice_interval(&self) -> Option<Duration> {
-        let notice_interval = self.promise.map_or(self.poll, |promise| Failover::from_promise(promise).beat_interval());
+        let notice_interval = self
+            .promise
+            .map_or(self.poll, |promise| Failover::from_promise(promise).beat_interval());
         (!self.is_watched).then_some(notice_interval)
     }
 }
@@ -119,7 +121,10 @@ mod tests {
     #[test]
     fn without_a_supervisor_a_process_counts_as_a_machine() {
         let unsupervised = TakeoverTime { is_supervised: false, ..DEFAULT };
-        assert!(unsupervised.to_string().starts_with("a machine or a process that dies is"), "{unsupervised}");
+        assert!(
+            unsupervised.to_string().starts_with("a machine or a process that dies is"),
+            "{unsupervised}"
+        );
         assert!(!unsupervised.to_string().contains("supervisor"), "{unsupervised}");
     }
 }

@@ -6,9 +6,9 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::engine::{Election, Order};
-use tenure::{ProblemKind, Event};
+use tenure::{Event, ProblemKind};
 use tenure_core::ProblemClass;
-use tenure_shares::{StoreResponse, StoreRequest, ListedSign};
+use tenure_shares::{ListedSign, StoreRequest, StoreResponse};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -47,11 +47,15 @@ pub async fn resign_for_shares(
                  end the processes that have it",
                 sign.member
             );
-            events(Event::Problem { class: ProblemKind::Election(ProblemClass::Configuration), detail });
+            events(Event::Problem {
+                class: ProblemKind::Election(ProblemClass::Configuration),
+                detail,
+            });
             // A candidate that has left ignores orders.
             let _ = orders.send(Order::Resign).await;
         }
-        let leadership_ended = async { leading_term.wait_for(|current| *current != term).await.is_err() };
+        let leadership_ended =
+            async { leading_term.wait_for(|current| *current != term).await.is_err() };
         if timeout(check_interval, leadership_ended).await == Ok(true) {
             return pending().await;
         }
