@@ -263,7 +263,8 @@ impl Election {
         *self.side_session.lock().unwrap_or_else(PoisonError::into_inner) =
             session.to_bytes().into();
         answer.unwrap_or_else(|_| {
-            let detail = "a request beside the election was given up: the account answers too late";
+            let detail =
+                "a request next to the election's blob timed out: the account answers too late";
             Err(Problem { class: ProblemClass::Unreachable, detail: detail.to_owned() })
         })
     }

@@ -29,7 +29,7 @@ use tokio::runtime::Handle as Runtime;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let elector = Elector::new(Settings::new("jobs/report", Credential::Environment))?;
 ///
-/// Run a daemon on exactly one replica, until SIGTERM or Ctrl-C.
+/// // Run a daemon on exactly one replica, until SIGTERM or Ctrl-C.
 /// elector
 ///     .run_while_leading(tenure::shutdown_signal(), |lease| async move {
 ///         println!("leading, term {}", lease.term());
@@ -38,7 +38,7 @@ use tokio::runtime::Handle as Runtime;
 ///     })
 ///     .await?;
 ///
-/// Or run a job each hour, on exactly one replica.
+/// // Or run a job each hour, on exactly one replica.
 /// let hourly = Schedule::Every(Duration::from_secs(3600));
 /// elector
 ///     .run_on_schedule(hourly, tenure::shutdown_signal(), |turn, lease| async move {
@@ -47,7 +47,7 @@ use tokio::runtime::Handle as Runtime;
 ///     })
 ///     .await?;
 ///
-/// Or check from anywhere in the program whether this replica leads.
+/// // Or check from anywhere in the program whether this replica leads.
 /// let membership = elector.start()?;
 /// if let Some(term) = membership.leading_term() {
 ///     println!("this replica may act, under term {term}");

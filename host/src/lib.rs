@@ -1,4 +1,4 @@
-//! Leader election for replicas of a program, backed by an Azure blob lease.
+//! Leader election for replicated programs, backed by an Azure blob lease.
 //!
 //! All replicas run the same code. The replica that holds the lease is the leader. It runs its
 //! *handler*, either once for each slot of a schedule or for as long as it leads. If the leader
@@ -11,12 +11,12 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! The environment holds the credential; platforms set it there.
+//!     // The environment holds the credential; platforms set it there.
 //!     let mut settings = Settings::new("jobs/report", Credential::Environment);
 //!     settings.lease = Some(Duration::from_secs(20));
-//! Returns all complaints about the settings at once, before anything is sent.
+//!     // Fails with all complaints about the settings at once, before anything is sent.
 //!     let elector = Elector::new(settings)?;
-//! Contends until SIGTERM or Ctrl-C; then stops the work and releases the lease.
+//!     // Contends until SIGTERM or Ctrl-C; then stops the work and releases the lease.
 //!     elector
 //!         .run_while_leading(tenure::shutdown_signal(), |lease| async move {
 //!             // Fencing token: the sink rejects terms smaller than the largest it has seen.

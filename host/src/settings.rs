@@ -56,13 +56,13 @@ pub struct Settings {
     /// Address of this candidate while it leads, at most 256 bytes. Operators and followers see it.
     ///
     /// If it begins with `http://` or `https://`, followers that run a `Watcher` (feature `server`)
-    /// read `/watch` there. They then notice at once when the leader goes. Commands that order a
-    /// transfer or a turn notify the leader there.
+    /// read `/watch` there. They then notice at once when the leader goes. Commands that place an
+    /// order notify the leader there.
     pub address: Option<String>,
     /// Time over which the turns of all elections are spread, up to a day and less than the
     /// interval. All turns of one election are delayed by the same part of it.
     pub jitter: Duration,
-    /// Delivery of turns: failed turns are retried up to 100 times with at-least-once delivery.
+    /// Delivery of turns: at most once, or at least once with up to 100 attempts.
     pub delivery: Delivery,
     /// Rule for missed slots. [`Missed::All`] runs up to 1000.
     pub missed: Missed,

@@ -11,7 +11,8 @@ use tokio::time::{Instant, timeout};
 /// credential.
 ///
 /// ```ignore
-/// Any credential of the Azure SDK. Add `azure_core` and `azure_identity` to your dependencies.
+/// // Any credential of the Azure SDK. This crate depends on neither `azure_core` nor
+/// // `azure_identity`.
 /// #[derive(Debug)]
 /// struct Azure(Arc<dyn azure_core::credentials::TokenCredential>);
 ///

@@ -80,7 +80,8 @@ pub(super) async fn open(
         let (_, to_store) = watch::channel(Some(resources.store.address()));
         let listen_address = watch::Sender::new(None);
         let store_address = network_path::open(to_store, cut(), count, tasks).await?;
-        let public_address = network_path::open(listen_address.subscribe(), cut(), |_| {}, tasks).await?;
+        let public_address =
+            network_path::open(listen_address.subscribe(), cut(), |_| {}, tasks).await?;
         let (action_sender, action_receiver) = unbounded_channel();
         story.with(|story, _| story.lanes[index].action_sender = action_sender);
         let (resources, candidate) = (resources.clone(), story.clone());

@@ -8,11 +8,11 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut settings = Settings::new("jobs/orders", Credential::Environment);
-//! The name must differ in each process. A process that restarts soon under the same name keeps its
-//! shares.
+//! // Must differ in each process. A process that restarts soon under the same name keeps its
+//! // shares.
 //! settings.name = Some(Settings::default_name());
 //! let shares = Shares::new(&Elector::new(settings)?, 32)?;
-//! The number is the same in each process. Together the processes hold all 32 shares.
+//! // The same number in each process. Together the processes hold all 32 shares.
 //! let work = |part| {
 //!     handler::from_fn(move |turn, _lease| async move {
 //!         println!("{part:?} under term {}", turn.term);

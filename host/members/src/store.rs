@@ -66,20 +66,19 @@ impl SharesStore {
                 return StoreReply { response: StoreResponse::Done, problem: None };
             }
             Ok(Snapshot { incumbent: Some(leader), .. }) => leader.name,
-            _ => "a process that could not be found out".to_owned(),
+            _ => "an unknown process".to_owned(),
         };
         let (response, outcome) = match election.break_lease(None).await {
-            Ok(_) => (
-                StoreResponse::Done,
-                "its lease is broken, and ends without another renewal".to_owned(),
-            ),
+            Ok(_) => {
+                (StoreResponse::Done, "its lease is broken, so it cannot be renewed".to_owned())
+            }
             Err(problem) => (
                 StoreResponse::Unknown,
                 format!("its lease could not be broken: {}", problem.detail),
             ),
         };
         let detail = format!(
-            "share {} of {count} is held by {holder}, which does not give it up although the work is split anew: {outcome}. Find out \
+            "share {} of {count} is held by {holder}, which does not release it although the split changes: {outcome}. Find out \
              why {holder} cannot read the plan, or restart it",
             share.index
         );

@@ -443,7 +443,7 @@ impl<'a> Task<'a> {
         let waiting = planned.into_iter().flatten().filter(is_stopping).collect::<Vec<_>>();
         for share in waiting {
             let detail = format!(
-                "share {} cannot begin here: a turn of it that was told to stop still runs in this process. A handler that \
+                "share {} cannot begin here: a turn of it that was ordered to stop still runs in this process. A handler that \
                  computes or blocks for long must check now and then whether its deadline has passed",
                 share.index
             );
@@ -498,7 +498,7 @@ impl<'a> Task<'a> {
         let detail = match problem {
             CoordinatorProblem::Term(term) => format!(
                 "the plan of the shares has the term {term}, over ten years ahead of the coordinator's, so nothing changes; find \
-                 out who else may write beside the election's blob. Then end all processes with shares, delete the blob that \
+                 out who else may write next to the election's blob. Then end all processes with shares, delete the blob that \
                  ends with .plan and those with .share. in their names, and start the processes again"
             ),
             CoordinatorProblem::Signs | CoordinatorProblem::Rounds => {
@@ -508,7 +508,7 @@ impl<'a> Task<'a> {
                 };
                 format!(
                     "the {failed_requests} of this coordinator have failed for {:?}, so it resigns and does not coordinate for {COORDINATOR_COOL_DOWN:?}; \
-                     find out why it cannot read and write beside the election's blob",
+                     find out why it cannot read and write next to the election's blob",
                     self.timing.member_timeout()
                 )
             }

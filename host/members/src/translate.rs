@@ -138,7 +138,7 @@ fn lease_problem(store_request: &StoreRequest, own_name: &str) -> Problem {
         _ => ("the plan of the shares cannot be written", PLAN_SUFFIX.to_owned()),
     };
     let detail = format!(
-        "{failure}: another program holds a lease on the blob that has .{suffix} behind the name of the election's. Find out \
+        "{failure}: another program holds a lease on the blob whose name is that of the election's and .{suffix}. Find out \
          which one, and end that lease (az storage blob lease break)"
     );
     Problem { class: ProblemClass::Configuration, detail }
@@ -146,7 +146,7 @@ fn lease_problem(store_request: &StoreRequest, own_name: &str) -> Problem {
 
 fn invalid_plan(error: &dyn Display) -> Problem {
     let detail = format!(
-        "the plan of the shares cannot be read ({error}), so nothing changes; find out who else may write beside the \
+        "the plan of the shares cannot be read ({error}), so nothing changes; find out who else may write next to the \
          election's blob. Then end all processes with shares, delete the blob that ends with .{PLAN_SUFFIX} and those with \
          .share. in their names, and start the processes again"
     );

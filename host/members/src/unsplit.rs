@@ -43,8 +43,8 @@ pub async fn resign_for_shares(
             && let Some(ListedSign { sign, .. }) = signs.into_iter().find(ListedSign::is_alive)
         {
             let detail = format!(
-                "{} is there for shares of the work, and this leader runs all of it: it resigns. Start it with --shares, or \
-                 end the processes that have it",
+                "{} runs shares of the work, but this leader runs all of it, so it resigns. Start it with --shares, or \
+                 stop the processes with --shares",
                 sign.member
             );
             events(Event::Problem {

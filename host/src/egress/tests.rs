@@ -194,7 +194,7 @@ async fn a_failed_handshake_sent_no_request_of_a_turn() {
         let url = format!("https://{address}/");
         let (closed, ()) = tokio::join!(send(&gate, &url, ""), closes);
         match is_turn {
-            // It is certain that nothing arrived.
+            // Certainly nothing arrived.
             true => assert!(matches!(closed, Err(Error::ConnectionRefused)), "{closed:?}"),
             false => assert!(matches!(closed, Err(Error::ConnectionClosed)), "{closed:?}"),
         }

@@ -60,8 +60,8 @@ pub trait Handler: Send + Sync + 'static {
         DEFAULT_GRACE
     }
 
-    /// Returns the time that a turn gets to end after its [time limit](Turn::time_limit). It is
-    /// then stopped. The default is zero.
+    /// Returns the time that a turn gets to end after its [time limit](Turn::time_limit), before it
+    /// is stopped. The default is zero.
     fn overtime(&self) -> Duration {
         Duration::ZERO
     }

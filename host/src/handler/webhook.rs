@@ -134,7 +134,7 @@ impl WebhookHandler {
                     calls => format!("{text}, at call {calls} of the turn"),
                 });
             };
-            log_line(format!("{text}; it is called again in {}", format_duration(wait)));
+            log_line(format!("{text}; retrying in {}", format_duration(wait)));
             sleep(wait).await;
             turn.valid_for = lease.remaining();
             turn.time_limit = time_left(time_limit);
@@ -152,7 +152,7 @@ impl WebhookHandler {
             Ok(Err(complaints)) => {
                 let complaint_text = Complaint::join_all(&complaints);
                 log_line(format!(
-                    "the credentials that were read before are used, since others cannot be: {complaint_text}"
+                    "the credentials could not be read again, so the former ones stay in use: {complaint_text}"
                 ));
             }
             // The runtime is shutting down.
@@ -240,8 +240,8 @@ fn failure_kind(error: &Error) -> CallFailure {
     }
 }
 
-/// Converts the error of a call without a response. Other timeouts than the configured one count as
-/// lost connections.
+/// Converts the error of a call without a response. Other response timeouts than the configured one
+/// count as lost connections.
 fn to_failure(error: Error) -> Failure {
     match error {
         Error::ConnectTimeout => {

@@ -103,7 +103,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         turn.enforce_deadline(now);
         if turn.take_stop_warning(now) {
             self.emit_work_problem(format!(
-                "the handler was told to stop {STOP_WARNING_DELAY:?} ago and is still running; until it stops, the lease is \
+                "the handler was ordered to stop {STOP_WARNING_DELAY:?} ago and is still running; until it stops, the lease is \
                  not released, and this process wins no new term. A handler that computes or blocks for long must \
                  check now and then whether its deadline has passed"
             ));
@@ -132,8 +132,8 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
             None => self.emit(Event::Problem {
                 class: ProblemKind::Election(ProblemClass::Unreachable),
                 detail: format!(
-                    "the election could not be left within {LEAVE_LIMIT:?}, since the storage account did not answer; if \
-                     this candidate holds the lease, that expires"
+                    "this candidate could not leave the election in {LEAVE_LIMIT:?}, because the account did not answer; if \
+                     it holds the lease, the lease expires"
                 ),
             }),
         }
@@ -342,8 +342,7 @@ impl<'a, E: Elector, C: Clock> Candidate<'a, E, C> {
         self.queue_time = self.queue_time();
         self.step_sent_at = None;
         if let Some(late) = self.runner.elector.lateness() {
-            let cause =
-                format!("a step of this candidate, which has the lease, began {late:.1?} late");
+            let cause = format!("a step of this leader began {late:.1?} late");
             self.emit(Event::overload(&cause));
         }
         let report = match result {

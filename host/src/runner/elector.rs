@@ -30,7 +30,7 @@ pub trait Elector: Send + Sync {
 
     /// Sends a background request of a report, outside the steps.
     fn send(&self, _: Request) -> impl Future<Output = Result<Response, Failure>> + Send {
-        let detail = "this elector sends nothing beside its steps".to_owned();
+        let detail = "this elector sends no background requests".to_owned();
         std::future::ready(Err(Failure { kind: FailureKind::Denied, detail }))
     }
 

@@ -233,8 +233,8 @@ impl Event {
     /// Creates the problem of an overloaded process, whose steps are late.
     pub(super) fn overload(cause: &str) -> Self {
         let detail = format!(
-            "{cause}: this process was paused, is short of processor time, or has more elections than the account \
-             answers in time. While its leaders are late, it wins no election. Give it more processor time, or fewer elections"
+            "{cause}: this process was paused, is overloaded, or has more elections than the account \
+             answers in time. While its leaders are late, it does not contend for new leases. Give it more CPU time or fewer elections"
         );
         Self::Problem { class: ProblemKind::Overload, detail }
     }

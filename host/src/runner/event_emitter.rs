@@ -18,8 +18,8 @@ pub(super) struct EventEmitter {
 const LIST_REQUESTS: [RequestKind; 2] = [RequestKind::ReadCandidates, RequestKind::WriteCandidates];
 
 /// Note for a credential that may not access the list.
-const UNLISTED_NOTE: &str = "this candidate is missing from the list of candidates, since its credential may not read and \
-                        write beside the election's blob; nothing else needs that list";
+const UNLISTED_NOTE: &str = "this candidate is missing from the list of candidates, since its credential may not access blobs \
+                        next to the election's blob; nothing else needs that list";
 
 impl EventEmitter {
     /// Emits the events of a report that was taken `age` before `now`, the service's time. `turns`

@@ -42,7 +42,7 @@ pub(super) struct RunningTurn {
 struct StopOrder {
     ordered_at: Duration,
     end: TurnEnd,
-    /// True if the disobedience of the handler was reported.
+    /// True if the handler was reported as still running.
     is_reported: bool,
 }
 
@@ -159,7 +159,7 @@ impl RunningTurn {
         self.stop_order.as_ref().map(|order| order.ordered_at)
     }
 
-    /// Returns true once if the handler does not obey its stop order.
+    /// Returns true once if the handler still runs long after its stop order.
     pub(super) fn take_stop_warning(&mut self, now: Duration) -> bool {
         let is_due = |order: &&mut StopOrder| {
             !order.is_reported && now >= order.ordered_at + STOP_WARNING_DELAY

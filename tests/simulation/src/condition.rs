@@ -255,7 +255,9 @@ impl State {
             FailureMode::Refused => {
                 request_outcome::refusal(answered_at, 403, "AuthorizationPermissionMismatch", &date)
             }
-            FailureMode::Unavailable => request_outcome::refusal(answered_at, 503, "ServerBusy", &date),
+            FailureMode::Unavailable => {
+                request_outcome::refusal(answered_at, 503, "ServerBusy", &date)
+            }
             FailureMode::Unanswered | FailureMode::Slow(_) => Reply::None,
         };
         Some(RequestOutcome { arrives_at: None, copy_arrives_at: None, reply })

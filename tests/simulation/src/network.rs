@@ -134,11 +134,13 @@ fn decide_outcome(
     if let Some(outcome) = cut_off.or_else(|| state.fail_request(candidate, step, now, latency)) {
         return outcome;
     }
-    let fault = injection::take_ambush(state, step, Moment::Before, now < world.plan.calm, |fault| {
-        fault.kind() == Kind::Request
-    });
+    let fault =
+        injection::take_ambush(state, step, Moment::Before, now < world.plan.calm, |fault| {
+            fault.kind() == Kind::Request
+        });
     let has_noise = now < world.plan.calm && state.network.permille(world.plan.noise_permille);
-    let fault = fault.or_else(|| has_noise.then(|| injection::any_request_fault(&mut state.network)));
+    let fault =
+        fault.or_else(|| has_noise.then(|| injection::any_request_fault(&mut state.network)));
     let Some(fault) = fault else {
         return request_outcome::without_fault(now, latency, &mut state.network);
     };

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use rustix::process::{Signal, kill_process};
 use tenure_tests::measure::{Spread, Table, load};
-use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Line, Proxy, Sink, Store, orders};
+use tenure_tests::{Access, BEAT_HANDLER, Candidate, Group, Line, Proxy, Sink, Store, operator};
 use tokio::time::sleep;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -205,7 +205,7 @@ impl LeaderAndFollower {
         let successor = self.seats[1 - self.leader].name;
         let started_at = Instant::now();
         let arguments = ["transfer", &self.group.election, "--to", successor];
-        let (code, output) = orders::run_command(&self.group, &arguments).await?;
+        let (code, output) = operator::run_command(&self.group, &arguments).await?;
         ensure!(code == Some(0), "{output}");
         let times = self.measure_succession(started_at).await?;
         self.wait_until_settled().await?;

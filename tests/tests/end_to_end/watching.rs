@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tenure_tests::{
-    Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store, orders, reserve_port,
+    Access, BEAT_HANDLER, Candidate, Group, Proxy, Sink, Store, operator, reserve_port,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -102,7 +102,7 @@ async fn successor_takes_over_before_its_next_poll() {
     let stage = Stage::new().await;
     let watched = stage.watched().await;
     let (code, output_text) =
-        orders::run_command(&stage.group, &["transfer", &stage.group.election, "--to", "ben"])
+        operator::run_command(&stage.group, &["transfer", &stage.group.election, "--to", "ben"])
             .await
             .unwrap();
     assert_eq!(code, Some(0), "{output_text}");

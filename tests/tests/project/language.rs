@@ -164,7 +164,7 @@ fn long_sentences(path: &str, text: &str) -> Vec<String> {
     }
     strings(text.parse().unwrap_or_else(|error| panic!("{path}: {error}")), &mut paragraphs);
     let sentences =
-        paragraphs.iter().flat_map(|text| text.split_inclusive([".", "?", "!", ":", ";", "\n"]));
+        paragraphs.iter().flat_map(|text| text.split_inclusive(['.', '?', '!', ':', ';', '\n']));
     let long = sentences.filter(|sentence| sentence.split_whitespace().count() > MOST_WORDS);
     long.map(|sentence| format!("{path}: more than {MOST_WORDS} words: {}", sentence.trim()))
         .collect()

@@ -172,12 +172,7 @@ async fn run_elections(
         let (election, coordination) = (context.election.clone(), candidacy.coordination.take());
         let handle = match coordination {
             Some(coordination) => {
-                members.spawn(member::take_part(
-                    coordination,
-                    process.clone(),
-                    candidacy,
-                    context,
-                ));
+                members.spawn(member::take_part(coordination, process.clone(), candidacy, context));
                 None
             }
             None => Some(process.start(candidacy, context, start_delay(number, count), None)),

@@ -101,7 +101,11 @@ fn made_up_setting_is_a_key_and_a_variable() {
 
 #[test]
 fn misspellings_get_a_suggestion() {
-    let complaint = unknown_variables::complaint("TENURE_SHARPNES", &unknown_variables::known(&table()), &table());
+    let complaint = unknown_variables::complaint(
+        "TENURE_SHARPNES",
+        &unknown_variables::known(&table()),
+        &table(),
+    );
     assert_eq!(complaint.unwrap().advice, "did you mean TENURE_SHARPNESS?");
     for (file, words) in [
         ("sharpnes = \"1s\"", "did you mean sharpness?"),

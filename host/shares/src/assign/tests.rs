@@ -123,7 +123,7 @@ proptest! {
         }
         // A share has no member only if all members have their maximum.
         prop_assert!(room == 0 || after.iter().all(Option::is_some), "{members:?} {has:?}");
-        // Of two unlimited members, the stronger one has no fewer shares, apart from the remainder.
+        // The stronger of two unlimited members has no fewer shares, apart from the remainder.
         for (one, a) in members.iter().zip(&has) {
             for (other, b) in members.iter().zip(&has) {
                 if one.max_shares.is_none() && other.max_shares.is_none() && one.weight >= other.weight {

@@ -242,8 +242,8 @@ async fn at_least_once_retries_a_failed_call_as_the_same_turn() {
     assert_eq!(
         written,
         [
-            "tenure: the webhook answered 503: busy; it is called again in 500ms",
-            "tenure: the webhook closed the connection before it answered; it is called again in 1s",
+            "tenure: the webhook answered 503: busy; retrying in 500ms",
+            "tenure: the webhook closed the connection before it answered; retrying in 1s",
         ]
     );
 }
@@ -274,10 +274,7 @@ async fn a_call_that_did_not_arrive_is_retried_with_any_delivery() {
     let handler = handler_with(&format!("http://127.0.0.1:{port}/"), "", false, Some(lines));
     let begin = async {
         let line = line_receiver.recv().await.unwrap();
-        assert!(
-            line.contains("does not accept a connection; it is called again in 500ms"),
-            "{line}"
-        );
+        assert!(line.contains("does not accept a connection; retrying in 500ms"), "{line}");
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         serve(&listener, &[OK]).await
     };

@@ -154,7 +154,8 @@ impl ProgressCheck<'_> {
                 continue;
             }
             // A date with a large difference counts when the next one agrees.
-            if service_time::estimated_time(history, candidate, end).is_none_or(|time| time < slot + delay)
+            if service_time::estimated_time(history, candidate, end)
+                .is_none_or(|time| time < slot + delay)
             {
                 continue;
             }

@@ -149,7 +149,8 @@ impl SlotCheck<'_> {
             return;
         }
         let time = self.history.service_time(at);
-        let reported = || service_time::estimated_time(self.history, request.candidate, at).unwrap_or(0);
+        let reported =
+            || service_time::estimated_time(self.history, request.candidate, at).unwrap_or(0);
         if write.slot > time && write.slot > reported() {
             let early_by = (write.slot - time) / 1_000_000;
             self.report(

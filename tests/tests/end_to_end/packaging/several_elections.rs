@@ -3,7 +3,7 @@
 use crate::PROGRAM;
 use rustix::process::Signal;
 use serde_json::Value;
-use tenure_tests::{BEAT_HANDLER, Candidate, Group, Line, Sink, Store, orders};
+use tenure_tests::{BEAT_HANDLER, Candidate, Group, Line, Sink, Store, operator};
 use tokio::process::Command;
 
 use super::stage::{TIMEOUT, write_settings};
@@ -65,7 +65,7 @@ async fn each_election_has_own_candidate_and_all_stop_together() {
     process.signal(Signal::USR1).unwrap();
 
     // An order only reaches the candidate of its election.
-    let (code, output_text) = orders::run_command(&group, &["transfer", &first]).await.unwrap();
+    let (code, output_text) = operator::run_command(&group, &["transfer", &first]).await.unwrap();
     assert_eq!(code, Some(0), "{output_text}");
     process.line("end", 0, TIMEOUT, event_of(&first, "stood-down")).await;
     assert!(

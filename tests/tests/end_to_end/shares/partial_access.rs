@@ -23,7 +23,7 @@ async fn a_member_that_cannot_read_the_plan_loses_its_shares_to_a_new_split() {
     proxy.set_mode(Mode::RefusePlanReads);
     let output = stage.command(&["reshare", "--shares", "4", "--yes"]).await;
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    wait_for_problem(&ada, "is held by ben, which does not give it up").await;
+    wait_for_problem(&ada, "is held by ben, which does not release it").await;
     let works = async {
         while beats(&stage.beats_file).iter().all(|beat| beat.share.0 != 4) {
             sleep(Duration::from_millis(100)).await;

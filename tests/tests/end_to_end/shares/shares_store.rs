@@ -285,7 +285,7 @@ async fn holder_of_broken_lease_is_named_and_stops_renewing() {
         candidate.shares("ben").send(&StoreRequest::BreakLease { share, count: 2 }).await;
     assert_eq!(response.response, StoreResponse::Done);
     let problem = response.problem.expect("it is reported");
-    let expected = "share 1 of 2 is held by ada, which does not give it up";
+    let expected = "share 1 of 2 is held by ada, which does not release it";
     assert!(problem.detail.starts_with(expected), "{}", problem.detail);
     let status = holder.election.inspect().await.unwrap();
     assert_eq!(status.lease, LeaseState::Breaking);

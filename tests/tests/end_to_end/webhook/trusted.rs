@@ -153,7 +153,9 @@ async fn a_receiver_verifies_each_call_while_secrets_change() {
     let line = handler_event["line"].as_str().unwrap();
     assert!(
         line.contains("is empty")
-            && line.contains("the credentials that were read before are used"),
+            && line.contains(
+                "the credentials could not be read again, so the former ones stay in use"
+            ),
         "{line}"
     );
     assert_call_is_valid(&receiver.call().await, &group.election);
@@ -189,7 +191,7 @@ async fn busy_receiver_is_retried_only_with_at_least_once() {
     assert!(at(&busy) < at(&taken), "{busy} {taken}");
     assert_eq!(ada.event("turn-ended", TIMEOUT).await.event["outcome"], "succeeded");
     let handler_event = ada.event("handler", TIMEOUT).await.event;
-    assert_eq!(handler_event["line"], "tenure: the webhook answered 503; it is called again in 1s");
+    assert_eq!(handler_event["line"], "tenure: the webhook answered 503; retrying in 1s");
     assert!(ada.terminate(TIMEOUT).await.unwrap().success());
 
     let election = format!("{}-2", group.election);
