@@ -38,7 +38,7 @@ pub enum Authorization<'a> {
     Sas(&'a Sas),
     /// A bearer token.
     Bearer(&'a Secret),
-    /// None: a token is needed first.
+    /// No authorisation: a token is needed first.
     Nothing,
 }
 

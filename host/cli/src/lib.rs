@@ -15,6 +15,8 @@ mod demo;
 pub mod fuzzing;
 #[cfg(unix)]
 mod lock;
+#[cfg(unix)]
+mod lock_codes;
 mod manual;
 mod orders;
 mod output;
@@ -98,7 +100,7 @@ fn usage_error(error: clap::Error, is_lock: bool) -> ExitCode {
     #[cfg(unix)]
     if is_lock && error.use_stderr() {
         let _ = error.print();
-        return ExitCode::from(lock::codes::FAILED);
+        return ExitCode::from(lock_codes::FAILED);
     }
     #[cfg(not(unix))]
     let _ = is_lock;

@@ -2,8 +2,6 @@
 //!
 //! It is a candidate whose work lasts as long as its leadership. It leaves when the work is over.
 
-#[cfg(unix)]
-pub(crate) mod codes;
 mod obstacle;
 
 use super::settings::table::{IF_FREE, LOG, LOG_LEVEL, WAIT};
@@ -12,7 +10,7 @@ use super::signals::{REPEAT_WINDOW, Signals};
 use super::supervisor::{self, Supervised};
 use crate::complaint::{Complaint, printable, report};
 use crate::configuration::Configuration;
-use crate::lock::codes::{FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE};
+use crate::lock_codes::{FAILED, LOST, NOT_ACQUIRED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_BASE};
 use crate::output::log::{Log, Output};
 use crate::output::stdio::{CommandResult, eprint, fail};
 use crate::output::telemetry::Telemetry;

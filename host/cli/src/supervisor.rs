@@ -11,7 +11,7 @@ mod wills;
 pub(super) use tenure_supervisor::{Candidate, Link, Supervised};
 
 use super::signals::Signals;
-use crate::lock::codes::{FAILED, LOST, SIGNAL_BASE};
+use crate::lock_codes::{FAILED, LOST, SIGNAL_BASE};
 use crate::output::log::{LogContext, Style};
 use crate::run::service_manager::ServiceManager;
 use rustix::process::Signal;

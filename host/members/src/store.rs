@@ -34,8 +34,8 @@ impl SharesStore {
     ///
     /// A sign of life times out after its interval, because a lost one must not delay the next one.
     pub async fn send(&self, store_request: &StoreRequest) -> StoreReply {
-        if let StoreRequest::BreakLease { share, count: of } = store_request {
-            return self.break_lease(*share, *of).await;
+        if let StoreRequest::BreakLease { share, count } = store_request {
+            return self.break_lease(*share, *count).await;
         }
         let limit = match store_request {
             StoreRequest::WriteSign(sign) => Some(sign.timing.interval()),

@@ -51,13 +51,13 @@ pub(super) fn side_requests(store_request: &StoreRequest, own_name: &str) -> Vec
             let content = serde_json::to_string(plan).unwrap_or_default();
             Request::Write(write(PLAN_SUFFIX.to_owned(), content, over))
         }
-        StoreRequest::CloseShares { shares, count: of } => {
+        StoreRequest::CloseShares { shares, count } => {
             let closed = Record::closed();
             let fields = || closed.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             let empty = |suffix| write(suffix, String::new(), WriteCondition::Unconditional);
             return shares
                 .iter()
-                .map(|share| with_metadata(empty(share.suffix(*of)), fields()))
+                .map(|share| with_metadata(empty(share.suffix(*count)), fields()))
                 .collect();
         }
         // This concerns the election of a share, not a blob next to it.

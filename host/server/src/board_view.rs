@@ -52,7 +52,7 @@ fn view(board: &Board, now: Duration) -> View {
         told_by: Some(short(&board.candidate)),
         leader: leader(board, &role, &state, now),
         unseen: is_leader_unknown(&role, unready),
-        replacement: board.replacement(&state).map(|told| sentence(&told)),
+        replacement: board.replacement(&state).map(|update| sentence(&update)),
         take_over: None,
         vacancy: None,
         window_ms: milliseconds(window),

@@ -7,14 +7,14 @@ use tenure_core::{Listed, Timestamp, milliseconds};
 /// Returns a candidate as an object of `/candidates` and of `tenure status --json`.
 #[must_use]
 pub fn candidate_as_json(candidate: &Listed, now: Timestamp) -> Value {
-    let Listed { name, address, ready, failover, seen } = candidate;
+    let Listed { name, address, ready, failover, seen_at } = candidate;
     json!({
         "name": name,
         "address": address,
         "ready": ready,
         "failover_ms": failover.map(milliseconds),
-        "seen": seen.to_rfc3339(),
-        "ago_ms": milliseconds(now.since(*seen)),
+        "seen": seen_at.to_rfc3339(),
+        "ago_ms": milliseconds(now.since(*seen_at)),
     })
 }
 

@@ -311,11 +311,11 @@ impl Leader {
         now: Duration,
     ) -> Option<StoreRequest> {
         let StoreResponse::Closed(closed) = response else { return None };
-        let Closing { closed: all_closed, held_since: held, .. } = &mut self.closing;
+        let Closing { closed: all_closed, held_since, .. } = &mut self.closing;
         all_closed.extend(closed);
-        held.retain(|share, _| !all_closed.contains(share));
+        held_since.retain(|share, _| !all_closed.contains(share));
         for share in requested.iter().filter(|share| !all_closed.contains(share)) {
-            held.entry(*share).or_insert(now);
+            held_since.entry(*share).or_insert(now);
         }
         // Shares that are still held are closed in a later round.
         if self.plan.all_shares().all(|share| all_closed.contains(&share)) {

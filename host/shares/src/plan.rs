@@ -95,7 +95,7 @@ impl Plan {
         let member_index = self.members.iter().position(|name| name == member);
         let member_index =
             member_index.filter(|_| self.next.is_none()).and_then(|p| u32::try_from(p).ok());
-        let is_held = move |held: &Option<u32>| member_index.is_some() && *held == member_index;
+        let is_held = move |holder: &Option<u32>| member_index.is_some() && *holder == member_index;
         let split = self.split;
         let held_shares = (0..).zip(&self.shares).filter(move |(_, holder)| is_held(holder));
         held_shares.map(move |(index, _)| Share { split, index })

@@ -120,7 +120,7 @@ impl Planner {
         let is_counted = |name: &String, member: &ObservedMember| {
             member.is_counted && !(self.is_leaving && *name == self.own_name)
         };
-        let counted = self.members.iter().filter(|(name, seen)| is_counted(name, seen));
+        let counted = self.members.iter().filter(|(name, member)| is_counted(name, member));
         let (names, workers): (Vec<_>, Vec<_>) =
             counted.map(|(name, member)| (name, member.worker)).unzip();
         let member_indices =

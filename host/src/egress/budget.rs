@@ -96,10 +96,10 @@ pub struct Charge {
 impl Charge {
     /// Changes the charge to `bytes`. Returns false and keeps it if fewer are available.
     pub fn resize(&mut self, bytes: usize) -> bool {
-        let Account { limit, charged, handle_bytes: held } = &*self.budget.0;
+        let Account { limit, charged, handle_bytes } = &*self.budget.0;
         // A quarter is reserved for handles. A turn with as many requests as fit can then still
         // hold handles, including that of a denied request.
-        let available = limit.saturating_sub(held.load(Ordering::SeqCst).max(limit / 4));
+        let available = limit.saturating_sub(handle_bytes.load(Ordering::SeqCst).max(limit / 4));
         let growth = bytes.saturating_sub(self.bytes);
         let changed = charged.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |charged| {
             let total = charged.checked_add(bytes)?.checked_sub(self.bytes)?;

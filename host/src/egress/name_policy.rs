@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn filtered(address: &str, local: &[&str]) -> Result<Vec<SocketAddr>, LookupError> {
-        let local: Vec<_> = local.iter().map(|own| own.parse().unwrap()).collect();
+        let local: Vec<_> = local.iter().map(|address| address.parse().unwrap()).collect();
         let addresses = vec![SocketAddr::new(address.parse().unwrap(), 0)];
         NamePolicy::RemoteOnly.filter_addresses("name", addresses, &local)
     }

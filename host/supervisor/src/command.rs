@@ -157,7 +157,7 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
     // A command that would have to stop at once is not started.
     if !matches!(next_action(now, bounds, None), Action::Wait(_)) {
         let timed_out = bounds.is_past_limit(now);
-        runner.send(&Report::Gone(CommandExit { ended: None, told: true, timed_out })).await;
+        runner.send(&Report::Gone(CommandExit { ended: None, stopped: true, timed_out })).await;
         return Ok(());
     }
     // Otherwise the end of processes that leave the group could not be observed.
@@ -225,7 +225,7 @@ async fn supervise(program: &Program, stop_time: Duration, attached: bool) -> io
     // The terminal is returned before the end is reported.
     drop(foreground);
     let timed_out = sigterm_sent.is_some_and(|sent| bounds.is_past_limit(sent));
-    let result = CommandExit { ended: tree.ended(), told: sigterm_sent.is_some(), timed_out };
+    let result = CommandExit { ended: tree.ended(), stopped: sigterm_sent.is_some(), timed_out };
     runner.send(&Report::Gone(result)).await;
     Ok(())
 }

@@ -30,7 +30,7 @@ pub struct CommandExit {
     /// End of the command itself. `None` if it was never started.
     pub ended: Option<ProcessEnd>,
     /// True if the command was asked to end, or killed, because it was almost out of time.
-    pub told: bool,
+    pub stopped: bool,
     /// True if the turn's time limit was the reason.
     pub timed_out: bool,
 }
@@ -139,7 +139,7 @@ mod tests {
             Report::NotStarted("no such\nfile".into()),
             Report::Gone(CommandExit {
                 ended: Some(ProcessEnd::Signal(9)),
-                told: true,
+                stopped: true,
                 timed_out: true,
             }),
             Report::Gone(CommandExit::default()),

@@ -49,7 +49,7 @@ struct Arguments {
     faults: Vec<Fault>,
     /// Number of concurrent elections; more elections load the machine and distort the results
     #[arg(long, default_value_t = 4, value_parser = value_parser!(u8).range(1..=32))]
-    beside: u8,
+    parallel: u8,
     /// Longest time to watch an old leader, in seconds
     #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..=1_000))]
     watch: u64,
@@ -143,7 +143,7 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
             (contender, Measured::RestRate(counted.await))
         }));
     }
-    let summary = run_jobs(jobs, arguments.beside.into()).await?;
+    let summary = run_jobs(jobs, arguments.parallel.into()).await?;
 
     if arguments.json {
         println!("{}", summary.to_json());
@@ -157,7 +157,7 @@ async fn compare(arguments: &Arguments) -> Result<ExitCode> {
              failover within {failover} s, built {build_profile}. Load of the machine: {load_before} before, {} after.\n{}",
             started_at.format("%-d %B %Y"),
             arguments.store,
-            arguments.beside,
+            arguments.parallel,
             arguments.watch,
             load(),
             deduplicated(versions).join(" · "),

@@ -199,7 +199,9 @@ async fn one_application_leads_at_a_time_and_observer_follows() {
     olga_events.next_event(|event| event["leader"]["term"] == second).await;
     assert_eq!(olga.wait_until_following("ben").await, second);
     for candidate in [&ada, &ben] {
-        let warned = |line: &Line| line.event["detail"].as_str().unwrap_or("").contains("preempts");
+        let warned = |line: &Line| {
+            line.event["detail"].as_str().unwrap_or("").contains("cannot stop the application")
+        };
         assert!(candidate.process.lines().iter().any(warned), "{}", candidate.process.transcript());
     }
     assert!(!olga.process.lines().iter().any(|line| line.name() == "turn-started"));

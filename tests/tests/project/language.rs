@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use proc_macro2::{Literal, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Literal, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
 use super::documents::{files, root};
@@ -16,10 +16,10 @@ const OPENINGS: [&str; 20] = [
 ];
 
 /// Names that say nothing about the value behind them.
-const NAMES: [&str; 32] = [
-    "told", "tell", "said", "word", "words", "judge", "judged", "seen", "asked", "given", "own",
-    "whose", "of", "beside", "look", "course", "fate", "begins", "there", "here", "kept", "held",
-    "Told", "Of", "Whose", "Own", "Way", "Kept", "Held", "Stop", "Word", "Judge",
+const NAMES: [&str; 29] = [
+    "told", "tell", "said", "judge", "judged", "seen", "asked", "given", "own", "whose", "of",
+    "beside", "look", "course", "fate", "begins", "there", "here", "kept", "held", "Told", "Of",
+    "Whose", "Own", "Way", "Kept", "Held", "Word", "Judge",
 ];
 
 /// More words than a reader keeps in mind at once.
@@ -41,7 +41,8 @@ fn names_are_words_of_the_field() {
 
 #[test]
 fn sentences_of_messages_are_short() {
-    let sources = sources(&["guest", "host"], &[".rs"]);
+    let mut sources = sources(&["guest", "host"], &[".rs"]);
+    sources.retain(|(path, _)| !path.contains("/tests/") && !path.ends_with("tests.rs"));
     let wrong: Vec<_> =
         sources.iter().flat_map(|(path, text)| long_sentences(path, text)).collect();
     assert!(sources.len() > 200 && wrong.is_empty(), "{}", wrong.join("\n"));
@@ -55,7 +56,7 @@ fn the_checks_find_what_they_forbid() {
     );
     assert!(bad_openings("a.rs", "/// Asks the leader.\n/// Items of it.\n").is_empty());
     let names = "fn own(&self, given: u8) { let (said, a) = b; c.map(|seen| 1); d.told() }
-        struct A { of: u8 } enum B { Stop, Told(u8) }";
+        struct A { of: u8 } enum B { Kept, Told(u8) }";
     assert_eq!(bad_names("a.rs", names).len(), 7);
     let sentence = "word ".repeat(31);
     assert_eq!(long_sentences("a.rs", &format!("fn a() {{ b!(\"{sentence}\") }}")).len(), 1);
@@ -173,11 +174,17 @@ fn long_sentences(path: &str, text: &str) -> Vec<String> {
 fn strings(tokens: TokenStream, found: &mut Vec<String>) {
     for token in tokens {
         match token {
-            TokenTree::Group(group) => strings(group.stream(), found),
+            TokenTree::Group(group) if !is_doc(&group) => strings(group.stream(), found),
             TokenTree::Literal(literal) => found.extend(string(&literal)),
             _ => {}
         }
     }
+}
+
+fn is_doc(attribute: &Group) -> bool {
+    let mut tokens = attribute.stream().into_iter();
+    attribute.delimiter() == Delimiter::Bracket
+        && tokens.next().is_some_and(|name| name.to_string() == "doc")
 }
 
 fn string(literal: &Literal) -> Option<String> {

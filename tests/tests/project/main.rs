@@ -1,4 +1,4 @@
-//! What stands in the repository beside the code: documents, manifests, dependencies.
+//! Repository checks outside of the code: documents, manifests, dependencies.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

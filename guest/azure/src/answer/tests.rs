@@ -218,7 +218,7 @@ fn each_lease_state_is_known_and_no_other() {
     ];
     for (text, state) in states {
         let answer = read(&read_blob(), 200, &[("etag", "x"), ("x-ms-lease-state", text)]);
-        assert_eq!(answer.properties.map(|seen| seen.lease), state, "{text}");
+        assert_eq!(answer.properties.map(|properties| properties.lease), state, "{text}");
         assert_eq!(answer.class == Class::Done, state.is_some());
     }
 }
@@ -238,7 +238,7 @@ fn a_length_that_is_none_is_not_taken_for_an_empty_blob() {
         [Class::Done, Class::Nonsense, Class::Nonsense]
     );
     let unsaid = read(&read_blob(), 200, &[("etag", "x"), ("x-ms-lease-state", "leased")]);
-    assert_eq!(unsaid.properties.map(|seen| seen.content_length), Some(0));
+    assert_eq!(unsaid.properties.map(|properties| properties.content_length), Some(0));
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn each_operation_is_the_request_of_the_reference() {
         ),
     ];
     assert_eq!(all().len(), expected.len());
-    for (operation, (line, own)) in all().iter().zip(expected) {
+    for (operation, (line, extra_headers)) in all().iter().zip(expected) {
         let sent = request(operation);
         assert_eq!(format!("{} {}", sent.method.as_str(), sent.path_and_query), line);
         assert_eq!(sent.origin, "http://127.0.0.1:10000");
@@ -168,7 +168,7 @@ fn each_operation_is_the_request_of_the_reference() {
         let has_content =
             matches!(operation, Operation::WriteContent { content, .. } if !content.is_empty());
         assert_eq!(length, if has_content { "2" } else { "0" });
-        headers.extend(own);
+        headers.extend(extra_headers);
         let mut got: Vec<_> =
             sent.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let (name, value) = got.pop().unwrap();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tenure_azure::lease_id::LeaseId;
 
 /// Maximum number of remembered leaderships.
-const KEPT: usize = 16;
+const MAX_LEADERSHIPS: usize = 16;
 
 std::thread_local! {
     static CLOCKS: RefCell<BTreeMap<u64, (Moment, Timestamp)>> =
@@ -38,10 +38,10 @@ pub fn slot_time(nonce: u64, now: Moment, service: Option<Timestamp>) -> Option<
 
 /// Records a leadership that ended.
 pub fn given_up(hold: &Hold) {
-    LEADERSHIPS.with_borrow_mut(|kept| {
-        kept.push(hold.clone());
-        let excess = kept.len().saturating_sub(KEPT);
-        kept.drain(..excess);
+    LEADERSHIPS.with_borrow_mut(|leaderships| {
+        leaderships.push(hold.clone());
+        let excess = leaderships.len().saturating_sub(MAX_LEADERSHIPS);
+        leaderships.drain(..excess);
     });
 }
 
@@ -51,7 +51,8 @@ pub fn resumed(unknown: bool, lease: LeaseId, until: Moment) -> Option<Hold> {
     if !mutant!(ResumedAfterRelease) || !unknown {
         return None;
     }
-    let found =
-        LEADERSHIPS.with_borrow(|kept| kept.iter().rev().find(|hold| hold.lease == lease).cloned());
+    let found = LEADERSHIPS.with_borrow(|leaderships| {
+        leaderships.iter().rev().find(|hold| hold.lease == lease).cloned()
+    });
     found.map(|hold| Hold { valid_until: until, write: None, pending_claim: None, ..hold })
 }

@@ -58,7 +58,7 @@ pub struct Listed {
     /// Time within which it replaces a dead leader, if that is shorter than the lease.
     pub failover: Option<Duration>,
     /// Time at which it wrote this entry; on the blob in whole seconds.
-    pub seen: Timestamp,
+    pub seen_at: Timestamp,
 }
 
 /// A candidate's copy of the list, and its next request about it.
@@ -205,7 +205,7 @@ fn with_own_entry(
         address: settings.address.clone(),
         ready,
         failover: settings.timings.failover.map(|failover| failover.within),
-        seen: time,
+        seen_at: time,
     };
     let others = known.iter().filter(|entry| entry.name != own_entry.name).cloned();
     let others = if mutant!(ListsOnlyItself) { Vec::new() } else { others.collect() };
@@ -217,14 +217,16 @@ fn with_own_entry(
 /// Returns the recently seen entries, the most recent first.
 fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
     // No candidate's clock is so far ahead: such an entry would stay forever.
-    let is_recent =
-        |time: Timestamp, seen: Timestamp| time.since(seen) < MAX_AGE && seen.since(time) < MAX_AGE;
+    let is_recent = |time: Timestamp, seen_at: Timestamp| {
+        time.since(seen_at) < MAX_AGE && seen_at.since(time) < MAX_AGE
+    };
     let mut sorted: Vec<Listed> = Vec::new();
     // They are stored sorted. The library's sort would add 5 KB to the component.
     for entry in entries {
-        if time.is_none_or(|time| is_recent(time, entry.seen)) {
+        if time.is_none_or(|time| is_recent(time, entry.seen_at)) {
             let comes_before = |other: &Listed| {
-                entry.seen > other.seen || entry.seen == other.seen && entry.name < other.name
+                entry.seen_at > other.seen_at
+                    || entry.seen_at == other.seen_at && entry.name < other.name
             };
             let place = sorted.iter().position(comes_before).unwrap_or(sorted.len());
             sorted.insert(place, entry);
@@ -293,7 +295,7 @@ pub fn listed(answer: &Answer, settings: &Settings) -> Result<Vec<Listed>, Probl
 impl Listed {
     /// Returns `NAME,SECONDS,STATE,MILLISECONDS,ADDRESS`. Fields of later versions follow them.
     fn to_text(&self) -> String {
-        let seconds = self.seen.to_date().timestamp();
+        let seconds = self.seen_at.to_date().timestamp();
         let state = if self.ready { "ready" } else { "unready" };
         let failover = self.failover.map(|within| within.as_millis().to_string());
         let address = self.address.as_deref().map(encode);
@@ -320,7 +322,7 @@ impl Listed {
             "" => None,
             address => Some(decode_allowed(address, LONGEST_ADDRESS)?),
         };
-        let seen = Timestamp::from_date(DateTime::from_timestamp(seconds, 0)?);
-        Some(Self { name, address, ready, failover, seen })
+        let seen_at = Timestamp::from_date(DateTime::from_timestamp(seconds, 0)?);
+        Some(Self { name, address, ready, failover, seen_at })
     }
 }

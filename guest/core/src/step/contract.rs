@@ -111,7 +111,7 @@ macro_rules! convert_contract {
             Failure { kind, detail }
             Problem { class, detail }
             Exchange { what, result, took }
-            Listed { name, address, ready, failover, seen }
+            Listed { name, address, ready, failover, seen_at }
             Report {
                 state, role, wins_within, ending, renewed, last_will, wind_down, wind_down_limit, successor,
                 promise, turns, candidates, run, background, problems, exchanges, service_time, again_in

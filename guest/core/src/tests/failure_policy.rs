@@ -48,7 +48,7 @@ fn a_turn_brings_its_time_limit() {
 #[test]
 fn a_trap_or_a_time_out_is_recorded_and_the_lease_released_at_once() {
     let cases = [(Outcome::Trapped, "trapped"), (Outcome::TimedOut, "took longer than 2s")];
-    for (outcome, told) in cases {
+    for (outcome, expected) in cases {
         let (mut candidate, turn) = at_work(&[(variable::TURN_TIMEOUT, "2s")]);
         let report = ended(&mut candidate, outcome);
         let ending = Ending { term: turn.term, reason: EndingReason::WorkFailed };
@@ -60,7 +60,7 @@ fn a_trap_or_a_time_out_is_recorded_and_the_lease_released_at_once() {
         assert_eq!(written_record(&candidate.requests[0]).finished, Some(finished));
         assert_eq!(report.problems.len(), 1, "{report:?}");
         assert_eq!(report.problems[0].class, ProblemClass::Work);
-        assert!(report.problems[0].detail.contains(told), "{report:?}");
+        assert!(report.problems[0].detail.contains(expected), "{report:?}");
         assert!(report.again_in >= seconds(2), "and looks again like any follower");
     }
 }

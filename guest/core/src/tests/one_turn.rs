@@ -355,7 +355,7 @@ fn a_freeze_between_the_claim_and_the_turn_keeps_it_from_running() {
 
 #[test]
 fn refusals_are_reported_without_delaying_the_caller() {
-    for (refused, course) in [
+    for (refused, expected) in [
         ("read blob", OneTurnOutcome::Unanswered),
         ("acquire lease", OneTurnOutcome::Undecided),
         ("write record", OneTurnOutcome::Undecided),
@@ -363,7 +363,7 @@ fn refusals_are_reported_without_delaying_the_caller() {
         let mut blob = Blob { refused: Some(refused), ..Blob::with_record(claimed_record()) };
         let mut invocation = Invocation::at(seconds(601), 1, EVERY_10M);
         let turned = invocation.run_to_end(&mut blob);
-        assert_eq!(turned.outcome, course, "{refused}");
+        assert_eq!(turned.outcome, expected, "{refused}");
         assert!(!turned.problems.is_empty(), "{refused}");
         assert!(invocation.now < seconds(601 + 20), "{refused}");
         assert!(!turned.handler_called);
@@ -400,7 +400,7 @@ fn any_number_at_once_run_a_slot_once() {
             courses.iter().filter(|one| one.outcome == OneTurnOutcome::Succeeded).count();
         assert_eq!(succeeded, expected, "seed {seed}");
         let fine =
-            |course| !matches!(course, OneTurnOutcome::Undecided | OneTurnOutcome::Unanswered);
+            |expected| !matches!(expected, OneTurnOutcome::Undecided | OneTurnOutcome::Unanswered);
         assert!(courses.iter().all(|one| fine(one.outcome)), "seed {seed}: {courses:?}");
     }
 }

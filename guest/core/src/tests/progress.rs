@@ -115,7 +115,7 @@ fn a_turn_that_runs_is_not_ended_because_a_successor_cannot_be_named() {
     assert!(world.endings.is_empty(), "{:?}", world.endings);
     let report = world.problems.iter().find(|(_, t, _)| t.detail.contains("not handed over"));
     let (_, problem, _) = report.expect("it is told");
-    assert!(problem.detail.contains("could not be recorded"), "{problem:?}");
+    assert!(problem.detail.contains("could not be written to the record"), "{problem:?}");
 }
 
 #[test]

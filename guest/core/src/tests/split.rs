@@ -223,13 +223,13 @@ fn candidate_without_list_permission_does_not_lead_and_reports_why() {
 
 #[test]
 fn a_member_reports_a_leader_that_runs_all_of_the_work() {
-    for (coordinator_term, told) in [(9, 0), (8, 1)] {
+    for (coordinator_term, problem_count) in [(9, 0), (8, 1)] {
         let mut candidate = Candidate::new(&[(variable::COORDINATES, "true")]);
         let report =
             candidate.step(None, |o, at| blob_answer(o, at, "leased", &split(coordinator_term)));
-        assert_eq!(report.problems.len(), told, "{report:?}");
+        assert_eq!(report.problems.len(), problem_count, "{report:?}");
         let Role::Following(Some(leader)) = report.role else { panic!("{report:?}") };
-        assert_eq!(leader.coordinates, told == 0);
+        assert_eq!(leader.coordinates, problem_count == 0);
         let whole =
             report.problems.iter().all(|p| p.detail.contains("without --shares, and runs all"));
         assert!(whole, "{:?}", report.problems);

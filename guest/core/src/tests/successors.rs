@@ -32,20 +32,20 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
     full.insert("tenurelater".into(), "x".repeat(6_500));
     for (found, words) in [(foreign, "that is not Tenure's"), (full, "too large")] {
         let mut candidate = Candidate::new(&[]);
-        let (mut given, mut reported, mut requests) = (None, Vec::new(), Vec::new());
+        let (mut granted, mut reported, mut requests) = (None, Vec::new(), Vec::new());
         let mut released = false;
         while candidate.now < seconds(130) && !released {
             let called = candidate.now;
             let report = candidate.step(None, |o, at| match o {
                 Operation::Read { lease: Some(lease) } => {
-                    given = Some(*lease);
+                    granted = Some(*lease);
                     blob_answer(o, at, "leased", &found)
                 }
                 Operation::Read { .. } => {
                     blob_answer(o, at, "leased", &record_naming_successor().to_metadata())
                 }
                 Operation::Release { lease } => {
-                    released = Some(*lease) == given;
+                    released = Some(*lease) == granted;
                     available(o, at)
                 }
                 _ => available(o, at),
@@ -68,7 +68,7 @@ fn a_successor_gives_back_at_once_a_lease_with_whose_record_it_cannot_lead() {
 #[test]
 fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
     const CALLED: &str = "11111111-2222-4333-8444-555555555555";
-    let (looks, mut given) = (seconds(60) - millis(500), 0);
+    let (looks, mut grants) = (seconds(60) - millis(500), 0);
     // With the longest lease and the shortest margin, 27.75 s is the longest request time-out.
     for (timeout, took) in [3, 6, 10, 15, 20, 27].into_iter().flat_map(|t| [(t, 0), (t, t)]) {
         for age in 0..40 {
@@ -107,7 +107,7 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
                         let written = written.unwrap().as_secs();
                         let late = request.sent + request.timeout - seconds(written);
                         assert!(late <= looks, "{late:?} with {timeout} s, {took} s, {age} s");
-                        given += 1;
+                        grants += 1;
                     }
                 }
                 leader.now = leader.now.max(called + report.again_in);
@@ -117,7 +117,7 @@ fn no_lease_is_given_to_a_successor_that_looks_for_it_no_more() {
             }
         }
     }
-    assert!(given > 100, "{given}");
+    assert!(grants > 100, "{grants}");
 }
 
 #[test]

@@ -101,15 +101,15 @@ fn a_lease_without_an_end_is_nobodys() {
     }
     for (settings, record) in [(&[][..], incumbent(9)), (&[(variable::FAILOVER, "3s")], beats)] {
         let mut candidate = Candidate::new(settings);
-        for look in 0..20 {
+        for read in 0..20 {
             let report = candidate.step(None, |o, at| match o {
                 Operation::Read { .. } => blob_answer(o, at, "infinite", &record),
                 _ => available(o, at),
             });
             assert_eq!(report.role, Role::Undecided);
             // The lease is neither acquired nor broken, even after the promise on record.
-            assert_eq!(candidate.verbs(), ["read blob"], "{look}");
-            if look == 0 {
+            assert_eq!(candidate.verbs(), ["read blob"], "{read}");
+            if read == 0 {
                 assert_eq!(report.problems[0].class, ProblemClass::ForeignLease);
                 assert!(report.problems[0].detail.contains("tenure break"), "{report:?}");
             }

@@ -44,11 +44,11 @@ triggers only (`tenure trigger`).
   tenure run jobs/reindex -- ./reindex
 
 A program is started again for each turn, and exit code 0 is success. It sees this environment without AZURE_*, \
-IDENTITY_*, MSI_* and TENURE_*, what --env adds, and TENURE_ELECTION, TENURE_TERM, TENURE_SLOT, TENURE_ATTEMPT, \
-TENURE_IDEMPOTENCY_KEY, TENURE_TRIGGER (of `tenure trigger`), with --shares TENURE_SHARE_INDEX and \
-TENURE_SHARE_COUNT, and TENURE_DEADLINE, the time at which it is killed if no later renewal succeeds. It and \
-everything that it started get SIGTERM one --stop-time before the leadership ends, and SIGKILL half a second before \
-the end.
+IDENTITY_*, MSI_* and TENURE_*, and what --env adds. Tenure sets TENURE_ELECTION, TENURE_TERM, TENURE_SLOT, \
+TENURE_ATTEMPT and TENURE_IDEMPOTENCY_KEY; TENURE_TRIGGER for a turn of `tenure trigger`; TENURE_SHARE_INDEX and \
+TENURE_SHARE_COUNT with --shares. TENURE_DEADLINE is the time at which the program is killed if no later renewal \
+succeeds. It and everything that it started get SIGTERM one --stop-time before the leadership ends, and SIGKILL half \
+a second before the end.
 
 A URL gets one POST for each turn, with the turn as JSON. Any 2xx is success. A call that did not arrive is retried; \
 one that may have arrived is retried with --delivery at-least-once only. When the leadership ends, the connection is \
@@ -84,8 +84,8 @@ ran the election died. Errors of the store or of the work never end it: they are
 pub(super) const LOCK_HELP: &str = "\
 It waits until no other process holds the lease of the blob, runs the command once, releases the lease, and ends with the \
 command's exit code. The lease is renewed while the command runs. If renewals fail, the command and everything that \
-it started get SIGTERM one --stop-time before the lease must be given up, and SIGKILL half a second before it \
-must be given up. So two holders' commands never run at the same time. Processes that a command leaves behind are killed.
+it started get SIGTERM one --stop-time before the lease must be given up. They get SIGKILL half a second before \
+that. So two holders' commands never run at the same time. Processes that a command leaves behind are killed.
 
   tenure lock jobs/migration -- ./migrate.sh
   tenure lock --if-free jobs/report -- ./report.sh || test $? = 75

@@ -9,14 +9,14 @@ use tenure_core::{Listed, Timestamp};
 /// Returns a row for each candidate.
 pub(super) fn table(listed: &[Listed], now: Timestamp) -> String {
     let title = ["candidate", "state", "failover", "seen", "address"].map(str::to_owned);
-    let rows = listed.iter().map(|Listed { name, address, ready, failover, seen }| {
+    let rows = listed.iter().map(|Listed { name, address, ready, failover, seen_at }| {
         let none = || "-".to_owned();
         let failover = failover.map(format_duration);
         [
             printable(name),
             if *ready { "contends" } else { "not ready" }.to_owned(),
             failover.unwrap_or_else(none),
-            ago(*seen, now),
+            ago(*seen_at, now),
             address.as_deref().map_or_else(none, printable),
         ]
     });
@@ -36,7 +36,7 @@ mod tests {
             address: Some("http://10.0.0.4:8080".to_owned()),
             ready: true,
             failover: Some(Duration::from_secs(3)),
-            seen: at(40),
+            seen_at: at(40),
         };
         let ben = Listed {
             name: "ben".to_owned(),

@@ -77,9 +77,9 @@ fn requests_address_the_blobs_of_the_protocol() {
         r#"read plan unless Some("\"1\"")"#
     );
     let sent = sent_text(&StoreRequest::WriteSign(sign("ada", 2, Some(9))));
-    let expected = r#"write member.ada "" [("tenureweight", "2"), ("tenureinterval", "5000"), ("tenuremaxshares", "9")] over Anything"#;
+    let expected = r#"write member.ada "" [("tenureweight", "2"), ("tenureinterval", "5000"), ("tenuremaxshares", "9")] over Unconditional"#;
     assert_eq!(sent, expected);
-    for (over, condition) in [(None, "Nothing"), (Some(tag()), r#"This(ETag("\"1\""))"#)] {
+    for (over, condition) in [(None, "IfAbsent"), (Some(tag()), r#"IfMatch(ETag("\"1\""))"#)] {
         let sent = sent_text(&StoreRequest::WritePlan(plan(), over));
         assert!(
             sent.starts_with("write plan \"{") && sent.ends_with(&format!("over {condition}")),
@@ -87,7 +87,7 @@ fn requests_address_the_blobs_of_the_protocol() {
         );
     }
     let closed = |index| {
-        format!(r#"write share.2.{index}-of-4 "" [("tenureformat", "closed")] over Anything"#)
+        format!(r#"write share.2.{index}-of-4 "" [("tenureformat", "closed")] over Unconditional"#)
     };
     assert_eq!(sent_text(&close()), format!("{}; {}", closed(0), closed(3)));
 }

@@ -253,7 +253,7 @@ impl State {
     /// Returns the listed candidates without entries that have expired since the list was read. Its
     /// times are the service's; this machine's wall clock may differ.
     pub(crate) fn recently_listed(&self, now: Duration) -> impl Iterator<Item = &Listed> {
-        let newest = self.listed.iter().map(|entry| entry.seen).max().unwrap_or_default();
+        let newest = self.listed.iter().map(|entry| entry.seen_at).max().unwrap_or_default();
         let now = newest.plus(now.saturating_sub(self.listed_at));
         self.listed.iter().filter(move |entry| is_recently_listed(entry, now))
     }
@@ -315,5 +315,5 @@ fn wall_clock() -> String {
 const LISTING_MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
 fn is_recently_listed(candidate: &Listed, now: Timestamp) -> bool {
-    now.since(candidate.seen) <= LISTING_MAX_AGE
+    now.since(candidate.seen_at) <= LISTING_MAX_AGE
 }

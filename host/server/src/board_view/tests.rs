@@ -245,10 +245,10 @@ fn commands_name_the_known_candidates_but_the_leader() {
         address: None,
         ready: true,
         failover: None,
-        seen: Timestamp::from_date(chrono::Utc::now()),
+        seen_at: Timestamp::from_date(chrono::Utc::now()),
     };
     let gone = Listed {
-        seen: Timestamp::from_date(chrono::Utc::now()).minus(seconds(31 * 60)),
+        seen_at: Timestamp::from_date(chrono::Utc::now()).minus(seconds(31 * 60)),
         ..listed("gone")
     };
     let list = vec![listed("dora"), listed("ada"), gone, listed("ben")];

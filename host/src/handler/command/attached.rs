@@ -90,7 +90,7 @@ impl AttachedCommand {
         self.stage.send_replace(match outcome {
             // The command was out of time before it started. A later leadership may have more time.
             RunOutcome::Finished(CommandExit { ended: None, .. }) => Stage::Waiting,
-            RunOutcome::Finished(CommandExit { told: true, .. }) => {
+            RunOutcome::Finished(CommandExit { stopped: true, .. }) => {
                 Stage::Finished(CommandEnd::LeaseLost)
             }
             RunOutcome::SupervisorKilled => Stage::Finished(CommandEnd::SupervisorKilled),
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn ended_with(ended: Option<ProcessEnd>, stopped: bool) -> RunOutcome {
-        RunOutcome::Finished(CommandExit { ended, told: stopped, timed_out: false })
+        RunOutcome::Finished(CommandExit { ended, stopped, timed_out: false })
     }
 
     #[test]

@@ -30,9 +30,9 @@ pub(super) fn turn_end(outcome: RunOutcome, last_line: &str) -> TurnEnd {
         ),
         // Many programs exit with 0 on SIGTERM even if they have not finished.
         RunOutcome::Finished(CommandExit { timed_out: true, .. }) => TurnEnd::TimedOut,
-        RunOutcome::Finished(CommandExit { told: true, .. } | CommandExit { ended: None, .. }) => {
-            TurnEnd::CutOff
-        }
+        RunOutcome::Finished(
+            CommandExit { stopped: true, .. } | CommandExit { ended: None, .. },
+        ) => TurnEnd::CutOff,
         RunOutcome::Finished(CommandExit { ended: Some(ProcessEnd::Exit(0)), .. }) => {
             TurnEnd::Succeeded
         }
@@ -50,10 +50,7 @@ mod tests {
     use super::*;
 
     fn end(ended: Option<ProcessEnd>, stopped: bool, last_line: &str) -> TurnEnd {
-        turn_end(
-            RunOutcome::Finished(CommandExit { ended, told: stopped, timed_out: false }),
-            last_line,
-        )
+        turn_end(RunOutcome::Finished(CommandExit { ended, stopped, timed_out: false }), last_line)
     }
 
     #[test]
@@ -73,7 +70,7 @@ mod tests {
     fn a_stopped_command_did_not_succeed() {
         for ended in [Some(ProcessEnd::Exit(0)), Some(ProcessEnd::Signal(15)), None] {
             assert_eq!(end(ended, true, "terminated"), TurnEnd::CutOff);
-            let gone = CommandExit { ended, told: true, timed_out: true };
+            let gone = CommandExit { ended, stopped: true, timed_out: true };
             assert_eq!(turn_end(RunOutcome::Finished(gone), "terminated"), TurnEnd::TimedOut);
         }
         assert_eq!(end(None, false, ""), TurnEnd::CutOff);

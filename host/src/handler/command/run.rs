@@ -169,8 +169,8 @@ impl SupervisedCommand {
                             return Some(RunOutcome::NotStarted(problem));
                         }
                         Some(Report::Gone(gone)) => {
-                            let told = gone.told || self.is_overdue || is_stopping;
-                            return Some(RunOutcome::Finished(CommandExit { told, ..gone }));
+                            let stopped = gone.stopped || self.is_overdue || is_stopping;
+                            return Some(RunOutcome::Finished(CommandExit { stopped, ..gone }));
                         }
                         None => return None,
                     }

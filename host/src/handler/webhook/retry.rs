@@ -40,7 +40,9 @@ pub(super) fn retry_delay(
     let (is_retryable, requested) = match failure {
         CallFailure::Unsent => (true, None),
         CallFailure::Unanswered => (retries, None),
-        CallFailure::Answered(status, asked) => (retries && is_transient(status), asked),
+        CallFailure::Answered(status, retry_after) => {
+            (retries && is_transient(status), retry_after)
+        }
         CallFailure::TimedOut | CallFailure::Permanent => (false, None),
     };
     let back_off = FIRST_DELAY * 2_u32.pow(calls.saturating_sub(1).min(MAX_CALLS));

@@ -284,16 +284,16 @@ async fn all_of_a_hundred_elections_are_led_and_none_is_lost() {
         });
     }
     let mut receiver = progress.subscribe();
-    let done = |courses: &BTreeMap<usize, Progress>| {
-        let led = courses.len() == MANY && courses.values().all(|course| course.renewals >= 3);
-        led || courses.values().any(|course| !course.unexpected.is_empty())
+    let done = |results: &BTreeMap<usize, Progress>| {
+        let led = results.len() == MANY && results.values().all(|result| result.renewals >= 3);
+        led || results.values().any(|result| !result.unexpected.is_empty())
     };
     drop(receiver.wait_for(done).await.unwrap());
     leave.send_replace(true);
     candidates.join_all().await;
     // The wait may have ended early because of an unexpected event.
-    let courses = progress.borrow();
-    let wrong = courses.iter().filter(|(_, course)| !course.unexpected.is_empty());
+    let results = progress.borrow();
+    let wrong = results.iter().filter(|(_, result)| !result.unexpected.is_empty());
     assert!(wrong.clone().next().is_none(), "{:?}", wrong.collect::<Vec<_>>());
-    assert!(courses.values().all(|course| course.renewals >= 3), "{courses:?}");
+    assert!(results.values().all(|result| result.renewals >= 3), "{results:?}");
 }

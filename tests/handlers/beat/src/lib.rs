@@ -58,7 +58,7 @@ mod handler {
     export!(Beat);
 
     fn milliseconds(name: &str, default: u64) -> Duration {
-        let given = std::env::var(name).ok().and_then(|value| value.parse().ok());
-        Duration::from_millis(given.unwrap_or(default))
+        let configured = std::env::var(name).ok().and_then(|value| value.parse().ok());
+        Duration::from_millis(configured.unwrap_or(default))
     }
 }

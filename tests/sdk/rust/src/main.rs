@@ -21,7 +21,7 @@ fn refused<T>(code: &str, result: azure_core::Result<T>) -> Result<String> {
     match result {
         Ok(_) => Err(format!("it should have been refused with {code}").into()),
         Err(error) => match error.kind() {
-            ErrorKind::HttpResponse { error_code: Some(told), .. } if told == code => {
+            ErrorKind::HttpResponse { error_code: Some(actual), .. } if actual == code => {
                 Ok(error.to_string())
             }
             _ => Err(format!("it should have been refused with {code}: {error}").into()),
@@ -135,8 +135,8 @@ async fn leases(blob: &BlobClient) -> Result<()> {
     let other = "11111111-2222-4333-8444-555555555555".to_owned();
     let changed = blob.change_lease(lease, other.clone(), None).await?.lease_id()?;
     assert_eq!(changed.as_ref(), Some(&other));
-    let own = BlobClientSetMetadataOptions { lease_id: Some(other.clone()), ..Default::default() };
-    blob.set_metadata(&HashMap::new(), Some(own)).await?;
+    let own_options = BlobClientSetMetadataOptions { lease_id: Some(other.clone()), ..Default::default() };
+    blob.set_metadata(&HashMap::new(), Some(own_options)).await?;
     assert_eq!(blob.get_properties(None).await?.lease_state()?, Some(LeaseState::Leased));
     let at_once = BlobClientBreakLeaseOptions { break_period: Some(0), ..Default::default() };
     assert_eq!(blob.break_lease(Some(at_once)).await?.lease_time()?, Some(0));

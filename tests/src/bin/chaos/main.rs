@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! cargo run -p tenure-tests --release --bin chaos -- --rounds 100 [--store embedded] \
-//!     [--candidates 3..5] [--failover 3s|mixed] [--seed S] [--beside N] [--baseline [ROUNDS]] [--json]
+//!     [--candidates 3..5] [--failover 3s|mixed] [--seed S] [--parallel N] [--baseline [ROUNDS]] [--json]
 //! ```
 //!
 //! - With `--triggers N` it only places N triggers under each delivery rule, while leaders are
@@ -50,7 +50,7 @@ struct Arguments {
     seed: u64,
     /// Number of concurrent elections; more elections load the machine
     #[arg(long, default_value_t = 6, value_parser = value_parser!(u8).range(1..=32))]
-    beside: u8,
+    parallel: u8,
     /// Store to test with
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
@@ -206,7 +206,7 @@ async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     let rounds = arguments.baseline.map_or(0, |rounds| rounds.unwrap_or(arguments.rounds));
     let baseline = (0..rounds).map(|number| (Kind::Baseline, number));
     let candidates = arguments.candidates.map_or(3..=5, |n| usize::from(n)..=usize::from(n));
-    let permits = Arc::new(Semaphore::new(arguments.beside.into()));
+    let permits = Arc::new(Semaphore::new(arguments.parallel.into()));
     let mut running = JoinSet::new();
     for (kind, number) in tenure.chain(baseline) {
         let seed = arguments.seed.wrapping_add(number);
@@ -231,7 +231,7 @@ async fn chaos(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         println!("{}", summary.to_json(&format!("{:?}", arguments.store).to_lowercase()));
     } else {
-        println!("\n{:?}, {} elections side by side\n", arguments.store, arguments.beside);
+        println!("\n{:?}, {} elections side by side\n", arguments.store, arguments.parallel);
         println!("{summary}");
         println!("load of the machine: {load_before} before, {} after", load());
     }

@@ -31,7 +31,7 @@ struct Arguments {
     rounds: usize,
     /// Number of concurrent elections, of three candidates each
     #[arg(long, default_value_t = 5)]
-    beside: usize,
+    parallel: usize,
     /// Store to test with
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
@@ -68,7 +68,7 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     let load_before = load();
     Group::new(program, &store, &Sink::start().await?).warm_up().await?;
 
-    let permits = Arc::new(Semaphore::new(arguments.beside.max(1)));
+    let permits = Arc::new(Semaphore::new(arguments.parallel.max(1)));
     let mut rounds = JoinSet::new();
     for number in 0..2 * arguments.rounds {
         let sink = Sink::start().await?;
@@ -91,7 +91,7 @@ async fn measure(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         println!("{}", summary.to_json(&format!("{:?}", arguments.store).to_lowercase()));
     } else {
-        println!("{:?}, {} elections of 3 side by side\n", arguments.store, arguments.beside);
+        println!("{:?}, {} elections of 3 side by side\n", arguments.store, arguments.parallel);
         print!("{summary}");
         println!("load of the machine: {load_before} before, {} after", load());
     }

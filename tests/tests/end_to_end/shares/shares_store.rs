@@ -264,7 +264,7 @@ async fn a_lease_on_the_plan_or_on_a_sign_is_reported() {
         let response = ada.send(&ask).await;
         assert_eq!(response.response, StoreResponse::Refused);
         let problem = response.problem.expect("it is reported");
-        let expected = format!("another program holds a lease on the blob that has .{suffix} ");
+        let expected = format!("name is that of the election's and .{suffix}. ");
         assert!(problem.detail.contains(&expected), "{}", problem.detail);
         outsider.break_lease().await.unwrap();
     }
@@ -356,7 +356,7 @@ async fn a_sign_without_an_answer_is_given_up_when_the_next_one_is_due() {
     let response = candidate.shares("ada").send(&StoreRequest::WriteSign(sign)).await;
     assert_eq!(response.response, StoreResponse::Unknown);
     // The time-out of other requests would report that the account "did not answer in time".
-    assert!(response.problem.unwrap().detail.contains("given up"));
+    assert!(response.problem.unwrap().detail.contains("timed out"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

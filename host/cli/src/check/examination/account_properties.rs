@@ -133,8 +133,8 @@ impl Facts {
                 let day = Duration::from_secs(24 * 3600).as_millis();
                 let beats = day / failover.beat_interval().as_millis().max(1);
                 let detail = format!(
-                    "the account keeps every version of a blob, and --failover {} would make {beats} a day, so it \
-                     has no effect, and a leader that dies is replaced when its lease expires (60s unless it is set); turn \
+                    "the account keeps every version of a blob, and --failover {} would make {beats} a day. So \
+                     it has no effect: a leader that dies is replaced when its lease expires (60s unless it is set). Turn \
                      blob versioning off, use another account, or leave --failover out (the lease is 15s then)",
                     format_duration(failover.within)
                 );

@@ -182,7 +182,9 @@ impl<'s, W: Transport> Examination<'s, W> {
         let (read, election) = (Operation::Read { lease: None }, &self.settings.election);
         let Exchange { answer, .. } = self.require_answer(read.clone(), election).await?;
         match Inspection::from_answer(&answer, self.settings, self.transport.wall()) {
-            Ok(look) => self.findings.extend(election_findings(&look.snapshot, self.settings)),
+            Ok(inspection) => {
+                self.findings.extend(election_findings(&inspection.snapshot, self.settings))
+            }
             Err(problem) if answer.class == Class::Done => {
                 self.findings.push(Finding::failed("election", problem.detail));
             }

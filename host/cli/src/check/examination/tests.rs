@@ -202,7 +202,7 @@ fn a_service_that_does_not_keep_leases_apart_is_found_out() {
 #[test]
 fn a_service_whose_breaks_have_no_condition_is_found_out_and_no_place_for_failover() {
     let breaks = |question: &Question, which: &str| match &question.operation {
-        Operation::Break { if_match: Some(seen), .. } => (seen.0 == "\"1\"") == (which == "stale"),
+        Operation::Break { if_match: Some(etag), .. } => (etag.0 == "\"1\"") == (which == "stale"),
         _ => false,
     };
     let after =

@@ -111,7 +111,7 @@ fn every_variable_of_the_component_has_a_row() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest/core/src/step/variable.rs");
     let source = std::fs::read_to_string(source).unwrap();
     // The second part of the module contains the variables that hosts set.
-    let user_section = source.split("A host sets the rest, and no user.").next().unwrap();
+    let user_section = source.split("The host sets the remaining variables").next().unwrap();
     let names = user_section.lines().filter_map(|line| {
         line.trim().strip_prefix("pub const ")?.split_once(": &str = \"")?.1.strip_suffix("\";")
     });

@@ -99,7 +99,7 @@ impl Shares {
         names.dedup();
         let row = |name| {
             let planned = self.plan.iter().flat_map(|plan| plan.shares_of(name));
-            let held = || self.holders().filter(move |(_, holder)| holder.name == name);
+            let held_shares = || self.holders().filter(move |(_, holder)| holder.name == name);
             MemberRow {
                 name,
                 sign: self.signs.get(name),
@@ -107,8 +107,10 @@ impl Shares {
                 held_shares: self
                     .records
                     .is_some()
-                    .then(|| held().map(|(share, _)| share).collect()),
-                newest_holder: held().map(|(_, holder)| holder).max_by_key(|holder| holder.since),
+                    .then(|| held_shares().map(|(share, _)| share).collect()),
+                newest_holder: held_shares()
+                    .map(|(_, holder)| holder)
+                    .max_by_key(|holder| holder.since),
             }
         };
         names.into_iter().map(row).collect()

@@ -13,14 +13,14 @@ use tenure_shares::{Plan, Share};
 pub(in crate::status) fn as_json(state: &Shares) -> Value {
     let plan = state.plan.as_ref();
     let members = state.rows().into_iter().map(|row| {
-        let MemberRow { name, sign, planned, held_shares: held, newest_holder: newest } = row;
+        let MemberRow { name, sign, planned, held_shares, newest_holder: newest } = row;
         json!({
             "name": name,
             "capacity": sign.map(|sign| sign.weight),
             "max_shares": sign.and_then(|sign| sign.max_shares),
             "has_sign": sign.is_some(),
             "planned": planned,
-            "holds": held,
+            "holds": held_shares,
             "since": newest.map(|holder| holder.since.to_rfc3339()),
         })
     });
@@ -96,16 +96,16 @@ pub(in crate::status) fn as_text(state: &Shares) -> String {
 }
 
 fn row(row: &MemberRow<'_>) -> [String; 6] {
-    let MemberRow { name, sign, planned, held_shares: held, newest_holder: newest } = row;
+    let MemberRow { name, sign, planned, held_shares, newest_holder: newest } = row;
     let none = || "-".to_owned();
-    let shares = held.as_ref().unwrap_or(planned);
+    let shares = held_shares.as_ref().unwrap_or(planned);
     [
         printable(name),
         sign.map_or_else(|| "no sign".to_owned(), |sign| sign.weight.to_string()),
         sign.and_then(|sign| sign.max_shares).map_or_else(none, |most| most.to_string()),
         shares.len().to_string(),
         if shares.is_empty() { none() } else { ranges(shares) },
-        newest.map_or_else(none, |Holder { since, observed_at: seen, .. }| ago(*since, *seen)),
+        newest.map_or_else(none, |Holder { since, observed_at, .. }| ago(*since, *observed_at)),
     ]
 }
 

@@ -37,7 +37,7 @@ async fn assert_still_listening(
     let gone = CommandExit::default();
     supervisor.write_all(to_line(&Report::Gone(gone)).as_bytes()).await.unwrap();
     // The runner killed the command because it was out of time.
-    assert_eq!(runner.await, Some(RunOutcome::Finished(CommandExit { told: true, ..gone })));
+    assert_eq!(runner.await, Some(RunOutcome::Finished(CommandExit { stopped: true, ..gone })));
 }
 
 /// The supervisor was killed before it could report that it had started the command.
@@ -59,8 +59,8 @@ async fn orphans_are_ended_once_the_supervisor_is_reaped() {
     drop(theirs);
     let (_stop, mut stopped) = oneshot::channel();
     assert_eq!(command.listen(ours, &mut stopped).await, None);
-    let fate = command.end_without_supervisor(&mut supervisor).await;
-    assert!(matches!(fate, RunOutcome::NotStarted(_)), "{fate:?}");
+    let outcome = command.end_without_supervisor(&mut supervisor).await;
+    assert!(matches!(outcome, RunOutcome::NotStarted(_)), "{outcome:?}");
     assert_eq!(*reaped.lock().unwrap(), [true]);
 }
 

@@ -32,12 +32,12 @@ async fn main() -> Result<()> {
     let (container, name) = election.split_once('/').ok_or("CONTAINER/BLOB")?;
     let service = BlobServiceClient::new(Url::parse(&address)?, None, None)?;
     let blob = service.blob_container_client(container).blob_client(name);
-    let mut held = None;
+    let mut leadership = None;
     tokio::select! {
         _ = terminate.recv() => {}
-        never = contend(&blob, &mut held) => match never? {},
+        never = contend(&blob, &mut leadership) => match never? {},
     }
-    if let Some((lease, work)) = held {
+    if let Some((lease, work)) = leadership {
         work.stop();
         blob.release_lease(lease, None).await?;
     }
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
 
 async fn contend(
     blob: &BlobClient,
-    held: &mut Option<(String, Work)>,
+    leadership: &mut Option<(String, Work)>,
 ) -> Result<std::convert::Infallible> {
     loop {
         let Ok(acquired) = blob.acquire_lease(15, None).await else {
@@ -55,14 +55,14 @@ async fn contend(
         };
         let lease = acquired.lease_id()?.ok_or("no lease id")?;
         println!("leads");
-        *held = Some((lease.clone(), Work::start()?));
+        *leadership = Some((lease.clone(), Work::start()?));
         let lost = loop {
             sleep(Duration::from_secs(5)).await;
             if let Err(error) = blob.renew_lease(lease.clone(), None).await {
                 break error;
             }
         };
-        if let Some((_, work)) = held.take() {
+        if let Some((_, work)) = leadership.take() {
             work.stop();
         }
         println!("lost: {}", lost.kind());
@@ -78,11 +78,11 @@ struct Work {
 impl Work {
     fn start() -> Result<Self> {
         let (sink, over) = (var("BEAT_AT")?, Arc::new(AtomicBool::new(false)));
-        let told = Arc::clone(&over);
+        let is_over = Arc::clone(&over);
         let thread = thread::spawn(move || {
             let mut connection = None;
             for beat in 0_u64.. {
-                if told.load(Ordering::Relaxed) {
+                if is_over.load(Ordering::Relaxed) {
                     return;
                 }
                 // A failed beat is ignored: the tests only use the beats that arrive.

@@ -32,15 +32,15 @@ async fn main() -> Result<()> {
     let container = service.blob_container_client(container);
     // The container may already exist.
     let _ = container.create(None).await;
-    let mut held = Vec::new();
+    let mut leases = Vec::new();
     for number in 0..led {
         let blob = blob(&container, &format!("led-{number}")).await?;
         let lease = blob.acquire_lease(15, None).await?.lease_id()?.ok_or("no lease id")?;
         let first = Instant::now() + renew * number / led;
-        held.push((blob, lease, first));
+        leases.push((blob, lease, first));
         // Renews the first leases, so that none expires while the others are acquired.
         if number % 1_000 == 999 {
-            for (blob, lease, _) in &held {
+            for (blob, lease, _) in &leases {
                 blob.renew_lease(lease.clone(), None).await?;
             }
         }
@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
     }
     println!("ready");
     let mut tasks = JoinSet::new();
-    for (blob, lease, mut at) in held {
+    for (blob, lease, mut at) in leases {
         tasks.spawn(async move {
             loop {
                 sleep_until(at).await;
