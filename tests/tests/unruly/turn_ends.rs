@@ -50,7 +50,7 @@ async fn panic_is_a_trap_with_logged_message() {
 async fn trap_before_turn_counts_for_the_turn() {
     let stage = Stage::new("trap-at-start", None);
     let text = trap_text(stage.run_turn().await);
-    assert!(text.starts_with("it gave up"), "{text}");
+    assert!(text.starts_with("it panicked or aborted"), "{text}");
     assert_eq!(stage.lines(), [""; 0]);
 }
 

@@ -131,11 +131,11 @@ pub struct Ended {
 
 impl Ended {
     /// Returns slot, end, milliseconds, outcome, and whether it ran for a trigger.
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_text(self) -> String {
         let Self { slot, triggered, end: End { outcome, at, took } } = self;
         let took = took.map(|took| took.as_millis().to_string()).unwrap_or_default();
         let (slot, at) = (slot.to_rfc3339(), at.to_rfc3339());
-        let trigger = if *triggered { "/trigger" } else { "" };
+        let trigger = if triggered { "/trigger" } else { "" };
         format!("{slot}/{at}/{took}/{}{trigger}", outcome.name())
     }
 
@@ -188,7 +188,7 @@ pub struct MissedSlots {
 }
 
 impl MissedSlots {
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_text(self) -> String {
         format!("{}/{}", self.slot.to_rfc3339(), self.count)
     }
 

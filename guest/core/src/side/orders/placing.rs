@@ -110,7 +110,7 @@ impl ElectionBlobs {
         Ok(Self { orders, orders_tag: over, record, is_held, now })
     }
 
-    fn to_write(self, settings: &Settings) -> Operation {
+    fn into_write(self, settings: &Settings) -> Operation {
         let (blob, metadata) = (SideBlob::Orders, self.orders.to_metadata(settings));
         Operation::WriteSideBlob { blob, replaces: self.orders_tag, metadata }
     }
@@ -237,7 +237,7 @@ pub fn trigger(
     let trigger = Trigger { id: id.into(), requested_at };
     let state = TriggerState::Waiting(trigger.expires_at());
     triggers.push(trigger);
-    Ok(OrderStep::Write(blobs.to_write(settings), state))
+    Ok(OrderStep::Write(blobs.into_write(settings), state))
 }
 
 /// Returns the state of a transfer, or if `place` the request that places it.
@@ -305,5 +305,5 @@ pub fn transfer(
     triggers
         .retain(|trigger| record.triggers.may_claim(trigger, now) && !mutant!(PlacingDropsOthers));
     *transfer = Some(Transfer { id: id.into(), term, placed: now, to: to.map(Into::into) });
-    Ok(OrderStep::Write(blobs.to_write(settings), TransferState::Waiting(term)))
+    Ok(OrderStep::Write(blobs.into_write(settings), TransferState::Waiting(term)))
 }
