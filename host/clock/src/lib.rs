@@ -174,14 +174,14 @@ mod system {
     use chrono::Utc;
     use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::{Duration, Instant};
-    use tenure_core::OwnTime;
+    use tenure_core::ElapsedClock;
 
     /// Shared by all clocks of the process, so that an elector and its runner agree.
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     /// The wall clock may be set back. This clock must then neither go back nor stop.
-    static TIME: LazyLock<Mutex<OwnTime>> =
-        LazyLock::new(|| Mutex::new(OwnTime::begin(ORIGIN.elapsed(), Utc::now())));
+    static TIME: LazyLock<Mutex<ElapsedClock>> =
+        LazyLock::new(|| Mutex::new(ElapsedClock::new(ORIGIN.elapsed(), Utc::now())));
 
     #[derive(Clone, Debug)]
     pub(super) struct System;
@@ -195,13 +195,13 @@ mod system {
 
         pub(super) fn read(&self) -> (Duration, Duration) {
             let mut time = TIME.lock().unwrap_or_else(PoisonError::into_inner);
-            (time.read(ORIGIN.elapsed(), Utc::now()), time.ahead())
+            (time.read(ORIGIN.elapsed(), Utc::now()), time.clock_lead())
         }
 
         pub(super) async fn sleep(&self, at: Duration) {
             // In short steps, because the timer may stop while the machine is suspended.
-            let left = at.saturating_sub(self.read().0);
-            tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+            let remaining = at.saturating_sub(self.read().0);
+            tokio::time::sleep(remaining.min(Duration::from_millis(100))).await;
         }
     }
 }

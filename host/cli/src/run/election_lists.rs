@@ -319,6 +319,6 @@ fn file_number(metadata: &Metadata) -> u64 {
 }
 
 #[cfg(not(unix))]
-fn file(_: &Metadata) -> u64 {
+fn file_number(_: &Metadata) -> u64 {
     0
 }

@@ -45,15 +45,15 @@ pub(crate) fn add(link: &Link, _: &LogContext) -> usize {
 pub(crate) struct Link(Infallible);
 
 impl Link {
-    pub(crate) fn remove(&self, _: usize) {
+    pub(crate) fn remove_candidate(&self, _: usize) {
         match self.0 {}
     }
 
-    pub(crate) fn stepped(&self, _: usize, _: &Report, _: Duration, _: Option<&OsString>) {
+    pub(crate) fn on_step(&self, _: usize, _: &Report, _: Duration, _: Option<&OsString>) {
         match self.0 {}
     }
 
-    pub(crate) fn signed(&self, _: &str, _: Option<&Request>, _: Option<&OsString>) {
+    pub(crate) fn set_sign_will(&self, _: &str, _: Option<&Request>, _: Option<&OsString>) {
         match self.0 {}
     }
 

@@ -4,7 +4,7 @@
 use super::log::{Log, LogContext};
 use std::time::Duration;
 use tenure::handler::Handler;
-use tenure::{Class, Event};
+use tenure::{Event, ProblemKind};
 use tenure_clock::BootClock;
 use tenure_core::Report;
 use tenure_server::Roster;
@@ -22,7 +22,7 @@ impl Telemetry {
             .is_some_and(|endpoint| !endpoint.is_empty())
         {
             log.event(&Event::Problem {
-                class: Class::Telemetry,
+                class: ProblemKind::Telemetry,
                 detail: "traces and metrics are not sent: this program was built without the feature `otel`"
                     .to_owned(),
             });
