@@ -1,5 +1,6 @@
-//! Builds the components that this library embeds, by its features, and the other components of a
-//! release. A published package contains them, because it lacks their source.
+//! Builds the components that this library embeds according to its features, and the other
+//! components of a release. A published package contains prebuilt ones, because it lacks their
+//! source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ mod wasm;
 
 /// The origin of components.
 enum Origin {
-    /// The workspace at this path has their source.
+    /// Built from the source in the workspace at this path.
     Workspace(PathBuf),
-    /// A published package has them in this folder; see `.ci/release/package`.
+    /// Prebuilt, in this folder of a published package; see `.ci/release/package`.
     Package(PathBuf),
 }
 
@@ -23,7 +24,7 @@ struct Source {
     features: &'static [&'static str],
     /// The name of the embedded file.
     file: &'static str,
-    /// The variable that names a ready component instead.
+    /// Environment variable with the path of a prebuilt component to use instead.
     override_variable: &'static str,
 }
 
@@ -34,7 +35,7 @@ const SOCKET: Source = Source {
     file: "socket.wasm",
     override_variable: "TENURE_COMPONENT_WASM",
 };
-/// The same with a URL in place of a handler.
+/// The election component with a webhook in place of a handler.
 const UNIVERSAL: Source = Source {
     package: "tenure-guest",
     features: &["webhook"],
@@ -57,7 +58,7 @@ const EXAMPLE: Source = Source {
 
 fn main() {
     if let Err(problem) = build() {
-        // Fails the build with this line only.
+        // The build fails with this line only.
         println!("cargo::error={problem}");
     }
 }
@@ -66,7 +67,7 @@ fn build() -> Result<(), String> {
     let origin = origin()?;
     if cfg!(feature = "component") {
         let socket = provide(&origin, &SOCKET, "TENURE_COMPONENT")?;
-        // One component: the program runs, and the tests check, what is released.
+        // Both files are this component, so the program and the tests use the released one.
         for name in ["election.wasm", "tenure-socket.wasm"] {
             publish(&origin, &socket, name);
         }
@@ -83,7 +84,8 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the workspace if this is built in it, else the package. Registers the inputs with cargo.
+/// Returns the workspace if the build runs in it, otherwise the package. Registers the inputs with
+/// cargo.
 fn origin() -> Result<Origin, String> {
     const INPUTS: [&str; 9] = [
         "guest",
@@ -105,7 +107,7 @@ fn origin() -> Result<Origin, String> {
     Ok(Origin::Package(package.join("components")))
 }
 
-/// Provides a component to the library in `variable`: a ready one, or one of `origin`.
+/// Sets `variable` for the library to the path of a component: a prebuilt one, or one of `origin`.
 fn provide(origin: &Origin, source: &Source, variable: &str) -> Result<PathBuf, String> {
     let path = match (wasm::from_env(source.override_variable)?, origin) {
         (Some(path), _) => path,

@@ -8,9 +8,9 @@ use tenure_base::prelude::*;
 /// The permission for one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// The letters of a SAS of which one is enough.
+    /// Permission letters of a SAS. One of them is enough.
     pub letters: &'static str,
-    /// The data action of a role, after `Microsoft.Storage/storageAccounts/blobServices/`.
+    /// Data action of a role, without its prefix `Microsoft.Storage/storageAccounts/blobServices/`.
     pub action: &'static str,
 }
 
@@ -32,7 +32,7 @@ impl Permission {
 }
 
 impl Operation {
-    /// Returns the permission that it needs.
+    /// Returns the permission that this operation needs.
     pub fn permission(&self) -> Permission {
         let (letters, action) = match self {
             Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {

@@ -2,7 +2,7 @@
 
 use tenure_base::prelude::*;
 
-/// One problem with a setting. Never holds a part of a value.
+/// A problem with a setting. It contains no part of a setting's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The problem: one sentence.

@@ -36,7 +36,7 @@ impl From<&str> for Secret {
 }
 
 impl Drop for Secret {
-    // Not inlined, since it is dropped in very many places.
+    // Secrets are dropped in many places, and inlining would enlarge the component.
     #[inline(never)]
     fn drop(&mut self) {
         self.0.zeroize();
@@ -49,8 +49,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// `#[serde(with = "tenure_azure::secret::revealed")]`: for the state that a candidate keeps
-/// between steps, which is as secret as this.
+/// Serialisation by `#[serde(with = "tenure_azure::secret::revealed")]`, for the state of a
+/// candidate between steps. That state is as secret as the text itself.
 pub mod revealed {
     use super::Secret;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -59,7 +59,7 @@ pub mod revealed {
     /// Writes the text.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Fails if the serializer fails.
     pub fn serialize<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(secret.reveal())
     }
@@ -67,7 +67,7 @@ pub mod revealed {
     /// Reads the text.
     ///
     /// # Errors
-    /// Those of the deserializer.
+    /// Fails if the deserializer fails.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
         String::deserialize(deserializer).map(Secret::from)
     }

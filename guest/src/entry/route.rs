@@ -27,7 +27,7 @@ impl Route {
     /// Parses a request. `target` is the path, with or without a query.
     ///
     /// # Errors
-    /// The path does not exist, or does not support this method.
+    /// Fails if the path is unknown, or does not support this method.
     pub fn parse(method: &str, target: &str) -> Result<Self, Refusal> {
         let path = target.split('?').next().unwrap_or(target);
         let (route, methods) = match path {

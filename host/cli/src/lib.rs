@@ -1,7 +1,7 @@
 //! The program `tenure`: its command line, its logs and its exit codes.
 
 #![deny(missing_docs)]
-// Windows has neither commands as the work nor `tenure lock`, so some code is unused there.
+// Windows supports neither command handlers nor `tenure lock`, so some code is unused there.
 #![cfg_attr(not(unix), allow(dead_code, unused_imports))]
 
 mod args;
@@ -47,7 +47,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    // Runs first, while this process is small.
+    // If this process is the supervisor of a command, this call does not return. It comes first,
+    // while the process is small.
     #[cfg(unix)]
     tenure::supervisor_main();
     let mut argv: Vec<_> = std::env::args_os().collect();
@@ -107,7 +108,7 @@ fn usage_error(error: clap::Error, is_lock: bool) -> ExitCode {
     error.exit()
 }
 
-/// Runs a command on this many threads. Calls `on_failure` if the runtime cannot be started.
+/// Runs a command on `workers` threads. Calls `on_failure` if the runtime cannot be started.
 fn on_runtime(
     workers: usize,
     on_failure: fn(String) -> ExitCode,

@@ -4,7 +4,7 @@
 //! system calls. Each runtime with sleepers has a task that waits for its timerfd and wakes the
 //! sleepers that are due.
 //!
-//! No runtime waits for another one, because a handler may block the threads of its own runtime.
+//! Runtimes do not share a task, because a handler may block the threads of its own runtime.
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -136,7 +136,8 @@ impl Alarm {
         let mut due = std::mem::replace(&mut state.sleepers, later);
         let next = state.sleepers.keys().next().map(|(at, _)| *at);
         if next.is_some_and(|next| self.arm(&mut state, next).is_err()) {
-            // Woken early, the other sleepers find out that there is no timer.
+            // There is no timer. The other sleepers are woken too, and get the error when they
+            // sleep again.
             due.append(&mut state.sleepers);
         }
         drop(state);

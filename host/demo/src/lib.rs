@@ -30,17 +30,18 @@ use tokio::time::{sleep, timeout};
 /// Names of candidates; more could not be distinguished at a glance.
 const NAMES: [&str; 9] = ["anna", "ben", "cleo", "dora", "emil", "finn", "gina", "hugo", "ida"];
 
-/// Time after which the demo has failed. It usually takes half of it.
+/// Time limit of the script. It usually takes half of this time.
 const LIMIT: Duration = Duration::from_secs(56);
 
 /// Time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Turns before the first leaders are killed in the middle of one, and turns of each later leader.
+/// Turns that each of the first leaders starts before it is killed, and turns that each later
+/// leader runs before it is stopped.
 const TURNS: usize = 3;
 const LATER_TURNS: usize = 2;
 
-/// Age of a turn when its leader is killed: its work at the sink is running.
+/// Minimum age of a turn when its leader is killed, so that its work at the sink is running.
 const MID_TURN: Duration = Duration::from_millis(300);
 
 /// Options of the demo.
@@ -63,9 +64,9 @@ pub enum DemoEnd {
     Interrupted,
     /// The demo did not show what it should; with the reason.
     Failed(String),
-    /// The demo could not start: a port or a process is missing.
+    /// The demo could not start, because a port or a process could not be set up.
     SetupFailed(io::Error),
-    /// The demo broke off: a process or standard output is missing.
+    /// The demo was aborted by an error of a process or of standard output.
     Aborted(io::Error),
 }
 
@@ -79,7 +80,7 @@ impl From<io::Error> for DemoEnd {
 }
 
 /// Runs a demo to its end, or until `interrupt` completes. The candidates are processes of this
-/// program, which takes the arguments of `tenure run`. All of them are ended.
+/// program, which must accept the arguments of `tenure run`. They have all ended when it returns.
 pub async fn demo(options: &Options, interrupt: impl Future<Output = ()> + Send) -> DemoEnd {
     let names = NAMES.get(..usize::from(options.candidates)).unwrap_or(&NAMES);
     let mut tasks = JoinSet::new();

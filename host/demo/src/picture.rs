@@ -19,7 +19,8 @@ pub(super) const WIDTH: usize = 72;
 const GUTTER: usize = 18;
 const COLUMNS: usize = WIDTH - GUTTER - 1;
 
-/// The time of a column. Turns, which are due every two seconds, are drawn at equal distances.
+/// Time span of a column. It divides the two seconds between turns, so turns are drawn at equal
+/// distances.
 const CELL: Duration = Duration::from_millis(500);
 
 const LEGEND: &str = "  ━ leads   ● turn   · follows   ✗ killed   ░ others wait   ■ stopped";
@@ -34,7 +35,7 @@ fn column(now: Duration, at: Duration) -> Option<usize> {
     cell(at).checked_sub(first).filter(|column| *column < COLUMNS)
 }
 
-/// Returns the instant of this age.
+/// Returns the instant that was `age_ms` before `now`.
 fn instant(now: Duration, age_ms: u64) -> Duration {
     now.saturating_sub(Duration::from_millis(age_ms))
 }

@@ -1,5 +1,5 @@
-//! The events so far: the actions on the candidates, and their reports. All times count from the
-//! start.
+//! The events of a demo so far: the actions on the candidates, and their reports. All times count
+//! from the start.
 
 use super::action::Action;
 use super::sink::Sink;
@@ -48,7 +48,7 @@ pub(super) struct Story {
     pub turns: Vec<Turn>,
     pub terms: Vec<Term>,
     pub notes: Vec<Note>,
-    /// Turns that started, and turns that succeeded.
+    /// Numbers of turns that started, and of turns that succeeded.
     pub turns_started: usize,
     pub turns_succeeded: usize,
 }
@@ -174,8 +174,8 @@ impl Term {
         self.silent_since().unwrap_or(now) + self.validity
     }
 
-    /// Returns the instant until which the leader's promise blocks the other candidates, unless it
-    /// releases the lease.
+    /// Returns the instant until which the promise of a silent leader blocks the other candidates,
+    /// if it does not release the lease before. `None` if the leader is not silent.
     pub(super) fn blocks_until(&self, promise: Duration) -> Option<Duration> {
         self.silent_since().map(|since| since + promise)
     }
@@ -185,7 +185,7 @@ impl Term {
     }
 }
 
-/// Formats a measured time with a precision that humans notice.
+/// Formats a measured time in milliseconds, or in tenths of a second from one second on.
 pub(super) fn format_brief(span: Duration) -> String {
     match span.as_millis() {
         millis @ ..1_000 => format!("{millis} ms"),
@@ -222,12 +222,12 @@ impl Story {
         (time - self.origin).to_std().unwrap_or_default()
     }
 
-    /// Returns the candidate that leads by its own log.
+    /// Returns the candidate that leads according to its own log.
     pub(super) fn leader(&self) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.state == State::Leads)
     }
 
-    /// Returns the leader that may act.
+    /// Returns the leader whose validity has not ended.
     pub(super) fn holder(&self, now: Duration) -> Option<usize> {
         let last = self.terms.last()?;
         (last.ended.is_none() && now < last.valid_until(now)).then_some(last.candidate)
@@ -244,7 +244,8 @@ impl Story {
         Some((cause, self.terms.get(term)?.since.saturating_sub(since)))
     }
 
-    /// Returns the time after its newest beat within which a leader promises to stop.
+    /// Returns the time after its newest beat within which a leader has stopped. Without failover,
+    /// this is the lease.
     pub(super) fn promise(&self) -> Duration {
         self.replacement.promise.unwrap_or(self.replacement.lease)
     }
@@ -359,7 +360,8 @@ impl Story {
         }
     }
 
-    /// Records that the leader of this term still leads, because its fault was short enough.
+    /// Records progress of the leader of this term. A fault that has passed did not end its
+    /// leadership, so it is dropped.
     fn on_progress(&mut self, at: Duration, term: u64) {
         if let Some(last) = self.terms.last_mut().filter(|last| last.term == term)
             && let Some((Action::Freeze | Action::Partition, since)) = last.fault

@@ -43,7 +43,8 @@ pub fn describe_schedule_with_source(description: &str) -> String {
     }
 }
 
-/// Intervals are aligned to 1970-01-01T00:00:00Z, so a day begins at midnight UTC.
+/// Describes an interval. Intervals are aligned to 1970-01-01T00:00:00Z, so a day begins at
+/// midnight UTC.
 fn describe_interval(span: &str) -> Option<String> {
     let text = match span {
         "1s" => "every second",
@@ -83,7 +84,7 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
             list(&times)
         ));
     }
-    // On selected days, an interval takes more words than the expression.
+    // On selected days, a description of an interval is longer than the expression.
     if days.is_some() {
         return None;
     }
@@ -98,8 +99,8 @@ fn describe_cron(expression: &str, zone: &str) -> Option<String> {
     }
 }
 
-/// Describes the days of a cron expression: `Some(None)` for every day, `None` if the description
-/// is too long.
+/// Describes the days of a cron expression: `Some(None)` for every day, `None` if a short sentence
+/// cannot express them.
 fn describe_days(day: &str, month: &str, weekday: &str) -> Option<Option<String>> {
     let all = |field: &str| matches!(field, "*" | "?");
     match (all(day), all(month), all(weekday)) {

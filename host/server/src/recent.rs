@@ -1,5 +1,5 @@
-//! The newest turns of an election with the outcomes that this process knows: from its own turns,
-//! and from each version of the record that it read.
+//! The newest turns of an election, with the outcomes that this process knows. They come from its
+//! own turns, and from each version of the record that it has read.
 //!
 //! The record keeps only the newest success and the newest failure. So a new process knows two
 //! turns at most, and a follower misses a turn that ended between two of its polls. The outcome of
@@ -33,7 +33,7 @@ pub(super) struct RecentTurns {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KnownTurn {
-    /// `running`, `missed`, or the outcome.
+    /// `running`, `missed`, `claimed`, `unknown`, or the outcome of the ended turn.
     outcome: Cow<'static, str>,
     took_ms: Option<u64>,
     /// True if it ran for a trigger.
@@ -63,7 +63,7 @@ impl RecentTurns {
         self.insert(turn.slot, KnownTurn { outcome: end.to_string().into(), took_ms, triggered });
     }
 
-    /// Applies the current record.
+    /// Adds the turns on the current version of the record.
     pub(super) fn on_record(&mut self, turns: &Turns) {
         self.schedule.clone_from(&turns.schedule);
         for ended in [&turns.last_success, &turns.last_failure].into_iter().flatten() {
@@ -112,7 +112,7 @@ impl RecentTurns {
     }
 
     /// Returns the last turns at `now`, the oldest first: past slots of the schedule on record, and
-    /// the known turns. If the record has no turn at all, all slots are unknown.
+    /// the known turns. A past slot without a known turn has the outcome `unknown`.
     pub(super) fn last_turns(&self, now: Timestamp, turns: Option<&Turns>) -> Vec<PastTurn> {
         let described =
             turns.and_then(|turns| Schedule::from_description(turns.schedule.as_deref()?));

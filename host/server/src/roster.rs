@@ -30,7 +30,7 @@ pub(super) struct RosterEntry {
 #[derive(Clone)]
 pub struct Roster {
     clock: ClockHandle,
-    /// A snapshot: a response over all candidates does not block an addition.
+    /// Copied on write, so that a response over all candidates does not block an addition.
     entries: Arc<Mutex<Arc<Vec<RosterEntry>>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Gate that all guest requests pass.
+//! Gate for guest requests: checks each request, bounds its size and time, and sends it.
 
 use super::body::{StreamedBody, TurnResources};
 use super::budget::{Budget, Charge, ChargedBytes};
@@ -23,21 +23,22 @@ use tokio::time::timeout;
 /// guest that stops halfway has sent nothing.
 const MAX_REQUEST_BODY: usize = 8 * 1024 * 1024;
 
-/// Bytes that are reserved for the response head before a request is sent, so that an arrived
-/// response is not lost. A longer head may not fit.
+/// Bytes that are reserved for the response head before a request is sent. Without them, a response
+/// could arrive and not fit. A longer head may still not fit.
 const RESPONSE_HEAD_SIZE: usize = 16 * 1024;
 
 /// Longest timeout of one request of an election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum bytes of a response to an election: a page of a list of blobs. Most have a few hundred.
+/// Maximum bytes of a response to an election. The longest is a page of a list of blobs; most have
+/// a few hundred bytes.
 const MAX_ELECTION_RESPONSE: usize = 4 * 1024 * 1024;
 
 /// Policy for the requests of one guest.
 pub struct Policy {
     /// Allowed destinations.
     pub allow: AllowList,
-    /// Longest timeout of each part. Guests can set shorter ones.
+    /// Longest timeout of each part of a request. Guests can set shorter ones.
     pub timeout: Duration,
     /// Mode in which responses reach the guest.
     pub(crate) response_mode: ResponseMode,
@@ -66,11 +67,12 @@ pub(crate) enum ResponseMode {
 /// Timeouts that a guest sets for a request. `None` is the timeout of the policy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Until the connection is established.
+    /// Time until the connection is established.
     pub connect: Option<Duration>,
-    /// From then until the response head.
+    /// Time until the response head, including the connection. The wait for a request slot has the
+    /// same limit.
     pub first_byte: Option<Duration>,
-    /// Between two parts of the response.
+    /// Time between two parts of the response.
     pub between_bytes: Option<Duration>,
 }
 
@@ -92,7 +94,7 @@ enum Transport {
 impl Gate {
     /// Creates a gate with connections that outlast the call.
     pub fn pooled(policy: Arc<Policy>, clients: Arc<Clients>) -> Self {
-        // Its errors are detailed enough, and it sends one request at a time.
+        // Callers get detailed errors without notices, and send one request at a time.
         let (notices, budget) = (Arc::new(|_| {}), Budget::unlimited());
         Self { policy, notices, budget, transport: Transport::Pooled(clients) }
     }
@@ -122,13 +124,13 @@ impl Gate {
         }
     }
 
-    /// Joins the queue immediately, and sends when the future is polled.
+    /// Queues a request at once. The returned future sends it and waits for the response head.
     pub fn send(
         self,
         request: http::Request<Body>,
         limits: Limits,
     ) -> impl Future<Output = Result<http::Response<Body>, Error>> {
-        // The host holds the request from here on, and may queue it for long.
+        // The request may be queued for long, so its memory is charged from here on.
         let request_line_size = request.method().as_str().len() + request.uri().to_string().len();
         let head = self.budget.charge(request_line_size + Budget::weight(request.headers()));
         let open_body_size = if request.body().is_end_stream() { 0 } else { Budget::OPEN_BODY };
@@ -149,7 +151,7 @@ impl Gate {
     ) -> Result<http::Response<Body>, Error> {
         let policy = &*self.policy;
         let url = Url::parse(&request.uri().to_string()).map_err(|_| Error::InvalidUrl)?;
-        // The client would convert it to a header.
+        // The client would convert credentials to a header.
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::InvalidUrl);
         }
@@ -237,7 +239,7 @@ impl Gate {
         Err(Error::ResponseHeadTooLarge)
     }
 
-    /// Reads the whole request body.
+    /// Reads the whole request body and charges it to the budget.
     async fn read_body(&self, mut body: Body) -> Result<Bytes, Error> {
         let mut charge = self.budget.charge(0);
         let mut bytes = Vec::new();
@@ -257,12 +259,12 @@ impl Gate {
             }
             bytes.extend_from_slice(&data);
         }
-        // The connection may outlive the response, or its receiver.
+        // The charge lives as long as the bytes. A connection may keep them beyond the response.
         let charged = |_charge| Bytes::from_owner(ChargedBytes { bytes, _charge });
         Ok(charge.map(charged).unwrap_or_default())
     }
 
-    /// Reports that the budget is exhausted.
+    /// Sends a notice that the budget is exhausted, and returns its text.
     fn report_exhausted(&self, subject: &str) -> String {
         let limit = self.budget.limit();
         let text = format!(
@@ -289,7 +291,7 @@ impl Gate {
                 let proxy = clients.proxy(&url).ok().flatten();
                 let mut request = reqwest::Request::new(head.method, url);
                 *request.headers_mut() = head.headers;
-                // The client sets it from the URL.
+                // The client sets `Host` from the URL.
                 request.headers_mut().remove(http::header::HOST);
                 if !body.is_empty() {
                     *request.body_mut() = Some(body.into());
@@ -325,7 +327,7 @@ impl Gate {
     /// Translates an error, and reports it if the host caused it.
     fn explain(&self, error: &(dyn StdError + 'static)) -> Error {
         if self.permit().is_some_and(Permit::is_expired) {
-            // This is the cause, regardless of the connection's error.
+            // The expired permit is the cause, regardless of the connection's error.
             return Error::Denied;
         }
         if let Some(prohibited @ LookupError::Prohibited { .. }) = find_cause(error) {

@@ -2,8 +2,8 @@
 //!
 //! Redirects are not followed, and requests are neither retried nor cached: each is sent at most
 //! once. Elections share a connection pool, and use the proxies of the environment. Each turn of a
-//! handler has its own connections, which end with it. Each write on them checks the deadline in
-//! the same call.
+//! handler has its own connections, which end with it. Each write to such a connection checks the
+//! deadline in the same call.
 
 mod allow;
 mod body;

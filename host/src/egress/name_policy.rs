@@ -10,18 +10,18 @@ const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 /// Policy for the addresses that a name may resolve to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamePolicy {
-    /// No address of this machine or its link, nor of the platform's own services.
+    /// Only addresses outside this machine, its link and the platform's own services.
     ///
     /// This is for code that chooses its URLs. Otherwise an allowed name could point to the
     /// machine's identity endpoint, or to a port that only the machine itself can reach.
     RemoteOnly,
-    /// Any address, for the URL of an operator.
+    /// Any address. This is for URLs that an operator configured.
     Any,
 }
 
 impl NamePolicy {
-    /// Returns the addresses that `name` may resolve to, on a machine with these `local` addresses.
-    /// Addresses in URLs are not checked here but by the allow-list.
+    /// Removes prohibited addresses from those that `name` resolved to. `local` has the addresses
+    /// of this machine. Addresses in URLs are checked by the allow-list instead.
     pub(super) fn filter_addresses(
         self,
         name: &str,
@@ -40,10 +40,8 @@ impl NamePolicy {
     }
 }
 
-/// Returns true if names must not resolve to the address.
-///
-/// The address belongs to this machine, its link or the platform's own service, or may be
-/// translated into such an address.
+/// Returns true if the address belongs to this machine, its link or the platform's own service, or
+/// may be translated into such an address. Names must not resolve to it.
 pub(super) fn is_local(address: IpAddr, local: &[IpAddr]) -> bool {
     local.contains(&address)
         || match address {

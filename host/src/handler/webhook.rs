@@ -3,9 +3,9 @@
 //! [`tenure_webhook`] builds the requests and interprets the responses, for `tenure.wasm` too. The
 //! module `retry` decides about retries.
 //!
-//! Calls use the connections of their turn. When leadership ends the connections close, and nothing
-//! more is sent. Work that calls have started behind the URL still goes on; only the term protects
-//! against it.
+//! Calls use the connections of their turn. When leadership ends, the connections close, and
+//! nothing more is sent. Work that the receiver has started continues; only fencing by the term
+//! protects against it.
 
 mod retry;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use tenure_core::{Complaint, Failure, FailureKind, Request, SettingId, Turn, for
 use tenure_webhook::{Call, Credentials, Target, body_limit, variable};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longer than any turn. The call ends with its own timeout or with the turn.
+/// Stands for no timeout. It is longer than any turn, so the turn ends first.
 const NO_TIME_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Longest wait for the start of an error body after its status.
@@ -51,8 +51,8 @@ pub struct WebhookHandler {
 impl WebhookHandler {
     /// Creates a handler from `variables`, which are those of `tenure-webhook`.
     ///
-    /// It trusts servers with these root certificates, in addition to those that the platform
-    /// trusts. `retries` is true for at-least-once delivery. `clock` is the clock of the runner.
+    /// `authorities` are trusted in addition to the root certificates of the platform. `retries` is
+    /// true for at-least-once delivery. `clock` is the clock of the runner.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl WebhookHandler {
             }]
         })?;
         let policy = Policy::streamed(allow, NO_TIME_LIMIT, u64::MAX);
-        // Sidecars are reached through `localhost`.
+        // The URL may name a sidecar on `localhost`, so local addresses are allowed.
         let outlet = Outlet::for_operator().with_root_certificates(authorities);
         Ok(Self {
             target,
@@ -106,7 +106,7 @@ impl WebhookHandler {
             let (credentials, now) =
                 (self.read_credentials(&log_line).await, chrono::Utc::now().timestamp());
             let mut call = Call::new(&turn, &self.target, &credentials, now);
-            // The lease is renewed meanwhile, so only the configured timeout ends the call here.
+            // The lease is renewed during the call, so only the configured timeout bounds the call.
             call.timeout = time_left(self.target.timeout()).unwrap_or(NO_TIME_LIMIT);
             calls += 1;
             let Err((failure, text)) = call_once(&call, gate.clone(), now).await else {
@@ -162,7 +162,7 @@ impl WebhookHandler {
     }
 }
 
-/// Makes one call.
+/// Makes one call. On failure, returns its kind and a text for the log.
 async fn call_once(call: &Call, gate: Gate, now: i64) -> Result<(), (CallFailure, String)> {
     let request = to_request(call).map_err(|_| {
         (CallFailure::Permanent, call.failure_text(&other_failure("the URL is not valid")))
@@ -228,7 +228,7 @@ async fn read_body(mut body: Body, max_bytes: usize, within: Duration) -> Vec<u8
     bytes
 }
 
-/// Returns the failure kind of an error, which shows if the call may have arrived.
+/// Classifies an error by whether the call may have arrived.
 fn failure_kind(error: &Error) -> CallFailure {
     match error {
         Error::NameResolution(_)
@@ -240,8 +240,8 @@ fn failure_kind(error: &Error) -> CallFailure {
     }
 }
 
-/// Converts the error of a call without a response. Other response timeouts than the configured one
-/// count as lost connections.
+/// Converts the error of a call without a response. A response timeout that was not configured
+/// counts as a lost connection.
 fn to_failure(error: Error) -> Failure {
     match error {
         Error::ConnectTimeout => {

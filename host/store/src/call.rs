@@ -4,7 +4,7 @@ use super::address::Address;
 use super::blob::ContainerKey;
 use super::wire::{Now, Request};
 
-/// A request that its operation's row accepts, and its target.
+/// A request that the table of operations accepts, and its target.
 pub(super) struct Call<'a> {
     pub(super) now: Now,
     pub(super) request: &'a Request,

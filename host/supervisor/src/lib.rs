@@ -11,12 +11,13 @@
 //!   turn ends, and when the runner ends.
 //! - **The runner** of the program `tenure` has a supervisor too. It stops the work that a dead
 //!   runner left behind, and reports which leases can then be released. If the supervisor of a
-//!   command is killed, it adopts the processes of that command, and stops them when the runner
-//!   requests that. If it is killed itself, the runner is killed too.
+//!   command is killed, the runner's supervisor adopts the processes of that command, and stops
+//!   them when the runner requests that. If the runner's supervisor is killed, the runner is
+//!   killed too.
 //!
-//! Both supervisors are processes of the runner's own program. Each is connected to the runner by a
-//! socket, and its end shows that the other side is gone. A supervisor reports an end only after it
-//! has seen the end of the whole process tree.
+//! Both supervisors are processes of the runner's own program. A socket connects each to the
+//! runner. When it closes, the process at the other end has exited. A supervisor reports an end
+//! only after the whole process tree has exited.
 
 #![cfg(unix)]
 #![deny(missing_docs)]

@@ -54,8 +54,8 @@ pub struct ElectionComponent {
     env: Arc<[(String, String)]>,
     clock: ClockHandle,
     guest_clock: ClockHandle,
-    /// The first clock reading of a step as the component sees it, so that it counts on from
-    /// `elapsed`.
+    /// The component's first clock reading in a step, in nanoseconds; 0 outside of steps. Its clock
+    /// continues from there.
     step_start: Arc<AtomicU64>,
     clients: Arc<Clients>,
     surroundings: Option<Surroundings>,
@@ -131,7 +131,7 @@ impl ElectionComponent {
     }
 
     /// Creates another candidate on the same compiled component, with its own settings and clock.
-    /// It trusts the same servers, and they share their connections.
+    /// Both trust the same servers, and share connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
         self.with(with_background(settings.into()).entries().into(), clock.handle())
@@ -155,17 +155,17 @@ impl ElectionComponent {
         }
     }
 
-    /// Trusts servers that `authorities` certify, besides those that the platform trusts.
-    /// Afterwards a [`check`](ElectionComponent::check) is needed, as for a new component.
+    /// Trusts these root certificates, in addition to those of the platform. Afterwards a
+    /// [`check`](ElectionComponent::check) is needed, as for a new component.
     #[must_use]
     pub fn trusting(mut self, authorities: RootCertificates) -> Self {
         self.clients = self.clients.clone().with_root_certificates(authorities);
-        // Earlier grants do not include them.
+        // An earlier grant does not include these root certificates.
         self.granted_gate = OnceLock::new();
         self
     }
 
-    /// Replaces this machine's surroundings of the component, for a simulation.
+    /// Replaces the time of day, randomness and network of this machine, for a simulation.
     #[must_use]
     pub fn in_surroundings(mut self, surroundings: Surroundings) -> Self {
         self.surroundings = Some(surroundings);
@@ -197,7 +197,8 @@ impl ElectionComponent {
         Ok(needs)
     }
 
-    /// Ensures that it may send requests: [checks](Self::check) the settings if that was not done.
+    /// Ensures that the component may send requests: [checks](Self::check) the settings if that was
+    /// not done.
     ///
     /// # Errors
     ///
@@ -215,9 +216,9 @@ impl ElectionComponent {
 
     /// Decides and performs the actions that are due. The WIT describes the arguments.
     ///
-    /// `elapsed` is a reading of this candidate's clock, and the report counts from it. The
-    /// component receives the time that passes before it starts: the wait for a permit, and a
-    /// freeze before the first poll.
+    /// `elapsed` is a reading of this candidate's clock, and the report counts from it. The time
+    /// until the component starts is added to it: the wait for a permit, and a freeze before the
+    /// first poll.
     ///
     /// If a process has many elections, this first waits for a permit. Leaders come before other
     /// candidates, and the leader whose time ends first comes first.
@@ -244,16 +245,16 @@ impl ElectionComponent {
         self.on_start(requested_at, is_leaving);
         let (mut started_at, mut delay) = (elapsed, Duration::ZERO);
         let arguments = || {
-            // The component takes `elapsed` for the present, so it is read again at the last
-            // moment. A reading from before the wait would end a leader's time too early, which is
-            // harmless. But an observation made in such a step would seem too old in a later step
-            // without a wait. The component would then cut short a wait that the protocol requires.
+            // The component uses `elapsed` as the present, so the clock is read again at the last
+            // moment. An older reading would end a leader's validity too early, which is harmless.
+            // But it would also date the observations of this step too early. In a later step, the
+            // component would then cut short a wait that the protocol requires.
             let (now, ahead) = self.clock.read();
             delay = now.saturating_sub(elapsed);
             started_at = elapsed.saturating_add(delay);
-            // The component's clock counts on from here. Reading it again would let a freeze in
-            // between make its present too early for good. A follower would then take a beat for
-            // older than it is.
+            // The component's clock continues from here. If the component read the clock itself, a
+            // freeze in between would make its present too early for the whole step. A follower
+            // would then take a beat for older than it is.
             self.step_start.store(nanoseconds(now.saturating_sub(ahead)), Ordering::Relaxed);
             (state, nanoseconds(started_at), nanoseconds(ahead), event.map(bindings::event))
         };
@@ -273,8 +274,8 @@ impl ElectionComponent {
         Ok(report)
     }
 
-    /// Records the start of a step requested at that instant. A late step in which the candidate
-    /// leaves is harmless.
+    /// Records the start of a step that was requested at `requested_at`. A late step in which the
+    /// candidate leaves is harmless, so its lateness is not recorded.
     fn on_start(&self, requested_at: Duration, is_leaving: bool) {
         let late = self.last_step().on_start(requested_at, self.clock.now());
         self.last_step().late = late.filter(|_| !is_leaving && self.engine.on_late_step());
@@ -283,7 +284,7 @@ impl ElectionComponent {
     /// Returns the urgency of a step requested at `now`.
     fn urgency(&self, now: Duration) -> Urgency {
         let left = self.last_step().holds_until.map(|end| end.saturating_sub(now));
-        // An instant of this machine, so all candidates compare, whatever the origins of their
+        // The clock of this machine makes all candidates comparable, whatever the origins of their
         // clocks.
         let end = left.and_then(|left| Instant::now().checked_add(left));
         end.map_or(Urgency::Other, Urgency::Leader)
@@ -370,7 +371,7 @@ impl ElectionComponent {
     }
 }
 
-/// Adds the setting that the host sends background requests.
+/// Adds the setting that states that this host sends background requests.
 fn with_background(settings: Variables) -> Variables {
     settings.with(variable::BACKGROUND, "true")
 }
@@ -409,7 +410,7 @@ impl Elector for ElectionComponent {
         self.last_step().waited
     }
 
-    /// `None` also after a recent report, because lateness concerns all steps of this engine.
+    /// Also `None` after a recent report, because lateness concerns all steps of this engine.
     fn lateness(&self) -> Option<Duration> {
         self.last_step().late
     }

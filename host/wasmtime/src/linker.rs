@@ -9,7 +9,7 @@ use wasmtime_wasi_http::p2::bindings::http::types::{self, ErrorCode};
 use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequest};
 use wasmtime_wasi_http::{RequestOptions, WasiHttp, WasiHttpView};
 
-/// The interface that sends requests. It serves every other 0.2 version too.
+/// The interface that sends requests. The linker uses it for all other 0.2 versions too.
 const INTERFACE: &str = "wasi:http/outgoing-handler@0.2.12";
 
 /// The interface of the environment.
@@ -29,8 +29,8 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Context>> {
     Ok(linker)
 }
 
-/// Links the environment. The engine's own implementation copies it for each call, and then for
-/// each read by the guest.
+/// Links the environment. The engine's own implementation would copy it for each call, and again
+/// for each read by the guest.
 fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
     linker.allow_shadowing(true);
     let get_environment = |store: StoreContextMut<'_, Context>, (): ()| Ok((store.data().env(),));
@@ -39,9 +39,9 @@ fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
     Ok(())
 }
 
-/// Links the sending of requests. The engine's own implementation keeps the options of each
-/// request, which the guest cannot drop any more. After some thousand requests of one turn its
-/// table would be full.
+/// Links the sending of requests. The engine's own implementation would keep the options of each
+/// request, because the guest can no longer drop them. Its table would be full after some thousand
+/// requests of one turn.
 fn add_sending(linker: &mut Linker<Context>) -> Result<()> {
     linker.instance(INTERFACE)?.func_wrap("handle", handle)
 }
@@ -58,7 +58,7 @@ fn handle(
     }
     Ok((match answer {
         Ok(answer) => Ok(answer),
-        // A trap is returned unchanged.
+        // Other errors than HTTP error codes are traps, and are passed on.
         Err(error) => Err(error.downcast()?),
     },))
 }

@@ -1,4 +1,5 @@
-//! Empty replacement of `memory` in releases.
+//! Replacement of the module `memory` in releases, which have no mutants. Records nothing, and
+//! returns the unmutated values.
 
 use super::super::{Moment, Timestamp};
 use crate::protocol::phase::Hold;

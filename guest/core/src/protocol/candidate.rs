@@ -62,10 +62,10 @@ const SKEW: TimeDelta = TimeDelta::minutes(5);
 /// The start time of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct StepStart {
-    /// `elapsed` of the step.
+    /// Start of the step on the clock of the host (`elapsed`).
     pub at: Moment,
-    /// Upper bound by which `elapsed` may have run ahead. Subtracted from it where an action must
-    /// not come too soon.
+    /// Maximum by which that clock may have run ahead. It is subtracted where an action must not
+    /// come too early.
     pub clock_lead: Duration,
 }
 
@@ -125,7 +125,7 @@ impl<'s> Step<'s> {
         self
     }
 
-    /// Reports that the settings became unreadable, and that the former ones are used.
+    /// Reports complaints about the current settings. The last valid ones stay in use.
     pub fn report_complaints(&mut self, complaints: &[Complaint], now: Moment) {
         self.context.now = now;
         if !complaints.is_empty() {
@@ -170,7 +170,7 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Returns the request of the phase, preceded by the token that it needs; otherwise a
+    /// Returns the next request: the token that the phase needs, the request of the phase, or a
     /// background request.
     fn next_request(&mut self) -> Option<StepAction> {
         let outgoing = self.next_phase_request();
@@ -358,8 +358,8 @@ impl<'s> Step<'s> {
     }
 }
 
-/// Learns the service's time from an answer. Returns true if the same request should be sent again,
-/// because the answer is about its signature.
+/// Updates the service clock and the credential from an answer. Returns true if the same request
+/// should be sent again, because the answer is about its signature.
 fn is_worth_repeating(
     completed: &CompletedRequest<'_>,
     wall: DateTime<Utc>,

@@ -40,7 +40,7 @@ pub(crate) struct State {
     /// Distinguishes this incarnation from others with the same name.
     pub nonce: u64,
     pub service: ServiceClock,
-    /// The turn that the host runs and that was not yet seen stopped.
+    /// The turn in progress at the host. Its end is not reported yet.
     pub turn: Option<Turn>,
     /// Start time of that turn.
     pub turn_started: Moment,
@@ -56,7 +56,8 @@ pub(crate) struct State {
     pub file: Option<SecretFile>,
     /// The newest claims, and whether the host received their turns.
     pub claims: ProposedClaims,
-    /// True if the account keeps every version of a blob: it would keep every beat.
+    /// True if the account has blob versioning. Each beat would add a version, so this candidate
+    /// does not beat.
     pub keeps_versions: bool,
     /// The background request in flight.
     pub background: Option<InFlight>,
@@ -66,7 +67,8 @@ pub(crate) struct State {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
     pub ending: Option<Ending>,
-    /// Extension of the time for which the candidate may act. The host must learn of it at once.
+    /// The extension of this candidate's validity in this step. The step sends nothing more after
+    /// it, so that the host learns of it at once.
     pub extension: Option<Extension>,
     pub run: Option<Turn>,
     /// True if the outcome of the last turn was recorded before the release.
@@ -98,9 +100,9 @@ pub(crate) enum Extension {
 pub(crate) struct Context<'s> {
     pub settings: &'s Settings,
     pub state: State,
-    /// `elapsed` of the step.
+    /// The start of the step: its `elapsed`.
     pub started: Moment,
-    /// The instant of the decision.
+    /// The newest clock reading of the step.
     pub now: Moment,
     /// Upper bound by which `now` may have run ahead.
     pub clock_lead: Duration,
@@ -135,7 +137,7 @@ pub struct SignedRequest {
 impl SignedRequest {
     /// Returns the HTTP request for the service.
     pub fn to_http(&self, settings: &Settings, date: DateTime<Utc>) -> Request {
-        // The service stops working on a request after this many whole seconds.
+        // Timeout at the service, in whole seconds.
         let seconds = u32::try_from(self.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
         let account = &settings.account;
         let authorization = account.credential().authorization(&self.auth);
@@ -182,11 +184,11 @@ impl BackgroundRequest {
 
 pub(crate) type Reply = Result<Answer, Failure>;
 
-/// A request that was answered at the instant of the context, or failed.
+/// A completed request: it was answered or failed at [`Context::now`].
 pub(crate) struct CompletedRequest<'a> {
     pub operation: &'a Operation,
     pub reply: &'a Reply,
-    /// Read before the request was sent.
+    /// Clock reading from before the request was sent.
     pub sent_at: Moment,
     /// Randomness for retry jitter and lease ids.
     pub chance: &'a mut dyn Chance,
@@ -212,19 +214,18 @@ impl<'a> CompletedRequest<'a> {
 }
 
 impl Context<'_> {
-    /// Returns the instant on the clock that never runs ahead, for actions that must not come too
-    /// soon.
+    /// Subtracts the possible lead of the clock from `instant`, for actions that must not come too
+    /// early.
     pub fn slow_clock(&self, instant: Moment) -> Moment {
         instant.saturating_sub(self.clock_lead)
     }
 
-    /// Returns the lower bound of the service's time.
+    /// Returns a lower bound of the service's time. `None` until two answers have agreed on it.
     pub fn service_time(&self) -> Option<Timestamp> {
         self.state.service.now(self.slow_clock(self.now))
     }
 
-    /// Returns the failover periods with which this candidate beats as leader and polls as
-    /// follower. None if it may not beat.
+    /// Returns the failover periods. `None` without failover, or if this candidate may not beat.
     pub fn failover(&self) -> Option<Failover> {
         let may_beat = !self.state.keeps_versions || mutant!(BeatsOnVersionedAccount);
         self.settings.timings.failover.filter(|_| may_beat)
@@ -247,7 +248,8 @@ impl Context<'_> {
         is_replaced
     }
 
-    /// Records whether the account keeps every version of a blob.
+    /// Records whether the account keeps every version of a blob, and reports that failover has no
+    /// effect then.
     pub fn check_versioning(&mut self, completed: &CompletedRequest<'_>) {
         let is_record_request = matches!(
             completed.operation,
@@ -282,14 +284,15 @@ impl Context<'_> {
             || self.settings.observes
     }
 
-    /// Returns the time until which a resting candidate does not contend.
+    /// Returns the instant until which this candidate must not contend, because it resigned or
+    /// failed.
     fn ineligible_until(&self) -> Moment {
         self.state.steering.out_until.max(self.state.health.ineligible_until())
     }
 
-    /// Returns the time of a follower's next try, also after a failed request. A follower with
-    /// failover polls once per beat interval if the leader beats, or has no record yet. It also
-    /// checks for such a leader as soon as it contends again.
+    /// Returns the time of a follower's next request, also after a failed one. A follower with
+    /// failover polls once per beat interval if the leader beats, or has no record yet. Otherwise
+    /// it polls at the latest when it may contend again.
     pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
         let Follower { pulse, following, .. } = &self.state.follower;
         let may_beat = pulse.is_some() || *following == Some(None);
@@ -304,7 +307,8 @@ impl Context<'_> {
         resumes_at.filter(|_| self.failover().is_some()).map_or(next, |back| next.min(back))
     }
 
-    /// Returns the time of the next try after another candidate, which may beat, won a race.
+    /// Returns the time of the next try after another candidate won a race. The winner may beat, so
+    /// a follower with failover waits for one beat interval at most.
     pub fn next_after_race(&self, chance: &mut dyn Chance) -> Moment {
         let next = self.next_try(chance);
         self.failover().map_or(next, |f| next.min(self.now + f.beat_interval()))
@@ -327,7 +331,7 @@ impl Context<'_> {
         self.effects.problems.extend(problem.filter(|p| state.reported.is_new(p, now)));
     }
 
-    /// Reports a problem like [`Context::report`].
+    /// Creates a problem and reports it as [`Context::report`] does.
     pub fn report_problem(&mut self, class: ProblemClass, detail: String) {
         self.report(Some(Problem { class, detail }));
     }
@@ -338,7 +342,7 @@ impl Context<'_> {
         self.effects.problems.push(Problem { class, detail });
     }
 
-    /// Reports that a request had no answer, or not the expected one.
+    /// Reports that a request failed or got an unexpected answer.
     pub fn report_failure(&mut self, completed: &CompletedRequest<'_>) {
         let CompletedRequest { operation, reply, .. } = *completed;
         let problem = match reply {

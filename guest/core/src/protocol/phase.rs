@@ -1,5 +1,6 @@
-//! The phases of a candidate in the protocol, and the data of each. The rules of a phase are in the
-//! module of its name: two functions, `next` and `on_answer`, from this value to its successor.
+//! The phases of a candidate in the protocol, and the data of each. The module with the name of a
+//! phase has its rules. Its functions `next` and `on_answer` take the phase and return the next
+//! one.
 
 use core::time::Duration;
 
@@ -22,16 +23,16 @@ use tenure_base::prelude::*;
 pub(crate) enum Phase {
     /// protocol.md §4.1: polling, or creating a missing resource.
     Watching(Watch),
-    /// protocol.md §4.2.
+    /// Acquiring the lease. protocol.md §4.2.
     Acquiring(Attempt),
-    /// protocol.md §4.3.
+    /// Raising the term on the record. protocol.md §4.3.
     Raising(Raise),
-    /// protocol.md §4.4, §5: leading.
+    /// Leading. protocol.md §4.4, §5.
     Holding(Hold),
-    /// protocol.md §7.1: the host was notified of the end; the work is not yet seen stopped. The
-    /// lease, unless it is lost, is released after that.
+    /// Waiting until the host reports that the work has stopped. Then the lease is released, unless
+    /// it is lost. protocol.md §7.1.
     Stopping { lease: Option<LeaseId> },
-    /// protocol.md §7.1: releasing a lease that may belong to this candidate.
+    /// Releasing a lease that may belong to this candidate. protocol.md §7.1.
     Releasing(Release),
     /// The candidate has left the election.
     Left,
@@ -47,8 +48,8 @@ impl Phase {
     }
 }
 
-/// Maximum immediate repetitions of a request, when the blob changed concurrently or no two dates
-/// of the service agree. Then the candidate waits like any follower.
+/// Maximum immediate repetitions of a request if the blob changed concurrently, or if no two dates
+/// of the service agree. After these, the candidate waits as a follower does.
 pub(crate) const MOST_ROUNDS: u32 = 3;
 
 /// A candidate that polls.
@@ -86,7 +87,7 @@ pub(crate) struct Attempt {
     pub pace: RetrySchedule,
     /// Immediately repeated requests so far.
     pub rounds: u32,
-    /// True if the leader gave its lease to that id.
+    /// True if the leader transferred its lease to this lease id.
     pub handed_over: bool,
     /// The check that must finish before the lease is acquired.
     pub check: Option<SplitCheck>,
@@ -95,7 +96,7 @@ pub(crate) struct Attempt {
 /// A running check for members and shares (protocol.md §14.6): the next page to list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SplitCheck {
-    /// The list.
+    /// The list that is being read.
     pub list: SplitList,
     /// Start of the page.
     pub marker: Option<String>,
@@ -124,11 +125,12 @@ pub(crate) struct Raise {
     pub term_write: Option<(ETag, Moment)>,
 }
 
-/// Leadership.
+/// Data of a leadership.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub lease: LeaseId,
-    /// Instant until which the leader acts: by its lease, and by its promise if it gave one.
+    /// Instant until which the leader may act: the end of its lease or of its promise, whichever is
+    /// earlier.
     pub valid_until: Moment,
     /// Instant until which it may act by its lease.
     pub lease_until: Moment,
@@ -142,16 +144,16 @@ pub(crate) struct Hold {
     pub record: Record,
     pub etag: ETag,
     pub outcome_unwritten: bool,
-    /// The newest planned write. It is planned anew before each try, unless a try is in doubt: then
-    /// a read first shows whether that one was applied.
+    /// The newest planned write. It is planned again before each try. If the result of a try is
+    /// unknown, a read first shows whether it was applied.
     pub write: Option<Write>,
     /// The turn that this write claims.
     pub pending_claim: Option<Claim>,
-    /// Time of the first claim or outcome that did not get on record, if none did since.
+    /// Time of the first failed write of a claim or outcome since the last successful one.
     pub stalled_since: Option<Moment>,
     /// True if an operator asks to forget a claimed slot that lies in the future.
     pub reset_requested: bool,
-    /// Earliest time of another try at a failed slot.
+    /// Earliest time at which a failed slot is retried.
     pub retry_after: Moment,
 }
 
@@ -173,7 +175,7 @@ pub(crate) struct LeaderOrders {
 /// The beats of a leader. protocol.md §13.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Beats {
-    /// The number of the newest try.
+    /// Number of the newest beat that was tried.
     pub number: u64,
     /// Time at which the next beat is due.
     pub next: Moment,
@@ -202,7 +204,8 @@ impl Hold {
         self.update_validity();
     }
 
-    /// Drops the promise after it was taken back on record.
+    /// Ends the promise once it is removed from the record. The lease alone then bounds the
+    /// validity.
     pub fn fall_back_to_lease(&mut self) {
         self.beats = None;
         self.update_validity();
@@ -236,19 +239,19 @@ pub(crate) struct Claim {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Release {
     pub lease: LeaseId,
-    /// The id that the lease is changed to. None: it is released.
+    /// The id to which the lease is changed. If it is `None`, the lease is released.
     pub successor: Option<LeaseId>,
     /// Tag of its announcement as a successor. The announcement is withdrawn first, in one try.
     pub announcement_tag: Option<ETag>,
     /// Outcome of the last turn, to be recorded first: other candidates need it.
     pub last_write: Option<Write>,
-    /// Deadline for the answer to that write: until then the lease is certainly held. The outcome
-    /// of a turn that ended later is tried all the same: the service refuses it if the lease is
-    /// lost.
+    /// Deadline for the answer to that write. Until then this candidate certainly holds the lease.
+    /// An outcome of a turn that ended later is still sent, because the service refuses it if the
+    /// lease is lost.
     pub write_deadline: Moment,
     /// Instant by which the lease has certainly expired.
     pub gives_up_at: Moment,
-    /// Time to contend again.
+    /// Time at which the candidate contends again.
     pub contend_at: Moment,
     pub pace: RetrySchedule,
 }

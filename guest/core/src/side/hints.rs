@@ -1,7 +1,7 @@
-//! Polls because of a hint: news from the leader's listener that the leader may have changed.
-//! protocol.md §4.5.
+//! Polls that hints bring forward. A hint is a message of the leader's listener: the leader may
+//! have changed. protocol.md §4.5.
 //!
-//! Any process at the address on record may send hints, true or not. So a hint is no fact: it only
+//! Hints are untrusted, because any process at the address on record may send them. A hint only
 //! brings a limited number of polls forward.
 
 use core::time::Duration;
@@ -11,8 +11,8 @@ use crate::mutants::mutant;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
-/// Pauses between the polls that one hint brings forward; the first is sent at once. The news may
-/// arrive before the store shows it.
+/// Pauses between the polls that one hint brings forward. The first poll is sent at once, but the
+/// store may show the change only later.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(100),
@@ -30,14 +30,14 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) struct Hints {
     /// Send times of the last minute's polls that hints brought forward, the oldest first.
     sent_at: Vec<Moment>,
-    /// The series of the newest hint, while it lasts.
+    /// The polls of the newest hint that are still to come.
     series: Option<Series>,
 }
 
 /// The polls that one hint brings forward.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Series {
-    /// The term that was known before.
+    /// The term that the candidate knew when the hint arrived.
     term: Option<u64>,
     polls: usize,
 }
@@ -53,7 +53,8 @@ impl Hints {
     }
 
     /// Records a poll that was sent at `sent` and showed this term. Returns the time of the next
-    /// poll because of a hint. None if the news is known, or if the hint led to nothing.
+    /// poll of the series. `None` if the term changed, or if all polls of the series or of the
+    /// minute are used up.
     pub fn on_poll(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
         let Series { term: term_before, polls } = self.series.take()?;
         self.sent_at.retain(|earlier| sent < *earlier + MINUTE);

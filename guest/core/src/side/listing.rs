@@ -4,7 +4,7 @@
 //! It informs operators and status pages only; no decision depends on it. So its requests run in
 //! the background ([`super::background`]), one read and one write in about eleven minutes, and
 //! nothing waits for them. A write replaces exactly the version that was read (`If-Match`), so that
-//! no candidate loses another one's entry. If another candidate was faster, it reads again.
+//! no candidate loses another one's entry. If another candidate wrote first, this one reads again.
 
 use core::time::Duration;
 
@@ -24,8 +24,7 @@ use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
-/// Maximum time from the start to the first read, and to the next read after another candidate was
-/// faster.
+/// Maximum time from the start to the first read, and from a lost race to the next read.
 const FIRST_READ: Duration = Duration::from_secs(20);
 
 /// Time from one write to the next read, and the maximum jitter, so that candidates do not
@@ -36,7 +35,7 @@ const READ_JITTER: Duration = Duration::from_secs(2 * 60);
 /// Age at which an entry expires: by then its candidate should have renewed it twice.
 const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
-/// Maximum lost races in a row before this candidate waits for its next time.
+/// Maximum lost races in a row. After these, this candidate waits for its next regular read.
 const MOST_TRIES: u32 = 3;
 
 /// Maximum bytes of the entries: the metadata of a blob has 8 KiB. That is about 80 candidates,
@@ -64,7 +63,7 @@ pub struct Listed {
 /// A candidate's copy of the list, and its next request about it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Listing {
-    /// The other candidates and itself, as they were read or written last.
+    /// The entries as last read or written, including this candidate's.
     pub known: Vec<Listed>,
     next_request: NextRequest,
     /// Number of races in a row that another candidate won.
@@ -75,7 +74,7 @@ pub(crate) struct Listing {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 enum NextRequest {
-    /// The list may not be written.
+    /// This candidate does not use the list.
     #[default]
     Nothing,
     Read(Moment),
@@ -87,7 +86,7 @@ impl Listing {
     /// Creates the listing of a new candidate. An observer only reads.
     pub fn new(settings: &Settings, now: Moment, nonce: u64) -> Self {
         let next = match !settings.one_shot && settings.election.may_have_side_blobs() {
-            // The nonce is as random as any other number.
+            // The nonce is random, so it also serves as jitter.
             true => NextRequest::Read(now + FIRST_READ / 2 + random_part(FIRST_READ / 2, nonce)),
             false => NextRequest::Nothing,
         };
@@ -103,7 +102,8 @@ impl Listing {
         }
     }
 
-    /// Returns the next request and its due time. None without the service's time.
+    /// Returns the next request and its due time. `None` if the list is not used, or if a write
+    /// would need the service's time and that is not known.
     pub fn request(
         &self,
         settings: &Settings,
@@ -187,7 +187,7 @@ impl Listing {
     }
 }
 
-/// Returns a random part of a span.
+/// Returns a random duration shorter than `span`.
 fn random_part(span: Duration, bits: u64) -> Duration {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
     Duration::from_millis(bits % millis)
@@ -216,12 +216,12 @@ fn with_own_entry(
 
 /// Returns the recently seen entries, the most recent first.
 fn recent(entries: Vec<Listed>, time: Option<Timestamp>) -> Vec<Listed> {
-    // No candidate's clock is so far ahead: such an entry would stay forever.
+    // An entry too far in the future would stay forever, and no candidate's clock is so far ahead.
     let is_recent = |time: Timestamp, seen_at: Timestamp| {
         time.since(seen_at) < MAX_AGE && seen_at.since(time) < MAX_AGE
     };
     let mut sorted: Vec<Listed> = Vec::new();
-    // They are stored sorted. The library's sort would add 5 KB to the component.
+    // Entries are stored sorted, and the library's sort would add 5 KB to the component.
     for entry in entries {
         if time.is_none_or(|time| is_recent(time, entry.seen_at)) {
             let comes_before = |other: &Listed| {
@@ -264,12 +264,12 @@ fn read_list(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
     Some((answer.etag.clone()?, parse_entries(properties).flatten().collect()))
 }
 
-/// Returns the entries on the list; None for each that no candidate wrote.
+/// Parses the entries of the list. An entry that no candidate wrote is `None`.
 fn parse_entries(properties: &Properties) -> impl Iterator<Item = Option<Listed>> {
     properties.metadata.get(LIST).unwrap_or_default().split_whitespace().map(Listed::parse)
 }
 
-/// Returns true if candidates wrote these properties, or if they have an unknown version.
+/// Returns true if each entry has the format of a candidate, possibly of a later version.
 pub(crate) fn is_valid(properties: &Properties) -> bool {
     parse_entries(properties).all(|entry| entry.is_some())
 }

@@ -1,4 +1,4 @@
-//! Checks that a leadership is long enough for the stop time of a command.
+//! Checks that the stop time of a command fits into the time for which a leader may act.
 
 use crate::settings::table::SHORTEST_STOP_TIME;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tenure_supervisor::{KILL_SLACK, STOP_TIME};
 
 const GRACEFUL_STOP_TIME: Duration = Duration::from_millis(700);
 
-/// The time for which a leader may act.
+/// Periods of a leader that bound the stop time.
 #[derive(Clone, Copy)]
 pub(super) struct Periods {
     /// Maximum time without a renewal, or with failover without a beat.
@@ -25,9 +25,9 @@ impl Periods {
     }
 }
 
-/// Returns the default stop time with failover, where a leadership may end soon after each beat. It
-/// is as long as there is room for. If possible, it begins only after an unanswered beat was
-/// retried.
+/// Returns the default stop time with failover, where validity may end soon after a beat. It is as
+/// long as the periods allow. If possible, the stop begins only after an unanswered beat was
+/// retried. `None` without failover.
 pub(super) fn with_failover(periods: Periods) -> Option<Duration> {
     let Periods { validity, renew, failover } = periods;
     // A due beat may take half of the remaining time.

@@ -20,10 +20,11 @@ pub(crate) fn columns<T>(_: T) -> Option<usize> {
     None
 }
 
-/// Minimum width for words. Narrower terminals break the lines themselves.
+/// Minimum width for wrapping. On narrower terminals, the terminal breaks the lines.
 const MIN_WIDTH: usize = 30;
 
-/// Wraps a text after `indent` columns at words.
+/// Wraps a text at words. The text starts at column `indent`, and all further lines are indented by
+/// it.
 pub(crate) fn wrap_words(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width.filter(|width| *width >= indent + MIN_WIDTH) else {
         return text.to_owned();

@@ -25,7 +25,7 @@ pub(crate) struct ProcessSetup {
     pub authorities: RootCertificates,
     /// Notes about the whole process.
     pub notes: Vec<String>,
-    /// One for each election.
+    /// The front of each election, in the order of the configurations.
     pub fronts: Vec<Front>,
     pub address: Option<SocketAddr>,
 }
@@ -39,8 +39,8 @@ pub(crate) struct Shared {
     election: Election,
 }
 
-/// Binds the listener. With `in_use_notes`, a candidate with these settings may be running, so an
-/// address in use is only a note.
+/// Binds the listener and prepares the fronts. If `in_use_notes` is set, a candidate with these
+/// settings may be running. An address in use is then only a note.
 pub(crate) async fn set_up_process(
     engine: &Engine,
     clock: &BootClock,
@@ -71,7 +71,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// Returns the reason if there can be no candidate, whatever the settings are.
+    /// Returns the reason if no candidate can run, whatever its settings.
     pub(crate) async fn load(
         (engine, clock): (Engine, BootClock),
         authorities: RootCertificates,
@@ -81,8 +81,8 @@ impl Shared {
         let load =
             move || ElectionComponent::new(&component_engine, Variables::new(), &component_clock);
         let component = engine::load(log, "the election component", load).await;
-        // Clients with the same authorities share connections.
         let component = component.map_err(|error| error.to_string())?;
+        // The component and the election share connections, because their authorities are the same.
         let component = component.trusting(authorities.clone());
         let election =
             Election::new(CandidateSettings::default(), &clock).with_root_certificates(authorities);
@@ -148,9 +148,9 @@ impl Shared {
     }
 }
 
-/// Enables last wills, which the supervisor sends for a leader that died. Returns the reason if the
-/// supervisor could not detect the end of all work. An application that polls continues when this
-/// process dies, so its election has no will.
+/// Enables last wills: the supervisor uses them to release the lease of a leader that died. Returns
+/// the reason if the supervisor could not detect the end of all work. An application that polls
+/// survives this process, so its election has no last will.
 pub(crate) fn leave_wills(
     configurations: &mut [Configuration],
     supervisor: Option<&Arc<Link>>,

@@ -1,14 +1,14 @@
-//! Notifications to systemd: the candidates run, their status, and their progress.
+//! Notifications to systemd about startup, status, progress and shutdown of the candidates.
 //!
 //! | message | when |
 //! |---|---|
 //! | `READY=1` | each candidate has completed its first step, whatever the result |
 //! | `STATUS=` | who leads, or what went wrong, each time that it changes |
-//! | `WATCHDOG=1` | at half of `WATCHDOG_USEC`, while each loop makes progress (as in `/healthz`) |
+//! | `WATCHDOG=1` | every half `WATCHDOG_USEC`, while each loop makes progress (as in `/healthz`) |
 //! | `STOPPING=1` | a signal came, and the candidates are leaving |
 //!
 //! Systemd accepts messages only from the process that it started. That is the supervisor, so the
-//! supervisor forwards them. Other systems have no notifications.
+//! supervisor forwards them. Without systemd, no notifications are sent.
 
 use super::service_manager::{ServiceManager, watchdog_limit};
 use crate::complaint::printable;
@@ -117,10 +117,10 @@ impl NotifyState {
         }
     }
 
-    /// Returns the next time to check without a change.
+    /// Returns the instant of the next check if nothing changes before.
     fn wake_at(&self, now: Duration) -> Duration {
         match self.watchdog_interval {
-            // A loop that stands still may recover.
+            // A due message was not sent because a loop has stalled. It may recover.
             Some(interval) if self.is_watchdog_due(now) => now + interval,
             Some(interval) => self.last_watchdog.unwrap_or(now) + interval,
             None => now + Duration::from_secs(3600),

@@ -19,7 +19,7 @@ use tenure_core::Timestamp;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-/// Age at which rows are made anew, for all viewers together.
+/// Maximum age of the rows, which all viewers share. Older rows are rebuilt.
 const ROW_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// A row of the overview: one election.
@@ -91,7 +91,7 @@ impl<'r> RowsUpdate<'r> {
     }
 }
 
-/// The rows of all elections, shared by all viewers and made anew at most once a second.
+/// The rows of all elections, shared by all viewers and rebuilt at most once a second.
 pub(super) struct Overview {
     sources: Sources,
     newest: Mutex<Option<(Instant, Arc<Vec<Row>>)>>,
@@ -152,7 +152,7 @@ impl Viewer {
             sleep_until(checked_at).await;
             let rows = self.overview.rows();
             let update = RowsUpdate::new(&rows, &before);
-            // Sent without changes too, so the page can detect a lost connection.
+            // Unchanged updates are sent too, so that the page can detect a lost connection.
             if update.has_changes() || sent_at.elapsed() >= super::events::MAX_SPACING {
                 let event = update.to_event(Event::default())?;
                 self.last_sent = Some((Instant::now(), rows));

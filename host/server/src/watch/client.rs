@@ -22,15 +22,15 @@ use tokio::select;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Leaders watched at a time by a process with many elections, and watched at one address, whose
-/// permits are shared with other clients. Further leaders are polled.
+/// Maximum leaders that a process watches at a time, and that it watches at one address. The server
+/// there shares its permits among all clients. Further leaders are polled.
 const MAX_WATCHED: usize = 32;
 const MAX_WATCHED_PER_ADDRESS: usize = 12;
 
 /// Maximum time until a stream begins.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Silence after which the other candidate counts as gone.
+/// Silence after which the stream counts as lost.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(3 * KEEP_ALIVE_INTERVAL.as_secs());
 
 /// First delay before a reconnect. It doubles each time up to `MAX_PAUSE`.
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         Ok(should_poll)
     }
 
-    /// Takes a line. Only `data` fields matter.
+    /// Handles a line. Only `data` fields matter.
     fn read_line(&mut self, line: &[u8]) -> Result<bool, &'static str> {
         let Some(data) = line.strip_prefix(b"data:") else { return Ok(false) };
         let update: StatusUpdate = serde_json::from_slice(data)

@@ -9,7 +9,7 @@ pub(super) const MAX_CALLS: u32 = 5;
 /// Delay before the second call. It doubles with each call.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 
-/// Longest delay that a receiver can request.
+/// Longest delay that is accepted from a receiver. A longer one ends the retries.
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 
 /// Failure of a call.

@@ -14,10 +14,11 @@ const LEASE: u32 = 15;
 /// The metadata field by which an examination recognises its own blob.
 const MARK: &str = "check";
 
-/// The break by which a follower ends the lease of a dead leader, but never that of a healthy one.
+/// Name of the conditional break. With it, a follower ends the lease of a dead leader, but never
+/// that of a healthy one.
 const CONDITIONAL_BREAK: &str = "conditional break";
 
-/// The checks after the blob was created, in order. Preparatory requests have no name.
+/// The checks after the blob was created, in order. Preparatory requests are not listed.
 const CHECKS: [&str; 9] = [
     "acquire lease",
     "exclusion",
@@ -53,7 +54,7 @@ struct Trial<'e, 's, W> {
     /// True if the blob may exist, and must be deleted.
     may_exist: bool,
     ids: [LeaseId; 2],
-    /// The lease id that holds the lease, if it is held.
+    /// The id of the lease, if the lease is held.
     held_lease: LeaseId,
     /// True if the lease may be held.
     is_leased: bool,
@@ -117,7 +118,7 @@ impl<W: Transport> Trial<'_, '_, W> {
             exchange = self.create().await?;
         }
         let Exchange { answer, .. } = &exchange;
-        // 412: another examination uses the permanent blob.
+        // Status 412: another examination holds a lease on the permanent blob.
         let exists = matches!(answer.class, Class::Conflict | Class::LeaseMismatch)
             && matches!(answer.code.as_deref(), Some("BlobAlreadyExists" | "LeaseIdMissing"));
         if answer.class != Class::Done && !exists {
@@ -195,7 +196,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// A blob that cannot be deleted is shared by all examinations.
+    /// Reports that another examination uses the blob. A blob that cannot be deleted is shared by
+    /// all examinations.
     fn in_use(&mut self) -> TrialError {
         let detail = format!("another tenure check uses {}; try again in {LEASE}s", self.blob);
         self.push_finding(Finding::unknown("permissions", detail));
@@ -230,7 +232,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         )?;
 
         let exchange = self.ask("write record", self.write(&self.etags[0])).await?;
-        // The response to the first try was lost.
+        // The first try applied the write, but its response was lost.
         let lost = exchange.is_retry && exchange.answer.class == Class::ConditionNotMet;
         if self.expect_permitted_or(lost, &exchange, None)? {
             self.etags = [exchange.answer.etag, self.etags[0].take()];
@@ -315,8 +317,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         self.break_current(false).await
     }
 
-    /// Breaks the lease on the current version of the blob. `condition_reported`: the conditional
-    /// break already has a finding.
+    /// Breaks the lease on the current version of the blob. `condition_reported` is true if the
+    /// conditional break already has a finding.
     async fn break_current(&mut self, condition_reported: bool) -> Result<(), TrialError> {
         self.is_broken = true;
         let current_break = Operation::Break { period: Some(0), if_match: self.etags[0].clone() };
@@ -337,7 +339,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(())
     }
 
-    /// A warning is enough without failover, which alone needs the conditional break.
+    /// Reports that the conditional break is not available. Only failover needs it, so without
+    /// failover this is a warning.
     fn no_conditional_break(&mut self, why: &str) -> Result<(), TrialError> {
         let detail = format!(
             "{why}. Failover before the lease ends (--failover) is not safe here: a follower may end the lease of a \
@@ -350,7 +353,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         Err(TrialError::Failed)
     }
 
-    /// Deletes the blob.
+    /// Breaks the lease if needed, deletes the blob, and reports the result.
     async fn clean_up(&mut self) -> Result<(), Aborted> {
         const CHECK: &str = "delete blob";
         let blob = self.blob.clone();
@@ -425,8 +428,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         })
     }
 
-    /// Returns true if a request was permitted, as expected. If it returns false, the remaining
-    /// checks can still be tried. `lease` is the lease id that the response must name.
+    /// Returns true if a request was permitted. If it returns false, the remaining checks can still
+    /// be tried. `lease` is the lease id that the response must name.
     fn expect_permitted(
         &mut self,
         exchange: &Exchange,
@@ -435,8 +438,8 @@ impl<W: Transport> Trial<'_, '_, W> {
         self.expect_permitted_or(false, exchange, lease)
     }
 
-    /// Like `expect_permitted`, but accepts a request that may have been `carried_out` by a try
-    /// whose response was lost.
+    /// Like `expect_permitted`. If `carried_out` is true, a refusal is accepted, because an earlier
+    /// try whose response was lost may have applied the request.
     fn expect_permitted_or(
         &mut self,
         carried_out: bool,
@@ -458,7 +461,7 @@ impl<W: Transport> Trial<'_, '_, W> {
         Ok(true)
     }
 
-    /// Expects that a request was refused with the class `expected`.
+    /// Checks that a request was refused with the class `expected`, and reports the result.
     fn expect_refused(
         &mut self,
         check: &'static str,

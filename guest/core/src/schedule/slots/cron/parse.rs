@@ -7,9 +7,10 @@ use tenure_base::prelude::*;
 /// A parse error and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronError {
-    /// The character, counted from 1.
+    /// Position of the invalid character, counted from 1.
     pub position: usize,
-    /// The invalid piece; may be empty. It may be a secret in the wrong place.
+    /// The invalid part of the text; may be empty. It may be a secret that was entered in the wrong
+    /// place.
     pub piece: String,
     /// The problem, without the piece itself.
     pub problem: String,
@@ -90,8 +91,9 @@ struct Piece<'t> {
 #[derive(Default)]
 struct AllowedValues {
     set: u64,
-    /// For the month: L. For the week: the nth days.
+    /// For the day of the month: true if the field has an L.
     last: bool,
+    /// For the day of the week: bit `7 * (week - 1) + weekday` for each `#`. Week 6 is the last.
     nth: u64,
     /// True if a `*` or a `?` is in the field, without a step or with a step of 1.
     any: bool,
@@ -111,8 +113,7 @@ impl Cron {
         }
         let pieces = Piece { text, position: 1 }.split(char::is_whitespace);
         let fields: Vec<_> = pieces.into_iter().filter(|piece| !piece.text.is_empty()).collect();
-        // Other cron implementations accept this prefix. The first letters suffice: a zone's name
-        // has slashes.
+        // Other cron implementations accept a time zone as a prefix.
         let is_zone =
             |field: &&Piece<'_>| ["CRON_TZ=", "TZ="].iter().any(|p| field.text.starts_with(p));
         if let Some(zone) = fields.first().filter(is_zone) {
@@ -179,7 +180,8 @@ impl Cron {
             months: months.set,
             interval: seconds.interval || minutes.interval || hours.interval,
         };
-        // For example 30 February. The search starts in 2000, since every kind of year follows.
+        // Rejects days that never come, for example 30 February. The search starts in 2000, and
+        // every kind of year follows it.
         if cron.next(&Zone::UTC, 946_684_800).is_none() {
             return Err(vec![CronError {
                 position: rest[2].position,
@@ -235,7 +237,7 @@ impl Field {
         let (first, last) = match range.cut('-') {
             _ if is_wildcard => {
                 allowed.interval |= range.text == "*";
-                // Sunday counts once.
+                // Values 0 and 7 are both Sunday, so 7 is left out.
                 (self.least, if weekdays { 6 } else { self.most })
             }
             Some((first, last)) => (self.value(first)?, self.value(last)?),
@@ -245,7 +247,7 @@ impl Field {
                 (value, Some(_)) => (value, if weekdays { value.max(6) } else { self.most }),
             },
         };
-        // SAT-SUN ends on the other Sunday.
+        // SAT-SUN ends on the Sunday with the value 7.
         let last = if weekdays && last == 0 && first > 0 { 7 } else { last };
         if first > last {
             return Err(self.error(range, "has a range that ends before it begins"));
