@@ -19,8 +19,11 @@
 #![deny(missing_docs)]
 #![cfg_attr(target_family = "wasm", no_std)]
 
+#[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
 mod protocol;
+mod record;
+mod schedule;
 mod side;
 mod step;
 
@@ -70,8 +73,5 @@ pub use tenure_base::text::error_chain;
 /// An instant of a candidate: the time since the origin of its `elapsed`.
 pub type Moment = core::time::Duration;
 
-mod record;
-#[cfg_attr(not(feature = "mutants"), doc(hidden))]
-mod schedule;
 #[cfg(test)]
 mod tests;

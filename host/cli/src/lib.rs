@@ -6,9 +6,9 @@
 
 mod args;
 mod check;
-pub(crate) mod complaint;
+mod complaint;
 mod compose;
-pub(crate) mod configuration;
+mod configuration;
 #[cfg(feature = "demo")]
 mod demo;
 #[doc(hidden)]
@@ -20,7 +20,7 @@ mod lock_codes;
 mod manual;
 mod orders;
 mod output;
-pub(crate) mod ranges;
+mod ranges;
 mod repair;
 mod run;
 mod settings;
@@ -29,7 +29,7 @@ mod status;
 mod store;
 #[cfg_attr(not(unix), path = "supervisor/none.rs")]
 mod supervisor;
-pub(crate) mod unknown_variables;
+mod unknown_variables;
 mod version;
 
 use args::{Arguments, Command};

@@ -1,5 +1,5 @@
 //! Plain English: how comments begin, which words name things, and how long the sentences of help and
-//! messages are. CONTRIBUTING.md has the rules.
+//! messages are. The rules are in CONTRIBUTING.md, under Habits.
 
 use std::fs;
 use std::path::Path;
