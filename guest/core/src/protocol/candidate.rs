@@ -9,7 +9,7 @@
 //! | watching | `watching` | §4.1 |
 //! | acquiring | `acquiring` | §4.2 |
 //! | raising | `raising` | §4.3, §4.4 |
-//! | holding | `holding`, `handing_over` | §5, §6, §7.2 |
+//! | holding | `holding`, `recording`, `handing_over` | §5, §6, §7.2 |
 //! | stopping, releasing | `releasing` | §7.1 |
 //!
 //! Events from the host change the phase too (`events`). When a phase has nothing to send, there
@@ -17,35 +17,28 @@
 
 use core::time::Duration;
 
-use super::acquiring;
 use super::context::{
     BackgroundRequest, CompletedRequest, Context, Effects, Extension, State, StepAction,
     UnsignedRequest,
 };
 use super::handing_over::{is_winding_down, wind_down_limit};
-use super::holding;
 use super::last_will::LastWill;
 use super::one_turn::StepProgress;
 use super::phase::{Phase, Watch};
 use super::pulse::Pulse;
-use super::raising;
-use super::releasing;
-use super::watching;
+use super::{acquiring, holding, raising, recording, releasing, watching};
 use crate::Moment;
 use crate::mutants::{memory, mutant};
 use crate::schedule::turns::Turns;
 use crate::side::background;
 use crate::side::listing::Listing;
-use crate::step::chance::Chance;
-use crate::step::complaint::Complaint;
+use crate::step::clocks::Timestamp;
 use crate::step::credential_state::{CredentialState, TokenReply};
-use crate::step::environment::SecretFile;
+use crate::step::environment::{Chance, SecretFile};
 use crate::step::events;
-use crate::step::failure::Failure;
-use crate::step::problem::ProblemClass;
+use crate::step::problem::{Failure, ProblemClass};
 use crate::step::report::{Event, Exchange, ExchangeResult, Leadership, Report, Role};
-use crate::step::service_clock::Timestamp;
-use crate::step::settings::Settings;
+use crate::step::settings::{Complaint, Settings};
 use crate::step::state::{self, Postponed};
 use crate::step::wake::{self, MOST_REQUESTS};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -278,7 +271,7 @@ impl<'s> Step<'s> {
     pub fn progress(&self) -> StepProgress {
         match &self.phase {
             Phase::Watching(_) => StepProgress::Watching,
-            Phase::Holding(hold) => holding::progress(hold, &self.context),
+            Phase::Holding(hold) => recording::progress(hold, &self.context),
             Phase::Left => {
                 StepProgress::Left { outcome_recorded: self.context.effects.outcome_recorded }
             }
@@ -299,7 +292,7 @@ impl<'s> Step<'s> {
         let (phase, context) = (&self.phase, &mut self.context);
         let started = context.started;
         if let Phase::Holding(hold) = phase {
-            holding::report_slot_ahead(hold, context);
+            recording::report_slot_ahead(hold, context);
             if let Some(run) = &mut context.effects.run {
                 // The lease may have been renewed since the claim.
                 run.valid_for = hold.valid_until.saturating_sub(started);

@@ -3,7 +3,6 @@
 
 use core::time::Duration;
 
-use super::failover::Failover;
 use super::health::Health;
 use super::steering::Steering;
 use crate::Moment;
@@ -11,19 +10,16 @@ use crate::mutants::mutant;
 use crate::record::next_record::ProposedClaims;
 use crate::schedule::turns::Turns;
 use crate::side::announcement::QUICK_POLL;
-use crate::side::follower::Follower;
-use crate::side::hints::Hints;
-use crate::side::in_flight::{BackgroundKind, InFlight};
+use crate::side::background::{BackgroundKind, InFlight};
+use crate::side::follower::{Follower, Hints};
 use crate::side::listing::Listing;
-use crate::step::chance::{Chance, jitter};
-use crate::step::complaint::{Complaint, SettingId};
+use crate::step::clocks::{ServiceClock, Timestamp};
 use crate::step::credential_state::{CredentialState, TokenRequest};
-use crate::step::environment::SecretFile;
-use crate::step::failure::Failure;
-use crate::step::problem::{Problem, ProblemClass, RecentProblems};
+use crate::step::environment::{Chance, SecretFile, jitter};
+use crate::step::problem::{Failure, Problem, ProblemClass, RecentProblems};
 use crate::step::report::{Ending, Exchange, Report, Turn};
-use crate::step::service_clock::{ServiceClock, Timestamp};
-use crate::step::settings::Settings;
+use crate::step::settings::{Complaint, SettingId, Settings};
+use crate::step::timings::Failover;
 use crate::step::variable;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

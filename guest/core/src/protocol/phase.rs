@@ -4,11 +4,10 @@
 
 use core::time::Duration;
 
-use super::failover::Failover;
 use crate::Moment;
 use crate::record::metadata::{Kind, Record, Trigger};
 use crate::record::write::Write;
-use crate::step::pace::RetrySchedule;
+use crate::step::timings::{Failover, RetrySchedule};
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;

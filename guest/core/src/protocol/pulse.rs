@@ -7,14 +7,12 @@
 
 use core::time::Duration;
 
-use super::failover::Failover;
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::record::metadata::{Beat, Record};
-use crate::step::chance::Chance;
-use crate::step::pace::RetrySchedule;
-use crate::step::service_clock::nanos;
-use crate::step::timings::BACK_OFF;
+use crate::step::clocks::nanos;
+use crate::step::environment::Chance;
+use crate::step::timings::{BACK_OFF, Failover, RetrySchedule};
 use serde::{Deserialize, Serialize};
 use tenure_azure::operation::{ETag, Operation};
 

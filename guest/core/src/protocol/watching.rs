@@ -1,8 +1,6 @@
-//! Polling, and creating missing resources. protocol.md §4.1. `inheriting` polls for the lease of a
-//! successor.
+//! Polling, and creating missing resources. protocol.md §4.1.
 
-mod inheriting;
-
+use super::acquiring;
 use super::context::{CompletedRequest, Context, State, UnsignedRequest};
 use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Watch};
 use super::pulse::Pulse;
@@ -12,10 +10,9 @@ use crate::mutants::mutant;
 use crate::record::metadata::{Record, UnusableRecord, ValidatedRecord};
 use crate::record::next_record::next_record;
 use crate::schedule::turns::Turns;
-use crate::step::chance::{Chance, lease_id};
-use crate::step::pace::RetrySchedule;
+use crate::step::environment::{Chance, fresh_lease_id};
 use crate::step::problem::{Problem, ProblemClass};
-use crate::step::timings::BACK_OFF;
+use crate::step::timings::{BACK_OFF, RetrySchedule};
 use tenure_azure::answer::{Class, LeaseState, Properties};
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
@@ -86,7 +83,7 @@ fn handle_answer(
 ) -> Phase {
     match completed.operation {
         Operation::Read { lease: Some(lease) } => {
-            return inheriting::on_answer(*lease, completed, context);
+            return acquiring::on_successor_read(*lease, completed, context);
         }
         Operation::Break { .. } => return on_break_answer(watch, completed, context),
         _ => {}
@@ -274,7 +271,7 @@ fn contend(
     // Orders to a failed attempt are void, and so is the announced id.
     context.state.steering.clear();
     context.state.follower.successor = None;
-    let (lease, pace) = (lease_id(chance), RetrySchedule::due_at(context.now));
+    let (lease, pace) = (fresh_lease_id(chance), RetrySchedule::due_at(context.now));
     let check = SplitCheck::new(record.as_ref(), context.settings);
     let (may_be_granted, handed_over) = (false, false);
     Phase::Acquiring(Attempt {
@@ -290,7 +287,7 @@ fn contend(
 }
 
 /// Validates the record with which this candidate would lead.
-fn validate_next_record(
+pub(super) fn validate_next_record(
     record: Option<Record>,
     context: &Context<'_>,
 ) -> Result<(), UnusableRecord> {

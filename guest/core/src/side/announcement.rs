@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use super::side_blob_rules::{self, CANDIDATE};
+use super::background::{self, CANDIDATE};
 use crate::mutants::mutant;
 use crate::record::text::{LONGEST_NAME, decode_allowed, encode};
 use crate::step::limits;
@@ -128,7 +128,7 @@ impl Announcement {
         };
         let announcement =
             Self { candidate: decode_allowed(field(CANDIDATE)?, LONGEST_NAME)?, nomination };
-        side_blob_rules::is_from_candidate(properties).then_some(announcement)
+        background::is_from_candidate(properties).then_some(announcement)
     }
 
     /// Returns true if a candidate of this version wrote these properties, or if they have an

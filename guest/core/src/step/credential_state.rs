@@ -6,10 +6,9 @@
 
 use core::time::Duration;
 
-use super::chance::Chance;
-use super::failure::Failure;
-use super::pace::RetrySchedule;
-use super::problem::{Problem, ProblemClass};
+use super::environment::Chance;
+use super::problem::{Failure, Problem, ProblemClass};
+use super::timings::RetrySchedule;
 use crate::Moment;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

@@ -1,20 +1,18 @@
 //! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the
 //! process.
 
-use super::chance::Chance;
+use super::environment::Chance;
 use super::problem::ProblemClass;
 use super::report::{EndingReason, Event, Turn, TurnResult};
 use crate::mutants::mutant;
 use crate::protocol::context::Context;
-use crate::protocol::handing_over;
-use crate::protocol::holding;
 use crate::protocol::phase::{Phase, Release};
 use crate::protocol::releasing::{leave_as_follower, release, step_down};
 use crate::protocol::steering::GivingUp;
+use crate::protocol::{handing_over, recording};
 use crate::record::metadata::Outcome;
 use crate::side::announcement::LAST_WRITE;
-use crate::side::background;
-use crate::side::orders;
+use crate::side::{background, orders};
 
 /// Applies an event since the last step.
 pub(crate) fn apply(
@@ -50,7 +48,7 @@ pub(crate) fn apply(
         }
         Event::ResetSlot => {
             if let Phase::Holding(hold) = &mut phase {
-                holding::reset_slot(hold, context);
+                recording::reset_slot(hold, context);
             }
         }
         Event::Resign => resign(&phase, context),
@@ -147,7 +145,7 @@ fn take_ended_turn(
         context.state.claims.set_started(&turn, false);
     }
     if let (Some(result), Phase::Holding(hold)) = (result, phase) {
-        holding::on_turn_ended(hold, &turn, result, context);
+        recording::on_turn_ended(hold, &turn, result, context);
     }
     Some(turn)
 }

@@ -3,9 +3,8 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use super::complaint::{Complaint, SettingId};
-use super::limits;
-use super::variable;
+use super::settings::{Complaint, SettingId};
+use super::{limits, variable};
 use crate::schedule::agenda::Missed;
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;

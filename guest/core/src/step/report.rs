@@ -3,9 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::failure::Failure;
-use super::problem::Problem;
-use super::service_clock::Timestamp;
+use super::clocks::Timestamp;
+use super::problem::{Failure, Problem};
 use crate::record::history::Incumbent;
 use crate::record::metadata::{Kind, Outcome};
 use crate::schedule::turns::Turns;

@@ -4,23 +4,20 @@ mod account;
 mod agenda;
 mod timings;
 
+use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use chrono::{DateTime, Utc};
-
-use super::complaint::{Complaint, SettingId};
 use super::environment::{Environment, SecretFile};
-use super::failure_policy::FailurePolicy;
-use super::limits;
 use super::options::{Options, Orders, Value, complaint, is_blank, numbers, unreadable};
 use super::timings::Timings;
-use super::variable;
+use super::{limits, variable};
+use crate::protocol::health::FailurePolicy;
 use crate::record::text::is_plain;
 use crate::schedule::agenda::Agenda;
 use crate::schedule::slots::Schedule;
 use account::ChosenAccount;
-
+use chrono::{DateTime, Utc};
 use tenure_azure::account::Account;
 use tenure_azure::credential::Credential;
 use tenure_azure::name::BlobName;
@@ -386,6 +383,59 @@ impl<'e> SettingsReader<'e> {
 /// Returns a text that is set and not blank.
 fn non_blank(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !is_blank(text))
+}
+
+/// A setting, identified by its environment variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SettingId(&'static str);
+
+impl SettingId {
+    /// Creates the id of the setting that this variable sets.
+    #[must_use]
+    pub const fn new(variable: &'static str) -> Self {
+        Self(variable)
+    }
+
+    /// Returns its environment variable.
+    #[must_use]
+    pub const fn variable(self) -> &'static str {
+        self.0
+    }
+
+    /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. A
+    /// credential has no field: its variable is returned.
+    #[must_use]
+    pub fn field_name(self) -> String {
+        match self.0.strip_prefix("TENURE_") {
+            Some(name) => name.to_ascii_lowercase(),
+            None => self.0.into(),
+        }
+    }
+}
+
+/// One problem with the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The setting with the problem.
+    pub setting: SettingId,
+    /// The value, unless it is secret, and the rule that it breaks.
+    pub problem: String,
+    /// The action that solves it.
+    pub advice: String,
+}
+
+impl Complaint {
+    /// Joins all complaints into one text.
+    #[must_use]
+    pub fn join_all(complaints: &[Self]) -> String {
+        complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.setting.variable(), self.problem, self.advice)
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,22 @@
 //! The bytes of a candidate's state between two steps: the number of their format, and `postcard`
 //! data. Only the same version of the component reads them.
 //!
-//! Events that wait for a step that can run may precede the state: see
-//! [`postponed`](super::postponed).
+//! Events that wait for a step that can run may precede the state. A step cannot run while the
+//! settings are unusable. Such a step decides nothing, but its event is not lost. It waits in the
+//! state, and is applied first in the next step that can run. So the host sends every event only
+//! once.
 
-use super::report::Event;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use core::mem::discriminant;
+use core::time::Duration;
+
+use super::environment::{Environment, FormerFileEnvironment};
+use super::problem::{Problem, ProblemClass};
+use super::report::{Event, Report, Role};
+use super::settings::{Complaint, SettingId, Settings};
+use super::variable;
+use crate::protocol::candidate::{is_state, stored_secret_file};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 
 /// Marks waiting events. No version uses this number as its format.
@@ -40,6 +51,107 @@ impl Postponed {
         match state.split_first() {
             Some((&POSTPONED, rest)) => decode(rest).unwrap_or_default(),
             _ => Self { events: Vec::new(), state: state.into() },
+        }
+    }
+}
+
+/// Time until the next step of a candidate with unusable settings.
+const PAUSE: Duration = Duration::from_secs(60);
+
+impl Settings {
+    /// Reads the settings of a candidate that has state. If they are invalid because the secret
+    /// file is being replaced, or was replaced wrongly, its former content is used and the
+    /// complaints are reported. The same applies to a file for another account: the host granted
+    /// only the origins of the first account, and the record is there.
+    ///
+    /// # Errors
+    /// Same as [`Settings::read`].
+    pub fn reread(
+        environment: impl Environment,
+        state: Option<&[u8]>,
+    ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
+        Self::reread_from(&environment, state)
+    }
+
+    pub(crate) fn reread_from(
+        environment: &dyn Environment,
+        state: Option<&[u8]>,
+    ) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
+        let current = Self::read_from(environment);
+        let former_file = state.and_then(stored_secret_file);
+        let Some(former_file) = former_file.filter(|former| {
+            current.as_ref().map_or(true, |read| read.file.as_ref() != Some(former))
+        }) else {
+            return current.map(|settings| (settings, Vec::new()));
+        };
+        let remembered = FormerFileEnvironment { environment, file: &former_file };
+        match (Self::read_from(&remembered), current) {
+            (Ok(before), Ok(settings)) if !before.has_same_account(&settings) => {
+                let complaints = vec![before.account_changed(&settings, environment)];
+                Ok((before, complaints))
+            }
+            (_, Ok(settings)) => Ok((settings, Vec::new())),
+            (Ok(before), Err(complaints)) => Ok((before, complaints)),
+            (Err(_), Err(complaints)) => Err(complaints),
+        }
+    }
+
+    fn has_same_account(&self, other: &Self) -> bool {
+        let account_address = |settings: &Self| {
+            let account = &settings.account;
+            (account.origin().to_string(), account.prefix().to_string(), account.name().to_string())
+        };
+        account_address(self) == account_address(other)
+    }
+
+    /// Returns the complaint of a candidate about a file that leads to another account.
+    fn account_changed(&self, other: &Self, environment: &dyn Environment) -> Complaint {
+        let from_connection_string =
+            environment.variable(variable::CONNECTION_STRING_FILE).is_some();
+        let (before, current) = (&self.account, &other.account);
+        Complaint {
+            setting: SettingId::new(match from_connection_string {
+                true => variable::CONNECTION_STRING_FILE,
+                false => variable::SAS_TOKEN_FILE,
+            }),
+            problem: format!(
+                "the file leads to the account {} at {} now, and led to {} at {} before",
+                current.name(),
+                current.origin(),
+                before.name(),
+                before.origin()
+            ),
+            advice: "restart this process to use another account or endpoint".into(),
+        }
+    }
+}
+
+impl Report {
+    /// Returns the report of a step that cannot run for these reasons.
+    #[must_use]
+    pub fn invalid_settings(
+        state: Option<&[u8]>,
+        event: Option<Event>,
+        complaints: &[Complaint],
+    ) -> Self {
+        let mut postponed = state.map(Postponed::from_bytes).unwrap_or_default();
+        // A repeated wish to leave may lack the result of the turn.
+        let already_leaving = postponed.events.iter().any(|known| matches!(known, Event::Leave(_)));
+        if let Some(event) = event.filter(|event| !already_leaving || *event != Event::Leave(None))
+        {
+            // The newest event of a kind supersedes the earlier ones.
+            postponed.events.retain(|known| discriminant(known) != discriminant(&event));
+            postponed.events.push(event);
+        }
+        // A candidate that never ran a step holds nothing to release.
+        let is_leaving = postponed.events.iter().any(|event| matches!(event, Event::Leave(_)));
+        let has_left = is_leaving && !is_state(&postponed.state);
+        let state = postponed.to_bytes();
+        let detail = Complaint::join_all(complaints);
+        Self {
+            state: state.into(),
+            problems: vec![Problem { class: ProblemClass::Configuration, detail }],
+            ..Self::new(if has_left { Role::Left } else { Role::Undecided }, PAUSE)
         }
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::turns::{Outcome, Started};
 use crate::record::text::fingerprint;
 use crate::schedule::slots::Delivery;
-use crate::step::service_clock::Timestamp;
+use crate::step::clocks::Timestamp;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 

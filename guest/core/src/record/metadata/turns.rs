@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::record::text::{LONGEST_NAME, LONGEST_REASON, is_allowed_text, is_plain};
 use crate::schedule::slots::Delivery;
-use crate::step::service_clock::Timestamp;
+use crate::step::clocks::Timestamp;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::super::limits;
 use super::super::timings::{BACK_OFF, Timings};
 use super::{ONE_SHOT_LEASE, SettingsReader, variable};
-use crate::protocol::failover::Failover;
+use crate::step::timings::Failover;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 
