@@ -30,12 +30,10 @@ mod protocol {
     pub(crate) mod handing_over;
     pub(crate) mod health;
     pub(crate) mod holding;
-    pub(crate) mod last_will;
     pub(crate) mod one_turn;
     pub(crate) mod phase;
     pub(crate) mod pulse;
     pub(crate) mod raising;
-    pub(crate) mod recording;
     pub(crate) mod releasing;
     pub(crate) mod steering;
     pub(crate) mod watching;
@@ -79,22 +77,21 @@ mod step {
     pub(crate) mod events;
     pub mod limits;
     pub(crate) mod options;
+    pub(crate) mod pace;
+    pub(crate) mod postponed;
     pub(crate) mod problem;
     pub(crate) mod report;
     pub(crate) mod settings;
-    pub(crate) mod state;
-    pub(crate) mod timings;
     pub mod variable;
     pub(crate) mod wake;
 }
 
 pub use step::{contract, driver, limits, variable};
 
-pub use protocol::candidate::{Step, StepStart};
+pub use protocol::candidate::Step;
 pub use protocol::context::{BackgroundRequest, SignedRequest, StepAction};
-pub use protocol::health::FailurePolicy;
-pub use protocol::last_will::LastWill;
 pub use protocol::one_turn::{OneTurn, OneTurnAction, OneTurnOutcome, OneTurnResult, StepProgress};
+pub use protocol::releasing::LastWill;
 pub use record::history::{History, Incumbent};
 pub use record::metadata::{
     Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
@@ -109,19 +106,22 @@ pub use side::listing::{Listed, listed};
 pub use side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 pub use side::side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
 pub use side::split::active_member_or_share;
+pub use step::clocks::StepStart;
 pub use step::clocks::{ElapsedClock, ServiceClock, Timestamp};
 pub use step::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
-pub use step::environment::{
-    Chance, Environment, FileError, SecretFile, fresh_lease_id, read_secret,
-};
+pub use step::environment::{Environment, FileError, SecretFile, read_secret};
+pub use step::options::{Complaint, SettingId};
 pub use step::options::{Options, Orders, Retries};
+pub use step::pace::Failover;
+pub use step::pace::{Chance, fresh_lease_id};
 pub use step::problem::{Failure, FailureKind, Problem, ProblemClass};
 pub use step::report::{
     BackgroundReply, Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report,
     Request, Response, Role, Share, State, Turn, TurnResult,
 };
-pub use step::settings::{Complaint, Needs, SettingId, Settings};
-pub use step::timings::{Failover, Timings};
+pub use step::settings::FailurePolicy;
+pub use step::settings::timings::Timings;
+pub use step::settings::{Needs, Settings};
 
 pub use tenure_azure::operation::Kind as RequestKind;
 pub use tenure_azure::secret::Secret;

@@ -9,37 +9,38 @@
 //! | watching | `watching` | §4.1 |
 //! | acquiring | `acquiring` | §4.2 |
 //! | raising | `raising` | §4.3, §4.4 |
-//! | holding | `holding`, `recording`, `handing_over` | §5, §6, §7.2 |
+//! | holding | `holding`, `handing_over` | §5, §6, §7.2 |
 //! | stopping, releasing | `releasing` | §7.1 |
 //!
 //! Events from the host change the phase too (`events`). When a phase has nothing to send, there
 //! may be time for a request in the `background`. `wake` computes when the next step is due.
-
-use core::time::Duration;
 
 use super::context::{
     BackgroundRequest, CompletedRequest, Context, Effects, Extension, State, StepAction,
     UnsignedRequest,
 };
 use super::handing_over::{is_winding_down, wind_down_limit};
-use super::last_will::LastWill;
 use super::one_turn::StepProgress;
 use super::phase::{Phase, Watch};
 use super::pulse::Pulse;
-use super::{acquiring, holding, raising, recording, releasing, watching};
+use super::releasing::{self, LastWill};
+use super::{acquiring, holding, raising, watching};
 use crate::Moment;
 use crate::mutants::{memory, mutant};
 use crate::schedule::turns::Turns;
 use crate::side::background;
 use crate::side::listing::Listing;
-use crate::step::clocks::Timestamp;
+use crate::step::clocks::{StepStart, Timestamp};
 use crate::step::credential_state::{CredentialState, TokenReply};
-use crate::step::environment::{Chance, SecretFile};
+use crate::step::environment::SecretFile;
 use crate::step::events;
+use crate::step::options::Complaint;
+use crate::step::pace::Chance;
 use crate::step::problem::{Failure, ProblemClass};
-use crate::step::report::{Event, Exchange, ExchangeResult, Leadership, Report, Role};
-use crate::step::settings::{Complaint, Settings};
-use crate::step::state::{self, Postponed};
+use crate::step::report::{
+    self, Event, Exchange, ExchangeResult, Leadership, Postponed, Report, Role,
+};
+use crate::step::settings::Settings;
 use crate::step::wake::{self, MOST_REQUESTS};
 use chrono::{DateTime, TimeDelta, Utc};
 use tenure_azure::answer::{Answer, Class};
@@ -51,22 +52,6 @@ const VERSION: u8 = 1;
 
 /// Clock skew beyond which a refused signature is attributed to the clock.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
-
-/// The start time of a step.
-#[derive(Clone, Copy, Debug)]
-pub struct StepStart {
-    /// Start of the step on the clock of the host (`elapsed`).
-    pub at: Moment,
-    /// Maximum by which that clock may have run ahead. It is subtracted where an action must not
-    /// come too early.
-    pub clock_lead: Duration,
-}
-
-impl From<Moment> for StepStart {
-    fn from(at: Moment) -> Self {
-        Self { at, clock_lead: Duration::ZERO }
-    }
-}
 
 /// One call from the host.
 #[derive(Clone, Debug)]
@@ -271,7 +256,7 @@ impl<'s> Step<'s> {
     pub fn progress(&self) -> StepProgress {
         match &self.phase {
             Phase::Watching(_) => StepProgress::Watching,
-            Phase::Holding(hold) => recording::progress(hold, &self.context),
+            Phase::Holding(hold) => holding::progress(hold, &self.context),
             Phase::Left => {
                 StepProgress::Left { outcome_recorded: self.context.effects.outcome_recorded }
             }
@@ -292,7 +277,7 @@ impl<'s> Step<'s> {
         let (phase, context) = (&self.phase, &mut self.context);
         let started = context.started;
         if let Phase::Holding(hold) = phase {
-            recording::report_slot_ahead(hold, context);
+            holding::report_slot_ahead(hold, context);
             if let Some(run) = &mut context.effects.run {
                 // The lease may have been renewed since the claim.
                 run.valid_for = hold.valid_until.saturating_sub(started);
@@ -312,7 +297,7 @@ impl<'s> Step<'s> {
             },
         };
         Report {
-            state: state::encode(VERSION, &(phase, &context.state)).into(),
+            state: report::encode_state(VERSION, &(phase, &context.state)).into(),
             role,
             wins_within: match phase {
                 Phase::Raising(raise) => Some(raise.valid_until.saturating_sub(started)),
@@ -402,7 +387,7 @@ pub(crate) fn is_state(state: &[u8]) -> bool {
 
 fn decode_state(state: &[u8]) -> Option<(Phase, State)> {
     match state.split_first() {
-        Some((&VERSION, state)) => state::decode(state),
+        Some((&VERSION, state)) => report::decode_state(state),
         _ => None,
     }
 }

@@ -10,21 +10,22 @@ use crate::mutants::mutant;
 use crate::record::next_record::ProposedClaims;
 use crate::schedule::turns::Turns;
 use crate::side::announcement::QUICK_POLL;
-use crate::side::background::{BackgroundKind, InFlight};
 use crate::side::follower::{Follower, Hints};
 use crate::side::listing::Listing;
 use crate::step::clocks::{ServiceClock, Timestamp};
 use crate::step::credential_state::{CredentialState, TokenRequest};
-use crate::step::environment::{Chance, SecretFile, jitter};
+use crate::step::environment::SecretFile;
+use crate::step::options::{Complaint, SettingId};
+use crate::step::pace::{Chance, Failover, jitter};
 use crate::step::problem::{Failure, Problem, ProblemClass, RecentProblems};
 use crate::step::report::{Ending, Exchange, Report, Turn};
-use crate::step::settings::{Complaint, SettingId, Settings};
-use crate::step::timings::Failover;
+use crate::step::settings::Settings;
 use crate::step::variable;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::AuthSource;
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_base::duration::format_duration;
@@ -347,4 +348,24 @@ impl Context<'_> {
         };
         self.report(Some(problem));
     }
+}
+
+/// A background request that is not answered yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InFlight {
+    pub kind: BackgroundKind,
+    pub sent_at: Moment,
+    /// [`CredentialState::replacements`](crate::CredentialState::replacements) at the time of
+    /// signing.
+    pub credential: u32,
+    /// No answer arrives after this instant.
+    pub until: Moment,
+}
+
+/// The subject of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BackgroundKind {
+    Token,
+    Reading(SideBlob),
+    Writing(SideBlob),
 }

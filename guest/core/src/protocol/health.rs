@@ -7,37 +7,12 @@ use core::time::Duration;
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::record::metadata::Outcome;
-use crate::step::environment::{Chance, jitter};
-use crate::step::limits;
+use crate::step::pace::{Chance, jitter};
 use crate::step::report::Turn;
-use crate::step::settings::Settings;
+use crate::step::settings::{FailurePolicy, Settings};
 use serde::{Deserialize, Serialize};
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-
-/// Maximum factor by which a cool-down grows.
-const MOST_TIMES: u32 = 16;
-
-/// The failures of the work that end a leadership, and the length of the cool-down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailurePolicy {
-    /// Time limit of a turn. None: as long as the leadership lasts.
-    pub turn_timeout: Option<Duration>,
-    /// Number of failed turns in a row that end the leadership; 0: never. A turn that trapped or
-    /// timed out ends it at once.
-    pub max_failures: u32,
-    /// Maximum of the first cool-down, in which a candidate does not contend; the minimum is half
-    /// of it. It doubles each time until a turn succeeds, up to 16 times this or an hour.
-    pub cool_down: Duration,
-}
-
-impl FailurePolicy {
-    /// Returns the maximum cool-down after this number of previous ones.
-    pub(crate) fn longest_cool_down(&self, previous: u32) -> Duration {
-        let times = 1_u32.checked_shl(previous).unwrap_or(MOST_TIMES).min(MOST_TIMES);
-        self.cool_down.saturating_mul(times).min(*limits::COOL_DOWN.end())
-    }
-}
 
 /// Recent results of this candidate's work, over all its leaderships.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

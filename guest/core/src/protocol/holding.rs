@@ -1,19 +1,25 @@
 //! Leading: renewals, beats, and the end of a leadership. protocol.md §5, §7.1, §13. `recording`
 //! writes the record of a leader.
 
+mod recording;
+
+pub(crate) use recording::{
+    due, on_turn_ended, plan_record, progress, report_slot_ahead, reset_slot,
+};
+
 use core::time::Duration;
 
 use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
+use super::handing_over;
 use super::health::Health;
 use super::phase::{Hold, Phase};
 use super::releasing::{self, step_down};
-use super::{handing_over, recording};
 use crate::mutants::{memory, mutant};
 use crate::step::clocks::nanos;
-use crate::step::environment::Chance;
+use crate::step::pace::{Chance, RetrySchedule};
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{Ending, EndingReason};
-use crate::step::timings::{BACK_OFF, RetrySchedule};
+use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
@@ -46,9 +52,7 @@ pub(crate) fn next(mut hold: Hold, context: &mut Context<'_>) -> (Phase, Option<
     if hold.renew.next_at <= context.now {
         // If renewals are so slow that one is always due, no write would ever be tried.
         let is_work = |wanted: recording::PlannedRecord| recording::has_work(&hold, &wanted.record);
-        if context.state.turn.is_none()
-            && recording::plan_record(&hold, context).is_some_and(is_work)
-        {
+        if context.state.turn.is_none() && plan_record(&hold, context).is_some_and(is_work) {
             hold.stalled_since.get_or_insert(context.now);
         }
         let operation = Operation::Renew { lease: hold.lease };
@@ -138,7 +142,7 @@ fn on_renewal_answer(
 }
 
 /// Ends a leadership whose lease is gone according to the service: there is nothing to release.
-pub(super) fn on_lease_lost(
+fn on_lease_lost(
     hold: &Hold,
     completed: &CompletedRequest<'_>,
     context: &mut Context<'_>,
@@ -152,11 +156,7 @@ pub(super) fn on_lease_lost(
 }
 
 /// Ends the leadership. The host stops the work; the next phase waits until it was seen stopped.
-pub(super) fn end_leadership(
-    hold: &Hold,
-    reason: EndingReason,
-    context: &mut Context<'_>,
-) -> Phase {
+fn end_leadership(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Phase {
     memory::given_up(hold);
     context.state.steering.clear();
     context.effects.ending = Some(Ending { term: hold.record.term, reason });
@@ -169,11 +169,7 @@ pub(super) fn end_leadership(
 /// Steps down if no claim or outcome was recorded for two leases since the first try. A try and the
 /// renewal before it may be in flight then. So this is detected at the latest two request time-outs
 /// and a back-off later.
-pub(super) fn step_down_if_stalled(
-    hold: Hold,
-    context: &mut Context<'_>,
-    chance: &mut dyn Chance,
-) -> Phase {
+fn step_down_if_stalled(hold: Hold, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings) = (context.now, context.settings);
     let longest_stall = STALLED_LEASES * settings.timings.lease;
     let stalled = hold.stalled_since.map(|since| now.saturating_sub(since));

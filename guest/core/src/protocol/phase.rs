@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::Moment;
 use crate::record::metadata::{Kind, Record, Trigger};
 use crate::record::write::Write;
-use crate::step::timings::{Failover, RetrySchedule};
+use crate::step::pace::{Failover, RetrySchedule};
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;

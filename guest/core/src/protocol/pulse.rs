@@ -11,8 +11,8 @@ use crate::Moment;
 use crate::mutants::mutant;
 use crate::record::metadata::{Beat, Record};
 use crate::step::clocks::nanos;
-use crate::step::environment::Chance;
-use crate::step::timings::{BACK_OFF, Failover, RetrySchedule};
+use crate::step::pace::{Chance, Failover, RetrySchedule};
+use crate::step::settings::timings::BACK_OFF;
 use serde::{Deserialize, Serialize};
 use tenure_azure::operation::{ETag, Operation};
 

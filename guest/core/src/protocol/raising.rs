@@ -10,9 +10,9 @@ use crate::mutants::{self, mutant};
 use crate::record::next_record::next_record;
 use crate::record::write::{Progress, Write};
 use crate::side::orders;
-use crate::step::environment::Chance;
+use crate::step::pace::{Chance, RetrySchedule};
 use crate::step::problem::{Problem, ProblemClass};
-use crate::step::timings::{BACK_OFF, RetrySchedule, SECOND, Timings};
+use crate::step::settings::timings::{BACK_OFF, SECOND, Timings};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 

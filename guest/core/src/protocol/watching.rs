@@ -1,19 +1,21 @@
-//! Polling, and creating missing resources. protocol.md §4.1.
+//! Polling, and creating missing resources. protocol.md §4.1. A successor polls for the lease of its
+//! leader (§7.2).
 
-use super::acquiring;
 use super::context::{CompletedRequest, Context, State, UnsignedRequest};
 use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Watch};
 use super::pulse::Pulse;
-use super::raising::report_no_date;
+use super::raising::{self, report_no_date};
+use super::releasing::give_back;
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::record::metadata::{Record, UnusableRecord, ValidatedRecord};
 use crate::record::next_record::next_record;
 use crate::schedule::turns::Turns;
-use crate::step::environment::{Chance, fresh_lease_id};
+use crate::step::pace::{Chance, RetrySchedule, fresh_lease_id};
 use crate::step::problem::{Problem, ProblemClass};
-use crate::step::timings::{BACK_OFF, RetrySchedule};
+use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::answer::{Class, LeaseState, Properties};
+use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
@@ -83,7 +85,7 @@ fn handle_answer(
 ) -> Phase {
     match completed.operation {
         Operation::Read { lease: Some(lease) } => {
-            return acquiring::on_successor_read(*lease, completed, context);
+            return on_successor_read(*lease, completed, context);
         }
         Operation::Break { .. } => return on_break_answer(watch, completed, context),
         _ => {}
@@ -287,7 +289,7 @@ fn contend(
 }
 
 /// Validates the record with which this candidate would lead.
-pub(super) fn validate_next_record(
+fn validate_next_record(
     record: Option<Record>,
     context: &Context<'_>,
 ) -> Result<(), UnusableRecord> {
@@ -396,4 +398,75 @@ fn poll_later(watch: Watch, completed: CompletedRequest<'_>, context: &mut Conte
         pace.next_at = Moment::MAX;
     }
     Phase::Watching(Watch { missing: None, pace, rounds: 0 })
+}
+
+/// Handles the answer to a read with the lease id of this successor.
+fn on_successor_read(
+    lease: LeaseId,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    let held_blob = completed.answer().and_then(|answer| {
+        let (properties, etag) = (answer.properties.as_ref()?, answer.etag.clone()?);
+        (answer.class == Class::Done && properties.lease == LeaseState::Leased)
+            .then_some((properties, etag))
+    });
+    if let Some((properties, etag)) = held_blob {
+        return inherit(lease, properties, etag, context, completed.chance);
+    }
+    let must_wait = completed.answer().is_some_and(|answer| {
+        let code = answer.code.as_deref().unwrap_or_default();
+        answer.class == Class::LeaseMismatch && code.starts_with("LeaseIdMismatch")
+    });
+    let (now, follower) = (context.now, &mut context.state.follower);
+    let next = if must_wait || completed.is_outcome_unknown() {
+        // The leader still has the lease, or the state is unknown.
+        let (quick, _) = follower.poll_intervals();
+        follower.time_for_request(context.settings).map_or(now + quick, |time| now + time)
+    } else {
+        // The next poll shows the state.
+        follower.poll_normally(now);
+        now
+    };
+    Phase::Watching(Watch::at(next))
+}
+
+/// Handles the received lease. The record is validated like before any other attempt.
+fn inherit(
+    lease: LeaseId,
+    properties: &Properties,
+    etag: ETag,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let time = context.service_time();
+    let validated = Record::validate(&context.settings.election, properties, time);
+    let validated = validated.and_then(|current| {
+        validate_next_record(current.record.clone(), context).map(|()| current.record)
+    });
+    context.state.follower.forget_request();
+    context.state.follower.successor = None;
+    context.state.follower.pulse = None;
+    let record = match validated {
+        // The candidate was paused meanwhile.
+        _ if context.is_ineligible() => return Phase::Releasing(give_back(lease, context)),
+        Ok(record) => record,
+        // While it holds a lease that it cannot lead by, no other candidate leads.
+        Err(problem) => {
+            context.report(Some(Problem::from_unusable(problem)));
+            return Phase::Releasing(give_back(lease, context));
+        }
+    };
+    context.state.follower.following = None;
+    context.state.steering.clear();
+    // The holder acquires it again, which sets the length that this candidate configures. A renewal
+    // would keep the leader's length.
+    let (pace, rounds) = (RetrySchedule::due_at(context.now), MOST_ROUNDS);
+    let (may_be_granted, handed_over) = (true, true);
+    let attempt =
+        Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check: None };
+    match mutant!(SuccessorDoesNotAcquire) {
+        true => raising::start(attempt, context.now, context, chance),
+        false => Phase::Acquiring(attempt),
+    }
 }

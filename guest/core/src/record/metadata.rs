@@ -12,14 +12,14 @@
 mod field;
 #[cfg(test)]
 mod tests;
-mod triggers;
 mod turns;
 mod validate;
 
-pub(crate) use triggers::is_current;
-pub use triggers::{Trigger, TriggerState, Triggers};
-pub(crate) use turns::Kind;
-pub use turns::{End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started};
+pub use turns::{
+    End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started, Trigger,
+    TriggerState, Triggers,
+};
+pub(crate) use turns::{Kind, is_current};
 pub(crate) use validate::{UnusableRecord, ValidatedRecord};
 
 use core::time::Duration;

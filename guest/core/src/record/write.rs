@@ -3,7 +3,7 @@
 
 use crate::Moment;
 use crate::record::metadata::Record;
-use crate::step::timings::RetrySchedule;
+use crate::step::pace::RetrySchedule;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;

@@ -11,65 +11,34 @@
 
 use core::time::Duration;
 
-use super::announcement::Announcement;
+use super::announcement::{
+    Announcement, LEAST_TIMEOUT, LONGEST_TIMEOUT, RECENT, is_from_candidate,
+};
 use super::{listing, orders};
 use crate::Moment;
 use crate::protocol::context::{
-    BackgroundRequest, CompletedRequest, Context, StepAction, UnsignedRequest,
+    BackgroundKind, BackgroundRequest, CompletedRequest, Context, InFlight, StepAction,
+    UnsignedRequest,
 };
 use crate::protocol::handing_over;
 use crate::protocol::phase::{Hold, Phase};
 use crate::step::credential_state::{
     self, CredentialState, LEAST_FETCH, LONGEST_FETCH, TokenReply,
 };
-use crate::step::environment::Chance;
+use crate::step::pace::Chance;
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{BackgroundReply, Exchange, ExchangeResult};
 use crate::step::settings::Settings;
-use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
-use tenure_azure::answer::{Answer, Properties};
+use chrono::{DateTime, Utc};
+use tenure_azure::answer::Answer;
 use tenure_azure::credential::AuthSource;
 use tenure_azure::metadata::Metadata;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{Kind, Operation};
 use tenure_base::prelude::*;
 
-/// Maximum age at which data that no candidate wrote is still reported.
-pub(crate) const RECENT: TimeDelta = TimeDelta::minutes(10);
-
-/// Minimum time-out of a request.
-pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Maximum time-out of a request that nothing waits for: it delays the end of a turn and an order
-/// to leave.
-pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The name of the candidate that wrote the blob. No other blob has this field.
-pub(crate) const CANDIDATE: &str = "tenurewriter";
-
 /// Maximum time of an early token request, where steps wait for it.
 const LONGEST_EARLY: Duration = Duration::from_secs(3);
-
-/// A background request that is not answered yet.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct InFlight {
-    pub kind: BackgroundKind,
-    pub sent_at: Moment,
-    /// [`CredentialState::replacements`](crate::CredentialState::replacements) at the time of
-    /// signing.
-    pub credential: u32,
-    /// No answer arrives after this instant.
-    pub until: Moment,
-}
-
-/// The subject of the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum BackgroundKind {
-    Token,
-    Reading(SideBlob),
-    Writing(SideBlob),
-}
 
 /// A request that waits for spare time.
 pub(crate) struct QueuedRequest {
@@ -399,10 +368,4 @@ fn foreign_data_problem(blob: SideBlob, answer: &Answer, settings: &Settings) ->
         SideBlob::Orders => orders::is_valid(properties),
     };
     (!is_valid && age.abs() < RECENT).then(|| Problem::foreign_side_blob(blob, settings))
-}
-
-/// Returns true if a candidate, of this or another version, wrote the blob. Such a blob may be
-/// overwritten.
-pub(crate) fn is_from_candidate(properties: &Properties) -> bool {
-    properties.content_length == 0 && properties.metadata.get(CANDIDATE).is_some()
 }

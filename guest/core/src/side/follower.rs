@@ -7,15 +7,16 @@
 
 use core::time::Duration;
 
-use super::announcement::{ANNOUNCE_INTERVAL, Announcement, QUICK_POLL, SUCCESSOR_POLLS};
-use super::background::{self, LEAST_TIMEOUT};
+use super::announcement::{
+    self, ANNOUNCE_INTERVAL, Announcement, LEAST_TIMEOUT, QUICK_POLL, SUCCESSOR_POLLS,
+};
 use crate::Moment;
 use crate::mutants::{self, mutant};
 use crate::protocol::phase::Watch;
 use crate::protocol::pulse::Pulse;
 use crate::record::history::Incumbent;
 use crate::record::metadata::Record;
-use crate::step::environment::{Chance, fresh_lease_id};
+use crate::step::pace::{Chance, fresh_lease_id};
 use crate::step::settings::Settings;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
@@ -217,7 +218,7 @@ impl Follower {
     ) -> Option<AnnouncementRequest> {
         let over = match (read.class, &read.properties) {
             (Class::MissingBlob, _) => None,
-            (Class::Done, Some(properties)) if background::is_from_candidate(properties) => {
+            (Class::Done, Some(properties)) if announcement::is_from_candidate(properties) => {
                 read.etag.clone()
             }
             _ => return None,

@@ -8,12 +8,12 @@
 
 use core::time::Duration;
 
-use super::background::{self, CANDIDATE};
+use super::announcement::{self, CANDIDATE};
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::record::text::{LONGEST_ADDRESS, LONGEST_NAME, decode_allowed, encode};
 use crate::step::clocks::Timestamp;
-use crate::step::environment::{Chance, jitter};
+use crate::step::pace::{Chance, jitter};
 use crate::step::problem::Problem;
 use crate::step::settings::Settings;
 use chrono::DateTime;
@@ -260,7 +260,7 @@ fn read_list(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
     let properties = answer
         .properties
         .as_ref()
-        .filter(|properties| background::is_from_candidate(properties))?;
+        .filter(|properties| announcement::is_from_candidate(properties))?;
     Some((answer.etag.clone()?, parse_entries(properties).flatten().collect()))
 }
 

@@ -10,7 +10,7 @@ pub use placing::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 
 use core::time::Duration;
 
-use super::background::{self, CANDIDATE};
+use super::announcement::{self, CANDIDATE};
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::protocol::context::Context;
@@ -184,7 +184,7 @@ pub(crate) fn is_valid(properties: &Properties) -> bool {
 impl Orders {
     /// Reads the side blob. None if no command of this version wrote it.
     fn from_properties(properties: &Properties) -> Option<Self> {
-        if !background::is_from_candidate(properties) {
+        if !announcement::is_from_candidate(properties) {
             return None;
         }
         let mut unknown = properties.metadata.clone();

@@ -4,7 +4,6 @@
 use core::time::Duration;
 
 use crate::Moment;
-use crate::protocol::candidate::StepStart;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::rfc3339;
@@ -157,6 +156,22 @@ impl ServiceClock {
 /// Returns true if a slot lies further in the future than the clocks of two candidates can differ.
 pub(crate) fn is_ahead(slot: Timestamp, now: Timestamp) -> bool {
     slot > now.plus(MAX_SLOT_LEAD)
+}
+
+/// The start time of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct StepStart {
+    /// Start of the step on the clock of the host (`elapsed`).
+    pub at: Moment,
+    /// Maximum by which that clock may have run ahead. It is subtracted where an action must not
+    /// come too early.
+    pub clock_lead: Duration,
+}
+
+impl From<Moment> for StepStart {
+    fn from(at: Moment) -> Self {
+        Self { at, clock_lead: Duration::ZERO }
+    }
 }
 
 /// Elapsed time by the two clocks of a machine, for an invocation without a host that measures it.

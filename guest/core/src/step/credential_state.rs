@@ -6,9 +6,8 @@
 
 use core::time::Duration;
 
-use super::environment::Chance;
+use super::pace::{Chance, RetrySchedule};
 use super::problem::{Failure, Problem, ProblemClass};
-use super::timings::RetrySchedule;
 use crate::Moment;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

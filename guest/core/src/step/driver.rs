@@ -3,16 +3,19 @@
 
 use core::time::Duration;
 
+use super::clocks::StepStart;
 use super::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
-use super::environment::{Chance, Environment};
+use super::environment::Environment;
 use super::limits;
+use super::options::Complaint;
+use super::pace::Chance;
 use super::problem::{Failure, Problem, ProblemClass};
 use super::report::{Event, Report, Request, Response};
-use super::settings::{Complaint, Settings};
+use super::settings::Settings;
 use crate::Moment;
-use crate::protocol::candidate::{Step, StepStart};
+use crate::protocol::candidate::Step;
 use crate::protocol::context::{BackgroundRequest, SignedRequest, StepAction};
-use crate::protocol::last_will::LastWill;
+use crate::protocol::releasing::LastWill;
 use crate::record::metadata::TriggerState;
 use crate::record::snapshot::{Inspection, break_remaining};
 use crate::side::listing::{Listed, listed};

@@ -1,11 +1,7 @@
-//! The inputs from the host: variables, the files that some of them name, and randomness.
+//! The source of settings: variables, and the files that some of them name.
 
-use core::time::Duration;
-
-use super::options::Options;
-use super::settings::SettingId;
+use super::options::{Options, SettingId};
 use serde::{Deserialize, Serialize};
-use tenure_azure::lease_id::LeaseId;
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_base::secret::redact;
@@ -117,24 +113,4 @@ impl Environment for FormerFileEnvironment<'_> {
     fn setting_name(&self, setting: SettingId, about: SettingId) -> String {
         self.environment.setting_name(setting, about)
     }
-}
-
-/// A source of random numbers. In the component, `wasi:random`; in a simulation, a seeded
-/// generator.
-pub trait Chance {
-    /// Returns 64 uniformly random bits, from a source good enough for identifiers.
-    fn bits(&mut self) -> u64;
-}
-
-/// Returns a new lease id: one per attempt to win a term, never derived from a name.
-pub fn fresh_lease_id(chance: &mut dyn Chance) -> LeaseId {
-    let bits = (u128::from(chance.bits()) << 64) | u128::from(chance.bits());
-    LeaseId::from_random(bits.to_be_bytes())
-}
-
-/// Returns a uniformly random duration between half of `most` and `most`.
-pub(crate) fn jitter(most: Duration, chance: &mut dyn Chance) -> Duration {
-    let half = most / 2;
-    let spread = u64::try_from((most - half).as_nanos()).unwrap_or(u64::MAX);
-    half + Duration::from_nanos(chance.bits() % spread.saturating_add(1))
 }

@@ -1,7 +1,7 @@
 //! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the
 //! process.
 
-use super::environment::Chance;
+use super::pace::Chance;
 use super::problem::ProblemClass;
 use super::report::{EndingReason, Event, Turn, TurnResult};
 use crate::mutants::mutant;
@@ -9,7 +9,7 @@ use crate::protocol::context::Context;
 use crate::protocol::phase::{Phase, Release};
 use crate::protocol::releasing::{leave_as_follower, release, step_down};
 use crate::protocol::steering::GivingUp;
-use crate::protocol::{handing_over, recording};
+use crate::protocol::{handing_over, holding};
 use crate::record::metadata::Outcome;
 use crate::side::announcement::LAST_WRITE;
 use crate::side::{background, orders};
@@ -48,7 +48,7 @@ pub(crate) fn apply(
         }
         Event::ResetSlot => {
             if let Phase::Holding(hold) = &mut phase {
-                recording::reset_slot(hold, context);
+                holding::reset_slot(hold, context);
             }
         }
         Event::Resign => resign(&phase, context),
@@ -145,7 +145,7 @@ fn take_ended_turn(
         context.state.claims.set_started(&turn, false);
     }
     if let (Some(result), Phase::Holding(hold)) = (result, phase) {
-        recording::on_turn_ended(hold, &turn, result, context);
+        holding::on_turn_ended(hold, &turn, result, context);
     }
     Some(turn)
 }

@@ -2,17 +2,16 @@
 
 mod account;
 mod agenda;
-mod timings;
+pub(crate) mod timings;
 
-use core::fmt;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use super::environment::{Environment, SecretFile};
-use super::options::{Options, Orders, Value, complaint, is_blank, numbers, unreadable};
-use super::timings::Timings;
+use super::options::{
+    Complaint, Options, Orders, SettingId, Value, complaint, is_blank, numbers, unreadable,
+};
 use super::{limits, variable};
-use crate::protocol::health::FailurePolicy;
 use crate::record::text::is_plain;
 use crate::schedule::agenda::Agenda;
 use crate::schedule::slots::Schedule;
@@ -25,6 +24,7 @@ use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 use tenure_base::secret::redact;
 use tenure_base::text::{QUOTED, is_quoted};
+use timings::Timings;
 
 /// The lease of a single invocation, which does not renew during its turn.
 const ONE_SHOT_LEASE: Duration = *limits::LEASE.end();
@@ -385,56 +385,27 @@ fn non_blank(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !is_blank(text))
 }
 
-/// A setting, identified by its environment variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SettingId(&'static str);
+/// Maximum factor by which a cool-down grows.
+const MOST_TIMES: u32 = 16;
 
-impl SettingId {
-    /// Creates the id of the setting that this variable sets.
-    #[must_use]
-    pub const fn new(variable: &'static str) -> Self {
-        Self(variable)
-    }
-
-    /// Returns its environment variable.
-    #[must_use]
-    pub const fn variable(self) -> &'static str {
-        self.0
-    }
-
-    /// Returns the name of the field in the Rust library: `max_tenure` for `TENURE_MAX_TENURE`. A
-    /// credential has no field: its variable is returned.
-    #[must_use]
-    pub fn field_name(self) -> String {
-        match self.0.strip_prefix("TENURE_") {
-            Some(name) => name.to_ascii_lowercase(),
-            None => self.0.into(),
-        }
-    }
+/// The failures of the work that end a leadership, and the length of the cool-down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailurePolicy {
+    /// Time limit of a turn. None: as long as the leadership lasts.
+    pub turn_timeout: Option<Duration>,
+    /// Number of failed turns in a row that end the leadership; 0: never. A turn that trapped or
+    /// timed out ends it at once.
+    pub max_failures: u32,
+    /// Maximum of the first cool-down, in which a candidate does not contend; the minimum is half
+    /// of it. It doubles each time until a turn succeeds, up to 16 times this or an hour.
+    pub cool_down: Duration,
 }
 
-/// One problem with the settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    /// The setting with the problem.
-    pub setting: SettingId,
-    /// The value, unless it is secret, and the rule that it breaks.
-    pub problem: String,
-    /// The action that solves it.
-    pub advice: String,
-}
-
-impl Complaint {
-    /// Joins all complaints into one text.
-    #[must_use]
-    pub fn join_all(complaints: &[Self]) -> String {
-        complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
-    }
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.setting.variable(), self.problem, self.advice)
+impl FailurePolicy {
+    /// Returns the maximum cool-down after this number of previous ones.
+    pub(crate) fn longest_cool_down(&self, previous: u32) -> Duration {
+        let times = 1_u32.checked_shl(previous).unwrap_or(MOST_TIMES).min(MOST_TIMES);
+        self.cool_down.saturating_mul(times).min(*limits::COOL_DOWN.end())
     }
 }
 

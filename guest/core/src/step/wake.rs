@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use super::credential_state::LEAST_FETCH;
-use super::timings::BACK_OFF;
+use super::settings::timings::BACK_OFF;
 use crate::Moment;
 use crate::protocol::context::Context;
 use crate::protocol::phase::{Hold, Phase};
-use crate::protocol::{handing_over, recording};
+use crate::protocol::{handing_over, holding};
 use crate::schedule::agenda::Due;
 use crate::side::background;
 
@@ -78,11 +78,11 @@ fn phase_due(phase: &Phase, context: &Context<'_>) -> Moment {
 fn leader_due(hold: &Hold, context: &Context<'_>) -> Moment {
     let now = context.now;
     let is_busy = context.state.turn.is_some() || context.state.steering.is_final();
-    let due = recording::due(hold, context).filter(|_| !is_busy);
+    let due = holding::due(hold, context).filter(|_| !is_busy);
     let work = match (&hold.write, due) {
         _ if !hold.is_renewed() && hold.beats.is_none() => None,
         (Some(write), _) => Some(write.pace.next_at),
-        (None, _) if recording::plan_record(hold, context).is_some() => Some(now),
+        (None, _) if holding::plan_record(hold, context).is_some() => Some(now),
         (None, Some(Due::In(wait))) => Some(now + wait),
         (None, Some(Due::Ahead(by))) => Some(now + by.min(STUCK_INTERVAL)),
         (None, _) => None,

@@ -7,7 +7,7 @@ use super::{Beat, FAILED, REFUSED, Refusal};
 use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
 use crate::schedule::slots::Delivery;
 use crate::step::clocks::Timestamp;
-use crate::step::timings::Failover;
+use crate::step::pace::Failover;
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 

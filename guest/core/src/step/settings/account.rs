@@ -8,8 +8,9 @@ mod identity;
 #[cfg(test)]
 mod tests;
 
-use super::{Complaint, SettingId, SettingsReader, non_blank, variable};
+use super::{SettingsReader, non_blank, variable};
 use crate::step::environment::{SecretFile, read_secret};
+use crate::step::options::{Complaint, SettingId};
 use tenure_azure::account::{Account, is_account_name};
 use tenure_azure::credential::Credential;
 use tenure_azure::endpoint::Endpoint;

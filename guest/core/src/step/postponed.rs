@@ -1,59 +1,19 @@
-//! The bytes of a candidate's state between two steps: the number of their format, and `postcard`
-//! data. Only the same version of the component reads them.
+//! Steps that cannot run, because the settings are unusable now.
 //!
-//! Events that wait for a step that can run may precede the state. A step cannot run while the
-//! settings are unusable. Such a step decides nothing, but its event is not lost. It waits in the
-//! state, and is applied first in the next step that can run. So the host sends every event only
-//! once.
+//! Such a step decides nothing, but its event is not lost. It waits in the state, and is applied
+//! first in the next step that can run. So the host sends every event only once.
 
 use core::mem::discriminant;
 use core::time::Duration;
 
 use super::environment::{Environment, FormerFileEnvironment};
+use super::options::{Complaint, SettingId};
 use super::problem::{Problem, ProblemClass};
-use super::report::{Event, Report, Role};
-use super::settings::{Complaint, SettingId, Settings};
+use super::report::{Event, Postponed, Report, Role};
+use super::settings::Settings;
 use super::variable;
 use crate::protocol::candidate::{is_state, stored_secret_file};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
-
-/// Marks waiting events. No version uses this number as its format.
-const POSTPONED: u8 = u8::MAX;
-
-/// Encodes a value after the number of its format.
-pub fn encode<T: Serialize>(format: u8, value: &T) -> Vec<u8> {
-    // Encoding fails only for types of unknown length, which no state has. An empty state is
-    // equivalent to none.
-    postcard::to_extend(value, vec![format]).unwrap_or_default()
-}
-
-/// Decodes a value from all of the bytes. None if they are damaged.
-pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    let (value, rest) = postcard::take_from_bytes(bytes).ok()?;
-    rest.is_empty().then_some(value)
-}
-
-/// The waiting events, and the state of the last step that ran.
-#[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Postponed {
-    pub events: Vec<Event>,
-    pub state: Vec<u8>,
-}
-
-impl Postponed {
-    pub fn to_bytes(&self) -> Vec<u8> {
-        encode(POSTPONED, self)
-    }
-
-    pub fn from_bytes(state: &[u8]) -> Self {
-        match state.split_first() {
-            Some((&POSTPONED, rest)) => decode(rest).unwrap_or_default(),
-            _ => Self { events: Vec::new(), state: state.into() },
-        }
-    }
-}
 
 /// Time until the next step of a candidate with unusable settings.
 const PAUSE: Duration = Duration::from_secs(60);

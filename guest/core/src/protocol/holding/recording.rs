@@ -7,10 +7,10 @@
 
 use core::time::Duration;
 
-use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
-use super::holding::{end_leadership, on_lease_lost, step_down_if_stalled};
-use super::one_turn::StepProgress;
-use super::phase::{Claim, Hold, Phase};
+use super::super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
+use super::super::one_turn::StepProgress;
+use super::super::phase::{Claim, Hold, Phase};
+use super::{end_leadership, on_lease_lost, step_down_if_stalled};
 use crate::Moment;
 use crate::mutants::{self, mutant};
 use crate::record::metadata::{Beat, End, Kind, LastSlot, MissedSlots, Outcome, Record, Started};
@@ -19,9 +19,10 @@ use crate::schedule::agenda::{Due, Task};
 use crate::schedule::slots::Delivery;
 use crate::schedule::turns::turn_key;
 use crate::step::clocks::Timestamp;
+use crate::step::pace::RetrySchedule;
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{EndingReason, Turn, TurnResult};
-use crate::step::timings::{BACK_OFF, RetrySchedule};
+use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
