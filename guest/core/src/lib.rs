@@ -27,12 +27,12 @@ mod protocol {
     pub(crate) mod acquiring;
     pub(crate) mod candidate;
     pub(crate) mod context;
+    pub(crate) mod follower;
     pub(crate) mod handing_over;
     pub(crate) mod health;
     pub(crate) mod holding;
     pub(crate) mod one_turn;
     pub(crate) mod phase;
-    pub(crate) mod pulse;
     pub(crate) mod raising;
     pub(crate) mod releasing;
     pub(crate) mod steering;
@@ -60,7 +60,6 @@ mod schedule {
 mod side {
     pub(crate) mod announcement;
     pub(crate) mod background;
-    pub(crate) mod follower;
     pub(crate) mod listing;
     pub(crate) mod orders;
     pub(crate) mod side_blobs;
@@ -73,7 +72,6 @@ mod step {
     pub mod contract;
     pub(crate) mod credential_state;
     pub mod driver;
-    pub(crate) mod environment;
     pub(crate) mod events;
     pub mod limits;
     pub(crate) mod options;
@@ -109,8 +107,8 @@ pub use side::split::active_member_or_share;
 pub use step::clocks::StepStart;
 pub use step::clocks::{ElapsedClock, ServiceClock, Timestamp};
 pub use step::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
-pub use step::environment::{Environment, FileError, SecretFile, read_secret};
 pub use step::options::{Complaint, SettingId};
+pub use step::options::{Environment, FileError, SecretFile, read_secret};
 pub use step::options::{Options, Orders, Retries};
 pub use step::pace::Failover;
 pub use step::pace::{Chance, fresh_lease_id};

@@ -19,10 +19,10 @@ use super::context::{
     BackgroundRequest, CompletedRequest, Context, Effects, Extension, State, StepAction,
     UnsignedRequest,
 };
+use super::follower::Pulse;
 use super::handing_over::{is_winding_down, wind_down_limit};
 use super::one_turn::StepProgress;
 use super::phase::{Phase, Watch};
-use super::pulse::Pulse;
 use super::releasing::{self, LastWill};
 use super::{acquiring, holding, raising, watching};
 use crate::Moment;
@@ -32,9 +32,8 @@ use crate::side::background;
 use crate::side::listing::Listing;
 use crate::step::clocks::{StepStart, Timestamp};
 use crate::step::credential_state::{CredentialState, TokenReply};
-use crate::step::environment::SecretFile;
 use crate::step::events;
-use crate::step::options::Complaint;
+use crate::step::options::{Complaint, SecretFile};
 use crate::step::pace::Chance;
 use crate::step::problem::{Failure, ProblemClass};
 use crate::step::report::{

@@ -3,6 +3,7 @@
 
 use core::time::Duration;
 
+use super::follower::{Follower, Hints};
 use super::health::Health;
 use super::steering::Steering;
 use crate::Moment;
@@ -10,12 +11,10 @@ use crate::mutants::mutant;
 use crate::record::next_record::ProposedClaims;
 use crate::schedule::turns::Turns;
 use crate::side::announcement::QUICK_POLL;
-use crate::side::follower::{Follower, Hints};
 use crate::side::listing::Listing;
 use crate::step::clocks::{ServiceClock, Timestamp};
 use crate::step::credential_state::{CredentialState, TokenRequest};
-use crate::step::environment::SecretFile;
-use crate::step::options::{Complaint, SettingId};
+use crate::step::options::{Complaint, SecretFile, SettingId};
 use crate::step::pace::{Chance, Failover, jitter};
 use crate::step::problem::{Failure, Problem, ProblemClass, RecentProblems};
 use crate::step::report::{Ending, Exchange, Report, Turn};

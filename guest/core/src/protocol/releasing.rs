@@ -5,12 +5,12 @@ use core::fmt;
 use core::time::Duration;
 
 use super::context::{CompletedRequest, Context, SignedRequest, UnsignedRequest};
+use super::follower::withdrawal;
 use super::phase::{Hold, Phase, Release, Watch};
 use crate::Moment;
 use crate::mutants::{self, memory, mutant};
 use crate::record::write::Write;
 use crate::side::announcement::{LAST_WRITE, LONGEST_TRY};
-use crate::side::follower::withdrawal;
 use crate::side::side_blobs::Session;
 use crate::step::credential_state::CredentialState;
 use crate::step::pace::RetrySchedule;

@@ -2,8 +2,8 @@
 //! leader (§7.2).
 
 use super::context::{CompletedRequest, Context, State, UnsignedRequest};
+use super::follower::Pulse;
 use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Watch};
-use super::pulse::Pulse;
 use super::raising::{self, report_no_date};
 use super::releasing::give_back;
 use crate::Moment;

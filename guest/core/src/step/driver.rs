@@ -5,9 +5,8 @@ use core::time::Duration;
 
 use super::clocks::StepStart;
 use super::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
-use super::environment::Environment;
 use super::limits;
-use super::options::Complaint;
+use super::options::{Complaint, Environment};
 use super::pace::Chance;
 use super::problem::{Failure, Problem, ProblemClass};
 use super::report::{Event, Report, Request, Response};

@@ -6,8 +6,7 @@
 use core::mem::discriminant;
 use core::time::Duration;
 
-use super::environment::{Environment, FormerFileEnvironment};
-use super::options::{Complaint, SettingId};
+use super::options::{Complaint, Environment, FormerFileEnvironment, SettingId};
 use super::problem::{Problem, ProblemClass};
 use super::report::{Event, Postponed, Report, Role};
 use super::settings::Settings;

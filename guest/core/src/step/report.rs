@@ -1,4 +1,5 @@
-//! Inputs and results of a step. Each item means the same as its namesake in `wit/types.wit`.
+//! Inputs and results of a step. Each item means the same as its namesake in `wit/types.wit`. Also
+//! the bytes of the state between two steps.
 
 use core::fmt;
 use core::time::Duration;

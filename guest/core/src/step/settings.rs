@@ -7,9 +7,9 @@ pub(crate) mod timings;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use super::environment::{Environment, SecretFile};
 use super::options::{
-    Complaint, Options, Orders, SettingId, Value, complaint, is_blank, numbers, unreadable,
+    Complaint, Environment, Options, Orders, SecretFile, SettingId, Value, complaint, is_blank,
+    numbers, unreadable,
 };
 use super::{limits, variable};
 use crate::record::text::is_plain;

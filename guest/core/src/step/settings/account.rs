@@ -9,8 +9,7 @@ mod identity;
 mod tests;
 
 use super::{SettingsReader, non_blank, variable};
-use crate::step::environment::{SecretFile, read_secret};
-use crate::step::options::{Complaint, SettingId};
+use crate::step::options::{Complaint, SecretFile, SettingId, read_secret};
 use tenure_azure::account::{Account, is_account_name};
 use tenure_azure::credential::Credential;
 use tenure_azure::endpoint::Endpoint;

@@ -1,23 +1,25 @@
-//! Requests of a follower next to the election's blob, which it cannot write while the blob is
-//! leased: the announcement (protocol.md §7.2). Also its polls that hints bring forward (§4.5).
+//! A follower: its announcement, the leader's beats as it observes them, and its polls that hints
+//! bring forward. protocol.md §4.5, §7.2, §13.
 //!
-//! A follower announces itself when the leader names it as its successor. It writes the lease id by
-//! which it will lead, and polls until that id holds the lease. It reads the blob before it writes,
-//! to spare the announcement of another candidate.
+//! A follower cannot write the election's blob while it is leased. So it announces itself in a blob
+//! next to it, when the leader names it as its successor. It writes the lease id by which it will
+//! lead, and polls until that id holds the lease. It reads the blob before it writes, to spare the
+//! announcement of another candidate.
 
 use core::time::Duration;
 
-use super::announcement::{
-    self, ANNOUNCE_INTERVAL, Announcement, LEAST_TIMEOUT, QUICK_POLL, SUCCESSOR_POLLS,
-};
+use super::phase::Watch;
 use crate::Moment;
 use crate::mutants::{self, mutant};
-use crate::protocol::phase::Watch;
-use crate::protocol::pulse::Pulse;
 use crate::record::history::Incumbent;
-use crate::record::metadata::Record;
-use crate::step::pace::{Chance, fresh_lease_id};
+use crate::record::metadata::{Beat, Record};
+use crate::side::announcement::{
+    self, ANNOUNCE_INTERVAL, Announcement, LEAST_TIMEOUT, QUICK_POLL, SUCCESSOR_POLLS,
+};
+use crate::step::clocks::nanos;
+use crate::step::pace::{Chance, Failover, RetrySchedule, fresh_lease_id};
 use crate::step::settings::Settings;
+use crate::step::settings::timings::BACK_OFF;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
@@ -292,6 +294,99 @@ pub(crate) fn withdrawal(tag: ETag, settings: &Settings) -> Operation {
     let metadata =
         Announcement { candidate: settings.name.clone(), nomination: None }.to_metadata();
     Operation::WriteSideBlob { blob: SideBlob::Successor, replaces: Some(tag), metadata }
+}
+
+/// The newest observed beat of a leader, and the takeover after its promise ended. protocol.md §13.
+///
+/// A leader that beats promises to have stopped a given time after its newest beat. The follower
+/// counts from the receipt of the first answer that showed that beat: the beat was sent before. All
+/// instants here follow the clock that never runs ahead.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Pulse {
+    etag: ETag,
+    record: Record,
+    promise: Duration,
+    /// Receipt of the newest answer that showed it.
+    confirmed_at: Moment,
+    /// Time of the takeover: after the leader has certainly stopped, plus a random delay, so that
+    /// one of many followers is first. Also the time of the retry of a break without a clear
+    /// answer.
+    takeover: RetrySchedule,
+}
+
+impl Pulse {
+    /// Handles an answer that was received at `now` and showed this record; `previous` is the
+    /// former state.
+    pub fn observe(
+        previous: Option<Self>,
+        record: &Record,
+        etag: &ETag,
+        now: Moment,
+        own_failover: Option<Failover>,
+        chance: &mut dyn Chance,
+    ) -> Option<Self> {
+        let Beat { promise, .. } = record.beat?;
+        // This follower's own promise does not matter.
+        let promise = match own_failover {
+            Some(own_failover) if mutant!(OwnPromise) => own_failover.promise(),
+            _ => promise,
+        };
+        let unchanged = previous.filter(|b| b.etag == *etag && b.record.is_same_beat(record));
+        Some(match unchanged {
+            Some(unchanged) => Self { confirmed_at: now, ..unchanged },
+            None => {
+                // A quarter of the time between two beats: see `Failover`.
+                let spread = chance.bits() % nanos(promise / 16).max(1);
+                let takeover = RetrySchedule::due_at(now + promise + Duration::from_nanos(spread));
+                Self {
+                    etag: etag.clone(),
+                    record: record.clone(),
+                    promise,
+                    confirmed_at: now,
+                    takeover,
+                }
+            }
+        })
+    }
+
+    /// Returns the promise of the leader on record.
+    pub fn promise(&self) -> Duration {
+        self.promise
+    }
+
+    /// Handles a break without a clear answer. Another poll has to show this beat before the next
+    /// try. Each try waits longer than the one before: a service that refuses breaks may continue
+    /// to answer polls.
+    pub fn on_break_unanswered(mut self, now: Moment, chance: &mut dyn Chance) -> Self {
+        self.takeover.on_failure(now, BACK_OFF, chance);
+        Self { confirmed_at: Moment::ZERO, ..self }
+    }
+
+    /// Returns the time to take over without another poll. None if a poll has to come first.
+    pub fn takeover_at(&self) -> Option<Moment> {
+        Some(self.takeover.next_at).filter(|end| *end < self.confirmed_until())
+    }
+
+    /// Returns true if the takeover is due and the beat was confirmed recently. So a follower that
+    /// polls rarely does not disturb a leader that beats.
+    pub fn is_takeover_due(&self, now: Moment) -> bool {
+        now >= self.takeover.next_at && now < self.confirmed_until()
+    }
+
+    fn confirmed_until(&self) -> Moment {
+        self.confirmed_at + self.promise / 2
+    }
+
+    /// Ends the lease, unless the leader beat again.
+    pub fn take_over(&self) -> Operation {
+        let if_match = (!mutant!(BreakWithoutCondition)).then(|| self.etag.clone());
+        Operation::Break { period: Some(0), if_match }
+    }
+
+    /// Returns the tag and the record for the acquire that follows.
+    pub fn into_parts(self) -> (ETag, Record) {
+        (self.etag, self.record)
+    }
 }
 
 /// Pauses between the polls that one hint brings forward. The first poll is sent at once, but the
