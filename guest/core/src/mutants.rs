@@ -250,7 +250,6 @@ pub(crate) fn acquire(handed: bool, operation: Operation) -> Operation {
 /// State of the seeded bugs, in addition to the state of a candidate.
 #[cfg(feature = "mutants")]
 pub(crate) mod memory {
-    use super::mutant;
     use crate::protocol::phase::Hold;
     use crate::{Moment, Timestamp};
     use chrono::{DateTime, Utc};

@@ -192,7 +192,7 @@ const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 /// another process sends it after the leader's death. protocol.md §7.3. For a member for shares, it
 /// is the request that deletes its sign of life. §14.1.
 ///
-/// It can be sent without any credential. `Debug` prints no secret.
+/// The request can be sent without any credential. `Debug` prints no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LastWill {
     /// The complete HTTP request.
