@@ -286,7 +286,7 @@ pub(crate) mod memory {
     }
 
     /// Records a leadership that ended.
-    pub fn given_up(hold: &Hold) {
+    pub fn on_leadership_ended(hold: &Hold) {
         LEADERSHIPS.with_borrow_mut(|leaderships| {
             leaderships.push(hold.clone());
             let excess = leaderships.len().saturating_sub(MAX_LEADERSHIPS);
@@ -296,7 +296,7 @@ pub(crate) mod memory {
 
     /// Returns the leadership with that lease, for a candidate that believes it still holds the lease
     /// because its release got no answer.
-    pub fn resumed(unknown: bool, lease: LeaseId, until: Moment) -> Option<Hold> {
+    pub fn resume_released_lease(unknown: bool, lease: LeaseId, until: Moment) -> Option<Hold> {
         if !mutant!(ResumedAfterRelease) || !unknown {
             return None;
         }
@@ -322,9 +322,9 @@ pub(crate) mod memory {
         service
     }
 
-    pub fn given_up(_: &Hold) {}
+    pub fn on_leadership_ended(_: &Hold) {}
 
-    pub fn resumed(_: bool, _: LeaseId, _: Moment) -> Option<Hold> {
+    pub fn resume_released_lease(_: bool, _: LeaseId, _: Moment) -> Option<Hold> {
         None
     }
 }

@@ -117,17 +117,17 @@ impl<'s> Step<'s> {
     /// Returns the action to take at `now`.
     pub fn next(&mut self, now: Moment) -> StepAction {
         self.context.now = now;
-        let Effects { requests_sent: requests, extension: gained, .. } = self.context.effects;
+        let Effects { requests_sent: requests, extension, .. } = self.context.effects;
         let may_send = requests < MOST_REQUESTS
-            && gained.is_none()
+            && extension.is_none()
             && !wake::yields_to_host(&self.phase, &self.context);
         match if may_send { self.next_request() } else { None } {
-            Some(todo) => {
+            Some(action) => {
                 self.context.effects.requests_sent += 1;
-                if let StepAction::Send(request) = &todo {
+                if let StepAction::Send(request) = &action {
                     self.pending = Some(request.operation.clone());
                 }
-                todo
+                action
             }
             None => {
                 self.send_background();
@@ -155,11 +155,11 @@ impl<'s> Step<'s> {
         let credential = context.settings.account.credential();
         let auth = context.state.credential_state.auth_source(credential, context.now);
         match (outgoing, auth) {
-            (Some(outgoing), Some(pass)) => Some(outgoing.sign(pass)),
+            (Some(outgoing), Some(auth)) => Some(outgoing.sign(auth)),
             _ if context.settings.timings.failover.is_some() => None,
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed has to start first.
-            (None, _) if context.effects.run.is_some() => None,
+            (None, _) if context.effects.turn_to_start.is_some() => None,
             (None, auth) => background::next_request(
                 phase,
                 wake::spare_time(phase, context),
@@ -190,7 +190,7 @@ impl<'s> Step<'s> {
         self.context
             .state
             .service
-            .estimate(self.context.slow_clock(now))
+            .estimate(self.context.without_clock_lead(now))
             .map_or(wall, Timestamp::to_date)
     }
 
@@ -277,7 +277,7 @@ impl<'s> Step<'s> {
         let started = context.started;
         if let Phase::Holding(hold) = phase {
             holding::report_slot_ahead(hold, context);
-            if let Some(run) = &mut context.effects.run {
+            if let Some(run) = &mut context.effects.turn_to_start {
                 // The lease may have been renewed since the claim.
                 run.valid_for = hold.valid_until.saturating_sub(started);
                 context.state.claims.set_started(run, true);
@@ -326,7 +326,7 @@ impl<'s> Step<'s> {
                 .effects
                 .listing_changed
                 .then(|| context.state.listing.known.clone()),
-            run: context.effects.run.take(),
+            run: context.effects.turn_to_start.take(),
             problems: core::mem::take(&mut context.effects.problems),
             exchanges: core::mem::take(&mut context.effects.exchanges),
             service_time: context.service_estimate().map(|time| time.minus(context.now - started)),
@@ -346,7 +346,7 @@ fn is_worth_repeating(
     let Some(answer) = completed.answer() else { return false };
     let signed_by_wall = context.service_estimate().is_none();
     if let Some(date) = answer.date {
-        context.state.service.learn(date, context.slow_clock(now));
+        context.state.service.learn(date, context.without_clock_lead(now));
     }
     // The repetition is signed with the service's time.
     if signed_by_wall && skew_explains(answer, wall, context) {

@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub turn: Option<Turn>,
     /// Start time of that turn.
     pub turn_started: Moment,
-    pub leaving: bool,
+    pub is_leaving: bool,
     pub health: Health,
     pub steering: Steering,
     pub follower: Follower,
@@ -66,7 +66,7 @@ pub(crate) struct Effects {
     /// The extension of this candidate's validity in this step. The step sends nothing more after
     /// it, so that the host learns of it at once.
     pub extension: Option<Extension>,
-    pub run: Option<Turn>,
+    pub turn_to_start: Option<Turn>,
     /// True if the outcome of the last turn was recorded before the release.
     pub outcome_recorded: bool,
     pub problems: Vec<Problem>,
@@ -212,13 +212,13 @@ impl<'a> CompletedRequest<'a> {
 impl Context<'_> {
     /// Subtracts the possible lead of the clock from `instant`, for actions that must not come too
     /// early.
-    pub fn slow_clock(&self, instant: Moment) -> Moment {
+    pub fn without_clock_lead(&self, instant: Moment) -> Moment {
         instant.saturating_sub(self.clock_lead)
     }
 
     /// Returns a lower bound of the service's time. `None` until two answers have agreed on it.
     pub fn service_time(&self) -> Option<Timestamp> {
-        self.state.service.now(self.slow_clock(self.now))
+        self.state.service.now(self.without_clock_lead(self.now))
     }
 
     /// Returns the failover periods. `None` without failover, or if this candidate may not beat.
@@ -228,7 +228,7 @@ impl Context<'_> {
     }
 
     /// Returns true if a background request about a side blob is in flight.
-    pub fn has_pending_background_request(&self) -> bool {
+    pub fn has_pending_side_blob_request(&self) -> bool {
         self.state.background.as_ref().is_some_and(|background| {
             background.kind != BackgroundKind::Token && self.now < background.until
         })
@@ -270,7 +270,7 @@ impl Context<'_> {
 
     /// Returns the most likely time of the service.
     pub fn service_estimate(&self) -> Option<Timestamp> {
-        self.state.service.estimate(self.slow_clock(self.now))
+        self.state.service.estimate(self.without_clock_lead(self.now))
     }
 
     /// Returns true if this candidate does not contend for the lease.
@@ -289,7 +289,7 @@ impl Context<'_> {
     /// Returns the time of a follower's next request, also after a failed one. A follower with
     /// failover polls once per beat interval if the leader beats, or has no record yet. Otherwise
     /// it polls at the latest when it may contend again.
-    pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
+    pub fn next_follower_request(&self, chance: &mut dyn Chance) -> Moment {
         let Follower { pulse, following, .. } = &self.state.follower;
         let may_beat = pulse.is_some() || *following == Some(None);
         let poll = match self.failover() {
@@ -306,13 +306,13 @@ impl Context<'_> {
     /// Returns the time of the next try after another candidate won a race. The winner may beat, so
     /// a follower with failover waits for one beat interval at most.
     pub fn next_after_race(&self, chance: &mut dyn Chance) -> Moment {
-        let next = self.next_try(chance);
+        let next = self.next_follower_request(chance);
         self.failover().map_or(next, |f| next.min(self.now + f.beat_interval()))
     }
 
     /// Returns the time of a follower's next poll.
     pub fn next_poll(&mut self, chance: &mut dyn Chance) -> Moment {
-        let (next, slow) = (self.next_try(chance), self.was_slow());
+        let (next, slow) = (self.next_follower_request(chance), self.was_slow());
         self.state.follower.next_poll(next, slow, self.settings, self.now)
     }
 

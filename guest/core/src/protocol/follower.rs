@@ -413,12 +413,12 @@ pub(crate) struct Hints {
     /// Send times of the last minute's polls that hints brought forward, the oldest first.
     sent_at: Vec<Moment>,
     /// The polls of the newest hint that are still to come.
-    series: Option<Series>,
+    series: Option<PollSeries>,
 }
 
 /// The polls that one hint brings forward.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Series {
+struct PollSeries {
     /// The term that the candidate knew when the hint arrived.
     term: Option<u64>,
     polls: usize,
@@ -429,7 +429,7 @@ impl Hints {
     pub fn accept(&mut self, term: Option<u64>, now: Moment) -> bool {
         let allowed = self.may_poll(now);
         if allowed {
-            self.series = Some(Series { term, polls: 0 });
+            self.series = Some(PollSeries { term, polls: 0 });
         }
         allowed
     }
@@ -438,13 +438,13 @@ impl Hints {
     /// poll of the series. `None` if the term changed, or if all polls of the series or of the
     /// minute are used up.
     pub fn on_poll(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
-        let Series { term: term_before, polls } = self.series.take()?;
+        let PollSeries { term: term_before, polls } = self.series.take()?;
         self.sent_at.retain(|earlier| sent < *earlier + MINUTE);
         self.sent_at.push(sent);
         let next = now + *PAUSES.get(polls)?;
         let continues = term == term_before && self.may_poll(next);
         continues.then(|| {
-            self.series = Some(Series { term, polls: polls + 1 });
+            self.series = Some(PollSeries { term, polls: polls + 1 });
             next
         })
     }

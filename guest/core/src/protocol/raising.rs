@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
-use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise, SplitCheck};
+use super::phase::{Attempt, Beats, Hold, MAX_IMMEDIATE_REPEATS, Phase, Raise, SplitCheck};
 use super::releasing::{self, give_back};
 use crate::Moment;
 use crate::mutants::{self, mutant};
@@ -25,7 +25,7 @@ pub(crate) fn start(
 ) -> Phase {
     let (now, settings) = (context.now, context.settings);
     let Some(since) = context.service_time() else {
-        if attempt.rounds < MOST_ROUNDS && context.service_estimate().is_some() {
+        if attempt.rounds < MAX_IMMEDIATE_REPEATS && context.service_estimate().is_some() {
             // No two dates agree so far, so no term can be raised. Repeating the request brings
             // another date.
             attempt.rounds += 1;

@@ -32,7 +32,7 @@ const UNCERTAIN_LEASE_TIME: Duration = Duration::from_secs(3);
 /// Ends a leadership whose work was seen stopped. Other candidates have priority for a while,
 /// depending on the reason.
 pub(crate) fn step_down(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Release {
-    memory::given_up(hold);
+    memory::on_leadership_ended(hold);
     context.state.steering.clear();
     context.effects.ending = Some(Ending { term: hold.record.term, reason });
     let poll = context.settings.timings.poll;
@@ -158,8 +158,9 @@ pub(crate) fn on_answer(
         return Phase::Releasing(release);
     }
     let (is_unknown, is_refused) = (completed.is_outcome_unknown(), completed.is_refused());
-    let (may_resume, until) = (is_unknown && !context.state.leaving, timings.valid_until(now, now));
-    if let Some(hold) = memory::resumed(may_resume, release.lease, until) {
+    let (may_resume, until) =
+        (is_unknown && !context.state.is_leaving, timings.valid_until(now, now));
+    if let Some(hold) = memory::resume_released_lease(may_resume, release.lease, until) {
         return Phase::Holding(hold);
     }
     if is_refused || (is_unknown && release.pace.failures > 0) {
@@ -179,7 +180,7 @@ pub(crate) fn on_answer(
 }
 
 fn leave_or_watch(contend_at: Moment, context: &Context<'_>) -> Phase {
-    match context.state.leaving {
+    match context.state.is_leaving {
         true => Phase::Left,
         false => Phase::Watching(Watch::at(contend_at)),
     }

@@ -3,7 +3,7 @@
 
 use super::context::{CompletedRequest, Context, State, UnsignedRequest};
 use super::follower::Pulse;
-use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Watch};
+use super::phase::{Attempt, MAX_IMMEDIATE_REPEATS, MissingResource, Phase, SplitCheck, Watch};
 use super::raising::{self, report_no_date};
 use super::releasing::give_back;
 use crate::Moment;
@@ -93,7 +93,7 @@ fn handle_answer(
     if let Some(missing) = watch.missing {
         return on_creation_answer(missing, watch, completed, context);
     }
-    if !context.has_pending_background_request() {
+    if !context.has_pending_side_blob_request() {
         context.state.follower.forget_request();
     }
     let Some(answer) = completed.answer() else {
@@ -133,7 +133,7 @@ fn on_blob_read(
         }
         // If two dates differ, the next one shows which is wrong.
         Err(UnusableRecord { depends_on_time: true, .. })
-            if context.service_time().is_none() && watch.rounds < MOST_ROUNDS =>
+            if context.service_time().is_none() && watch.rounds < MAX_IMMEDIATE_REPEATS =>
         {
             return poll_again(watch.rounds, context, chance);
         }
@@ -156,7 +156,7 @@ fn on_blob_read(
         LeaseState::Leased | LeaseState::Breaking => follow(record, context, chance),
         _ if time.is_none() => {
             report_no_date(context);
-            Phase::Watching(Watch::at(context.next_try(chance)))
+            Phase::Watching(Watch::at(context.next_follower_request(chance)))
         }
         LeaseState::Infinite => {
             context.report(Some(Problem::infinite_lease(context.settings)));
@@ -170,7 +170,7 @@ fn on_blob_read(
 
 /// Returns the instant on the clock by which a leader's promise is counted.
 fn promise_clock(instant: Moment, context: &Context<'_>) -> Moment {
-    if mutant!(PromiseByTheFasterClock) { instant } else { context.slow_clock(instant) }
+    if mutant!(PromiseByTheFasterClock) { instant } else { context.without_clock_lead(instant) }
 }
 
 /// Returns the beat of a leader that this candidate may take over from, as shown by an answer
@@ -223,7 +223,7 @@ fn on_break_answer(
 /// Follows the holder of the lease, and prepares the announcement.
 fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings, stays_out) = (context.now, context.settings, context.is_ineligible());
-    let has_pending_request = context.has_pending_background_request();
+    let has_pending_request = context.has_pending_side_blob_request();
     let follower = &mut context.state.follower;
     // The holder is this candidate if its own lease could not be released: then there is no leader.
     let is_own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
@@ -314,7 +314,7 @@ fn reject_blob(
 /// Leaves a free lease to other candidates for now.
 fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     clear_leader(context);
-    Phase::Watching(Watch::at(context.next_try(chance)))
+    Phase::Watching(Watch::at(context.next_follower_request(chance)))
 }
 
 /// Clears the known leader; an earlier promise is void.
@@ -347,7 +347,9 @@ fn on_creation_answer(
         (Class::Done | Class::Conflict, MissingResource::Container, _) => {
             create(MissingResource::Blob, watch)
         }
-        (Class::MissingContainer, MissingResource::Blob, _) if watch.rounds < MOST_ROUNDS => {
+        (Class::MissingContainer, MissingResource::Blob, _)
+            if watch.rounds < MAX_IMMEDIATE_REPEATS =>
+        {
             watch.rounds += 1;
             create(MissingResource::Container, watch)
         }
@@ -378,10 +380,10 @@ pub(crate) fn report_unless(
 
 /// Polls again, because the blob changed since it was read.
 pub(crate) fn poll_again(rounds: u32, context: &Context<'_>, chance: &mut dyn Chance) -> Phase {
-    if rounds < MOST_ROUNDS {
+    if rounds < MAX_IMMEDIATE_REPEATS {
         return Phase::Watching(Watch { rounds: rounds + 1, ..Watch::at(context.now) });
     }
-    Phase::Watching(Watch::at(context.next_try(chance)))
+    Phase::Watching(Watch::at(context.next_follower_request(chance)))
 }
 
 /// Polls later, because the blob could not be read or created.
@@ -461,7 +463,7 @@ fn inherit(
     context.state.steering.clear();
     // The holder acquires it again, which sets the length that this candidate configures. A renewal
     // would keep the leader's length.
-    let (pace, rounds) = (RetrySchedule::due_at(context.now), MOST_ROUNDS);
+    let (pace, rounds) = (RetrySchedule::due_at(context.now), MAX_IMMEDIATE_REPEATS);
     let (may_be_granted, handed_over) = (true, true);
     let attempt =
         Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check: None };

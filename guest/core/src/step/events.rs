@@ -151,7 +151,7 @@ fn take_ended_turn(
 }
 
 fn leave(result: Option<&TurnResult>, mut phase: Phase, context: &mut Context<'_>) -> Phase {
-    context.state.leaving = true;
+    context.state.is_leaving = true;
     take_ended_turn(result, &mut phase, context);
     let lease = match phase {
         Phase::Holding(hold) => {

@@ -279,7 +279,7 @@ pub(super) fn on_answer(
                 Some(_) => {
                     hold.on_beat_acknowledged(counts_from, context.settings.timings.failover)
                 }
-                None => hold.fall_back_to_lease(),
+                None => hold.end_promise(),
             }
             (hold.outcome_unwritten, hold.stalled_since) = (false, None);
             hold.reset_requested &= is_ahead(&hold.record, context);
@@ -349,7 +349,7 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     };
     context.state.turn = Some(turn.clone());
     context.state.turn_started = context.now;
-    context.effects.run = Some(turn);
+    context.effects.turn_to_start = Some(turn);
 }
 
 /// Starts the claimed turn. A leader that gives up its leadership records instead that the turn did

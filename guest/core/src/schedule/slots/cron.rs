@@ -192,47 +192,47 @@ pub struct CronError {
 /// A field of an expression.
 struct Field {
     name: &'static str,
-    least: u32,
-    most: u32,
-    /// Names of values, from `least` on.
+    min: u32,
+    max: u32,
+    /// Names of values, from `min` on.
     names: &'static [&'static str],
     expected: &'static str,
 }
 
 const SECONDS: Field = Field {
     name: "second",
-    least: 0,
-    most: 59,
+    min: 0,
+    max: 59,
     names: &[],
     expected: "0 to 59, *, a range like 0-30, a step like */10, or a list of these",
 };
 const MINUTES: Field = Field { name: "minute", ..SECONDS };
 const HOURS: Field = Field {
     name: "hour",
-    most: 23,
+    max: 23,
     expected: "0 to 23, *, a range like 8-18, a step like */2, or a list of these",
     ..SECONDS
 };
 const DAYS: Field = Field {
     name: "day of the month",
-    least: 1,
-    most: 31,
+    min: 1,
+    max: 31,
     expected: "1 to 31, L for the last one, *, ?, a range like 1-7, a step like */2, or a list of \
                these",
     ..SECONDS
 };
 const MONTHS: Field = Field {
     name: "month",
-    least: 1,
-    most: 12,
+    min: 1,
+    max: 12,
     names: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
     expected: "1 to 12, JAN to DEC, *, a range like 3-9, a step like */3, or a list of these",
 };
 /// Both 0 and 7 are Sunday.
 const WEEKDAYS: Field = Field {
     name: "day of the week",
-    least: 0,
-    most: 7,
+    min: 0,
+    max: 7,
     names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
     expected: "0 to 7 (0 and 7 are Sunday), SUN to SAT, MON#1 for the first Monday of a month, \
                FRI#L for the last Friday, *, ?, a range like MON-FRI, or a list of these",
@@ -381,7 +381,7 @@ impl Field {
             allowed.last = true;
             return Ok(());
         }
-        if weekdays && let Some((day, nth)) = item.cut('#') {
+        if weekdays && let Some((day, nth)) = item.split_once('#') {
             let weekday = self.value(day)? % 7;
             let week = match nth.text {
                 "1" | "2" | "3" | "4" | "5" => nth.text.parse().unwrap_or(1),
@@ -391,9 +391,9 @@ impl Field {
             allowed.nth |= 1 << (7 * (week - 1) + weekday);
             return Ok(());
         }
-        let (range, step) = match item.cut('/') {
+        let (range, step) = match item.split_once('/') {
             Some((range, step)) => {
-                let number: Option<u32> = step.number().filter(|n| (1..=self.most).contains(n));
+                let number: Option<u32> = step.number().filter(|n| (1..=self.max).contains(n));
                 let number = number.ok_or_else(|| {
                     self.error(step, "has a step that is not a number in its range")
                 })?;
@@ -405,17 +405,17 @@ impl Field {
         let is_wildcard = range.text == "*" || (range.text == "?" && (days || weekdays));
         // Like in Kubernetes' cron, a step of 1 leaves nothing out.
         allowed.any |= is_wildcard && step.is_none_or(|step| step == 1);
-        let (first, last) = match range.cut('-') {
+        let (first, last) = match range.split_once('-') {
             _ if is_wildcard => {
                 allowed.interval |= range.text == "*";
                 // Values 0 and 7 are both Sunday, so 7 is left out.
-                (self.least, if weekdays { 6 } else { self.most })
+                (self.min, if weekdays { 6 } else { self.max })
             }
             Some((first, last)) => (self.value(first)?, self.value(last)?),
             // 5/15 is 5-59/15.
             None => match (self.value(range)?, step) {
                 (value, None) => (value, value),
-                (value, Some(_)) => (value, if weekdays { value.max(6) } else { self.most }),
+                (value, Some(_)) => (value, if weekdays { value.max(6) } else { self.max }),
             },
         };
         // SAT-SUN ends on the Sunday with the value 7.
@@ -432,11 +432,11 @@ impl Field {
     fn value(&self, piece: Piece<'_>) -> Result<u32, CronError> {
         let named_value = self.names.iter().position(|name| name.eq_ignore_ascii_case(piece.text));
         let named_value =
-            named_value.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
+            named_value.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.min);
         match named_value.or_else(|| piece.number()) {
-            Some(value) if (self.least..=self.most).contains(&value) => Ok(value),
+            Some(value) if (self.min..=self.max).contains(&value) => Ok(value),
             Some(_) => {
-                Err(self.error(piece, &format!("is not between {} and {}", self.least, self.most)))
+                Err(self.error(piece, &format!("is not between {} and {}", self.min, self.max)))
             }
             None if piece.text.is_empty() => Err(self.error(piece, "is incomplete")),
             None => Err(self.error(piece, "cannot be read")),
@@ -471,7 +471,7 @@ impl<'t> Piece<'t> {
         pieces.collect()
     }
 
-    fn cut(self, at: char) -> Option<(Self, Self)> {
+    fn split_once(self, at: char) -> Option<(Self, Self)> {
         let (before, after) = self.text.split_once(at)?;
         let position = self.position + before.chars().count() + 1;
         Some((Piece { text: before, ..self }, Piece { text: after, position }))
