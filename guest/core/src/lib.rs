@@ -21,19 +21,75 @@
 
 #[cfg_attr(not(feature = "mutants"), doc(hidden))]
 pub mod mutants;
-mod protocol;
-mod record;
-mod schedule;
-mod side;
-mod step;
+
+/// The phases of a candidate, and what each sends and decides. protocol.md §4, §5, §7, §13.
+mod protocol {
+    pub(crate) mod acquiring;
+    pub(crate) mod candidate;
+    pub(crate) mod context;
+    pub(crate) mod follower;
+    pub(crate) mod handing_over;
+    pub(crate) mod health;
+    pub(crate) mod holding;
+    pub(crate) mod one_turn;
+    pub(crate) mod phase;
+    pub(crate) mod raising;
+    pub(crate) mod releasing;
+    pub(crate) mod steering;
+    pub(crate) mod watching;
+}
+
+/// The record on the election's blob: reading, checking, writing, history. protocol.md §9.
+mod record {
+    pub(crate) mod history;
+    pub(crate) mod metadata;
+    pub(crate) mod next_record;
+    pub(crate) mod snapshot;
+    pub(crate) mod text;
+    pub(crate) mod write;
+}
+
+/// Slots, and which of them a leader claims next. protocol.md §6.
+mod schedule {
+    pub(crate) mod agenda;
+    pub(crate) mod slots;
+    pub(crate) mod turns;
+}
+
+/// The blobs beside the election's blob: announcements, candidates' names, orders, shares' requests.
+mod side {
+    pub(crate) mod announcement;
+    pub(crate) mod background;
+    pub(crate) mod listing;
+    pub(crate) mod orders;
+    pub(crate) mod side_blobs;
+    pub(crate) mod split;
+}
+
+/// One step of a candidate: settings and state in, requests and a report out.
+mod step {
+    pub(crate) mod clocks;
+    pub mod contract;
+    pub(crate) mod credential_state;
+    pub mod driver;
+    pub(crate) mod events;
+    pub mod limits;
+    pub(crate) mod options;
+    pub(crate) mod pace;
+    pub(crate) mod postponed;
+    pub(crate) mod problem;
+    pub(crate) mod report;
+    pub(crate) mod settings;
+    pub mod variable;
+    pub(crate) mod wake;
+}
 
 pub use step::{contract, driver, limits, variable};
 
-pub use protocol::candidate::{Step, StepStart};
+pub use protocol::candidate::Step;
 pub use protocol::context::{BackgroundRequest, SignedRequest, StepAction};
-pub use protocol::failover::Failover;
-pub use protocol::last_will::LastWill;
 pub use protocol::one_turn::{OneTurn, OneTurnAction, OneTurnOutcome, OneTurnResult, StepProgress};
+pub use protocol::releasing::LastWill;
 pub use record::history::{History, Incumbent};
 pub use record::metadata::{
     Beat, End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record, RecordError,
@@ -48,22 +104,22 @@ pub use side::listing::{Listed, listed};
 pub use side::orders::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 pub use side::side_blobs::{ListedBlob, Session, SideAnswer, SideRequest, SideWrite};
 pub use side::split::active_member_or_share;
-pub use step::chance::{Chance, lease_id as fresh_lease_id};
-pub use step::complaint::{Complaint, SettingId};
+pub use step::clocks::StepStart;
+pub use step::clocks::{ElapsedClock, ServiceClock, Timestamp};
 pub use step::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
-pub use step::elapsed_clock::ElapsedClock;
-pub use step::environment::{Environment, FileError, SecretFile, read_secret};
-pub use step::failure::{Failure, FailureKind};
-pub use step::failure_policy::FailurePolicy;
+pub use step::options::{Complaint, SettingId};
+pub use step::options::{Environment, FileError, SecretFile, read_secret};
 pub use step::options::{Options, Orders, Retries};
-pub use step::problem::{Problem, ProblemClass};
+pub use step::pace::Failover;
+pub use step::pace::{Chance, fresh_lease_id};
+pub use step::problem::{Failure, FailureKind, Problem, ProblemClass};
 pub use step::report::{
     BackgroundReply, Ending, EndingReason, Event, Exchange, ExchangeResult, Leadership, Report,
     Request, Response, Role, Share, State, Turn, TurnResult,
 };
-pub use step::service_clock::{ServiceClock, Timestamp};
+pub use step::settings::FailurePolicy;
+pub use step::settings::timings::Timings;
 pub use step::settings::{Needs, Settings};
-pub use step::timings::Timings;
 
 pub use tenure_azure::operation::Kind as RequestKind;
 pub use tenure_azure::secret::Secret;

@@ -2,8 +2,8 @@
 //! imports it.
 //!
 //! A module here is a child of the crate's root together with its own children; the root itself is
-//! another one. A child that only declares modules is a folder: each of its children is a module. Its arrows are the paths to the root, by `super::` or `crate::`, in its files
-//! except tests. A name that the root imports leads to the module that defines it; one that the
+//! another one. A child that only declares modules is a folder: each of its children is a module.
+//! Its arrows are the paths to the root, by `super::` or `crate::`, in its files except tests. A name that the root imports leads to the module that defines it; one that the
 //! root defines leads to the root. A method call has no arrow.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -162,6 +162,13 @@ fn children_of_a_folder_are_modules() {
     );
     let found = arrows(&root, &files).unwrap();
     assert_eq!(circles(&found), [BTreeSet::from(["b", "c"].map(str::to_owned))]);
+    let (root, files) = flatten(
+        "/// Two modules.\nmod a {\n    pub(crate) mod b;\n    mod c;\n}\npub use a::b::B;"
+            .to_owned(),
+        vec![file(&["a", "b"], "use super::c::C;"), file(&["a", "c"], "use crate::a::b::B;")],
+    );
+    let found = arrows(&root, &files).unwrap();
+    assert_eq!(circles(&found), [BTreeSet::from(["b", "c"].map(str::to_owned))]);
 }
 
 #[test]
@@ -251,14 +258,22 @@ fn read(src: &Path) -> (String, Vec<File>) {
     flatten(root.text, files)
 }
 
-/// Makes the children of each folder children of the root, as the folder itself has no code.
+/// Makes the children of each folder children of the root, as the folder itself has no code. A
+/// folder is a block in the root, or a file.
 fn flatten(mut root: String, mut files: Vec<File>) -> (String, Vec<File>) {
-    let is_folder = |file: &&File| file.path.len() == 1 && declares_only_modules(&file.text);
-    let folders: Vec<_> = files.iter().filter(is_folder).map(|file| file.path[0].clone()).collect();
+    let mut folders = block_folders(&root);
     for folder in &folders {
-        let at = files.iter().position(|file| file.path == [folder.clone()]).expect("the folder");
-        let declarations = files.remove(at).text;
-        root = root.replace(&format!("mod {folder};"), &declarations.replace("//!", "//"));
+        let (before, block) = root.split_once(&format!("mod {folder} {{")).expect("the folder");
+        let (declarations, after) = block.split_once('}').expect("the end of the folder");
+        root = format!("{before}{declarations}{after}");
+    }
+    let is_folder = |file: &File| file.path.len() == 1 && declares_only_modules(&file.text);
+    for file in files.extract_if(.., |file| is_folder(file)) {
+        let [folder] = file.path.try_into().expect("a child of the root");
+        root = root.replace(&format!("mod {folder};"), &file.text.replace("//!", "//"));
+        folders.push(folder);
+    }
+    for folder in &folders {
         root = root.replace(&format!("use {folder}::"), "use ");
         for file in &mut files {
             for start in ["crate", "super"] {
@@ -272,6 +287,19 @@ fn flatten(mut root: String, mut files: Vec<File>) -> (String, Vec<File>) {
         }
     }
     (root, files)
+}
+
+/// Returns the modules of the root whose block declares only modules.
+fn block_folders(root: &str) -> Vec<String> {
+    let tokens = tokens(root);
+    let folders = tokens.windows(3).filter(|window| {
+        let is_folder = |body: &TokenTree| match body {
+            TokenTree::Group(body) => declares_only_modules(&body.stream().to_string()),
+            _ => false,
+        };
+        ident(&window[0]) == "mod" && is_folder(&window[2])
+    });
+    folders.map(|window| ident(&window[1])).collect()
 }
 
 fn declares_only_modules(text: &str) -> bool {

@@ -46,7 +46,7 @@ pub(crate) fn on_answer(
             Ok(check) => Phase::Acquiring(Attempt { check, ..attempt }),
             Err(problem) => {
                 context.report(Some(problem));
-                Phase::Watching(Watch::at(context.next_try(completed.chance)))
+                Phase::Watching(Watch::at(context.next_follower_request(completed.chance)))
             }
         };
     }
@@ -58,7 +58,7 @@ pub(crate) fn on_answer(
                 return raising::start(attempt, completed.sent_at, context, completed.chance);
             }
             context.report_failure(&completed);
-            Phase::Watching(Watch::at(context.next_try(completed.chance)))
+            Phase::Watching(Watch::at(context.next_follower_request(completed.chance)))
         }
         // Another candidate was faster.
         Some(Class::Conflict | Class::LeaseMismatch) => {
@@ -70,7 +70,7 @@ pub(crate) fn on_answer(
         }
         Some(Class::Refused) => {
             context.report_failure(&completed);
-            let next = context.next_try(completed.chance);
+            let next = context.next_follower_request(completed.chance);
             if !attempt.may_be_granted {
                 return Phase::Watching(Watch::at(next));
             }

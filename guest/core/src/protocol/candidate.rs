@@ -15,38 +15,31 @@
 //! Events from the host change the phase too (`events`). When a phase has nothing to send, there
 //! may be time for a request in the `background`. `wake` computes when the next step is due.
 
-use core::time::Duration;
-
-use super::acquiring;
 use super::context::{
     BackgroundRequest, CompletedRequest, Context, Effects, Extension, State, StepAction,
     UnsignedRequest,
 };
+use super::follower::Pulse;
 use super::handing_over::{is_winding_down, wind_down_limit};
-use super::holding;
-use super::last_will::LastWill;
 use super::one_turn::StepProgress;
 use super::phase::{Phase, Watch};
-use super::pulse::Pulse;
-use super::raising;
-use super::releasing;
-use super::watching;
+use super::releasing::{self, LastWill};
+use super::{acquiring, holding, raising, watching};
 use crate::Moment;
 use crate::mutants::{memory, mutant};
 use crate::schedule::turns::Turns;
 use crate::side::background;
 use crate::side::listing::Listing;
-use crate::step::chance::Chance;
-use crate::step::complaint::Complaint;
+use crate::step::clocks::{StepStart, Timestamp};
 use crate::step::credential_state::{CredentialState, TokenReply};
-use crate::step::environment::SecretFile;
 use crate::step::events;
-use crate::step::failure::Failure;
-use crate::step::problem::ProblemClass;
-use crate::step::report::{Event, Exchange, ExchangeResult, Leadership, Report, Role};
-use crate::step::service_clock::Timestamp;
+use crate::step::options::{Complaint, SecretFile};
+use crate::step::pace::Chance;
+use crate::step::problem::{Failure, ProblemClass};
+use crate::step::report::{
+    self, Event, Exchange, ExchangeResult, Leadership, Postponed, Report, Role,
+};
 use crate::step::settings::Settings;
-use crate::step::state::{self, Postponed};
 use crate::step::wake::{self, MOST_REQUESTS};
 use chrono::{DateTime, TimeDelta, Utc};
 use tenure_azure::answer::{Answer, Class};
@@ -58,22 +51,6 @@ const VERSION: u8 = 1;
 
 /// Clock skew beyond which a refused signature is attributed to the clock.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
-
-/// The start time of a step.
-#[derive(Clone, Copy, Debug)]
-pub struct StepStart {
-    /// Start of the step on the clock of the host (`elapsed`).
-    pub at: Moment,
-    /// Maximum by which that clock may have run ahead. It is subtracted where an action must not
-    /// come too early.
-    pub clock_lead: Duration,
-}
-
-impl From<Moment> for StepStart {
-    fn from(at: Moment) -> Self {
-        Self { at, clock_lead: Duration::ZERO }
-    }
-}
 
 /// One call from the host.
 #[derive(Clone, Debug)]
@@ -140,17 +117,17 @@ impl<'s> Step<'s> {
     /// Returns the action to take at `now`.
     pub fn next(&mut self, now: Moment) -> StepAction {
         self.context.now = now;
-        let Effects { requests_sent: requests, extension: gained, .. } = self.context.effects;
+        let Effects { requests_sent: requests, extension, .. } = self.context.effects;
         let may_send = requests < MOST_REQUESTS
-            && gained.is_none()
+            && extension.is_none()
             && !wake::yields_to_host(&self.phase, &self.context);
         match if may_send { self.next_request() } else { None } {
-            Some(todo) => {
+            Some(action) => {
                 self.context.effects.requests_sent += 1;
-                if let StepAction::Send(request) = &todo {
+                if let StepAction::Send(request) = &action {
                     self.pending = Some(request.operation.clone());
                 }
-                todo
+                action
             }
             None => {
                 self.send_background();
@@ -178,11 +155,11 @@ impl<'s> Step<'s> {
         let credential = context.settings.account.credential();
         let auth = context.state.credential_state.auth_source(credential, context.now);
         match (outgoing, auth) {
-            (Some(outgoing), Some(pass)) => Some(outgoing.sign(pass)),
+            (Some(outgoing), Some(auth)) => Some(outgoing.sign(auth)),
             _ if context.settings.timings.failover.is_some() => None,
             (Some(_), None) => background::missing_token(phase, context),
             // A turn that was just claimed has to start first.
-            (None, _) if context.effects.run.is_some() => None,
+            (None, _) if context.effects.turn_to_start.is_some() => None,
             (None, auth) => background::next_request(
                 phase,
                 wake::spare_time(phase, context),
@@ -213,7 +190,7 @@ impl<'s> Step<'s> {
         self.context
             .state
             .service
-            .estimate(self.context.slow_clock(now))
+            .estimate(self.context.without_clock_lead(now))
             .map_or(wall, Timestamp::to_date)
     }
 
@@ -300,7 +277,7 @@ impl<'s> Step<'s> {
         let started = context.started;
         if let Phase::Holding(hold) = phase {
             holding::report_slot_ahead(hold, context);
-            if let Some(run) = &mut context.effects.run {
+            if let Some(run) = &mut context.effects.turn_to_start {
                 // The lease may have been renewed since the claim.
                 run.valid_for = hold.valid_until.saturating_sub(started);
                 context.state.claims.set_started(run, true);
@@ -319,7 +296,7 @@ impl<'s> Step<'s> {
             },
         };
         Report {
-            state: state::encode(VERSION, &(phase, &context.state)).into(),
+            state: report::encode_state(VERSION, &(phase, &context.state)).into(),
             role,
             wins_within: match phase {
                 Phase::Raising(raise) => Some(raise.valid_until.saturating_sub(started)),
@@ -349,7 +326,7 @@ impl<'s> Step<'s> {
                 .effects
                 .listing_changed
                 .then(|| context.state.listing.known.clone()),
-            run: context.effects.run.take(),
+            run: context.effects.turn_to_start.take(),
             problems: core::mem::take(&mut context.effects.problems),
             exchanges: core::mem::take(&mut context.effects.exchanges),
             service_time: context.service_estimate().map(|time| time.minus(context.now - started)),
@@ -369,7 +346,7 @@ fn is_worth_repeating(
     let Some(answer) = completed.answer() else { return false };
     let signed_by_wall = context.service_estimate().is_none();
     if let Some(date) = answer.date {
-        context.state.service.learn(date, context.slow_clock(now));
+        context.state.service.learn(date, context.without_clock_lead(now));
     }
     // The repetition is signed with the service's time.
     if signed_by_wall && skew_explains(answer, wall, context) {
@@ -409,7 +386,7 @@ pub(crate) fn is_state(state: &[u8]) -> bool {
 
 fn decode_state(state: &[u8]) -> Option<(Phase, State)> {
     match state.split_first() {
-        Some((&VERSION, state)) => state::decode(state),
+        Some((&VERSION, state)) => report::decode_state(state),
         _ => None,
     }
 }

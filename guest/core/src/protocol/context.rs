@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::failover::Failover;
+use super::follower::{Follower, Hints};
 use super::health::Health;
 use super::steering::Steering;
 use crate::Moment;
@@ -11,24 +11,20 @@ use crate::mutants::mutant;
 use crate::record::next_record::ProposedClaims;
 use crate::schedule::turns::Turns;
 use crate::side::announcement::QUICK_POLL;
-use crate::side::follower::Follower;
-use crate::side::hints::Hints;
-use crate::side::in_flight::{BackgroundKind, InFlight};
 use crate::side::listing::Listing;
-use crate::step::chance::{Chance, jitter};
-use crate::step::complaint::{Complaint, SettingId};
+use crate::step::clocks::{ServiceClock, Timestamp};
 use crate::step::credential_state::{CredentialState, TokenRequest};
-use crate::step::environment::SecretFile;
-use crate::step::failure::Failure;
-use crate::step::problem::{Problem, ProblemClass, RecentProblems};
+use crate::step::options::{Complaint, SecretFile, SettingId};
+use crate::step::pace::{Chance, Failover, jitter};
+use crate::step::problem::{Failure, Problem, ProblemClass, RecentProblems};
 use crate::step::report::{Ending, Exchange, Report, Turn};
-use crate::step::service_clock::{ServiceClock, Timestamp};
 use crate::step::settings::Settings;
 use crate::step::variable;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::AuthSource;
+use tenure_azure::name::SideBlob;
 use tenure_azure::operation::Operation;
 use tenure_azure::request::Request;
 use tenure_base::duration::format_duration;
@@ -44,7 +40,7 @@ pub(crate) struct State {
     pub turn: Option<Turn>,
     /// Start time of that turn.
     pub turn_started: Moment,
-    pub leaving: bool,
+    pub is_leaving: bool,
     pub health: Health,
     pub steering: Steering,
     pub follower: Follower,
@@ -70,7 +66,7 @@ pub(crate) struct Effects {
     /// The extension of this candidate's validity in this step. The step sends nothing more after
     /// it, so that the host learns of it at once.
     pub extension: Option<Extension>,
-    pub run: Option<Turn>,
+    pub turn_to_start: Option<Turn>,
     /// True if the outcome of the last turn was recorded before the release.
     pub outcome_recorded: bool,
     pub problems: Vec<Problem>,
@@ -216,13 +212,13 @@ impl<'a> CompletedRequest<'a> {
 impl Context<'_> {
     /// Subtracts the possible lead of the clock from `instant`, for actions that must not come too
     /// early.
-    pub fn slow_clock(&self, instant: Moment) -> Moment {
+    pub fn without_clock_lead(&self, instant: Moment) -> Moment {
         instant.saturating_sub(self.clock_lead)
     }
 
     /// Returns a lower bound of the service's time. `None` until two answers have agreed on it.
     pub fn service_time(&self) -> Option<Timestamp> {
-        self.state.service.now(self.slow_clock(self.now))
+        self.state.service.now(self.without_clock_lead(self.now))
     }
 
     /// Returns the failover periods. `None` without failover, or if this candidate may not beat.
@@ -232,7 +228,7 @@ impl Context<'_> {
     }
 
     /// Returns true if a background request about a side blob is in flight.
-    pub fn has_pending_background_request(&self) -> bool {
+    pub fn has_pending_side_blob_request(&self) -> bool {
         self.state.background.as_ref().is_some_and(|background| {
             background.kind != BackgroundKind::Token && self.now < background.until
         })
@@ -274,7 +270,7 @@ impl Context<'_> {
 
     /// Returns the most likely time of the service.
     pub fn service_estimate(&self) -> Option<Timestamp> {
-        self.state.service.estimate(self.slow_clock(self.now))
+        self.state.service.estimate(self.without_clock_lead(self.now))
     }
 
     /// Returns true if this candidate does not contend for the lease.
@@ -293,7 +289,7 @@ impl Context<'_> {
     /// Returns the time of a follower's next request, also after a failed one. A follower with
     /// failover polls once per beat interval if the leader beats, or has no record yet. Otherwise
     /// it polls at the latest when it may contend again.
-    pub fn next_try(&self, chance: &mut dyn Chance) -> Moment {
+    pub fn next_follower_request(&self, chance: &mut dyn Chance) -> Moment {
         let Follower { pulse, following, .. } = &self.state.follower;
         let may_beat = pulse.is_some() || *following == Some(None);
         let poll = match self.failover() {
@@ -310,13 +306,13 @@ impl Context<'_> {
     /// Returns the time of the next try after another candidate won a race. The winner may beat, so
     /// a follower with failover waits for one beat interval at most.
     pub fn next_after_race(&self, chance: &mut dyn Chance) -> Moment {
-        let next = self.next_try(chance);
+        let next = self.next_follower_request(chance);
         self.failover().map_or(next, |f| next.min(self.now + f.beat_interval()))
     }
 
     /// Returns the time of a follower's next poll.
     pub fn next_poll(&mut self, chance: &mut dyn Chance) -> Moment {
-        let (next, slow) = (self.next_try(chance), self.was_slow());
+        let (next, slow) = (self.next_follower_request(chance), self.was_slow());
         self.state.follower.next_poll(next, slow, self.settings, self.now)
     }
 
@@ -351,4 +347,24 @@ impl Context<'_> {
         };
         self.report(Some(problem));
     }
+}
+
+/// A background request that is not answered yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InFlight {
+    pub kind: BackgroundKind,
+    pub sent_at: Moment,
+    /// [`CredentialState::replacements`](crate::CredentialState::replacements) at the time of
+    /// signing.
+    pub credential: u32,
+    /// No answer arrives after this instant.
+    pub until: Moment,
+}
+
+/// The subject of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BackgroundKind {
+    Token,
+    Reading(SideBlob),
+    Writing(SideBlob),
 }

@@ -15,12 +15,11 @@ use super::health::Health;
 use super::phase::{Hold, Phase};
 use super::releasing::{self, step_down};
 use crate::mutants::{memory, mutant};
-use crate::step::chance::Chance;
-use crate::step::pace::RetrySchedule;
+use crate::step::clocks::nanos;
+use crate::step::pace::{Chance, RetrySchedule};
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{Ending, EndingReason};
-use crate::step::service_clock::nanos;
-use crate::step::timings::BACK_OFF;
+use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Operation;
 
@@ -158,10 +157,10 @@ fn on_lease_lost(
 
 /// Ends the leadership. The host stops the work; the next phase waits until it was seen stopped.
 fn end_leadership(hold: &Hold, reason: EndingReason, context: &mut Context<'_>) -> Phase {
-    memory::given_up(hold);
+    memory::on_leadership_ended(hold);
     context.state.steering.clear();
     context.effects.ending = Some(Ending { term: hold.record.term, reason });
-    if context.effects.run.take().is_some() {
+    if context.effects.turn_to_start.take().is_some() {
         context.state.turn = None; // Claimed in this very step, and never to be started.
     }
     Phase::Stopping { lease: Some(hold.lease) }

@@ -10,9 +10,9 @@ use crate::Moment;
 use crate::record::history::Incumbent;
 use crate::record::metadata::{End, Outcome, Record};
 use crate::record::snapshot::{Inspection, LeaseState};
+use crate::step::clocks::Timestamp;
 use crate::step::problem::Problem;
 use crate::step::report::{Event, Report, Role, State, Turn, TurnResult};
-use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
 use tenure_base::prelude::*;
 

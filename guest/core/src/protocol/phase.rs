@@ -4,11 +4,10 @@
 
 use core::time::Duration;
 
-use super::failover::Failover;
 use crate::Moment;
 use crate::record::metadata::{Kind, Record, Trigger};
 use crate::record::write::Write;
-use crate::step::pace::RetrySchedule;
+use crate::step::pace::{Failover, RetrySchedule};
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
@@ -50,7 +49,7 @@ impl Phase {
 
 /// Maximum immediate repetitions of a request if the blob changed concurrently, or if no two dates
 /// of the service agree. After these, the candidate waits as a follower does.
-pub(crate) const MOST_ROUNDS: u32 = 3;
+pub(crate) const MAX_IMMEDIATE_REPEATS: u32 = 3;
 
 /// A candidate that polls.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -206,7 +205,7 @@ impl Hold {
 
     /// Ends the promise once it is removed from the record. The lease alone then bounds the
     /// validity.
-    pub fn fall_back_to_lease(&mut self) {
+    pub fn end_promise(&mut self) {
         self.beats = None;
         self.update_validity();
     }

@@ -3,17 +3,16 @@
 use core::time::Duration;
 
 use super::context::{CompletedRequest, Context, Extension, UnsignedRequest};
-use super::phase::{Attempt, Beats, Hold, MOST_ROUNDS, Phase, Raise, SplitCheck};
+use super::phase::{Attempt, Beats, Hold, MAX_IMMEDIATE_REPEATS, Phase, Raise, SplitCheck};
 use super::releasing::{self, give_back};
 use crate::Moment;
 use crate::mutants::{self, mutant};
 use crate::record::next_record::next_record;
 use crate::record::write::{Progress, Write};
 use crate::side::orders;
-use crate::step::chance::Chance;
-use crate::step::pace::RetrySchedule;
+use crate::step::pace::{Chance, RetrySchedule};
 use crate::step::problem::{Problem, ProblemClass};
-use crate::step::timings::{BACK_OFF, SECOND, Timings};
+use crate::step::settings::timings::{BACK_OFF, SECOND, Timings};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
 
@@ -26,7 +25,7 @@ pub(crate) fn start(
 ) -> Phase {
     let (now, settings) = (context.now, context.settings);
     let Some(since) = context.service_time() else {
-        if attempt.rounds < MOST_ROUNDS && context.service_estimate().is_some() {
+        if attempt.rounds < MAX_IMMEDIATE_REPEATS && context.service_estimate().is_some() {
             // No two dates agree so far, so no term can be raised. Repeating the request brings
             // another date.
             attempt.rounds += 1;

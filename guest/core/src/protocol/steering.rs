@@ -9,7 +9,7 @@ use crate::record::metadata::Refusal;
 use crate::side::announcement::{
     QUICK_POLL, freshness, lease_change_time, successor_time, work_end_time,
 };
-use crate::step::timings::Timings;
+use crate::step::settings::timings::Timings;
 use serde::{Deserialize, Serialize};
 use tenure_azure::lease_id::LeaseId;
 use tenure_base::prelude::*;

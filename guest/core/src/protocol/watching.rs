@@ -1,22 +1,21 @@
-//! Polling, and creating missing resources. protocol.md §4.1. `inheriting` polls for the lease of a
-//! successor.
-
-mod inheriting;
+//! Polling, and creating missing resources. protocol.md §4.1. A successor polls for the lease of its
+//! leader (§7.2).
 
 use super::context::{CompletedRequest, Context, State, UnsignedRequest};
-use super::phase::{Attempt, MOST_ROUNDS, MissingResource, Phase, SplitCheck, Watch};
-use super::pulse::Pulse;
-use super::raising::report_no_date;
+use super::follower::Pulse;
+use super::phase::{Attempt, MAX_IMMEDIATE_REPEATS, MissingResource, Phase, SplitCheck, Watch};
+use super::raising::{self, report_no_date};
+use super::releasing::give_back;
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::record::metadata::{Record, UnusableRecord, ValidatedRecord};
 use crate::record::next_record::next_record;
 use crate::schedule::turns::Turns;
-use crate::step::chance::{Chance, lease_id};
-use crate::step::pace::RetrySchedule;
+use crate::step::pace::{Chance, RetrySchedule, fresh_lease_id};
 use crate::step::problem::{Problem, ProblemClass};
-use crate::step::timings::BACK_OFF;
+use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::answer::{Class, LeaseState, Properties};
+use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
 
@@ -86,7 +85,7 @@ fn handle_answer(
 ) -> Phase {
     match completed.operation {
         Operation::Read { lease: Some(lease) } => {
-            return inheriting::on_answer(*lease, completed, context);
+            return on_successor_read(*lease, completed, context);
         }
         Operation::Break { .. } => return on_break_answer(watch, completed, context),
         _ => {}
@@ -94,7 +93,7 @@ fn handle_answer(
     if let Some(missing) = watch.missing {
         return on_creation_answer(missing, watch, completed, context);
     }
-    if !context.has_pending_background_request() {
+    if !context.has_pending_side_blob_request() {
         context.state.follower.forget_request();
     }
     let Some(answer) = completed.answer() else {
@@ -134,7 +133,7 @@ fn on_blob_read(
         }
         // If two dates differ, the next one shows which is wrong.
         Err(UnusableRecord { depends_on_time: true, .. })
-            if context.service_time().is_none() && watch.rounds < MOST_ROUNDS =>
+            if context.service_time().is_none() && watch.rounds < MAX_IMMEDIATE_REPEATS =>
         {
             return poll_again(watch.rounds, context, chance);
         }
@@ -157,7 +156,7 @@ fn on_blob_read(
         LeaseState::Leased | LeaseState::Breaking => follow(record, context, chance),
         _ if time.is_none() => {
             report_no_date(context);
-            Phase::Watching(Watch::at(context.next_try(chance)))
+            Phase::Watching(Watch::at(context.next_follower_request(chance)))
         }
         LeaseState::Infinite => {
             context.report(Some(Problem::infinite_lease(context.settings)));
@@ -171,7 +170,7 @@ fn on_blob_read(
 
 /// Returns the instant on the clock by which a leader's promise is counted.
 fn promise_clock(instant: Moment, context: &Context<'_>) -> Moment {
-    if mutant!(PromiseByTheFasterClock) { instant } else { context.slow_clock(instant) }
+    if mutant!(PromiseByTheFasterClock) { instant } else { context.without_clock_lead(instant) }
 }
 
 /// Returns the beat of a leader that this candidate may take over from, as shown by an answer
@@ -224,7 +223,7 @@ fn on_break_answer(
 /// Follows the holder of the lease, and prepares the announcement.
 fn follow(record: Option<Record>, context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     let (now, settings, stays_out) = (context.now, context.settings, context.is_ineligible());
-    let has_pending_request = context.has_pending_background_request();
+    let has_pending_request = context.has_pending_side_blob_request();
     let follower = &mut context.state.follower;
     // The holder is this candidate if its own lease could not be released: then there is no leader.
     let is_own = record.as_ref().is_some_and(|record| record.nonce == context.state.nonce);
@@ -274,7 +273,7 @@ fn contend(
     // Orders to a failed attempt are void, and so is the announced id.
     context.state.steering.clear();
     context.state.follower.successor = None;
-    let (lease, pace) = (lease_id(chance), RetrySchedule::due_at(context.now));
+    let (lease, pace) = (fresh_lease_id(chance), RetrySchedule::due_at(context.now));
     let check = SplitCheck::new(record.as_ref(), context.settings);
     let (may_be_granted, handed_over) = (false, false);
     Phase::Acquiring(Attempt {
@@ -315,7 +314,7 @@ fn reject_blob(
 /// Leaves a free lease to other candidates for now.
 fn stay_out(context: &mut Context<'_>, chance: &mut dyn Chance) -> Phase {
     clear_leader(context);
-    Phase::Watching(Watch::at(context.next_try(chance)))
+    Phase::Watching(Watch::at(context.next_follower_request(chance)))
 }
 
 /// Clears the known leader; an earlier promise is void.
@@ -348,7 +347,9 @@ fn on_creation_answer(
         (Class::Done | Class::Conflict, MissingResource::Container, _) => {
             create(MissingResource::Blob, watch)
         }
-        (Class::MissingContainer, MissingResource::Blob, _) if watch.rounds < MOST_ROUNDS => {
+        (Class::MissingContainer, MissingResource::Blob, _)
+            if watch.rounds < MAX_IMMEDIATE_REPEATS =>
+        {
             watch.rounds += 1;
             create(MissingResource::Container, watch)
         }
@@ -379,10 +380,10 @@ pub(crate) fn report_unless(
 
 /// Polls again, because the blob changed since it was read.
 pub(crate) fn poll_again(rounds: u32, context: &Context<'_>, chance: &mut dyn Chance) -> Phase {
-    if rounds < MOST_ROUNDS {
+    if rounds < MAX_IMMEDIATE_REPEATS {
         return Phase::Watching(Watch { rounds: rounds + 1, ..Watch::at(context.now) });
     }
-    Phase::Watching(Watch::at(context.next_try(chance)))
+    Phase::Watching(Watch::at(context.next_follower_request(chance)))
 }
 
 /// Polls later, because the blob could not be read or created.
@@ -399,4 +400,75 @@ fn poll_later(watch: Watch, completed: CompletedRequest<'_>, context: &mut Conte
         pace.next_at = Moment::MAX;
     }
     Phase::Watching(Watch { missing: None, pace, rounds: 0 })
+}
+
+/// Handles the answer to a read with the lease id of this successor.
+fn on_successor_read(
+    lease: LeaseId,
+    completed: CompletedRequest<'_>,
+    context: &mut Context<'_>,
+) -> Phase {
+    let held_blob = completed.answer().and_then(|answer| {
+        let (properties, etag) = (answer.properties.as_ref()?, answer.etag.clone()?);
+        (answer.class == Class::Done && properties.lease == LeaseState::Leased)
+            .then_some((properties, etag))
+    });
+    if let Some((properties, etag)) = held_blob {
+        return inherit(lease, properties, etag, context, completed.chance);
+    }
+    let must_wait = completed.answer().is_some_and(|answer| {
+        let code = answer.code.as_deref().unwrap_or_default();
+        answer.class == Class::LeaseMismatch && code.starts_with("LeaseIdMismatch")
+    });
+    let (now, follower) = (context.now, &mut context.state.follower);
+    let next = if must_wait || completed.is_outcome_unknown() {
+        // The leader still has the lease, or the state is unknown.
+        let (quick, _) = follower.poll_intervals();
+        follower.time_for_request(context.settings).map_or(now + quick, |time| now + time)
+    } else {
+        // The next poll shows the state.
+        follower.poll_normally(now);
+        now
+    };
+    Phase::Watching(Watch::at(next))
+}
+
+/// Handles the received lease. The record is validated like before any other attempt.
+fn inherit(
+    lease: LeaseId,
+    properties: &Properties,
+    etag: ETag,
+    context: &mut Context<'_>,
+    chance: &mut dyn Chance,
+) -> Phase {
+    let time = context.service_time();
+    let validated = Record::validate(&context.settings.election, properties, time);
+    let validated = validated.and_then(|current| {
+        validate_next_record(current.record.clone(), context).map(|()| current.record)
+    });
+    context.state.follower.forget_request();
+    context.state.follower.successor = None;
+    context.state.follower.pulse = None;
+    let record = match validated {
+        // The candidate was paused meanwhile.
+        _ if context.is_ineligible() => return Phase::Releasing(give_back(lease, context)),
+        Ok(record) => record,
+        // While it holds a lease that it cannot lead by, no other candidate leads.
+        Err(problem) => {
+            context.report(Some(Problem::from_unusable(problem)));
+            return Phase::Releasing(give_back(lease, context));
+        }
+    };
+    context.state.follower.following = None;
+    context.state.steering.clear();
+    // The holder acquires it again, which sets the length that this candidate configures. A renewal
+    // would keep the leader's length.
+    let (pace, rounds) = (RetrySchedule::due_at(context.now), MAX_IMMEDIATE_REPEATS);
+    let (may_be_granted, handed_over) = (true, true);
+    let attempt =
+        Attempt { lease, etag, record, may_be_granted, pace, rounds, handed_over, check: None };
+    match mutant!(SuccessorDoesNotAcquire) {
+        true => raising::start(attempt, context.now, context, chance),
+        false => Phase::Acquiring(attempt),
+    }
 }

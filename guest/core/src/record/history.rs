@@ -1,7 +1,7 @@
 //! The former leaders, as the record keeps them: few, and in few bytes.
 
 use super::text::{LONGEST_NAME, encode, is_allowed_text};
-use crate::step::service_clock::Timestamp;
+use crate::step::clocks::Timestamp;
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
 

@@ -12,17 +12,15 @@
 mod field;
 #[cfg(test)]
 mod tests;
-mod triggers;
 mod turns;
 mod validate;
 
-pub(crate) use triggers::is_current;
-pub use triggers::{Trigger, TriggerState, Triggers};
-pub(crate) use turns::Kind;
-pub use turns::{End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started};
+pub use turns::{
+    End, Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Started, Trigger,
+    TriggerState, Triggers,
+};
+pub(crate) use turns::{Kind, is_current};
 pub(crate) use validate::{UnusableRecord, ValidatedRecord};
-
-use field::Fields;
 
 use core::time::Duration;
 
@@ -31,7 +29,8 @@ use crate::record::text::{
     LONGEST_ADDRESS, LONGEST_NAME, LONGEST_REASON, LONGEST_SCHEDULE, encode, one_line,
 };
 use crate::schedule::slots::{Delivery, WHILE_LEADING};
-use crate::step::service_clock::{Timestamp, is_ahead};
+use crate::step::clocks::{Timestamp, is_ahead};
+use field::Fields;
 use serde::{Deserialize, Serialize};
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;

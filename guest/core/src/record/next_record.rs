@@ -2,8 +2,8 @@
 
 use crate::mutants::mutant;
 use crate::record::metadata::{Beat, End, Kind, LastSlot, Outcome, Record};
+use crate::step::clocks::Timestamp;
 use crate::step::report::Turn;
-use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
 use serde::{Deserialize, Serialize};
 

@@ -2,15 +2,14 @@
 
 use core::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use super::history::Incumbent;
 use crate::record::metadata::Record;
 use crate::schedule::agenda::{Due, Task};
 use crate::schedule::turns::Turns;
+use crate::step::clocks::Timestamp;
 use crate::step::problem::Problem;
-use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
+use chrono::{DateTime, Utc};
 use tenure_azure::answer::{self, Answer, Class};
 use tenure_azure::operation::Operation;
 use tenure_base::prelude::*;

@@ -8,7 +8,7 @@ use crate::record::metadata::{
 };
 use crate::record::text::fingerprint;
 use crate::schedule::slots::{Delivery, Schedule};
-use crate::step::service_clock::{Timestamp, is_ahead, nanos};
+use crate::step::clocks::{Timestamp, is_ahead, nanos};
 use tenure_base::prelude::*;
 
 /// Maximum count of slots without a turn: with one slot per second, a week has many.

@@ -6,13 +6,13 @@ mod zone;
 
 use core::time::Duration;
 
+use crate::step::clocks::{Timestamp, nanos};
 use crate::step::limits;
-use crate::step::service_clock::{Timestamp, nanos};
 use serde::{Deserialize, Serialize};
-
-pub use cron::{Cron, CronError};
 use tenure_base::duration::{format_duration, parse_duration};
 use tenure_base::prelude::*;
+
+pub use cron::{Cron, CronError};
 pub use zone::{ZONES_RELEASE, Zone, ZoneOffset};
 
 /// Prefixes of the descriptions.

@@ -1,12 +1,14 @@
 //! Past turns of an election and its next one, according to the record, with the reader's own rule
-//! for missed slots.
+//! for missed slots. Also the idempotency key of a turn.
 
 use super::agenda::Agenda;
 use crate::record::metadata::{
     Ended, FailureDetail, Finished, LastSlot, MissedSlots, Outcome, Record,
 };
 use crate::schedule::slots::Schedule;
-use crate::step::service_clock::Timestamp;
+use crate::step::clocks::Timestamp;
+use crate::step::settings::Settings;
+use tenure_azure::percent;
 use tenure_base::prelude::*;
 
 /// The turns on a record at some instant.
@@ -100,4 +102,62 @@ fn next(
     };
     let slot = agenda.next_slot(now, record, is_running)?;
     Some(NextTurn { slot, at: slot.plus(record.delay) })
+}
+
+/// Returns the idempotency key of a turn of the election in the settings: the same for all
+/// attempts, and different for every other turn.
+///
+/// The account is identified by its name, not by its endpoint. Candidates of one election may use
+/// different endpoints, and another candidate may run the next attempt.
+pub(crate) fn turn_key(slot: Timestamp, trigger: Option<&str>, settings: &Settings) -> String {
+    let (account, election) = (settings.account.name(), &settings.election);
+    // Only a slot has unescaped colons, so no other part can be mistaken for one.
+    let account = percent::encode(account, percent::UNRESERVED);
+    let mut key = format!("{account}{}/{}", election.path(), slot.to_rfc3339());
+    if let Some(trigger) = trigger {
+        key.push_str("//");
+        key.push_str(trigger);
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: Timestamp = Timestamp(1_795_158_000_000_000_000);
+
+    fn key(account: &str, election: &str, trigger: Option<&str>) -> String {
+        let settings = Settings::read(|name: &str| match name {
+            "TENURE_ELECTION" => Some(election.to_string()),
+            "TENURE_EVERY" => Some("1h".to_string()),
+            "AZURE_STORAGE_CONNECTION_STRING" => Some(format!(
+                "BlobEndpoint=https://{account}.example.com;AccountName={account};AccountKey=c2VjcmV0"
+            )),
+            _ => None,
+        });
+        turn_key(SLOT, trigger, &settings.unwrap())
+    }
+
+    #[test]
+    fn turns_of_two_elections_have_two_keys() {
+        let keys = [
+            key("acme", "jobs/report", None),
+            key("acme", "jobs/other", None),
+            key("acme", "other/report", None),
+            key("emca", "jobs/report", None),
+        ];
+        assert_eq!(keys[0], "acme/jobs/report/2026-11-20T07:00:00Z");
+        for (at, one) in keys.iter().enumerate() {
+            assert!(!keys[at + 1..].contains(one), "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_key_can_be_taken_for_another() {
+        assert_eq!(
+            key("acme", "jobs/a ü/2026-11-20T07:00:00Z", Some("v1.8")),
+            "acme/jobs/a%20%C3%BC/2026-11-20T07%3A00%3A00Z/2026-11-20T07:00:00Z//v1.8"
+        );
+    }
 }

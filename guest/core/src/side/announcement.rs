@@ -1,20 +1,34 @@
 //! The announcement that a candidate writes next to the blob for the leader, and the periods of a
-//! handover, which depend on each other. protocol.md §7.2.
+//! handover, which depend on each other. protocol.md §7.2. Also the rules for all small blobs next to
+//! an election's: overwriting, and time-outs.
 //!
 //! A lease may be given to an announced id while the announcement is fresh, and somewhat longer.
 //! The successor polls for it during all that time, even if it was paused or is no longer named.
 
 use core::time::Duration;
 
-use super::side_blob_rules::{self, CANDIDATE};
 use crate::mutants::mutant;
 use crate::record::text::{LONGEST_NAME, decode_allowed, encode};
 use crate::step::limits;
-use crate::step::timings::{SECOND, Timings};
+use crate::step::settings::timings::{SECOND, Timings};
+use chrono::TimeDelta;
 use tenure_azure::answer::{Answer, Properties};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
+
+/// Maximum age at which data that no candidate wrote is still reported.
+pub(crate) const RECENT: TimeDelta = TimeDelta::minutes(10);
+
+/// Minimum time-out of a request about a side blob.
+pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Maximum time-out of a request that nothing waits for: it delays the end of a turn and an order
+/// to leave.
+pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The name of the candidate that wrote the side blob. No other blob has this field.
+pub(crate) const CANDIDATE: &str = "tenurewriter";
 
 /// Interval at which the leader reads for the announcement of its successor, and at which the
 /// successor polls for its lease.
@@ -128,7 +142,7 @@ impl Announcement {
         };
         let announcement =
             Self { candidate: decode_allowed(field(CANDIDATE)?, LONGEST_NAME)?, nomination };
-        side_blob_rules::is_from_candidate(properties).then_some(announcement)
+        is_from_candidate(properties).then_some(announcement)
     }
 
     /// Returns true if a candidate of this version wrote these properties, or if they have an
@@ -168,4 +182,10 @@ pub(crate) fn naming_time(timings: &Timings) -> Duration {
 /// leader does not know the successor's poll interval.
 pub(crate) fn successor_time(timings: &Timings, took: Duration) -> Duration {
     (*limits::POLL.end()).max(2 * timings.poll) + SUCCESSOR_TIME + SUCCESSOR_REQUESTS * took
+}
+
+/// Returns true if a candidate, of this or another version, wrote the side blob. Such a blob may be
+/// overwritten.
+pub(crate) fn is_from_candidate(properties: &Properties) -> bool {
+    properties.content_length == 0 && properties.metadata.get(CANDIDATE).is_some()
 }

@@ -11,26 +11,25 @@
 
 use core::time::Duration;
 
-use chrono::{DateTime, Utc};
-
-use super::announcement::Announcement;
-use super::in_flight::{BackgroundKind, InFlight};
-use super::listing;
-use super::orders;
-use super::side_blob_rules::{self, LEAST_TIMEOUT, LONGEST_TIMEOUT};
+use super::announcement::{
+    Announcement, LEAST_TIMEOUT, LONGEST_TIMEOUT, RECENT, is_from_candidate,
+};
+use super::{listing, orders};
 use crate::Moment;
 use crate::protocol::context::{
-    BackgroundRequest, CompletedRequest, Context, StepAction, UnsignedRequest,
+    BackgroundKind, BackgroundRequest, CompletedRequest, Context, InFlight, StepAction,
+    UnsignedRequest,
 };
 use crate::protocol::handing_over;
 use crate::protocol::phase::{Hold, Phase};
-use crate::step::chance::Chance;
 use crate::step::credential_state::{
     self, CredentialState, LEAST_FETCH, LONGEST_FETCH, TokenReply,
 };
+use crate::step::pace::Chance;
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{BackgroundReply, Exchange, ExchangeResult};
 use crate::step::settings::Settings;
+use chrono::{DateTime, Utc};
 use tenure_azure::answer::Answer;
 use tenure_azure::credential::AuthSource;
 use tenure_azure::metadata::Metadata;
@@ -360,16 +359,13 @@ pub(crate) fn on_side_blob_answer(
 /// Returns the problem of a current side blob with data that no candidate wrote. Such a blob counts
 /// as absent.
 fn foreign_data_problem(blob: SideBlob, answer: &Answer, settings: &Settings) -> Option<Problem> {
-    let properties = answer
-        .properties
-        .as_ref()
-        .filter(|properties| side_blob_rules::is_from_candidate(properties))?;
+    let properties =
+        answer.properties.as_ref().filter(|properties| is_from_candidate(properties))?;
     let age = answer.date?.signed_duration_since(answer.last_modified?);
     let is_valid = match blob {
         SideBlob::Successor => Announcement::is_valid(properties),
         SideBlob::Candidates => listing::is_valid(properties),
         SideBlob::Orders => orders::is_valid(properties),
     };
-    (!is_valid && age.abs() < side_blob_rules::RECENT)
-        .then(|| Problem::foreign_side_blob(blob, settings))
+    (!is_valid && age.abs() < RECENT).then(|| Problem::foreign_side_blob(blob, settings))
 }

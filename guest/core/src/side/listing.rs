@@ -8,13 +8,13 @@
 
 use core::time::Duration;
 
-use super::side_blob_rules::{self, CANDIDATE};
+use super::announcement::{self, CANDIDATE};
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::record::text::{LONGEST_ADDRESS, LONGEST_NAME, decode_allowed, encode};
-use crate::step::chance::{Chance, jitter};
+use crate::step::clocks::Timestamp;
+use crate::step::pace::{Chance, jitter};
 use crate::step::problem::Problem;
-use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
 use chrono::DateTime;
 use serde::{Deserialize, Serialize};
@@ -36,11 +36,11 @@ const READ_JITTER: Duration = Duration::from_secs(2 * 60);
 const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
 /// Maximum lost races in a row. After these, this candidate waits for its next regular read.
-const MOST_TRIES: u32 = 3;
+const MAX_LOST_RACES: u32 = 3;
 
 /// Maximum bytes of the entries: the metadata of a blob has 8 KiB. That is about 80 candidates,
 /// each with an address; beyond that, only the most recent are kept.
-const MOST_BYTES: usize = 6 * 1024;
+const MAX_BYTES: usize = 6 * 1024;
 
 /// The entries, separated by spaces.
 const LIST: &str = "tenurecandidates";
@@ -114,10 +114,14 @@ impl Listing {
         match &self.next_request {
             NextRequest::Nothing => None,
             NextRequest::Read(due) => Some((*due, Operation::ReadSideBlob(blob))),
-            NextRequest::Write(over) => {
+            NextRequest::Write(replaced_etag) => {
                 let entries = with_own_entry(&self.known, settings, ready, time?);
-                let (over, metadata) = (over.clone(), to_metadata(&entries, settings));
-                Some((Moment::ZERO, Operation::WriteSideBlob { blob, replaces: over, metadata }))
+                let (replaced_etag, metadata) =
+                    (replaced_etag.clone(), to_metadata(&entries, settings));
+                Some((
+                    Moment::ZERO,
+                    Operation::WriteSideBlob { blob, replaces: replaced_etag, metadata },
+                ))
             }
         }
     }
@@ -151,7 +155,7 @@ impl Listing {
             (_, Some((etag, entries))) => {
                 (NextRequest::Write(Some(etag)), Some(recent(entries, time)))
             }
-            _ if lost_race && self.lost_races < MOST_TRIES => {
+            _ if lost_race && self.lost_races < MAX_LOST_RACES => {
                 (NextRequest::Read(now + jitter(FIRST_READ, chance)), None)
             }
             // Written, or abandoned until the next time. A foreign blob is left untouched.
@@ -163,7 +167,7 @@ impl Listing {
             }
         };
         self.lost_races = match &next {
-            NextRequest::Read(_) if lost_race && self.lost_races < MOST_TRIES => {
+            NextRequest::Read(_) if lost_race && self.lost_races < MAX_LOST_RACES => {
                 self.lost_races + 1
             }
             NextRequest::Write(_) => self.lost_races,
@@ -240,7 +244,7 @@ fn to_metadata(entries: &[Listed], settings: &Settings) -> Metadata {
     let mut list = String::new();
     for entry in entries {
         let text = entry.to_text();
-        if list.len() + 1 + text.len() > MOST_BYTES {
+        if list.len() + 1 + text.len() > MAX_BYTES {
             break;
         }
         if !list.is_empty() {
@@ -260,7 +264,7 @@ fn read_list(answer: &Answer) -> Option<(ETag, Vec<Listed>)> {
     let properties = answer
         .properties
         .as_ref()
-        .filter(|properties| side_blob_rules::is_from_candidate(properties))?;
+        .filter(|properties| announcement::is_from_candidate(properties))?;
     Some((answer.etag.clone()?, parse_entries(properties).flatten().collect()))
 }
 

@@ -10,7 +10,7 @@ pub use placing::{OrderStep, TransferOrder, TransferState, transfer, trigger};
 
 use core::time::Duration;
 
-use super::side_blob_rules::{self, CANDIDATE};
+use super::announcement::{self, CANDIDATE};
 use crate::Moment;
 use crate::mutants::mutant;
 use crate::protocol::context::Context;
@@ -19,9 +19,9 @@ use crate::protocol::phase::{Hold, LeaderOrders};
 use crate::protocol::steering::GivingUp;
 use crate::record::metadata::{self, Trigger};
 use crate::record::text::{LONGEST_NAME, decode, decode_allowed, encode, is_order_id};
+use crate::step::clocks::Timestamp;
 use crate::step::limits;
 use crate::step::problem::Problem;
-use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
 use tenure_azure::answer::{Answer, Class, Properties};
 use tenure_azure::metadata::Metadata;
@@ -184,7 +184,7 @@ pub(crate) fn is_valid(properties: &Properties) -> bool {
 impl Orders {
     /// Reads the side blob. None if no command of this version wrote it.
     fn from_properties(properties: &Properties) -> Option<Self> {
-        if !side_blob_rules::is_from_candidate(properties) {
+        if !announcement::is_from_candidate(properties) {
             return None;
         }
         let mut unknown = properties.metadata.clone();

@@ -1,12 +1,13 @@
 //! Blobs with content next to an election's, for use by the host. The election does not depend on
 //! them.
 
+use core::time::Duration;
+
 use crate::step::credential_state::CredentialState;
 use crate::step::problem::{Problem, ProblemClass};
+use crate::step::report;
 use crate::step::settings::Settings;
-use crate::step::state;
 use chrono::TimeDelta;
-use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::listing::Page;
@@ -32,7 +33,7 @@ impl Session {
     pub fn from_bytes(bytes: Option<&[u8]>) -> Self {
         let session =
             bytes.and_then(<[u8]>::split_first).filter(|(version, _)| **version == VERSION);
-        session.and_then(|(_, rest)| state::decode(rest)).unwrap_or_default()
+        session.and_then(|(_, rest)| report::decode_state(rest)).unwrap_or_default()
     }
 
     /// Creates a session with a credential that has been used.
@@ -42,7 +43,7 @@ impl Session {
 
     /// Returns its bytes, for the next request.
     pub fn to_bytes(&self) -> Vec<u8> {
-        state::encode(VERSION, self)
+        report::encode_state(VERSION, self)
     }
 
     /// Returns the lead of the service's clock.

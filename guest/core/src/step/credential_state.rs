@@ -6,10 +6,8 @@
 
 use core::time::Duration;
 
-use super::chance::Chance;
-use super::failure::Failure;
-use super::pace::RetrySchedule;
-use super::problem::{Problem, ProblemClass};
+use super::pace::{Chance, RetrySchedule};
+use super::problem::{Failure, Problem, ProblemClass};
 use crate::Moment;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

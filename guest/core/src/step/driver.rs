@@ -3,21 +3,18 @@
 
 use core::time::Duration;
 
-use chrono::{DateTime, Utc};
-
-use super::chance::Chance;
-use super::complaint::Complaint;
+use super::clocks::StepStart;
 use super::credential_state::{CredentialState, LONGEST_FETCH, TokenReply, TokenRequest};
-use super::environment::Environment;
-use super::failure::Failure;
 use super::limits;
-use super::problem::{Problem, ProblemClass};
+use super::options::{Complaint, Environment};
+use super::pace::Chance;
+use super::problem::{Failure, Problem, ProblemClass};
 use super::report::{Event, Report, Request, Response};
 use super::settings::Settings;
 use crate::Moment;
-use crate::protocol::candidate::{Step, StepStart};
+use crate::protocol::candidate::Step;
 use crate::protocol::context::{BackgroundRequest, SignedRequest, StepAction};
-use crate::protocol::last_will::LastWill;
+use crate::protocol::releasing::LastWill;
 use crate::record::metadata::TriggerState;
 use crate::record::snapshot::{Inspection, break_remaining};
 use crate::side::listing::{Listed, listed};
@@ -26,6 +23,7 @@ use crate::side::side_blobs::{
     ListedBlob, Session, SideAnswer, SideRequest, SideWrite, page, side_answer, side_blob_prefix,
     side_blob_settings,
 };
+use chrono::{DateTime, Utc};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::metadata::Metadata;

@@ -1,20 +1,18 @@
 //! Events from the host: the end of a turn, the readiness of the process, hints, and the end of the
 //! process.
 
-use super::chance::Chance;
+use super::pace::Chance;
 use super::problem::ProblemClass;
 use super::report::{EndingReason, Event, Turn, TurnResult};
 use crate::mutants::mutant;
 use crate::protocol::context::Context;
-use crate::protocol::handing_over;
-use crate::protocol::holding;
 use crate::protocol::phase::{Phase, Release};
 use crate::protocol::releasing::{leave_as_follower, release, step_down};
 use crate::protocol::steering::GivingUp;
+use crate::protocol::{handing_over, holding};
 use crate::record::metadata::Outcome;
 use crate::side::announcement::LAST_WRITE;
-use crate::side::background;
-use crate::side::orders;
+use crate::side::{background, orders};
 
 /// Applies an event since the last step.
 pub(crate) fn apply(
@@ -153,7 +151,7 @@ fn take_ended_turn(
 }
 
 fn leave(result: Option<&TurnResult>, mut phase: Phase, context: &mut Context<'_>) -> Phase {
-    context.state.leaving = true;
+    context.state.is_leaving = true;
     take_ended_turn(result, &mut phase, context);
     let lease = match phase {
         Phase::Holding(hold) => {

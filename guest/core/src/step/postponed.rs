@@ -6,12 +6,10 @@
 use core::mem::discriminant;
 use core::time::Duration;
 
-use super::complaint::{Complaint, SettingId};
-use super::environment::{Environment, FormerFileEnvironment};
+use super::options::{Complaint, Environment, FormerFileEnvironment, SettingId};
 use super::problem::{Problem, ProblemClass};
-use super::report::{Event, Report, Role};
+use super::report::{Event, Postponed, Report, Role};
 use super::settings::Settings;
-use super::state::Postponed;
 use super::variable;
 use crate::protocol::candidate::{is_state, stored_secret_file};
 use tenure_base::prelude::*;

@@ -1,15 +1,16 @@
-//! Inputs and results of a step. Each item means the same as its namesake in `wit/types.wit`.
+//! Inputs and results of a step. Each item means the same as its namesake in `wit/types.wit`. Also
+//! the bytes of the state between two steps.
 
 use core::fmt;
 use core::time::Duration;
 
-use super::failure::Failure;
-use super::problem::Problem;
-use super::service_clock::Timestamp;
+use super::clocks::Timestamp;
+use super::problem::{Failure, Problem};
 use crate::record::history::Incumbent;
 use crate::record::metadata::{Kind, Outcome};
 use crate::schedule::turns::Turns;
 use crate::side::listing::Listed;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::Class;
 use tenure_azure::operation::Kind as RequestKind;
@@ -392,6 +393,43 @@ impl Report {
         // The service time is that of the start instant, so it moves the other way.
         if let Some(time) = &mut self.service_time {
             *time = time.minus(offset);
+        }
+    }
+}
+
+/// Marks waiting events. No version uses this number as its format.
+const POSTPONED: u8 = u8::MAX;
+
+/// Encodes a value after the number of its format, as `postcard` data. Only the same version of the
+/// component reads it.
+pub(crate) fn encode_state<T: Serialize>(format: u8, value: &T) -> Vec<u8> {
+    // Encoding fails only for types of unknown length, which no state has. An empty state is
+    // equivalent to none.
+    postcard::to_extend(value, vec![format]).unwrap_or_default()
+}
+
+/// Decodes a value from all of the bytes. None if they are damaged.
+pub(crate) fn decode_state<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (value, rest) = postcard::take_from_bytes(bytes).ok()?;
+    rest.is_empty().then_some(value)
+}
+
+/// The waiting events, and the state of the last step that ran.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Postponed {
+    pub events: Vec<Event>,
+    pub state: Vec<u8>,
+}
+
+impl Postponed {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        encode_state(POSTPONED, self)
+    }
+
+    pub fn from_bytes(state: &[u8]) -> Self {
+        match state.split_first() {
+            Some((&POSTPONED, rest)) => decode_state(rest).unwrap_or_default(),
+            _ => Self { events: Vec::new(), state: state.into() },
         }
     }
 }

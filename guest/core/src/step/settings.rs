@@ -2,25 +2,21 @@
 
 mod account;
 mod agenda;
-mod timings;
+pub(crate) mod timings;
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use chrono::{DateTime, Utc};
-
-use super::complaint::{Complaint, SettingId};
-use super::environment::{Environment, SecretFile};
-use super::failure_policy::FailurePolicy;
-use super::limits;
-use super::options::{Options, Orders, Value, complaint, is_blank, numbers, unreadable};
-use super::timings::Timings;
-use super::variable;
+use super::options::{
+    Complaint, Environment, Options, Orders, SecretFile, SettingId, Value, complaint, is_blank,
+    numbers, unreadable,
+};
+use super::{limits, variable};
 use crate::record::text::is_plain;
 use crate::schedule::agenda::Agenda;
 use crate::schedule::slots::Schedule;
 use account::ChosenAccount;
-
+use chrono::{DateTime, Utc};
 use tenure_azure::account::Account;
 use tenure_azure::credential::Credential;
 use tenure_azure::name::BlobName;
@@ -28,6 +24,7 @@ use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 use tenure_base::secret::redact;
 use tenure_base::text::{QUOTED, is_quoted};
+use timings::Timings;
 
 /// The lease of a single invocation, which does not renew during its turn.
 const ONE_SHOT_LEASE: Duration = *limits::LEASE.end();
@@ -386,6 +383,30 @@ impl<'e> SettingsReader<'e> {
 /// Returns a text that is set and not blank.
 fn non_blank(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !is_blank(text))
+}
+
+/// Maximum factor by which a cool-down grows.
+const MOST_TIMES: u32 = 16;
+
+/// The failures of the work that end a leadership, and the length of the cool-down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailurePolicy {
+    /// Time limit of a turn. None: as long as the leadership lasts.
+    pub turn_timeout: Option<Duration>,
+    /// Number of failed turns in a row that end the leadership; 0: never. A turn that trapped or
+    /// timed out ends it at once.
+    pub max_failures: u32,
+    /// Maximum of the first cool-down, in which a candidate does not contend; the minimum is half
+    /// of it. It doubles each time until a turn succeeds, up to 16 times this or an hour.
+    pub cool_down: Duration,
+}
+
+impl FailurePolicy {
+    /// Returns the maximum cool-down after this number of previous ones.
+    pub(crate) fn longest_cool_down(&self, previous: u32) -> Duration {
+        let times = 1_u32.checked_shl(previous).unwrap_or(MOST_TIMES).min(MOST_TIMES);
+        self.cool_down.saturating_mul(times).min(*limits::COOL_DOWN.end())
+    }
 }
 
 #[cfg(test)]

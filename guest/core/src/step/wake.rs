@@ -3,12 +3,11 @@
 use core::time::Duration;
 
 use super::credential_state::LEAST_FETCH;
-use super::timings::BACK_OFF;
+use super::settings::timings::BACK_OFF;
 use crate::Moment;
 use crate::protocol::context::Context;
-use crate::protocol::handing_over;
-use crate::protocol::holding;
 use crate::protocol::phase::{Hold, Phase};
+use crate::protocol::{handing_over, holding};
 use crate::schedule::agenda::Due;
 use crate::side::background;
 

@@ -1,7 +1,7 @@
 //! Failover before the lease ends. protocol.md §13.
 
 use super::*;
-use crate::step::timings::BACK_OFF;
+use crate::step::settings::timings::BACK_OFF;
 
 const WITHIN: (&str, &str) = (variable::FAILOVER, "3s");
 /// The periods of 3 s.

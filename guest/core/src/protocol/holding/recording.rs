@@ -17,12 +17,12 @@ use crate::record::metadata::{Beat, End, Kind, LastSlot, MissedSlots, Outcome, R
 use crate::record::write::{Progress, Write};
 use crate::schedule::agenda::{Due, Task};
 use crate::schedule::slots::Delivery;
-use crate::schedule::turn_key::turn_key;
+use crate::schedule::turns::turn_key;
+use crate::step::clocks::Timestamp;
 use crate::step::pace::RetrySchedule;
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{EndingReason, Turn, TurnResult};
-use crate::step::service_clock::Timestamp;
-use crate::step::timings::BACK_OFF;
+use crate::step::settings::timings::BACK_OFF;
 use tenure_azure::metadata::Metadata;
 use tenure_azure::operation::{ETag, Operation};
 use tenure_base::prelude::*;
@@ -279,7 +279,7 @@ pub(super) fn on_answer(
                 Some(_) => {
                     hold.on_beat_acknowledged(counts_from, context.settings.timings.failover)
                 }
-                None => hold.fall_back_to_lease(),
+                None => hold.end_promise(),
             }
             (hold.outcome_unwritten, hold.stalled_since) = (false, None);
             hold.reset_requested &= is_ahead(&hold.record, context);
@@ -349,7 +349,7 @@ fn start_turn(hold: &Hold, claim: Claim, context: &mut Context<'_>) {
     };
     context.state.turn = Some(turn.clone());
     context.state.turn_started = context.now;
-    context.effects.run = Some(turn);
+    context.effects.turn_to_start = Some(turn);
 }
 
 /// Starts the claimed turn. A leader that gives up its leadership records instead that the turn did

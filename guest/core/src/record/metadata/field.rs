@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::turns::{Outcome, Started};
 use super::{Beat, FAILED, REFUSED, Refusal};
-use crate::protocol::failover::Failover;
 use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
 use crate::schedule::slots::Delivery;
-use crate::step::service_clock::Timestamp;
+use crate::step::clocks::Timestamp;
+use crate::step::pace::Failover;
 use tenure_azure::metadata::Metadata;
 use tenure_base::prelude::*;
 

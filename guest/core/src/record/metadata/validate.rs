@@ -1,7 +1,7 @@
 //! Validation of the election's blob before anything is acquired.
 
 use super::{MAX_TERM_LEAD, MOST_BYTES, RESERVED_BYTES, Record, RecordError, size};
-use crate::step::service_clock::Timestamp;
+use crate::step::clocks::Timestamp;
 use tenure_azure::answer::Properties;
 use tenure_azure::name::BlobName;
 use tenure_base::prelude::*;

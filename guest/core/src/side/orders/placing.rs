@@ -2,17 +2,16 @@
 
 use core::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use super::{MAX_TRIGGERS, Orders, Transfer};
 use crate::mutants::mutant;
 use crate::record::history::Incumbent;
 use crate::record::metadata::{Record, Refusal, Trigger, TriggerState, ValidatedRecord};
 use crate::record::text::{LONGEST_NAME, is_allowed_text, is_order_id};
 use crate::schedule::slots::Schedule;
+use crate::step::clocks::Timestamp;
 use crate::step::problem::{Problem, ProblemClass};
-use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
+use chrono::{DateTime, Utc};
 use tenure_azure::answer::{Answer, Class, LeaseState};
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};

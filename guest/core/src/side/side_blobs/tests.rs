@@ -1,5 +1,5 @@
 use super::*;
-use crate::step::chance::Chance;
+use crate::step::pace::Chance;
 use chrono::DateTime;
 use tenure_azure::credential::{AuthSource, Credential};
 use tenure_azure::endpoint::Endpoint;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::super::limits;
 use super::super::options::Retries;
-use super::super::timings::Timings;
+use super::timings::Timings;
 use super::{SettingsReader, is_quoted, non_blank, redact, variable};
 use crate::record::text::LONGEST_CRON;
 use crate::schedule::agenda::{Agenda, Missed};

@@ -1,5 +1,6 @@
-use super::super::{Complaint, Needs, Settings};
+use super::super::{Needs, Settings};
 use super::*;
+use crate::step::options::Complaint;
 use chrono::DateTime;
 use proptest::prelude::*;
 

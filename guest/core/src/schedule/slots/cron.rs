@@ -1,8 +1,179 @@
-//! The parser of cron expressions, with errors that name position and problem.
+//! Cron expressions: five fields, or six with the seconds first, in local time.
+//!
+//! This is our own parser, because the crate `croner` needs the standard library, which would more
+//! than double the component. The tests compare both.
+//!
+//! The meaning of the expression decides about a time that the clocks skip in spring or repeat in
+//! autumn. *Fixed* times (no `*` and no step in seconds, minutes and hours) mean a number of turns
+//! a day. A skipped one runs when the clocks have been put forward; a repeated one runs the first
+//! time. Any other expression means an interval: a skipped time does not run, and a repeated one
+//! runs twice.
 
-use super::super::zone::Zone;
-use super::{Cron, DaySet};
+use core::fmt;
+
+use super::zone::{OffsetSpan, Zone};
+use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Timelike};
 use tenure_base::prelude::*;
+
+/// Search limit: the rarest date, a 29 February on a given weekday, comes at least once in 40
+/// years.
+const HORIZON: Months = Months::new(50 * 12);
+
+/// A cron expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    /// The text as written, with single blanks.
+    text: String,
+    seconds: u64,
+    minutes: u64,
+    hours: u64,
+    days: DaySet,
+    months: u64,
+    /// True for times of an interval, false for fixed ones.
+    interval: bool,
+}
+
+/// Days of the month and of the week. If both are given, either suffices, as in Kubernetes' cron.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DaySet {
+    /// Bits 1 to 31.
+    of_month: u64,
+    last_of_month: bool,
+    /// Bits 0 (Sunday) to 6.
+    of_week: u64,
+    /// Bit `7 * (n - 1) + weekday`: the nth of the month; n = 6 means the last one.
+    nth_of_week: u64,
+    /// True if neither field is a `*`.
+    either: bool,
+}
+
+impl DaySet {
+    fn contains(&self, date: NaiveDate) -> bool {
+        let (day, weekday) = (date.day(), date.weekday().num_days_from_sunday());
+        let days_in_month = date.num_days_in_month().into();
+        let nth = 7 * ((day - 1) / 7) + weekday;
+        let is_last_week = day + 7 > days_in_month;
+        let of_month =
+            self.of_month >> day & 1 == 1 || (self.last_of_month && day == days_in_month);
+        let of_week = self.of_week >> weekday & 1 == 1
+            || self.nth_of_week >> nth & 1 == 1
+            || (is_last_week && self.nth_of_week >> (35 + weekday) & 1 == 1);
+        if self.either { of_month || of_week } else { of_month && of_week }
+    }
+}
+
+impl Cron {
+    /// Returns the first slot later than `after`, in seconds since 1970.
+    pub(super) fn next(&self, zone: &Zone, after: i64) -> Option<i64> {
+        let mut second = after.checked_add(1)?;
+        let horizon = DateTime::from_timestamp(second, 0)?.checked_add_months(HORIZON)?.timestamp();
+        while second <= horizon {
+            let span = zone.offset_span(second);
+            if let Some(found) = self.in_stretch(span, second, horizon) {
+                return Some(found);
+            }
+            second = span.end;
+        }
+        None
+    }
+
+    /// Returns the newest slot that is not later than `now`.
+    pub(super) fn newest(&self, zone: &Zone, now: i64) -> Option<i64> {
+        let next_until_now = |after: i64| self.next(zone, after).filter(|slot| *slot <= now);
+        // Steps back in doubling leaps to an instant with a slot after it, then halves the steps
+        // forward.
+        let mut step_back = 1;
+        let mut found = loop {
+            match next_until_now(now.checked_sub(step_back)?) {
+                Some(slot) => break slot,
+                None if step_back > now => return None,
+                None => step_back *= 2,
+            }
+        };
+        let mut end = now;
+        while found < end {
+            let middle = found + (end - found) / 2;
+            match next_until_now(middle) {
+                Some(slot) => found = slot,
+                None => end = middle,
+            }
+        }
+        Some(found)
+    }
+
+    /// Returns the first slot from `second` on, before the span and the horizon end.
+    fn in_stretch(&self, stretch: OffsetSpan, second: i64, horizon: i64) -> Option<i64> {
+        let OffsetSpan { start, offset, previous_offset, .. } = stretch;
+        let [offset, previous_offset] = [offset, previous_offset].map(i64::from);
+        let last = (stretch.end - 1).min(horizon);
+        let mut first = second;
+        if !self.interval && start != i64::MIN {
+            if second == start && offset > previous_offset {
+                // Skipped times run now.
+                let skipped = self.local(start + previous_offset, start + offset - 1);
+                if skipped.is_some() {
+                    return Some(start);
+                }
+            }
+            // Repeated times have already run.
+            first = first.max(start + (previous_offset - offset).max(0));
+        }
+        Some(self.local(first + offset, last + offset)? - offset)
+    }
+
+    /// Returns the first time of the expression between `first_second` and `last`, as local time,
+    /// counted like seconds since 1970.
+    fn local(&self, first_second: i64, last: i64) -> Option<i64> {
+        let first = DateTime::from_timestamp(first_second, 0)?.naive_utc();
+        let (mut date, mut earliest) = (first.date(), first.time());
+        while date.and_time(NaiveTime::MIN).and_utc().timestamp() <= last {
+            if self.months >> date.month() & 1 == 0 {
+                date = date.with_day(1)?.checked_add_months(Months::new(1))?;
+                earliest = NaiveTime::MIN;
+                continue;
+            }
+            if self.days.contains(date)
+                && let Some(time) = self.time(earliest)
+            {
+                let found = date.and_time(time).and_utc().timestamp();
+                return (found <= last).then_some(found);
+            }
+            date = date.checked_add_days(Days::new(1))?;
+            earliest = NaiveTime::MIN;
+        }
+        None
+    }
+
+    /// Returns the first time of a day that is not before `earliest`.
+    fn time(&self, earliest: NaiveTime) -> Option<NaiveTime> {
+        let (hour, minute, second) = (earliest.hour(), earliest.minute(), earliest.second());
+        let hms = NaiveTime::from_hms_opt;
+        let [any_minute, any_second] = [self.minutes, self.seconds].map(|set| at_or_after(set, 0));
+        if self.hours >> hour & 1 == 1 {
+            if self.minutes >> minute & 1 == 1
+                && let Some(second) = at_or_after(self.seconds, second)
+            {
+                return hms(hour, minute, second);
+            }
+            if let Some(minute) = at_or_after(self.minutes, minute + 1) {
+                return hms(hour, minute, any_second?);
+            }
+        }
+        hms(at_or_after(self.hours, hour + 1)?, any_minute?, any_second?)
+    }
+}
+
+/// Returns the smallest member of a set of bits that is not below `least`.
+fn at_or_after(set: u64, least: u32) -> Option<u32> {
+    let remaining = set.checked_shr(least)?;
+    (remaining != 0).then(|| least + remaining.trailing_zeros())
+}
+
+impl fmt::Display for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
 
 /// A parse error and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,47 +192,47 @@ pub struct CronError {
 /// A field of an expression.
 struct Field {
     name: &'static str,
-    least: u32,
-    most: u32,
-    /// Names of values, from `least` on.
+    min: u32,
+    max: u32,
+    /// Names of values, from `min` on.
     names: &'static [&'static str],
     expected: &'static str,
 }
 
 const SECONDS: Field = Field {
     name: "second",
-    least: 0,
-    most: 59,
+    min: 0,
+    max: 59,
     names: &[],
     expected: "0 to 59, *, a range like 0-30, a step like */10, or a list of these",
 };
 const MINUTES: Field = Field { name: "minute", ..SECONDS };
 const HOURS: Field = Field {
     name: "hour",
-    most: 23,
+    max: 23,
     expected: "0 to 23, *, a range like 8-18, a step like */2, or a list of these",
     ..SECONDS
 };
 const DAYS: Field = Field {
     name: "day of the month",
-    least: 1,
-    most: 31,
+    min: 1,
+    max: 31,
     expected: "1 to 31, L for the last one, *, ?, a range like 1-7, a step like */2, or a list of \
                these",
     ..SECONDS
 };
 const MONTHS: Field = Field {
     name: "month",
-    least: 1,
-    most: 12,
+    min: 1,
+    max: 12,
     names: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
     expected: "1 to 12, JAN to DEC, *, a range like 3-9, a step like */3, or a list of these",
 };
 /// Both 0 and 7 are Sunday.
 const WEEKDAYS: Field = Field {
     name: "day of the week",
-    least: 0,
-    most: 7,
+    min: 0,
+    max: 7,
     names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
     expected: "0 to 7 (0 and 7 are Sunday), SUN to SAT, MON#1 for the first Monday of a month, \
                FRI#L for the last Friday, *, ?, a range like MON-FRI, or a list of these",
@@ -210,7 +381,7 @@ impl Field {
             allowed.last = true;
             return Ok(());
         }
-        if weekdays && let Some((day, nth)) = item.cut('#') {
+        if weekdays && let Some((day, nth)) = item.split_once('#') {
             let weekday = self.value(day)? % 7;
             let week = match nth.text {
                 "1" | "2" | "3" | "4" | "5" => nth.text.parse().unwrap_or(1),
@@ -220,9 +391,9 @@ impl Field {
             allowed.nth |= 1 << (7 * (week - 1) + weekday);
             return Ok(());
         }
-        let (range, step) = match item.cut('/') {
+        let (range, step) = match item.split_once('/') {
             Some((range, step)) => {
-                let number: Option<u32> = step.number().filter(|n| (1..=self.most).contains(n));
+                let number: Option<u32> = step.number().filter(|n| (1..=self.max).contains(n));
                 let number = number.ok_or_else(|| {
                     self.error(step, "has a step that is not a number in its range")
                 })?;
@@ -234,17 +405,17 @@ impl Field {
         let is_wildcard = range.text == "*" || (range.text == "?" && (days || weekdays));
         // Like in Kubernetes' cron, a step of 1 leaves nothing out.
         allowed.any |= is_wildcard && step.is_none_or(|step| step == 1);
-        let (first, last) = match range.cut('-') {
+        let (first, last) = match range.split_once('-') {
             _ if is_wildcard => {
                 allowed.interval |= range.text == "*";
                 // Values 0 and 7 are both Sunday, so 7 is left out.
-                (self.least, if weekdays { 6 } else { self.most })
+                (self.min, if weekdays { 6 } else { self.max })
             }
             Some((first, last)) => (self.value(first)?, self.value(last)?),
             // 5/15 is 5-59/15.
             None => match (self.value(range)?, step) {
                 (value, None) => (value, value),
-                (value, Some(_)) => (value, if weekdays { value.max(6) } else { self.most }),
+                (value, Some(_)) => (value, if weekdays { value.max(6) } else { self.max }),
             },
         };
         // SAT-SUN ends on the Sunday with the value 7.
@@ -261,11 +432,11 @@ impl Field {
     fn value(&self, piece: Piece<'_>) -> Result<u32, CronError> {
         let named_value = self.names.iter().position(|name| name.eq_ignore_ascii_case(piece.text));
         let named_value =
-            named_value.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.least);
+            named_value.and_then(|index| u32::try_from(index).ok()).map(|n| n + self.min);
         match named_value.or_else(|| piece.number()) {
-            Some(value) if (self.least..=self.most).contains(&value) => Ok(value),
+            Some(value) if (self.min..=self.max).contains(&value) => Ok(value),
             Some(_) => {
-                Err(self.error(piece, &format!("is not between {} and {}", self.least, self.most)))
+                Err(self.error(piece, &format!("is not between {} and {}", self.min, self.max)))
             }
             None if piece.text.is_empty() => Err(self.error(piece, "is incomplete")),
             None => Err(self.error(piece, "cannot be read")),
@@ -300,9 +471,12 @@ impl<'t> Piece<'t> {
         pieces.collect()
     }
 
-    fn cut(self, at: char) -> Option<(Self, Self)> {
+    fn split_once(self, at: char) -> Option<(Self, Self)> {
         let (before, after) = self.text.split_once(at)?;
         let position = self.position + before.chars().count() + 1;
         Some((Piece { text: before, ..self }, Piece { text: after, position }))
     }
 }
+
+#[cfg(test)]
+mod tests;

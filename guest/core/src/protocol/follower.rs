@@ -1,27 +1,31 @@
-//! Requests of a follower next to the election's blob, which it cannot write while the blob is
-//! leased: the announcement (protocol.md §7.2).
+//! A follower: its announcement, the leader's beats as it observes them, and its polls that hints
+//! bring forward. protocol.md §4.5, §7.2, §13.
 //!
-//! A follower announces itself when the leader names it as its successor. It writes the lease id by
-//! which it will lead, and polls until that id holds the lease. It reads the blob before it writes,
-//! to spare the announcement of another candidate.
+//! A follower cannot write the election's blob while it is leased. So it announces itself in a blob
+//! next to it, when the leader names it as its successor. It writes the lease id by which it will
+//! lead, and polls until that id holds the lease. It reads the blob before it writes, to spare the
+//! announcement of another candidate.
 
 use core::time::Duration;
 
-use super::announcement::{ANNOUNCE_INTERVAL, Announcement, QUICK_POLL, SUCCESSOR_POLLS};
-use super::side_blob_rules::{self, LEAST_TIMEOUT};
+use super::phase::Watch;
 use crate::Moment;
 use crate::mutants::{self, mutant};
-use crate::protocol::phase::Watch;
-use crate::protocol::pulse::Pulse;
 use crate::record::history::Incumbent;
-use crate::record::metadata::Record;
-use crate::step::chance::{Chance, lease_id};
+use crate::record::metadata::{Beat, Record};
+use crate::side::announcement::{
+    self, ANNOUNCE_INTERVAL, Announcement, LEAST_TIMEOUT, QUICK_POLL, SUCCESSOR_POLLS,
+};
+use crate::step::clocks::nanos;
+use crate::step::pace::{Chance, Failover, RetrySchedule, fresh_lease_id};
 use crate::step::settings::Settings;
+use crate::step::settings::timings::BACK_OFF;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{ETag, Operation};
+use tenure_base::prelude::*;
 
 /// The state of a follower: its view of the leader, and its announcement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -82,7 +86,7 @@ impl Follower {
         let previous = self.successor.filter(|_| mutant!(SuccessorKeepsLeaseId));
         self.successor = self.successor.filter(|successor| successor.term == term);
         if is_named && self.successor.is_none() {
-            let lease = previous.map_or_else(|| lease_id(chance), |before| before.lease);
+            let lease = previous.map_or_else(|| fresh_lease_id(chance), |before| before.lease);
             let [polls_until, normal_poll_at, announce_at] = [Moment::ZERO; 3];
             self.successor =
                 Some(Successor { lease, term, is_named, polls_until, normal_poll_at, announce_at });
@@ -216,7 +220,7 @@ impl Follower {
     ) -> Option<AnnouncementRequest> {
         let over = match (read.class, &read.properties) {
             (Class::MissingBlob, _) => None,
-            (Class::Done, Some(properties)) if side_blob_rules::is_from_candidate(properties) => {
+            (Class::Done, Some(properties)) if announcement::is_from_candidate(properties) => {
                 read.etag.clone()
             }
             _ => return None,
@@ -290,4 +294,234 @@ pub(crate) fn withdrawal(tag: ETag, settings: &Settings) -> Operation {
     let metadata =
         Announcement { candidate: settings.name.clone(), nomination: None }.to_metadata();
     Operation::WriteSideBlob { blob: SideBlob::Successor, replaces: Some(tag), metadata }
+}
+
+/// The newest observed beat of a leader, and the takeover after its promise ended. protocol.md §13.
+///
+/// A leader that beats promises to have stopped a given time after its newest beat. The follower
+/// counts from the receipt of the first answer that showed that beat: the beat was sent before. All
+/// instants here follow the clock that never runs ahead.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Pulse {
+    etag: ETag,
+    record: Record,
+    promise: Duration,
+    /// Receipt of the newest answer that showed it.
+    confirmed_at: Moment,
+    /// Time of the takeover: after the leader has certainly stopped, plus a random delay, so that
+    /// one of many followers is first. Also the time of the retry of a break without a clear
+    /// answer.
+    takeover: RetrySchedule,
+}
+
+impl Pulse {
+    /// Handles an answer that was received at `now` and showed this record; `previous` is the
+    /// former state.
+    pub fn observe(
+        previous: Option<Self>,
+        record: &Record,
+        etag: &ETag,
+        now: Moment,
+        own_failover: Option<Failover>,
+        chance: &mut dyn Chance,
+    ) -> Option<Self> {
+        let Beat { promise, .. } = record.beat?;
+        // This follower's own promise does not matter.
+        let promise = match own_failover {
+            Some(own_failover) if mutant!(OwnPromise) => own_failover.promise(),
+            _ => promise,
+        };
+        let unchanged = previous.filter(|b| b.etag == *etag && b.record.is_same_beat(record));
+        Some(match unchanged {
+            Some(unchanged) => Self { confirmed_at: now, ..unchanged },
+            None => {
+                // A quarter of the time between two beats: see `Failover`.
+                let spread = chance.bits() % nanos(promise / 16).max(1);
+                let takeover = RetrySchedule::due_at(now + promise + Duration::from_nanos(spread));
+                Self {
+                    etag: etag.clone(),
+                    record: record.clone(),
+                    promise,
+                    confirmed_at: now,
+                    takeover,
+                }
+            }
+        })
+    }
+
+    /// Returns the promise of the leader on record.
+    pub fn promise(&self) -> Duration {
+        self.promise
+    }
+
+    /// Handles a break without a clear answer. Another poll has to show this beat before the next
+    /// try. Each try waits longer than the one before: a service that refuses breaks may continue
+    /// to answer polls.
+    pub fn on_break_unanswered(mut self, now: Moment, chance: &mut dyn Chance) -> Self {
+        self.takeover.on_failure(now, BACK_OFF, chance);
+        Self { confirmed_at: Moment::ZERO, ..self }
+    }
+
+    /// Returns the time to take over without another poll. None if a poll has to come first.
+    pub fn takeover_at(&self) -> Option<Moment> {
+        Some(self.takeover.next_at).filter(|end| *end < self.confirmed_until())
+    }
+
+    /// Returns true if the takeover is due and the beat was confirmed recently. So a follower that
+    /// polls rarely does not disturb a leader that beats.
+    pub fn is_takeover_due(&self, now: Moment) -> bool {
+        now >= self.takeover.next_at && now < self.confirmed_until()
+    }
+
+    fn confirmed_until(&self) -> Moment {
+        self.confirmed_at + self.promise / 2
+    }
+
+    /// Ends the lease, unless the leader beat again.
+    pub fn take_over(&self) -> Operation {
+        let if_match = (!mutant!(BreakWithoutCondition)).then(|| self.etag.clone());
+        Operation::Break { period: Some(0), if_match }
+    }
+
+    /// Returns the tag and the record for the acquire that follows.
+    pub fn into_parts(self) -> (ETag, Record) {
+        (self.etag, self.record)
+    }
+}
+
+/// Pauses between the polls that one hint brings forward. The first poll is sent at once, but the
+/// store may show the change only later.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+];
+
+/// Maximum number of polls brought forward in a minute.
+const MAX_POLLS: usize = 10;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The hint state of a candidate. A hint is a message of the leader's listener: the leader may have
+/// changed. protocol.md §4.5.
+///
+/// Hints are untrusted, because any process at the address on record may send them. A hint only
+/// brings a limited number of polls forward.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Hints {
+    /// Send times of the last minute's polls that hints brought forward, the oldest first.
+    sent_at: Vec<Moment>,
+    /// The polls of the newest hint that are still to come.
+    series: Option<PollSeries>,
+}
+
+/// The polls that one hint brings forward.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct PollSeries {
+    /// The term that the candidate knew when the hint arrived.
+    term: Option<u64>,
+    polls: usize,
+}
+
+impl Hints {
+    /// Accepts a hint while `term` is known. Returns true if a poll should follow at once.
+    pub fn accept(&mut self, term: Option<u64>, now: Moment) -> bool {
+        let allowed = self.may_poll(now);
+        if allowed {
+            self.series = Some(PollSeries { term, polls: 0 });
+        }
+        allowed
+    }
+
+    /// Records a poll that was sent at `sent` and showed this term. Returns the time of the next
+    /// poll of the series. `None` if the term changed, or if all polls of the series or of the
+    /// minute are used up.
+    pub fn on_poll(&mut self, sent: Moment, term: Option<u64>, now: Moment) -> Option<Moment> {
+        let PollSeries { term: term_before, polls } = self.series.take()?;
+        self.sent_at.retain(|earlier| sent < *earlier + MINUTE);
+        self.sent_at.push(sent);
+        let next = now + *PAUSES.get(polls)?;
+        let continues = term == term_before && self.may_poll(next);
+        continues.then(|| {
+            self.series = Some(PollSeries { term, polls: polls + 1 });
+            next
+        })
+    }
+
+    /// Ends the current series.
+    pub fn clear(&mut self) {
+        self.series = None;
+    }
+
+    fn may_poll(&self, at: Moment) -> bool {
+        let lately = self.sent_at.iter().filter(|sent| at < **sent + MINUTE).count();
+        lately < MAX_POLLS || mutant!(HintsWithoutLimit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: u64) -> Moment {
+        Moment::from_millis(millis)
+    }
+
+    #[test]
+    fn one_hint_brings_five_polls_forward_and_no_more() {
+        let mut hints = Hints::default();
+        assert!(hints.accept(Some(7), millis(1_000)));
+        let mut at = millis(1_000);
+        for pause in [50, 100, 200, 400] {
+            let next = hints.on_poll(at, Some(7), at + millis(3));
+            assert_eq!(next, Some(at + millis(3 + pause)));
+            at += millis(3 + pause);
+        }
+        assert_eq!(hints.on_poll(at, Some(7), at), None);
+        assert_eq!(hints.on_poll(at, Some(7), at), None, "an ordinary poll");
+        assert_eq!(hints.sent_at.len(), 5);
+    }
+
+    #[test]
+    fn news_ends_the_series() {
+        for (before, after) in [(Some(7), Some(8)), (Some(7), None), (None, Some(1))] {
+            let mut hints = Hints::default();
+            assert!(hints.accept(before, millis(0)));
+            assert_eq!(hints.on_poll(millis(0), after, millis(1)), None);
+            assert_eq!(hints.on_poll(millis(0), before, millis(1)), None);
+        }
+    }
+
+    #[test]
+    fn hints_are_limited_to_ten_polls_a_minute() {
+        let mut hints = Hints::default();
+        let (mut polls, mut next) = (Vec::new(), None);
+        for at in (0..180_000).map(millis) {
+            if hints.accept(Some(7), at) || next.is_some_and(|next| next <= at) {
+                polls.push(at);
+                next = hints.on_poll(at, Some(7), at);
+            }
+            assert!(hints.sent_at.len() <= MAX_POLLS);
+        }
+        assert_eq!(polls.len(), 3 * MAX_POLLS);
+        for minute in polls.windows(MAX_POLLS + 1) {
+            assert!(minute[MAX_POLLS] >= minute[0] + MINUTE, "{minute:?}");
+        }
+    }
+
+    #[test]
+    fn a_series_keeps_to_the_limit_too() {
+        let mut hints = Hints::default();
+        for n in 0..7 {
+            assert!(hints.accept(Some(7), millis(n)));
+            hints.on_poll(millis(n), None, millis(n));
+        }
+        assert!(hints.accept(Some(7), millis(10)));
+        let next = hints.on_poll(millis(10), Some(7), millis(10)).unwrap();
+        let next = hints.on_poll(next, Some(7), next).unwrap();
+        assert_eq!(hints.on_poll(next, Some(7), next), None, "the tenth was the last");
+        assert!(!hints.accept(Some(7), millis(59_999)));
+        assert!(hints.accept(Some(7), millis(60_000)));
+    }
 }
