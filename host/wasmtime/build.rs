@@ -29,7 +29,7 @@ struct Source {
 }
 
 /// The election component, into which handlers are plugged.
-const SOCKET: Source = Source {
+const ELECTION: Source = Source {
     package: "tenure-guest",
     features: &[],
     file: "socket.wasm",
@@ -66,7 +66,7 @@ fn main() {
 fn build() -> Result<(), String> {
     let origin = origin()?;
     if cfg!(feature = "component") {
-        let socket = provide(&origin, &SOCKET, "TENURE_COMPONENT")?;
+        let socket = provide(&origin, &ELECTION, "TENURE_COMPONENT")?;
         // Both files are this component, so the program and the tests use the released one.
         for name in ["election.wasm", "tenure-socket.wasm"] {
             publish(&origin, &socket, name);

@@ -395,7 +395,7 @@ fn lease_operation(request: &Request) -> Result<&'static Operation, Failure> {
 
 /// Returns the text of `tenure store --help` below the options.
 pub fn help() -> String {
-    let mut titles: Vec<_> = OPERATIONS.iter().map(|row| title(row.title)).collect();
+    let mut titles: Vec<_> = OPERATIONS.iter().map(|row| strip_action(row.title)).collect();
     // The actions of Lease Blob are consecutive.
     titles.dedup();
     let titles = titles.join(", ");
@@ -411,7 +411,7 @@ pub fn help() -> String {
 }
 
 /// Returns the title of an operation without the action of a lease.
-fn title(title: &str) -> &str {
+fn strip_action(title: &str) -> &str {
     title.split(':').next().unwrap_or(title)
 }
 
@@ -428,7 +428,7 @@ fn table() -> String {
     };
     let mut text = "| Operation | Request | Parameters | Headers |\n|---|---|---|---|\n".to_owned();
     for row in OPERATIONS.iter().filter(|row| matches!(row.action, "" | "acquire")) {
-        let title = title(row.title);
+        let title = strip_action(row.title);
         let methods = row.methods.join(", ");
         let comp =
             if row.comp.is_empty() { String::new() } else { format!(" `comp={}`", row.comp) };

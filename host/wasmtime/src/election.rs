@@ -134,10 +134,10 @@ impl ElectionComponent {
     /// Both trust the same servers, and share connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        self.with(with_background(settings.into()).entries().into(), clock.handle())
+        self.with_env(with_background(settings.into()).entries().into(), clock.handle())
     }
 
-    fn with(&self, env: Arc<[(String, String)]>, clock: ClockHandle) -> Self {
+    fn with_env(&self, env: Arc<[(String, String)]>, clock: ClockHandle) -> Self {
         let step_start = Arc::default();
         Self {
             engine: self.engine.clone(),
@@ -324,13 +324,13 @@ impl ElectionComponent {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        let last_words = StderrTail::default();
-        let grant = self.grant(&last_words);
+        let stderr_tail = StderrTail::default();
+        let grant = self.grant(&stderr_tail);
         // An instance that failed is gone by now, so the guest's output is complete.
         let result = self.instances.call(grant, function, arguments).await;
         // Lets another call start.
         drop(permit);
-        result.map_err(|error| last_words.explain(&error))
+        result.map_err(|error| stderr_tail.explain(&error))
     }
 
     /// Returns the settings, with a longer interval of order reads if many candidates lead.
@@ -345,14 +345,14 @@ impl ElectionComponent {
         }
     }
 
-    fn grant(&self, last_words: &StderrTail) -> Grant<'_> {
+    fn grant(&self, stderr_tail: &StderrTail) -> Grant<'_> {
         let granted = self.granted_gate.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
             (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
             (None, Some(gate)) => Box::new(Guarded(gate.clone())),
             (None, None) => Box::new(Guarded(self.gate(AllowList::default()))),
         };
-        let tail = last_words.clone();
+        let tail = stderr_tail.clone();
         Grant {
             env: self.environment(),
             files: self.files.get().map_or(&[], Vec::as_slice),

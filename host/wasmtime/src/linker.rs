@@ -12,7 +12,7 @@ use wasmtime_wasi_http::p2::types::{HostFutureIncomingResponse, HostOutgoingRequ
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttp, WasiHttpHooks, WasiHttpView};
 
 /// The interface that sends requests. The linker uses it for all other 0.2 versions too.
-const INTERFACE: &str = "wasi:http/outgoing-handler@0.2.12";
+const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 
 /// The interface of the environment.
 const ENVIRONMENT: &str = "wasi:cli/environment@0.2.12";
@@ -45,7 +45,7 @@ fn add_variables(linker: &mut Linker<Context>) -> Result<()> {
 /// request, because the guest can no longer drop them. Its table would be full after some thousand
 /// requests of one turn.
 fn add_sending(linker: &mut Linker<Context>) -> Result<()> {
-    linker.instance(INTERFACE)?.func_wrap("handle", handle)
+    linker.instance(OUTGOING_HANDLER)?.func_wrap("handle", handle)
 }
 
 fn handle(
@@ -53,8 +53,8 @@ fn handle(
     (request, options): Arguments,
 ) -> Result<(Answer,)> {
     let mut http = store.data_mut().http();
-    let lent = options.as_ref().map(|options| Resource::new_borrow(options.rep()));
-    let answer = Host::handle(&mut http, request, lent);
+    let borrowed_options = options.as_ref().map(|options| Resource::new_borrow(options.rep()));
+    let answer = Host::handle(&mut http, request, borrowed_options);
     if let Some(options) = options {
         http.table.delete(options)?;
     }
@@ -65,7 +65,6 @@ fn handle(
     },))
 }
 
-/// A response, and the future that ends with its connection.
 type SentResponse = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
 /// Adapts a gate to the engine.
