@@ -1,5 +1,5 @@
-//! A blob and a container as values: content, properties, metadata, lease. Also the checksum of a
-//! body, and the requested part of a blob.
+//! A blob and a container as values: content, properties, metadata, lease. Also has the checksum of
+//! a body and the requested part of a blob.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -85,8 +85,8 @@ impl Properties {
     }
 }
 
-/// Returns the MD5 of these bytes, in base64 as in headers. It is against transmission errors, not
-/// against attackers.
+/// Returns the MD5 of these bytes, in base64 as in headers. It protects against transmission errors,
+/// not against attackers.
 fn md5_base64(bytes: &[u8]) -> String {
     STANDARD.encode(Md5::digest(bytes))
 }
