@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[path = "src/compose/strip.rs"]
+#[path = "build/strip.rs"]
 mod strip;
 #[path = "build/wasm.rs"]
 mod wasm;
@@ -29,7 +29,7 @@ struct Source {
 }
 
 /// The election component, into which handlers are plugged.
-const SOCKET: Source = Source {
+const ELECTION: Source = Source {
     package: "tenure-guest",
     features: &[],
     file: "socket.wasm",
@@ -66,7 +66,7 @@ fn main() {
 fn build() -> Result<(), String> {
     let origin = origin()?;
     if cfg!(feature = "component") {
-        let socket = provide(&origin, &SOCKET, "TENURE_COMPONENT")?;
+        let socket = provide(&origin, &ELECTION, "TENURE_COMPONENT")?;
         // Both files are this component, so the program and the tests use the released one.
         for name in ["election.wasm", "tenure-socket.wasm"] {
             publish(&origin, &socket, name);
@@ -87,7 +87,7 @@ fn build() -> Result<(), String> {
 /// Returns the workspace if the build runs in it, otherwise the package. Registers the inputs with
 /// cargo.
 fn origin() -> Result<Origin, String> {
-    const INPUTS: [&str; 9] = [
+    const INPUTS: [&str; 8] = [
         "guest",
         "wit",
         ".cargo/config.toml",
@@ -96,14 +96,13 @@ fn origin() -> Result<Origin, String> {
         "Cargo.lock",
         "host/wasmtime/build.rs",
         "host/wasmtime/build",
-        "host/wasmtime/src/compose/strip.rs",
     ];
     let package = wasm::package()?;
     if let Some(workspace) = wasm::workspace(&package) {
         wasm::watch(&workspace, &INPUTS);
         return Ok(Origin::Workspace(workspace));
     }
-    wasm::watch(&package, &["components", "build.rs", "build", "src/compose/strip.rs"]);
+    wasm::watch(&package, &["components", "build.rs", "build"]);
     Ok(Origin::Package(package.join("components")))
 }
 

@@ -1,14 +1,17 @@
-//! A blob and a container as values: content, properties, metadata, lease.
+//! A blob and a container as values: content, properties, metadata, lease. Also has the checksum of
+//! a body and the requested part of a blob.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use md5::{Digest, Md5};
 use tenure_azure::http_date;
 
-use super::checksum;
-use super::code::Failure;
+use super::code::{Code, Failure};
 use super::headers::Metadata;
 use super::lease::Lease;
 use super::wire::{Request, Response};
@@ -65,9 +68,9 @@ impl Properties {
     /// missing, and so on. The store computes the checksum. A checksum from the client must be
     /// equal.
     pub(super) fn from_request(request: &Request) -> Result<Properties, Failure> {
-        checksum::check(request, "content-md5")?;
-        checksum::check(request, BLOB_MD5)?;
-        let mut properties = vec![("Content-MD5", checksum::md5_base64(&request.body))];
+        check_md5(request, "content-md5")?;
+        check_md5(request, BLOB_MD5)?;
+        let mut properties = vec![("Content-MD5", md5_base64(&request.body))];
         for name in PROPERTIES.into_iter().filter(|name| *name != "Content-MD5") {
             let blob_header = request.header(&format!("x-ms-blob-{name}"));
             properties
@@ -80,6 +83,27 @@ impl Properties {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.as_str())
     }
+}
+
+/// Returns the MD5 of these bytes, in base64 as in headers. It protects against transmission errors,
+/// not against attackers.
+fn md5_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(Md5::digest(bytes))
+}
+
+/// Refuses a body whose checksum differs from the header, if the request has that header.
+fn check_md5(request: &Request, header: &str) -> Result<(), Failure> {
+    let Some(text) = request.header(header) else { return Ok(()) };
+    match STANDARD.decode(text) {
+        Ok(bytes) if bytes.len() != 16 => Err(invalid_md5(header)),
+        Ok(_) if text != md5_base64(&request.body) => Err(Code::Md5Mismatch.into()),
+        Ok(_) => Ok(()),
+        Err(_) => Err(invalid_md5(header)),
+    }
+}
+
+fn invalid_md5(header: &str) -> Failure {
+    Failure::from(Code::InvalidMd5).with_detail("HeaderName", header)
 }
 
 impl Content {
@@ -140,6 +164,36 @@ pub(super) enum Part {
     },
 }
 
+/// Returns the part that a Get Blob requests of a blob of this length: `bytes=FIRST-` or
+/// `bytes=FIRST-LAST`. `x-ms-range` takes precedence over `Range`
+/// (REST reference: *Specifying the range header for Blob service operations*, *Get Blob*).
+pub(super) fn requested_part(request: &Request, length: u64) -> Result<Part, Failure> {
+    let header = ["x-ms-range", "range"]
+        .into_iter()
+        .find_map(|name| request.header(name).map(|text| (name, text)));
+    let Some((name, text)) = header else { return Ok(Part::Whole) };
+    let invalid = || Failure::header(name, text);
+    let (first, last) =
+        text.strip_prefix("bytes=").and_then(|range| range.split_once('-')).ok_or_else(invalid)?;
+    // HTTP has both forms; the reference has neither.
+    if first.trim().is_empty() || last.contains(',') {
+        let feature = format!("{name}: {text}, only bytes=FIRST- and bytes=FIRST-LAST,");
+        return Err(Failure::unsupported(&feature));
+    }
+    let first: u64 = first.trim().parse().map_err(|_| invalid())?;
+    let last: u64 = match last.trim() {
+        "" => u64::MAX,
+        last => last.parse().map_err(|_| invalid())?,
+    };
+    if last < first {
+        return Err(invalid());
+    }
+    if first >= length {
+        return Err(Failure::range(length));
+    }
+    Ok(Part::Range { first, last: last.min(length - 1) })
+}
+
 /// Returns the headers that describe a blob's lease.
 pub(super) fn lease_headers(
     lease: &Lease,
@@ -159,4 +213,59 @@ pub(super) fn lease_headers(
 /// Returns a response without a body, with the ETag and the date of its target.
 pub(super) fn with_etag(status: u16, etag: &str, modified: DateTime<Utc>) -> Response {
     Response::new(status).with("ETag", etag).with("Last-Modified", http_date::format(modified))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the first and last byte, or the status of the refusal.
+    fn requested_bytes(headers: &[(&str, &str)], length: u64) -> Result<(u64, u64), u16> {
+        let request = Request::new("GET", "/");
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.with(name, value));
+        match requested_part(&request, length) {
+            Ok(Part::Range { first, last }) => Ok((first, last)),
+            Ok(Part::Whole | Part::Empty) => Err(200),
+            Err(failure) => Err(failure.response(false, "", "").status),
+        }
+    }
+
+    #[test]
+    fn two_forms_are_accepted() {
+        assert_eq!(requested_bytes(&[("Range", "bytes=2-4")], 10), Ok((2, 4)));
+        assert_eq!(requested_bytes(&[("Range", "bytes=2-")], 10), Ok((2, 9)));
+        assert_eq!(requested_bytes(&[("Range", "bytes=0-99")], 10), Ok((0, 9)));
+        assert_eq!(
+            requested_bytes(&[("Range", "bytes=2-4"), ("x-ms-range", "bytes=0-0")], 10),
+            Ok((0, 0))
+        );
+        assert_eq!(requested_bytes(&[], 10), Err(200));
+    }
+
+    #[test]
+    fn other_forms_are_refused() {
+        assert_eq!(requested_bytes(&[("Range", "bytes=10-")], 10), Err(416));
+        assert_eq!(requested_bytes(&[("x-ms-range", "bytes=0-0")], 0), Err(416));
+        assert_eq!(requested_bytes(&[("Range", "bytes=-5")], 10), Err(501));
+        assert_eq!(requested_bytes(&[("Range", "bytes=0-1,3-4")], 10), Err(501));
+        assert_eq!(requested_bytes(&[("Range", "bytes=4-2")], 10), Err(400));
+        assert_eq!(requested_bytes(&[("Range", "lines=1-2")], 10), Err(400));
+        assert_eq!(requested_bytes(&[("Range", "bytes=a-b")], 10), Err(400));
+    }
+
+    #[test]
+    fn a_checksum_is_checked_and_must_be_one() {
+        // RFC 1321, *Test suite*: MD5 of "abc".
+        assert_eq!(md5_base64(b"abc"), "kAFQmDzST7DWlj99KOF/cg==");
+        let check_header = |text| {
+            let mut request = Request::new("PUT", "/").with("Content-MD5", text);
+            request.body = "abc".into();
+            check_md5(&request, "content-md5").map_err(|failure| failure.code)
+        };
+        assert_eq!(check_header("kAFQmDzST7DWlj99KOF/cg=="), Ok(()));
+        assert_eq!(check_header("1B2M2Y8AsgTpgAmY7PhCfg=="), Err(Code::Md5Mismatch));
+        assert_eq!(check_header("abc"), Err(Code::InvalidMd5));
+        assert_eq!(check_header("YWJj"), Err(Code::InvalidMd5));
+    }
 }

@@ -1,20 +1,74 @@
-//! Operations on blobs, except leases.
-//!
-//! The lease is checked before the conditions, as in the service. Creation with `If-None-Match: *`
-//! over a leased blob without its id fails with `LeaseIdMissing`, not `BlobAlreadyExists`.
+//! Operations on containers, on blobs and on their leases, except lists. Container leases are not
+//! supported.
+
+use std::time::Duration;
 
 use bytes::Bytes;
+use tenure_azure::LeaseId;
 
-use super::blob::{BLOB_TYPE, Blob, Content, Part, Properties, with_etag};
-use super::call::Call;
+use super::blob::{
+    BLOB_TYPE, Blob, Container, Content, Part, Properties, requested_part, with_etag,
+};
 use super::code::{Code, Failure};
-use super::condition::Conditions;
-use super::headers::{LEASE_ID, lease_id, metadata};
+use super::headers::{
+    Conditions, LEASE_ID, PROPOSED_LEASE_ID, break_period, lease_id, lease_length, metadata,
+    required_lease_id,
+};
 use super::lease::Lease;
-use super::range::requested_part;
-use super::service::Service;
+use super::service::{Call, Service};
 use super::wire::{Request, Response};
 
+/// Time for which a deleted container's name stays reserved. The reference says "at least 30
+/// seconds".
+const DELETION_PERIOD: Duration = Duration::from_secs(30);
+
+/// Operations on containers, except listing.
+impl Service {
+    pub(super) fn create_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let metadata = metadata(call.request)?;
+        self.deleting.retain(|_, until| call.now.elapsed < *until);
+        if self.deleting.contains_key(&call.container_key) {
+            return Err(Code::ContainerBeingDeleted.into());
+        }
+        if self.containers.contains_key(&call.container_key) {
+            return Err(Code::ContainerAlreadyExists.into());
+        }
+        let container = Container {
+            etag: self.generator.etag(),
+            modified: call.now.wall,
+            metadata,
+            ..Container::default()
+        };
+        let response = with_etag(201, &container.etag, container.modified);
+        self.containers.insert(call.container_key.clone(), container);
+        Ok(response)
+    }
+
+    /// Deletes the container with all its blobs. A lease on a blob does not protect its container.
+    pub(super) fn delete_container(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
+        let conditions = Conditions::for_write(call.request)?;
+        let container = self.containers.get(&call.container_key).ok_or(Code::ContainerNotFound)?;
+        conditions.check_write(&container.etag, container.modified)?;
+        self.containers.remove(&call.container_key);
+        self.deleting.insert(call.container_key.clone(), call.now.elapsed + DELETION_PERIOD);
+        Ok(Response::new(202))
+    }
+
+    pub(super) fn get_container(&self, call: &Call<'_>) -> Result<Response, Failure> {
+        let container = self.containers.get(&call.container_key).ok_or(Code::ContainerNotFound)?;
+        let response = with_etag(200, &container.etag, container.modified)
+            .with("x-ms-lease-status", "unlocked")
+            .with("x-ms-lease-state", "available")
+            .with("x-ms-has-immutability-policy", "false")
+            .with("x-ms-has-legal-hold", "false");
+        Ok(response.with_metadata(&container.metadata))
+    }
+}
+
+/// Operations on blobs, except leases.
+///
+/// The lease is checked before the conditions, as in the service. Creation with `If-None-Match: *`
+/// over a leased blob without its id fails with `LeaseIdMissing`, not `BlobAlreadyExists`.
 impl Service {
     /// Creates the blob, or replaces everything except its lease.
     pub(super) fn put_blob(&mut self, call: &Call<'_>) -> Result<Response, Failure> {
@@ -124,5 +178,76 @@ fn put_blob_body(request: &Request) -> Result<Bytes, Failure> {
             Err(Failure::unsupported(&format!("{BLOB_TYPE_HEADER}: {other}")))
         }
         Some(other) => Err(Failure::header(BLOB_TYPE_HEADER, other)),
+    }
+}
+
+// The actions of Lease Blob. Headers of other actions are ignored. The reference calls the duration "only allowed" on acquire,
+// and has no error code for it elsewhere. So a break ignores a lease id.
+
+pub(super) fn acquire(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let proposed = lease_id(call.request, PROPOSED_LEASE_ID)?;
+    let length = lease_length(call.request)?;
+    service.lease_blob(call, |lease, now, generated| {
+        let id = lease.acquire(now, proposed, generated, length)?;
+        Ok((201, Some((LEASE_ID, id.to_string()))))
+    })
+}
+
+pub(super) fn renew(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let id = required_lease_id(call.request, LEASE_ID)?;
+    service.lease_blob(call, |lease, now, _| {
+        lease.renew(now, id)?;
+        Ok((200, Some((LEASE_ID, id.to_string()))))
+    })
+}
+
+pub(super) fn change(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let id = required_lease_id(call.request, LEASE_ID)?;
+    let proposed = required_lease_id(call.request, PROPOSED_LEASE_ID)?;
+    service.lease_blob(call, |lease, now, _| {
+        lease.change(now, id, proposed)?;
+        Ok((200, Some((LEASE_ID, proposed.to_string()))))
+    })
+}
+
+pub(super) fn release(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let id = required_lease_id(call.request, LEASE_ID)?;
+    service.lease_blob(call, |lease, _, _| {
+        lease.release(id)?;
+        Ok((200, None))
+    })
+}
+
+pub(super) fn break_lease(service: &mut Service, call: &Call<'_>) -> Result<Response, Failure> {
+    let period = break_period(call.request)?;
+    service.lease_blob(call, |lease, now, _| {
+        let remaining = lease.break_lease(now, period)?;
+        // Rounded up, so the lease is free after this number of seconds.
+        let seconds = remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0);
+        Ok((202, Some(("x-ms-lease-time", seconds.to_string()))))
+    })
+}
+
+/// The status of a response, and a header besides the blob's ETag and date.
+type LeaseResult = (u16, Option<(&'static str, String)>);
+
+impl Service {
+    /// Checks 1. the headers, 2. container and blob, 3. the conditions, 4. the lease. ETag and
+    /// Last-Modified do not change.
+    ///
+    /// The conditions are checked before the lease, unlike in the other operations on blobs. The
+    /// service's order of the two checks is not documented for Lease Blob.
+    fn lease_blob(
+        &mut self,
+        call: &Call<'_>,
+        action: impl FnOnce(&mut Lease, Duration, LeaseId) -> Result<LeaseResult, Code>,
+    ) -> Result<Response, Failure> {
+        let conditions = Conditions::for_write(call.request)?;
+        let generated = self.generator.guid();
+        let blob = self.blob_mut(&call.container_key, call.blob_name)?;
+        conditions.check_write(&blob.content.etag, blob.content.modified)?;
+        let (status, header) = action(&mut blob.lease, call.now.elapsed, generated)?;
+        let answer = with_etag(status, &blob.content.etag, blob.content.modified);
+        Ok(header.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)))
     }
 }

@@ -10,20 +10,17 @@
 //! 5. for a lease operation the conditions, then the lease; for any other the lease, then the
 //!    conditions.
 
+use chrono::{DateTime, Utc};
 use tenure_azure::http_date;
 
 use super::account::Account;
 use super::address::Address;
 use super::auth::{self, Access};
-use super::call::Call;
 use super::code::Failure;
-use super::generator::format_precise;
 use super::headers::{check_common, version};
-use super::log::Entry;
 use super::operation::Operation;
-use super::service::Service;
-use super::verb::Verb;
-use super::wire::{Now, Request, Response};
+use super::service::{Call, Entry, Service};
+use super::wire::{Now, Request, Response, Verb};
 
 const SERVER: &str = "Windows-Azure-Blob/1.0 Microsoft-HTTPAPI/2.0";
 
@@ -121,5 +118,21 @@ fn with_common_headers(
             answer.with("x-ms-client-request-id", client_id)
         }
         _ => answer,
+    }
+}
+
+/// Formats the service's time in bodies, with seven digits of a second.
+fn format_precise(time: DateTime<Utc>) -> String {
+    format!("{}.{:07}Z", time.format("%Y-%m-%dT%H:%M:%S"), time.timestamp_subsec_nanos() / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_bodies_have_seven_digits_of_a_second() {
+        let wall = DateTime::from_timestamp(1_767_323_045, 123_456_789).unwrap();
+        assert_eq!(format_precise(wall), "2026-01-02T03:04:05.1234567Z");
     }
 }

@@ -7,10 +7,9 @@ use tenure_azure::http_date;
 
 use super::address::Address;
 use super::blob::{BLOB_TYPE, Blob, Container, PROPERTIES, lease_headers};
-use super::call::Call;
 use super::code::{Code, Failure, escape_xml};
 use super::headers::Metadata;
-use super::service::Service;
+use super::service::{Call, Service};
 use super::wire::{Now, Request, Response};
 
 /// Maximum number of entries in a page.

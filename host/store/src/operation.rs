@@ -5,16 +5,14 @@
 //! documentation and `tenure store --help` are generated from the same rows.
 
 use super::address::{Address, Resource};
-use super::call::Call;
+use super::blobs::{acquire, break_lease, change, release, renew};
 use super::code::{Code, Failure};
-use super::leases::{acquire, break_lease, change, release, renew};
-use super::service::Service;
-use super::verb::Verb;
-use super::wire::{Request, Response};
+use super::service::{Call, Service};
+use super::wire::{Request, Response, Verb};
 
 /// The target of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+enum Target {
     Account,
     Container,
     Blob,
@@ -25,17 +23,17 @@ pub(super) enum Target {
 pub(super) struct Operation {
     pub(super) verb: Verb,
     /// The title in the REST reference.
-    pub(super) title: &'static str,
-    pub(super) target: Target,
-    pub(super) methods: &'static [&'static str],
+    title: &'static str,
+    target: Target,
+    methods: &'static [&'static str],
     /// `comp` of the query; empty for none.
-    pub(super) comp: &'static str,
+    comp: &'static str,
     /// `x-ms-lease-action`; empty for none.
-    pub(super) action: &'static str,
+    action: &'static str,
     /// Supported parameters besides those of every operation.
-    pub(super) parameters: &'static [&'static str],
+    parameters: &'static [&'static str],
     /// Supported headers besides those of every operation. A `*` at the end matches any suffix.
-    pub(super) headers: &'static [&'static [&'static str]],
+    headers: &'static [&'static [&'static str]],
     /// The required rights of an account SAS: a kind of resource (`srt`) and one of some
     /// permissions. For operations on blobs, and for listing them, a service SAS needs the same
     /// permission.
@@ -104,7 +102,7 @@ const BLOB: Operation =
 const LEASE_BLOB: Operation = Operation { comp: "lease", headers: &[LEASE, CONDITIONS], ..BLOB };
 
 /// All supported operations.
-pub(super) const OPERATIONS: &[Operation] = &[
+const OPERATIONS: &[Operation] = &[
     Operation {
         verb: Verb::GetAccount,
         title: "Get Account Information",
@@ -257,7 +255,7 @@ fn account() -> Response {
 }
 
 /// Operations of the service that are not supported, by target and `comp`.
-pub(super) const UNSUPPORTED: &[(Target, &str, &str)] = &[
+const UNSUPPORTED: &[(Target, &str, &str)] = &[
     (Target::Account, "batch", "Blob Batch"),
     (Target::Account, "blobs", "Find Blobs by Tags"),
     (Target::Account, "properties", "Get and Set Blob Service Properties"),
@@ -395,9 +393,76 @@ fn lease_operation(request: &Request) -> Result<&'static Operation, Failure> {
         .ok_or_else(|| Failure::header(NAME, action))
 }
 
+/// Returns the text of `tenure store --help` below the options.
+pub fn help() -> String {
+    let mut titles: Vec<_> = OPERATIONS.iter().map(|row| strip_action(row.title)).collect();
+    // The actions of Lease Blob are consecutive.
+    titles.dedup();
+    let titles = titles.join(", ");
+    format!(
+        "It has one account, the emulators' own: clients reach it on port 10000 with the \
+         connection string UseDevelopmentStorage=true. All data is lost when it ends.\n\n\
+         It supports: {titles}.\n\n\
+         Everything else of the Blob service is refused with 501 NotImplemented, and the message names it: block \
+         lists, snapshots, copies, tags, versions, append and page blobs, leases of containers, and others. An SDK \
+         uploads a large blob as a block list, so upload small ones. docs/store.md lists all headers and parameters \
+         that are supported."
+    )
+}
+
+/// Returns the title of an operation without the action of a lease.
+fn strip_action(title: &str) -> &str {
+    title.split(':').next().unwrap_or(title)
+}
+
+/// Returns the table of `docs/store.md`.
+#[cfg(test)]
+fn table() -> String {
+    let target_name = |on: Target| match on {
+        Target::Account => "account",
+        Target::Container => "container",
+        Target::Blob => "blob",
+    };
+    let code = |names: &mut dyn Iterator<Item = &str>| {
+        names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" ")
+    };
+    let mut text = "| Operation | Request | Parameters | Headers |\n|---|---|---|---|\n".to_owned();
+    for row in OPERATIONS.iter().filter(|row| matches!(row.action, "" | "acquire")) {
+        let title = strip_action(row.title);
+        let methods = row.methods.join(", ");
+        let comp =
+            if row.comp.is_empty() { String::new() } else { format!(" `comp={}`", row.comp) };
+        let (parameters, headers) = (
+            code(&mut row.parameters.iter().copied()),
+            code(&mut row.headers.iter().copied().flatten().copied()),
+        );
+        let target = target_name(row.target);
+        text.push_str(&format!(
+            "| {title} | {methods} {target}{comp} | {parameters} | {headers} |\n"
+        ));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_documentation_has_the_table() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/store.md");
+        let text = std::fs::read_to_string(page).expect("docs/store.md");
+        let table = table();
+        assert!(text.contains(&table), "docs/store.md must contain:\n\n{table}");
+    }
+
+    #[test]
+    fn help_names_every_operation_once() {
+        let help = help();
+        for title in [" Get Blob,", "Lease Blob.", "List Containers,", "Put Blob,"] {
+            assert_eq!(help.matches(title).count(), 1, "{title} in {help}");
+        }
+    }
 
     #[test]
     fn no_two_rows_are_for_one_request() {

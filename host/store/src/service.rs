@@ -1,15 +1,20 @@
-//! The service: accounts, containers with their blobs, and a log.
+//! The service: accounts, containers with their blobs, a log, and a generator of ids.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use tenure_azure::LeaseId;
+
 use super::account::{Account, AccountError, KeyName};
+use super::address::Address;
 use super::blob::{Blob, Container, ContainerKey};
 use super::code::Code;
-use super::generator::Generator;
 use super::lease::State;
-use super::log::Log;
+use super::wire::{Now, Request, Verb};
+
+/// Maximum number of entries.
+const MAX_ENTRIES: usize = 10_000;
 
 /// The blob service of some accounts, with all of its state in memory.
 ///
@@ -106,5 +111,149 @@ impl Service {
     pub(super) fn blob_mut(&mut self, key: &ContainerKey, name: &str) -> Result<&mut Blob, Code> {
         let container = self.containers.get_mut(key).ok_or(Code::ContainerNotFound)?;
         container.blobs.get_mut(name).ok_or(Code::BlobNotFound)
+    }
+}
+
+/// One handled request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The time by the `elapsed` of the service's clock.
+    pub at: Duration,
+    /// The first 16 characters of the HTTP method.
+    pub method: String,
+    /// The operation.
+    pub verb: Verb,
+    /// The account; empty if it does not exist.
+    pub account: String,
+    /// The container; empty if the address has none.
+    pub container: String,
+    /// The blob; empty if the address has none.
+    pub blob: String,
+    /// The status of the response.
+    pub status: u16,
+    /// The error code of the response.
+    pub code: Option<&'static str>,
+}
+
+/// The handled requests: the newest 10 000, and counts of all.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    entries: VecDeque<Entry>,
+    counts: BTreeMap<(Verb, u16), u64>,
+}
+
+impl Log {
+    /// Returns the remembered requests, oldest first.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Returns the number of requests of this operation, whatever the response.
+    pub fn count(&self, verb: Verb) -> u64 {
+        self.counts.iter().filter(|((known, _), _)| *known == verb).map(|(_, count)| count).sum()
+    }
+
+    /// Returns the number of requests of this operation with this status.
+    pub fn count_with_status(&self, verb: Verb, status: u16) -> u64 {
+        self.counts.get(&(verb, status)).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of handled requests.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) {
+        *self.counts.entry((entry.verb, entry.status)).or_default() += 1;
+        if self.entries.len() == MAX_ENTRIES {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+}
+
+/// A request that the table of operations accepts, and its target.
+pub(super) struct Call<'a> {
+    pub(super) now: Now,
+    pub(super) request: &'a Request,
+    pub(super) address: &'a Address,
+    /// Account and container.
+    pub(super) container_key: ContainerKey,
+    /// The blob; empty if the address has none.
+    pub(super) blob_name: &'a str,
+}
+
+/// Ids and ETags, generated from one seed.
+#[derive(Clone, Debug)]
+pub(super) struct Generator {
+    state: u64,
+    etag: u64,
+}
+
+impl Generator {
+    pub(super) fn new(seed: u64) -> Generator {
+        let mut generator = Generator { state: seed, etag: 0 };
+        // With another seed, a restarted service must not repeat earlier ETags.
+        generator.etag = generator.next() >> 16;
+        generator
+    }
+
+    /// SplitMix64: small, and sufficient for names.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a GUID: a lease id for a request without a proposal, or a request id.
+    pub(super) fn guid(&mut self) -> LeaseId {
+        let bytes = (u128::from(self.next()) << 64) | u128::from(self.next());
+        LeaseId::from_random(bytes.to_be_bytes())
+    }
+
+    /// Returns a new quoted ETag that was never used before.
+    pub(super) fn etag(&mut self) -> String {
+        self.etag += 1 + (self.next() >> 48);
+        format!("\"0x8D{:013X}\"", self.etag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_entries_go_and_counts_stay() {
+        let mut log = Log::default();
+        for number in 0..MAX_ENTRIES as u64 + 5 {
+            let status = if number % 2 == 0 { 201 } else { 409 };
+            log.add(Entry {
+                at: Duration::from_secs(number),
+                method: "PUT".to_owned(),
+                verb: Verb::Acquire,
+                account: String::new(),
+                container: String::new(),
+                blob: String::new(),
+                status,
+                code: None,
+            });
+        }
+        assert_eq!(log.entries().count(), MAX_ENTRIES);
+        assert_eq!(log.entries().next().map(|entry| entry.at), Some(Duration::from_secs(5)));
+        assert_eq!(log.count(Verb::Acquire), MAX_ENTRIES as u64 + 5);
+        assert_eq!(log.count_with_status(Verb::Acquire, 409), MAX_ENTRIES as u64 / 2 + 2);
+        assert_eq!(log.count(Verb::Renew), 0);
+    }
+
+    #[test]
+    fn one_seed_makes_one_sequence() {
+        let generate = |seed| {
+            let mut generator = Generator::new(seed);
+            (generator.guid().to_string(), generator.etag(), generator.etag())
+        };
+        assert_eq!(generate(7), generate(7));
+        assert_ne!(generate(7), generate(8));
+        assert_ne!(generate(7).1, generate(7).2);
     }
 }

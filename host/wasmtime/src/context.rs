@@ -1,17 +1,19 @@
-//! The data of a guest's store: its capabilities.
+//! The data of a guest's store: its capabilities and its output.
 
 use super::engine::Engine;
-use super::host_memory::Holdings;
-use super::limits::Limits;
-use super::output::Output;
+use super::limits::{Holdings, Limits};
 use super::surroundings::Surroundings;
+use bytes::Bytes;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenure::engine::Budget;
+use tenure::engine::{Budget, Lines};
 use tenure_clock::ClockHandle;
 use tenure_core::nanoseconds;
+use tokio::io::AsyncWrite;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{FsPerms, HostMonotonicClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
@@ -24,6 +26,9 @@ const MAX_CALL_BYTES: usize = 128 * 1024;
 
 /// Random bytes of one call. The host makes them before the guest can be interrupted again.
 const MAX_RANDOM_BYTES: u64 = 1024 * 1024;
+
+/// Maximum size of one write, in bytes. A larger one traps, because the host holds it in memory.
+const MAX_WRITE: usize = 64 * 1024;
 
 /// The capabilities of one guest call. All others are absent: no arguments, no inherited
 /// environment or streams, no sockets, no directories.
@@ -204,5 +209,80 @@ impl HostMonotonicClock for GuestClock {
 
     fn now(&self) -> u64 {
         nanoseconds(self.reading().now())
+    }
+}
+
+/// Standard output or standard error of a guest: a stream that passes its [`Lines`] to a function.
+#[derive(Clone)]
+pub(crate) struct Output(Arc<Mutex<Lines>>);
+
+impl Output {
+    pub(crate) fn new(on_line: impl FnMut(String) + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Lines::new(on_line))))
+    }
+
+    /// Redirects further output to the destination of `replacement`, which must have no clone.
+    fn redirect(&self, replacement: Self) {
+        if let Ok(lines) = Arc::try_unwrap(replacement.0) {
+            *self.lines() = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IsTerminal for Output {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Output {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        // Only WASI 0.3 uses it, which is not linked.
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+impl OutputStream for Output {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > MAX_WRITE {
+            return Err(StreamError::trap("it wrote more at once than the stream takes"));
+        }
+        self.lines().write(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(MAX_WRITE)
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Output {
+    async fn ready(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_was_permitted_is_a_trap() {
+        let mut output = Output::new(|_| {});
+        assert_eq!(output.check_write().unwrap(), MAX_WRITE);
+        output.write(vec![b'x'; MAX_WRITE].into()).unwrap();
+        let refused = output.write(vec![b'x'; MAX_WRITE + 1].into());
+        assert!(matches!(refused, Err(StreamError::Trap(_))), "{refused:?}");
     }
 }

@@ -1,18 +1,13 @@
 //! The election component: the candidate that this program hosts.
 
 use super::bindings::{self, Convert as _, types};
-use super::context::{Context, Grant};
-use super::engine::Engine;
-use super::error::{CheckError, ComponentError};
-use super::functions::Functions;
-use super::instances::Instances;
-use super::last_step::LastStep;
-use super::linker::linker;
-use super::output::Output;
+use super::context::{Context, Grant, Output};
+use super::engine::{Engine, LeaderGuard};
+use super::error::{CheckError, ComponentError, StderrTail};
+use super::instances::{Functions, Instances};
+use super::linker::{Guarded, linker};
 use super::permits::{Permit, Urgency};
-use super::stderr_tail::StderrTail;
 use super::surroundings::{Carrier, Surroundings};
-use super::wasi_http::Guarded;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +19,8 @@ use tenure::engine::{
 };
 use tenure_clock::{Clock, ClockHandle};
 use tenure_core::{
-    Event, Failure, FailureKind, Needs, Report, Request, Response, State, nanoseconds, variable,
+    Event, Failure, FailureKind, Needs, Report, Request, Response, Role, State, nanoseconds,
+    variable,
 };
 use tokio::time::timeout;
 use wasmtime::StoreContextMut;
@@ -41,6 +37,10 @@ pub const ELECTION_COMPONENT: &[u8] = include_bytes!(env!("TENURE_COMPONENT"));
 
 /// Memory of one call, in bytes. The component uses a few hundred KiB.
 const MEMORY_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Minimum lateness of a step of a candidate with a lease. The step must also be late by an eighth
+/// of the time left when it was due.
+const MIN_DELAY: Duration = Duration::from_millis(250);
 
 /// The election component with the settings of one candidate.
 ///
@@ -134,10 +134,10 @@ impl ElectionComponent {
     /// Both trust the same servers, and share connections.
     #[must_use]
     pub fn for_candidate(&self, settings: impl Into<Variables>, clock: &impl Clock) -> Self {
-        self.with(with_background(settings.into()).entries().into(), clock.handle())
+        self.with_env(with_background(settings.into()).entries().into(), clock.handle())
     }
 
-    fn with(&self, env: Arc<[(String, String)]>, clock: ClockHandle) -> Self {
+    fn with_env(&self, env: Arc<[(String, String)]>, clock: ClockHandle) -> Self {
         let step_start = Arc::default();
         Self {
             engine: self.engine.clone(),
@@ -324,13 +324,13 @@ impl ElectionComponent {
         P: ComponentNamedList + Lower + Send + Sync,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        let last_words = StderrTail::default();
-        let grant = self.grant(&last_words);
+        let stderr_tail = StderrTail::default();
+        let grant = self.grant(&stderr_tail);
         // An instance that failed is gone by now, so the guest's output is complete.
         let result = self.instances.call(grant, function, arguments).await;
         // Lets another call start.
         drop(permit);
-        result.map_err(|error| last_words.explain(&error))
+        result.map_err(|error| stderr_tail.explain(&error))
     }
 
     /// Returns the settings, with a longer interval of order reads if many candidates lead.
@@ -345,14 +345,14 @@ impl ElectionComponent {
         }
     }
 
-    fn grant(&self, last_words: &StderrTail) -> Grant<'_> {
+    fn grant(&self, stderr_tail: &StderrTail) -> Grant<'_> {
         let granted = self.granted_gate.get();
         let gate: Box<dyn WasiHttpHooks> = match (&self.surroundings, granted) {
             (Some(surroundings), _) => Box::new(Carrier(surroundings.network.clone())),
             (None, Some(gate)) => Box::new(Guarded(gate.clone())),
             (None, None) => Box::new(Guarded(self.gate(AllowList::default()))),
         };
-        let tail = last_words.clone();
+        let tail = stderr_tail.clone();
         Grant {
             env: self.environment(),
             files: self.files.get().map_or(&[], Vec::as_slice),
@@ -440,5 +440,118 @@ impl Drop for ElectionComponent {
         for (_, value) in Arc::get_mut(&mut self.env).into_iter().flatten() {
             value.zeroize();
         }
+    }
+}
+
+/// The host's view of a candidate's newest step. All instants are on the candidate's clock.
+#[derive(Default)]
+struct LastStep {
+    /// Time that it waited for a permit; `None` before it starts.
+    waited: Option<Duration>,
+    /// The end of the leadership by its report, or the deadline for a win with the acquired lease.
+    holds_until: Option<Duration>,
+    /// The due time of the next step, by its report.
+    due_at: Duration,
+    /// Lateness of its start, if the candidate had a lease and it should be reported.
+    late: Option<Duration>,
+    /// Set while the candidate leads by its report.
+    leader: Option<LeaderGuard>,
+}
+
+impl LastStep {
+    /// Records the request of a new step.
+    fn on_request(&mut self) {
+        (self.waited, self.late) = (None, None);
+    }
+
+    /// Records its start at `now`. Returns its lateness for a candidate with a lease; `None` if it
+    /// is in time.
+    fn on_start(&mut self, requested_at: Duration, now: Duration) -> Option<Duration> {
+        self.waited = Some(now.saturating_sub(requested_at));
+        // If its time had expired before, lateness costs nothing.
+        let left = self.holds_until?.checked_sub(self.due_at).filter(|left| !left.is_zero())?;
+        let late = now.saturating_sub(self.due_at);
+        (late > MIN_DELAY.max(left / 8)).then_some(late)
+    }
+
+    /// Records the report of a step that started at `started_at` and ended at `ended_at`.
+    fn on_report(&mut self, report: &Report, started_at: Duration, ended_at: Duration) {
+        let after = |span| started_at.saturating_add(span);
+        let holds_for = match &report.role {
+            Role::Leading(leadership) => Some(leadership.valid_for),
+            _ => report.wins_within,
+        };
+        self.holds_until = holds_for.map(after);
+        // A long step does not make the next one late.
+        self.due_at = after(report.again_in).max(ended_at);
+    }
+
+    /// Counts the candidate among the leaders on `engine` if it leads by this report.
+    fn count_leader(&mut self, report: &Report, engine: &Engine) {
+        self.leader = match report.role {
+            Role::Leading(_) => self.leader.take().or_else(|| Some(engine.register_leader())),
+            _ => None,
+        };
+    }
+
+    /// Records that the step failed, which ends the candidate.
+    fn on_failure(&mut self) {
+        (self.holds_until, self.leader) = (None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure_core::Leadership;
+
+    const MS: Duration = Duration::from_millis(1);
+    const ZERO: Duration = Duration::ZERO;
+
+    fn after(role: Role, began: Duration, ended_at: Duration) -> LastStep {
+        let mut step = LastStep::default();
+        step.on_report(&Report::new(role, 4_000 * MS), began, ended_at);
+        step
+    }
+
+    fn leading() -> Role {
+        Role::Leading(Leadership { term: 7, valid_for: 12_000 * MS })
+    }
+
+    #[test]
+    fn a_leader_is_late_when_an_eighth_of_its_time_is_gone() {
+        let mut step = after(leading(), ZERO, 10 * MS);
+        assert_eq!(step.holds_until, Some(12_000 * MS));
+        assert_eq!(step.on_start(4_900 * MS, 5_000 * MS), None);
+        assert_eq!(step.waited, Some(100 * MS));
+        assert_eq!(step.on_start(4_000 * MS, 5_001 * MS), Some(1_001 * MS));
+        // Requested before it was due, for an event.
+        assert_eq!(step.on_start(2_000 * MS, 2_001 * MS), None);
+    }
+
+    #[test]
+    fn a_step_that_took_long_makes_the_next_one_no_later() {
+        let mut step = after(leading(), ZERO, 7_000 * MS);
+        assert_eq!(step.on_start(7_000 * MS, 7_600 * MS), None);
+        assert_eq!(step.on_start(7_000 * MS, 7_700 * MS), Some(700 * MS));
+    }
+
+    #[test]
+    fn a_candidate_that_acquired_the_lease_is_as_urgent_as_a_leader() {
+        let mut step = LastStep::default();
+        let report = Report::new(Role::Undecided, 1_000 * MS);
+        let report = Report { wins_within: Some(12_000 * MS), ..report };
+        step.on_report(&report, 100 * MS, 200 * MS);
+        assert_eq!(step.holds_until, Some(12_100 * MS));
+        assert_eq!(step.on_start(1_100 * MS, 2_400 * MS), None);
+        assert_eq!(step.on_start(1_100 * MS, 2_500 * MS), Some(1_400 * MS));
+    }
+
+    #[test]
+    fn only_leaders_are_late() {
+        assert_eq!(after(Role::Undecided, ZERO, ZERO).on_start(ZERO, 60_000 * MS), None);
+        let mut step = after(leading(), ZERO, ZERO);
+        step.on_failure();
+        assert_eq!(step.on_start(ZERO, 60_000 * MS), None);
     }
 }

@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::trap::explain;
-use super::wasi_http::Guarded;
+use super::error::explain_trap;
+use super::linker::Guarded;
 use crate::bindings::{Convert as _, LeaderPre};
 use crate::{ComponentGuard, Context, Engine, Grant, Output};
 use std::fmt;
@@ -240,7 +240,7 @@ impl Handler for ComponentHandler {
                 Ok(Ok(())) => TurnEnd::Succeeded,
                 Ok(Err(text)) => TurnEnd::failed(text),
                 Err(_) if lease.is_lost() => TurnEnd::CutOff,
-                Err(error) => TurnEnd::Trapped(explain(&error)),
+                Err(error) => TurnEnd::Trapped(explain_trap(&error)),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Instances of the election component.
+//! Instances of the election component, and its functions.
 //!
 //! An instance that has answered is kept for the next call of any candidate, because creating and
 //! dropping one costs more than most steps. An instance is dropped if it trapped, still holds host
@@ -6,12 +6,15 @@
 
 use super::context::{Context, Grant, store};
 use super::engine::Engine;
+use super::error::ComponentError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::OwnedSemaphorePermit;
 use wasmtime::component::{
-    ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Lower,
+    Component, ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Lower,
 };
 use wasmtime::{Result, Store, format_err};
+
+const INTERFACE: &str = "tenure:election/election@0.1.0";
 
 /// Calls after which an instance is dropped, which frees any memory that it has leaked.
 const MAX_CALLS: u32 = 10_000;
@@ -107,5 +110,29 @@ impl Instances {
 
     fn idle(&self) -> MutexGuard<'_, Vec<IdleInstance>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The functions of the election component that the host calls, as positions in its exports.
+#[derive(Clone)]
+pub(super) struct Functions {
+    pub files: ComponentExportIndex,
+    pub check: ComponentExportIndex,
+    pub step: ComponentExportIndex,
+}
+
+impl Functions {
+    pub fn from_component(component: &Component) -> std::result::Result<Self, ComponentError> {
+        let find_function = |interface: &str, name: &str| {
+            let found = component.get_export_index(None, interface);
+            let found = found.ok_or_else(|| {
+                ComponentError::new(format!("the component does not export {interface}"))
+            })?;
+            component.get_export_index(Some(&found), name).ok_or_else(|| {
+                ComponentError::new(format!("{interface} lacks the function {name}"))
+            })
+        };
+        let function = |name: &str| find_function(INTERFACE, name);
+        Ok(Self { files: function("files")?, check: function("check")?, step: function("step")? })
     }
 }

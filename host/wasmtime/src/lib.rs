@@ -35,45 +35,35 @@
 
 #![deny(missing_docs)]
 
-mod alarm;
 mod bindings;
 mod cache;
-mod compiled;
 #[cfg(feature = "compose")]
 pub mod compose;
 mod context;
 mod election;
 mod engine;
 mod error;
-mod functions;
 mod handler;
-mod host_memory;
 mod instances;
-mod last_step;
 mod limits;
 mod linker;
-mod output;
 mod permits;
-mod stderr_tail;
 mod surroundings;
 #[cfg(test)]
 mod tests;
 mod ticker;
-mod trap;
-mod wasi_http;
 
-use compiled::ComponentGuard;
-use context::{Context, Grant, store};
+use context::{Context, Grant, Output, store};
 #[cfg(feature = "component")]
 pub use election::ELECTION_COMPONENT;
 pub use election::ElectionComponent;
+use engine::ComponentGuard;
 pub use engine::Engine;
 #[cfg(test)]
 use engine::MAX_IDLE_INSTANCES;
 pub use error::{CheckError, ComponentError, EngineError};
 pub use handler::{ComponentHandler, InvalidHandler, MEMORY_LIMIT, Options};
 use linker::linker;
-use output::Output;
 pub use surroundings::{Network, NetworkFailure, Surroundings};
 
 /// The handler of `examples/rust` embedded in this crate, for the demo and the tests.

@@ -1,12 +1,27 @@
-//! Limits of a guest's memory and tables.
+//! Limits of a guest: its memory and tables, and the host memory behind its handles, such as unsent
+//! data.
 
+use http::HeaderMap;
+use std::any::Any;
+use std::collections::HashSet;
+use tenure::engine::Budget;
+use wasmtime::component::ResourceTable;
 use wasmtime::{Error, ResourceLimiter, Result, format_err};
+use wasmtime_wasi_http::FieldMap;
+use wasmtime_wasi_http::p2::bindings::http::types::Method;
+use wasmtime_wasi_http::p2::body::HostFutureTrailers;
+use wasmtime_wasi_http::p2::types::{
+    HostFutureIncomingResponse, HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse,
+};
 
 /// Instances, memories and tables of one guest: a composed one has several.
 const INSTANCES: usize = 64;
 
 /// Maximum number of elements in all of its tables together.
 const ELEMENTS: usize = 1_000_000;
+
+/// Calls between two counts. One call adds less than a MiB.
+const CALLS_PER_COUNT: u8 = 8;
 
 /// Counts all memories and tables of a guest together. A guest that exceeds the limit traps, with a
 /// text that explains it.
@@ -85,9 +100,159 @@ impl ResourceLimiter for Limits {
     }
 }
 
+/// Counts the memory behind a guest's handles, and removes them when it exceeds the budget.
+pub(super) struct Holdings {
+    budget: Budget,
+    /// Calls until the next count.
+    calls: u8,
+    /// An empty table that replaces the guest's own once the budget is used up. Every further call
+    /// of the guest then traps.
+    empty_table: Option<ResourceTable>,
+}
+
+impl Holdings {
+    pub(super) fn new(budget: Budget) -> Self {
+        Self { budget, calls: 0, empty_table: None }
+    }
+
+    /// Returns the table for the next call of the guest.
+    pub(super) fn table<'a>(
+        &'a mut self,
+        guest_table: &'a mut ResourceTable,
+    ) -> &'a mut ResourceTable {
+        if self.empty_table.is_none() && !self.budget.is_unlimited() {
+            self.count(guest_table);
+        }
+        self.empty_table.as_mut().unwrap_or(guest_table)
+    }
+
+    /// Returns the reason why the guest was ended, if it was ended for its memory.
+    pub(super) fn termination_reason(&self) -> Option<String> {
+        self.empty_table.as_ref()?;
+        let limit = self.budget.limit();
+        Some(format!(
+            "it used more than {limit} of the host's memory for headers, requests and bodies"
+        ))
+    }
+
+    fn count(&mut self, table: &mut ResourceTable) {
+        if self.calls > 0 {
+            self.calls -= 1;
+            return;
+        }
+        self.calls = CALLS_PER_COUNT;
+        let mut counted = HashSet::new();
+        let total = table.iter_mut().map(|entry| held_bytes(entry, &mut counted)).sum();
+        if !self.budget.set_handle_bytes(total) {
+            let mut empty = ResourceTable::new();
+            empty.set_max_capacity(0);
+            self.empty_table = Some(empty);
+        }
+    }
+}
+
+/// Returns the bytes of one handle. Shared headers are counted once.
+fn held_bytes(entry: &(dyn Any + Send), counted: &mut HashSet<*const HeaderMap>) -> usize {
+    let mut weigh_once = |headers: &HeaderMap| match counted.insert(headers) {
+        true => Budget::weight(headers),
+        false => 0,
+    };
+    if let Some(fields) = entry.downcast_ref::<FieldMap>() {
+        return weigh_once(fields);
+    }
+    if let Some(request) = entry.downcast_ref::<HostOutgoingRequest>() {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let method = match &request.method {
+            Method::Other(name) => name.len(),
+            _ => 0,
+        };
+        let body = request.body.as_ref().map_or(0, |_| Budget::OPEN_BODY);
+        let line = method + text(&request.authority) + text(&request.path_with_query);
+        return weigh_once(&request.headers) + line + body;
+    }
+    if let Some(response) = entry.downcast_ref::<HostOutgoingResponse>() {
+        let body = response.body.as_ref().map_or(0, |_| Budget::OPEN_BODY);
+        return weigh_once(&response.headers) + body;
+    }
+    if let Some(response) = entry.downcast_ref::<HostIncomingResponse>() {
+        return weigh_once(&response.headers);
+    }
+    if let Some(HostFutureIncomingResponse::Ready(Ok((head, _)))) = entry.downcast_ref() {
+        return weigh_once(head.headers());
+    }
+    if let Some(HostFutureTrailers::Done(Ok(Some(trailers)))) = entry.downcast_ref() {
+        return weigh_once(trailers);
+    }
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
+    use http_body_util::{BodyExt as _, Full};
+
+    fn fields(bytes: usize) -> FieldMap {
+        let mut fields = FieldMap::new_mutable(usize::MAX);
+        let value = HeaderValue::from_maybe_shared(vec![b'x'; bytes]).unwrap();
+        fields.append_raw("x".parse().unwrap(), value).unwrap();
+        fields
+    }
+
+    #[test]
+    fn a_guest_over_its_budget_finds_nothing_any_more() {
+        let budget = Budget::new(1024 * 1024);
+        let mut holdings = Holdings::new(budget.clone());
+        let mut table = ResourceTable::new();
+        for _ in 0..2 * usize::from(CALLS_PER_COUNT) {
+            holdings.table(&mut table).push(fields(100)).unwrap();
+        }
+        assert_eq!(holdings.termination_reason(), None);
+        // Requests leave a quarter of the budget to handles.
+        let _charge = budget.charge(780_000).unwrap();
+        let large = table.push(fields(200_000)).unwrap();
+        for _ in 0..=CALLS_PER_COUNT {
+            holdings.table(&mut table);
+        }
+        assert_eq!(holdings.termination_reason(), None);
+        table.push(fields(100_000)).unwrap();
+        for _ in 0..=CALLS_PER_COUNT {
+            holdings.table(&mut table);
+        }
+        assert!(holdings.termination_reason().unwrap().contains("more than 1 MiB"));
+        assert!(holdings.table(&mut table).get(&large).is_err());
+        assert!(holdings.table(&mut table).push(0).is_err());
+    }
+
+    #[test]
+    fn shared_headers_are_counted_once() {
+        let budget = Budget::new(1024 * 1024);
+        let mut holdings = Holdings::new(budget);
+        let mut table = ResourceTable::new();
+        let shared = fields(600_000);
+        table.push(shared.clone()).unwrap();
+        table.push(shared).unwrap();
+        assert!(holdings.table(&mut table).push(0).is_ok());
+        table.push(fields(600_000)).unwrap();
+        for _ in 0..=CALLS_PER_COUNT {
+            holdings.table(&mut table);
+        }
+        assert!(holdings.termination_reason().is_some());
+    }
+
+    #[test]
+    fn unsent_responses_count() {
+        let mut table = ResourceTable::new();
+        let answer =
+            |headers, body| HostOutgoingResponse { status: http::StatusCode::OK, headers, body };
+        let body = || Full::default().map_err(|never| match never {}).boxed_unsync();
+        table.push(answer(fields(1000), None)).unwrap();
+        table.push(answer(FieldMap::new_mutable(0), Some(body()))).unwrap();
+        let mut counted = HashSet::new();
+        let counts: Vec<_> =
+            table.iter_mut().map(|entry| held_bytes(entry, &mut counted)).collect();
+        assert_eq!(counts, [Budget::weight(&fields(1000)), Budget::OPEN_BODY]);
+    }
 
     #[test]
     fn memories_are_counted_together() {
