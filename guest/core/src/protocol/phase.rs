@@ -116,6 +116,8 @@ pub(crate) struct Raise {
     /// Instant after which it is too late to lead by this lease.
     pub valid_until: Moment,
     pub write: Write,
+    /// Instant before which the record is not written, on a clock that does not run ahead.
+    pub earliest_write: Moment,
     /// Time for which the candidate does not contend if the term cannot be raised.
     pub back_off: Duration,
     /// The check that follows the write of the term, and must finish before the candidate leads.

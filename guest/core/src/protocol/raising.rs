@@ -12,9 +12,13 @@ use crate::record::write::{Progress, Write};
 use crate::side::orders;
 use crate::step::pace::{Chance, RetrySchedule};
 use crate::step::problem::{Problem, ProblemClass};
-use crate::step::settings::timings::{BACK_OFF, SECOND, Timings};
+use crate::step::settings::timings::{BACK_OFF, Timings};
 use tenure_azure::lease_id::LeaseId;
 use tenure_azure::operation::ETag;
+
+/// Time under the lease before a record is written where none was. One second of the service passes
+/// even by a clock that is fast by a hundredth. protocol.md §4.3.
+const WAIT_WITHOUT_RECORD: Duration = Duration::from_millis(1_020);
 
 /// Starts to raise the term after the lease was acquired by a request that was sent at `sent`.
 pub(crate) fn start(
@@ -44,7 +48,8 @@ pub(crate) fn start(
     }
     // Without a record the second is waited out under the lease: see `next_record`.
     let must_wait = before.is_none() && !mutant!(SecondNotWaitedOut);
-    let wait = if must_wait { SECOND } else { Duration::ZERO };
+    let wait = if must_wait { WAIT_WITHOUT_RECORD } else { Duration::ZERO };
+    let earliest_write = context.without_clock_lead(now) + wait;
     let mut record =
         next_record(settings, context.state.nonce, &context.state.claims, before, since);
     record.beat = record.beat.filter(|_| context.failover().is_some());
@@ -52,7 +57,16 @@ pub(crate) fn start(
     let valid_until = settings.timings.valid_until(sent, now);
     let back_off = Duration::ZERO;
     let (acquired_at, term_write) = (sent, None);
-    let raise = Raise { lease, acquired_at, valid_until, write, back_off, check, term_write };
+    let raise = Raise {
+        lease,
+        acquired_at,
+        valid_until,
+        write,
+        earliest_write,
+        back_off,
+        check,
+        term_write,
+    };
     if mutant!(LeadsBeforeFirstWrite) && raise.write.record.beat.is_some() {
         let etag = raise.write.etag.clone();
         return Phase::Holding(lead(raise, etag, sent, &settings.timings));
@@ -61,7 +75,10 @@ pub(crate) fn start(
 }
 
 /// Writes the record, or reads back a doubtful write; then checks whether members work on shares.
-pub(crate) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<UnsignedRequest>) {
+pub(crate) fn next(
+    mut raise: Raise,
+    context: &mut Context<'_>,
+) -> (Phase, Option<UnsignedRequest>) {
     let left = raise.valid_until.saturating_sub(context.now);
     if left.is_zero() {
         // protocol.md §4.4. A candidate that cannot finish within its validity releases.
@@ -75,6 +92,10 @@ pub(crate) fn next(raise: Raise, context: &mut Context<'_>) -> (Phase, Option<Un
     if let (Some(_), Some(check)) = (&raise.term_write, &raise.check) {
         let operation = check.operation(context.settings);
         return (Phase::Raising(raise), Some(UnsignedRequest { operation, timeout }));
+    }
+    let early = raise.earliest_write.saturating_sub(context.without_clock_lead(context.now));
+    if !early.is_zero() {
+        raise.write.pace.next_at = context.now + early;
     }
     let outgoing = (raise.write.pace.next_at <= context.now).then(|| UnsignedRequest {
         operation: mutants::unconditional(

@@ -282,3 +282,26 @@ fn a_short_lease_is_renewed_in_time_between_beats() {
         }
     }
 }
+
+/// The clock of a host outside Linux shows a later time after its wall clock was set.
+#[test]
+fn a_clock_that_was_set_forward_does_not_shorten_the_wait_without_a_record() {
+    let mut host = Host::set(&[], Duration::from_millis(10));
+    let no_record = |operation: &Operation, at| match operation {
+        Operation::Read { .. } => blob_answer(operation, at, "available", &Metadata::default()),
+        _ => available(operation, at),
+    };
+    host.step(None, no_record);
+    assert_eq!(host.candidate.verbs(), ["read blob", "acquire lease"]);
+    let acquired_at = host.candidate.now;
+    let jump = seconds(5);
+    host.ahead = jump;
+    host.candidate.now += jump;
+    let report = host.step(None, no_record);
+    assert_eq!(host.candidate.verbs(), [""; 0]);
+    host.candidate.now += report.again_in;
+    host.step(None, no_record);
+    assert_eq!(host.candidate.verbs(), ["write record"]);
+    let waited = host.candidate.requests[0].sent - jump - acquired_at;
+    assert!(waited >= Duration::from_millis(1_020), "{waited:?}");
+}
