@@ -5,7 +5,7 @@ use super::options::Options;
 use serde::{Deserialize, Serialize};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
-use tenure_base::secret::redact;
+use tenure_base::text::redact;
 
 /// The environment that a host provides.
 pub trait Environment {

@@ -26,8 +26,7 @@ use tenure_azure::credential::Credential;
 use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
-use tenure_base::secret::redact;
-use tenure_base::text::{QUOTED, is_quoted};
+use tenure_base::text::{QUOTED, is_quoted, redact};
 
 /// The lease of a single invocation, which does not renew during its turn.
 const ONE_SHOT_LEASE: Duration = *limits::LEASE.end();

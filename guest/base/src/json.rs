@@ -1,11 +1,8 @@
 //! JSON objects, written and read member by member. This is our own code: the crate `serde_json` is
 //! ten times as large.
 
-mod read;
-
-pub use read::{Member, members};
-
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 /// The value of a member.
@@ -138,6 +135,132 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
         value.map_or(Self::Null, Into::into)
     }
 }
+
+/// The value of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// A string, without its escapes.
+    Text(String),
+    /// A number, a Boolean or null, as written.
+    Literal(String),
+    /// An array or an object. Its content is skipped.
+    Nested,
+}
+
+/// Returns the members of an object, in their order. None if it is not an object. Nested values are
+/// not validated.
+#[must_use]
+pub fn members(text: &str) -> Option<Vec<(String, Member)>> {
+    let mut reader = Reader(text.trim_start());
+    let mut members = Vec::new();
+    reader.consume('{')?;
+    if reader.consume('}').is_none() {
+        loop {
+            let name = reader.string()?;
+            reader.consume(':')?;
+            members.push((name, reader.value()?));
+            if reader.consume(',').is_none() {
+                reader.consume('}')?;
+                break;
+            }
+        }
+    }
+    reader.0.is_empty().then_some(members)
+}
+
+/// The unread text. It starts with no blank.
+struct Reader<'t>(&'t str);
+
+impl<'t> Reader<'t> {
+    fn consume(&mut self, expected: char) -> Option<()> {
+        self.0 = self.0.strip_prefix(expected)?.trim_start();
+        Some(())
+    }
+
+    fn value(&mut self) -> Option<Member> {
+        match self.0.as_bytes().first()? {
+            b'"' => self.string().map(Member::Text),
+            b'{' | b'[' => self.nested(),
+            _ => {
+                let is_end = |c: char| matches!(c, ',' | '}' | ']' | ' ' | '\t' | '\n' | '\r');
+                let (plain, rest) = self.0.split_at(self.0.find(is_end)?);
+                let is_literal_char =
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+                self.0 = rest.trim_start();
+                (!plain.is_empty() && plain.chars().all(is_literal_char))
+                    .then(|| Member::Literal(plain.to_string()))
+            }
+        }
+    }
+
+    fn nested(&mut self) -> Option<Member> {
+        let mut depth = 0_usize;
+        loop {
+            match self.0.chars().next()? {
+                '"' => {
+                    self.string()?;
+                    continue;
+                }
+                '{' | '[' => depth += 1,
+                '}' | ']' => depth -= 1,
+                _ => {}
+            }
+            let mut rest = self.0.chars();
+            rest.next();
+            self.0 = rest.as_str();
+            if depth == 0 {
+                self.0 = self.0.trim_start();
+                return Some(Member::Nested);
+            }
+        }
+    }
+
+    fn string(&mut self) -> Option<String> {
+        let mut rest = self.0.strip_prefix('"')?.chars();
+        let mut text = String::new();
+        loop {
+            match rest.next()? {
+                '"' => break,
+                '\\' => text.push(unescape(&mut rest)?),
+                c => text.push(c),
+            }
+        }
+        self.0 = rest.as_str().trim_start();
+        Some(text)
+    }
+}
+
+fn unescape(rest: &mut core::str::Chars<'_>) -> Option<char> {
+    Some(match rest.next()? {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'u' => {
+            let unit = hex_unit(rest)?;
+            match unit {
+                // A surrogate pair.
+                0xd800..0xdc00 => {
+                    (rest.next()? == '\\' && rest.next()? == 'u').then_some(())?;
+                    let low = hex_unit(rest)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+                    char::from_u32(0x1_0000 + ((unit - 0xd800) << 10) + low)?
+                }
+                unit => char::from_u32(unit)?,
+            }
+        }
+        c @ ('"' | '\\' | '/') => c,
+        _ => return None,
+    })
+}
+
+/// Parses four hexadecimal digits.
+fn hex_unit(rest: &mut core::str::Chars<'_>) -> Option<u32> {
+    (0..4).try_fold(0, |unit, _| Some(unit << 4 | rest.next()?.to_digit(16)?))
+}
+
+#[cfg(test)]
+mod read_tests;
 
 #[cfg(test)]
 mod tests {
