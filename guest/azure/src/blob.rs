@@ -1,10 +1,12 @@
-//! The name of an election: one blob, `container/blob` (protocol.md §1).
+//! The blob of an election: its name, `container/blob`, the ids of its lease (protocol.md §1), and
+//! its metadata.
 
 use core::fmt;
 
-use super::percent::{self, AsciiSet};
+use super::encoding::{self, AsciiSet};
 use serde::{Deserialize, Serialize};
 use tenure_base::prelude::*;
+use uuid::{Builder, Uuid};
 
 /// A container and a blob in it, both by Azure's rules (REST: *Naming and referencing containers,
 /// blobs, and metadata*).
@@ -18,7 +20,7 @@ pub struct BlobName {
 const LONGEST: usize = 1024;
 
 /// Characters that are not encoded in a path: RFC 3986 unreserved characters, and the slash.
-const ENCODED: &AsciiSet = &percent::UNRESERVED.remove(b'/');
+const ENCODED: &AsciiSet = &encoding::UNRESERVED.remove(b'/');
 
 /// The longest suffix of a side blob.
 const LONGEST_SUFFIX: &str = ".candidates";
@@ -121,7 +123,7 @@ fn encoded_path(parts: &[&str]) -> String {
     let mut path = String::new();
     for part in parts {
         path.push('/');
-        path.push_str(&percent::encode(part, ENCODED));
+        path.push_str(&encoding::percent_encode(part, ENCODED));
     }
     path
 }
@@ -170,6 +172,112 @@ fn check_blob(name: &str, broken_rules: &mut Vec<&'static str>) {
         broken_rules.push("no part of a blob's name ends with a dot");
     }
 }
+
+/// A lease id in Azure's form: a GUID, sent in lower case with dashes. A client that knows it holds
+/// the lease. There is one for each attempt to win a term.
+///
+/// It is secret in logs, because any client that knows it can release the lease. `Debug` prints
+/// nothing of it; `Display` is for the wire only.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LeaseId(Uuid);
+
+impl LeaseId {
+    /// Creates an id from 16 random bytes; sets the version (4) and variant bits.
+    pub fn from_random(bytes: [u8; 16]) -> LeaseId {
+        LeaseId(Builder::from_random_bytes(bytes).into_uuid())
+    }
+
+    /// Parses every spelling that the service accepts: dashed, plain hex, `{braced}`,
+    /// `(parenthesised)`, in any case.
+    ///
+    /// `None` for everything else; nothing is trimmed.
+    pub fn parse(text: &str) -> Option<LeaseId> {
+        let unbraced = match text.as_bytes() {
+            [b'{', .., b'}'] | [b'(', .., b')'] => text.get(1..text.len() - 1)?,
+            _ => text,
+        };
+        // The library knows more spellings.
+        let is_known_form = unbraced.len() == 36 || text.len() == 32;
+        Uuid::try_parse(unbraced).ok().filter(|_| is_known_form).map(LeaseId)
+    }
+}
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_hyphenated().fmt(f)
+    }
+}
+
+impl fmt::Debug for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeaseId(..)")
+    }
+}
+
+/// Names and values, sorted by name, without duplicates.
+///
+/// A sorted list, since there are a dozen entries at most, and the standard map would be a
+/// twentieth of the component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata(Vec<(String, String)>);
+
+impl Metadata {
+    /// Returns the value of `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let index = self.position(name).ok()?;
+        self.0.get(index).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets the value of `name`.
+    pub fn insert(&mut self, name: String, value: String) {
+        match self.position(&name) {
+            Ok(index) => self.0[index].1 = value,
+            Err(index) => self.0.insert(index, (name, value)),
+        }
+    }
+
+    /// Removes `name`, and returns its value.
+    pub fn remove(&mut self, name: &str) -> Option<String> {
+        let index = self.position(name).ok()?;
+        Some(self.0.remove(index).1)
+    }
+
+    /// Returns true if there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns all names and values, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Returns all names and values, in the order of the names.
+    pub fn into_pairs(self) -> Vec<(String, String)> {
+        self.0
+    }
+
+    /// Returns the position of `name`, or where to insert it.
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| other.as_str().cmp(name))
+    }
+}
+
+/// If a name has several values, the last one remains.
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Metadata {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(entries: I) -> Self {
+        let mut metadata = Self::default();
+        for (name, value) in entries {
+            metadata.insert(name.into(), value.into());
+        }
+        metadata
+    }
+}
+
+#[cfg(test)]
+mod lease_id_tests;
+#[cfg(test)]
+mod metadata_tests;
 
 #[cfg(test)]
 mod tests {

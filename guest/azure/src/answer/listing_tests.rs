@@ -13,7 +13,7 @@ const ANSWER: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     </Blobs><NextMarker>2!76!MDAw</NextMarker></EnumerationResults>";
 
 fn read(body: &[u8]) -> Option<Page> {
-    Page::parse(body, http_date::parse("Fri, 02 Jan 2026 03:05:05 GMT"))
+    Page::parse(body, encoding::parse_http_date("Fri, 02 Jan 2026 03:05:05 GMT"))
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn names_versions_ages_metadata_and_the_next_page_are_read() {
 
 #[test]
 fn without_two_dates_in_their_order_the_age_is_zero() {
-    for date in [None, http_date::parse("Fri, 02 Jan 2026 03:04:44 GMT")] {
+    for date in [None, encoding::parse_http_date("Fri, 02 Jan 2026 03:04:44 GMT")] {
         let page = Page::parse(ANSWER.as_bytes(), date).unwrap();
         assert_eq!(page.blobs[0].age, Duration::ZERO, "{date:?}");
     }

@@ -1,14 +1,42 @@
-//! Dates in HTTP: RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`. No other form is sent or accepted.
+//! Text forms of values in requests and answers: percent-encoding (RFC 3986, 2.1), dates in HTTP and
+//! instants in RFC 3339.
+//!
+//! Percent-encoding is one of bytes: an encoded character may be any. A date in HTTP has the form of
+//! RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`; no other form is sent or accepted.
 
-use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Timelike, Utc};
+pub use percent_encoding::AsciiSet;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tenure_base::prelude::*;
+
+/// The unreserved characters of RFC 3986 remain; all others are encoded.
+pub const UNRESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Only letters and digits remain.
+pub const ALL: &AsciiSet = NON_ALPHANUMERIC;
+
+/// Encodes all characters of the set as `%` and two digits.
+pub fn percent_encode(text: &str, set: &'static AsciiSet) -> String {
+    utf8_percent_encode(text, set).to_string()
+}
+
+/// Decodes the bytes. A `%` that is not followed by two digits remains.
+pub fn percent_decode(text: &str) -> Vec<u8> {
+    percent_decode_str(text).collect()
+}
+
+/// Decodes text; invalid parts become the replacement character.
+pub fn percent_decode_text(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Formats the date for `x-ms-date`, in whole seconds.
-pub fn format(date: DateTime<Utc>) -> String {
+pub fn format_http_date(date: DateTime<Utc>) -> String {
     let day = DAYS.get(date.weekday().num_days_from_monday() as usize).unwrap_or(&"");
     let month = MONTHS.get(date.month0() as usize).unwrap_or(&"");
     let year = date.year().unsigned_abs();
@@ -39,7 +67,7 @@ fn two_digits(text: &mut String, number: u32) {
 
 /// Parses a `Date` header. `None` for everything that is not an RFC 1123 date in GMT. The day's
 /// name is not checked.
-pub fn parse(text: &str) -> Option<DateTime<Utc>> {
+pub fn parse_http_date(text: &str) -> Option<DateTime<Utc>> {
     let (_, text) = text.trim().split_once(',')?;
     let mut parts = text.strip_prefix(' ')?.split(' ');
     let day = digits(parts.next()?, 2)?;
@@ -63,58 +91,19 @@ fn digits(text: &str, length: usize) -> Option<u32> {
     if only_digits { text.parse().ok() } else { None }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use chrono::TimeZone;
-    use proptest::prelude::*;
-
-    #[test]
-    fn written_with_two_digits_and_gmt() {
-        let date = Utc.with_ymd_and_hms(2026, 1, 2, 3, 4, 5).unwrap();
-        assert_eq!(format(date), "Fri, 02 Jan 2026 03:04:05 GMT");
-    }
-
-    #[test]
-    fn garbage_is_no_date() {
-        let invalid = [
-            "",
-            ", ",
-            "Fri, 02 Jan 2026 03:04:05",
-            "Fri, 02 Jan 2026 03:04:05 UTC",
-            "Fri, 02 Jan 2026 03:04:05 +0000",
-            "Fri, 02 Jan 2026 03:04:05 GMT x",
-            "Fri, 02 Jan 2026 03:04:05:06 GMT",
-            "Fri, 2 Jan 2026 03:04:05 GMT",
-            "Fri, 30 Feb 2026 03:04:05 GMT",
-            "Fri, 02 Jan 2026 24:04:05 GMT",
-            "Fri, +2 Jan 2026 03:04:05 GMT",
-            "Friday, 02-Jan-26 03:04:05 GMT",
-            "Fri Jan  2 03:04:05 2026",
-            "2026-01-02T03:04:05Z",
-        ];
-        for text in invalid {
-            assert_eq!(parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_leap_second_is_the_last_of_its_minute() {
-        let date = parse("Sat, 31 Dec 2016 23:59:60 GMT").map(|date| date.timestamp());
-        assert_eq!(date, Some(1_483_228_799));
-    }
-
-    proptest! {
-        #[test]
-        fn dates_round_trip(seconds in 0i64..253_402_300_800) {
-            let date = DateTime::from_timestamp(seconds, 0).unwrap();
-            prop_assert_eq!(parse(&format(date)), Some(date));
-        }
-
-        #[test]
-        fn nothing_panics(text in any::<String>()) {
-            let read = parse(&text);
-            prop_assert!(read.is_none_or(|date| parse(&format(date)) == Some(date)));
-        }
-    }
+/// Formats it in UTC, such as `2026-01-02T03:04:05Z`, with 3, 6 or 9 digits for a part of a second.
+pub fn format_rfc3339(date: DateTime<Utc>) -> String {
+    date.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
+
+/// Parses the output of [`format_rfc3339`], also with another offset. A leap second (60) counts as the
+/// last second of its minute.
+pub fn parse_rfc3339(text: &str) -> Option<DateTime<Utc>> {
+    let date = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
+    date.with_nanosecond(date.nanosecond() % 1_000_000_000)
+}
+
+#[cfg(test)]
+mod http_date_tests;
+#[cfg(test)]
+mod rfc3339_tests;
