@@ -9,7 +9,7 @@ pub(crate) mod memory;
 #[cfg(feature = "mutants")]
 use core::cell::Cell;
 
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::{ETag, Operation};
 
 /// Defines the seeded bugs, and the list of all of them.

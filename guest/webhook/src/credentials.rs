@@ -2,9 +2,9 @@
 //! [Standard Webhooks](https://www.standardwebhooks.com).
 
 use super::variable;
+use tenure_azure::identity::is_token;
 use tenure_azure::secret::Secret;
 use tenure_azure::shared_key::Key;
-use tenure_azure::token::is_token;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, Environment, SettingId, read_secret};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 
 use super::checksum;
 use super::code::Failure;
@@ -96,7 +96,7 @@ impl Content {
         let mut response = with_etag(status, &self.etag, self.modified)
             .with("Accept-Ranges", "bytes")
             .with("x-ms-blob-type", BLOB_TYPE)
-            .with("x-ms-creation-time", http_date::format(self.created))
+            .with("x-ms-creation-time", encoding::format_http_date(self.created))
             .with("x-ms-server-encrypted", "true");
         for (name, value) in lease_headers(lease, now) {
             response = response.with(name, value);
@@ -158,5 +158,7 @@ pub(super) fn lease_headers(
 
 /// Returns a response without a body, with the ETag and the date of its target.
 pub(super) fn with_etag(status: u16, etag: &str, modified: DateTime<Utc>) -> Response {
-    Response::new(status).with("ETag", etag).with("Last-Modified", http_date::format(modified))
+    Response::new(status)
+        .with("ETag", etag)
+        .with("Last-Modified", encoding::format_http_date(modified))
 }

@@ -2,7 +2,7 @@
 //! operations*).
 
 use chrono::{DateTime, SubsecRound, Utc};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 
 use super::code::{Code, Failure};
 use super::wire::Request;
@@ -141,7 +141,7 @@ fn tags(request: &Request, name: &str) -> Result<Option<Tags>, Failure> {
 
 fn date(request: &Request, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
     let Some(value) = request.header(name) else { return Ok(None) };
-    http_date::parse(value).map(Some).ok_or_else(|| Failure::header(name, value))
+    encoding::parse_http_date(value).map(Some).ok_or_else(|| Failure::header(name, value))
 }
 
 #[cfg(test)]

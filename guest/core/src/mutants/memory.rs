@@ -6,7 +6,7 @@ use crate::protocol::phase::Hold;
 use chrono::{DateTime, Utc};
 use core::cell::RefCell;
 use std::collections::BTreeMap;
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 
 /// Maximum number of remembered leaderships.
 const MAX_LEADERSHIPS: usize = 16;

@@ -4,7 +4,7 @@
 use super::super::{Moment, Timestamp};
 use crate::protocol::phase::Hold;
 use chrono::{DateTime, Utc};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 
 pub fn clock(_: u64, _: Moment, _: DateTime<Utc>) {}
 

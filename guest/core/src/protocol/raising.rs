@@ -14,7 +14,7 @@ use crate::step::chance::Chance;
 use crate::step::pace::RetrySchedule;
 use crate::step::problem::{Problem, ProblemClass};
 use crate::step::timings::{BACK_OFF, SECOND, Timings};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::ETag;
 
 /// Starts to raise the term after the lease was acquired by a request that was sent at `sent`.

@@ -12,7 +12,7 @@ use crate::side::follower::withdrawal;
 use crate::step::pace::RetrySchedule;
 use crate::step::report::{Ending, EndingReason};
 use tenure_azure::answer::Class;
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::Operation;
 
 /// Time for which the lease is offered to a successor; not shorter than one try.

@@ -33,7 +33,7 @@ use crate::record::text::{
 use crate::schedule::slots::{Delivery, WHILE_LEADING};
 use crate::step::service_clock::{Timestamp, is_ahead};
 use serde::{Deserialize, Serialize};
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::Metadata;
 use tenure_base::prelude::*;
 
 /// The format that this version writes, and the newest that it reads.

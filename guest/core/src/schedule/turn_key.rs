@@ -2,7 +2,7 @@
 
 use crate::step::service_clock::Timestamp;
 use crate::step::settings::Settings;
-use tenure_azure::percent;
+use tenure_azure::encoding;
 use tenure_base::prelude::*;
 
 /// Returns the key of a turn of the election in the settings: the same for all attempts.
@@ -12,7 +12,7 @@ use tenure_base::prelude::*;
 pub(crate) fn turn_key(slot: Timestamp, trigger: Option<&str>, settings: &Settings) -> String {
     let (account, election) = (settings.account.name(), &settings.election);
     // Only a slot has unescaped colons, so no other part can be mistaken for one.
-    let account = percent::encode(account, percent::UNRESERVED);
+    let account = encoding::percent_encode(account, encoding::UNRESERVED);
     let mut key = format!("{account}{}/{}", election.path(), slot.to_rfc3339());
     if let Some(trigger) = trigger {
         key.push_str("//");

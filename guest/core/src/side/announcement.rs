@@ -12,8 +12,7 @@ use crate::record::text::{LONGEST_NAME, decode_allowed, encode};
 use crate::step::limits;
 use crate::step::timings::{SECOND, Timings};
 use tenure_azure::answer::{Answer, Properties};
-use tenure_azure::lease_id::LeaseId;
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::{LeaseId, Metadata};
 use tenure_base::prelude::*;
 
 /// Interval at which the leader reads for the announcement of its successor, and at which the

@@ -32,9 +32,8 @@ use crate::step::problem::{Problem, ProblemClass};
 use crate::step::report::{BackgroundReply, Exchange, ExchangeResult};
 use crate::step::settings::Settings;
 use tenure_azure::answer::Answer;
+use tenure_azure::blob::{Metadata, SideBlob};
 use tenure_azure::credential::AuthSource;
-use tenure_azure::metadata::Metadata;
-use tenure_azure::name::SideBlob;
 use tenure_azure::operation::{Kind, Operation};
 use tenure_base::prelude::*;
 

@@ -19,8 +19,7 @@ use crate::step::chance::{Chance, lease_id};
 use crate::step::settings::Settings;
 use serde::{Deserialize, Serialize};
 use tenure_azure::answer::{Answer, Class};
-use tenure_azure::lease_id::LeaseId;
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::{LeaseId, SideBlob};
 use tenure_azure::operation::{ETag, Operation};
 
 /// The state of a follower: its view of the leader, and its announcement.

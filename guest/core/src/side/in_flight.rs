@@ -2,7 +2,7 @@
 
 use crate::Moment;
 use serde::{Deserialize, Serialize};
-use tenure_azure::name::SideBlob;
+use tenure_azure::blob::SideBlob;
 
 /// A background request that is not answered yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -22,8 +22,8 @@ use crate::schedule::slots::Schedule;
 use account::ChosenAccount;
 
 use tenure_azure::account::Account;
+use tenure_azure::blob::BlobName;
 use tenure_azure::credential::Credential;
-use tenure_azure::name::BlobName;
 use tenure_base::duration::format_duration;
 use tenure_base::prelude::*;
 use tenure_base::text::{QUOTED, is_quoted, redact};

@@ -2,7 +2,7 @@
 //! *Create an account SAS*, *Create a service SAS*, *Shared access signature error codes*).
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 
 use super::super::account::Account;
 use super::super::address::{Address, Resource};
@@ -143,7 +143,7 @@ fn check_validity(now: Now, address: &Address) -> Result<(), Failure> {
     let starts = starts.map(|text| parse_time(text).ok_or_else(malformed)).transpose()?;
     let starts = starts.unwrap_or(now.wall);
     let expires = parse_time(required_parameter(address, "se")?).ok_or_else(malformed)?;
-    let [start, expiry, current] = [starts, expires, now.wall].map(http_date::format);
+    let [start, expiry, current] = [starts, expires, now.wall].map(encoding::format_http_date);
     if expires <= starts {
         return Err(authentication_failed(&format!(
             "Signed expiry time [{expiry}] must be after signed start time [{start}]"
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn three_spellings_of_a_time() {
-        let format_parsed = |text| parse_time(text).map(http_date::format);
+        let format_parsed = |text| parse_time(text).map(encoding::format_http_date);
         let expected = |text: &str| Some(text.to_owned());
         assert_eq!(format_parsed("2026-01-02"), expected("Fri, 02 Jan 2026 00:00:00 GMT"));
         assert_eq!(format_parsed("2026-01-02T03:04Z"), expected("Fri, 02 Jan 2026 03:04:00 GMT"));

@@ -1,7 +1,7 @@
 //! Shared Key and the age of the request (REST reference: *Authorize with Shared Key*).
 
 use chrono::TimeDelta;
-use tenure_azure::http_date;
+use tenure_azure::encoding;
 use tenure_azure::shared_key::string_to_sign;
 
 use super::super::account::Account;
@@ -61,7 +61,7 @@ pub(super) fn check(
 fn check_age(now: Now, request: &Request) -> Result<(), Failure> {
     let text = request.header("x-ms-date").or_else(|| request.header("date"));
     // A missing and an invalid date are refused alike, because the age is unknown.
-    let Some(date) = text.and_then(http_date::parse) else {
+    let Some(date) = text.and_then(encoding::parse_http_date) else {
         return Err(authentication_failed("The Date header in the request is incorrect."));
     };
     if now.wall - date > MAX_AGE {
@@ -96,7 +96,8 @@ mod tests {
     }
 
     fn check_request(request: &Request, accounts: &[Account], seconds: i64) -> Result<(), Code> {
-        let signed: DateTime<Utc> = http_date::parse("Fri, 02 Jan 2026 03:04:05 GMT").unwrap();
+        let signed: DateTime<Utc> =
+            encoding::parse_http_date("Fri, 02 Jan 2026 03:04:05 GMT").unwrap();
         let now = Now { elapsed: Duration::ZERO, wall: signed + TimeDelta::seconds(seconds) };
         super::super::check(now, request, &Address::from_request(request, accounts), accounts)
             .map(|access| assert!(matches!(access, Access::Full)))

@@ -11,7 +11,7 @@ use crate::step::chance::Chance;
 use crate::step::pace::RetrySchedule;
 use crate::step::problem::Problem;
 use tenure_azure::answer::{Class, LeaseState, Properties};
-use tenure_azure::lease_id::LeaseId;
+use tenure_azure::blob::LeaseId;
 use tenure_azure::operation::ETag;
 
 /// Handles the answer to a read with the lease id of this successor.

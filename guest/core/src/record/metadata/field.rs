@@ -8,7 +8,7 @@ use crate::protocol::failover::Failover;
 use crate::record::text::{LONGEST_NAME, LONGEST_REASON, decode, decode_allowed, is_order_id};
 use crate::schedule::slots::Delivery;
 use crate::step::service_clock::Timestamp;
-use tenure_azure::metadata::Metadata;
+use tenure_azure::blob::Metadata;
 use tenure_base::prelude::*;
 
 pub(super) const FORMAT: &str = "tenureformat";
