@@ -1,7 +1,8 @@
 //! Texts of settings and messages: the detection of quotation marks around a value and of secrets in
 //! the wrong place, the search for a text in another one, and the formatting of an error chain.
 
-use crate::prelude::*;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::error::Error;
 
 /// Returns the text before the first `mark` and the text after it.

@@ -1,5 +1,4 @@
 use super::*;
-use tenure_shares::Share;
 
 fn sign(member: &str, weight: u32, max_shares: Option<u32>) -> Sign {
     Sign {
@@ -50,17 +49,17 @@ fn response_to(store_request: &StoreRequest, outcome: Outcome) -> StoreResponse 
 
 #[test]
 fn requests_address_the_blobs_of_the_protocol() {
-    let text = |request: &Request| match request {
-        Request::Read { suffix, if_none_match: unless } => {
+    let text = |request: &SideRequest| match request {
+        SideRequest::Read { suffix, if_none_match: unless } => {
             format!("read {suffix} unless {:?}", unless.as_ref().map(|ETag(tag)| tag))
         }
-        Request::Write(Write { suffix, content, metadata, over }) => {
+        SideRequest::Write(SideWrite { suffix, content, metadata, over }) => {
             format!("write {suffix} {content:?} {metadata:?} over {over:?}")
         }
-        Request::Delete { suffix, tag } => {
+        SideRequest::Delete { suffix, tag } => {
             format!("delete {suffix} {:?}", tag.as_ref().map(|ETag(tag)| tag))
         }
-        Request::List(suffix) => format!("list {suffix}"),
+        SideRequest::List(suffix) => format!("list {suffix}"),
     };
     let sent_text = |ask: &StoreRequest| {
         side_requests(ask, "a.d/ä").iter().map(text).collect::<Vec<_>>().join("; ")
@@ -94,13 +93,13 @@ fn requests_address_the_blobs_of_the_protocol() {
 
 #[test]
 fn completed_requests_are_reported() {
-    let written = || Ok(Done::Written(ETag("\"2\"".to_owned())));
+    let written = || Ok(SideAnswer::Written(ETag("\"2\"".to_owned())));
     let new = || Tag("\"2\"".to_owned());
     assert_eq!(
         response_to(&StoreRequest::WriteSign(sign("ada", 1, None)), written()),
         StoreResponse::Signed(new())
     );
-    for deleted in [Done::Deleted, Done::Missing] {
+    for deleted in [SideAnswer::Deleted, SideAnswer::Missing] {
         assert_eq!(
             response_to(&StoreRequest::WithdrawSign, Ok(deleted.clone())),
             StoreResponse::Done
@@ -111,15 +110,15 @@ fn completed_requests_are_reported() {
         );
     }
     assert_eq!(
-        response_to(&StoreRequest::ReadPlan(Some(tag())), Ok(Done::Unchanged)),
+        response_to(&StoreRequest::ReadPlan(Some(tag())), Ok(SideAnswer::Unchanged)),
         StoreResponse::PlanUnchanged
     );
     assert_eq!(
-        response_to(&StoreRequest::ReadPlan(None), Ok(Done::Missing)),
+        response_to(&StoreRequest::ReadPlan(None), Ok(SideAnswer::Missing)),
         StoreResponse::NoPlan
     );
     assert_eq!(
-        response_to(&StoreRequest::ListSigns, Ok(Done::Missing)),
+        response_to(&StoreRequest::ListSigns, Ok(SideAnswer::Missing)),
         StoreResponse::Signs(Vec::new())
     );
     assert_eq!(
@@ -130,23 +129,23 @@ fn completed_requests_are_reported() {
 
 #[test]
 fn a_plan_round_trips() {
-    let Request::Write(sent) =
+    let SideRequest::Write(sent) =
         side_requests(&StoreRequest::WritePlan(plan(), None), "ada").remove(0)
     else {
         panic!("no write");
     };
-    let read = Ok(Done::Content(sent.content, ETag("\"2\"".to_owned())));
+    let read = Ok(SideAnswer::Content(sent.content, ETag("\"2\"".to_owned())));
     assert_eq!(
         response_to(&StoreRequest::ReadPlan(None), read),
         StoreResponse::Plan(plan(), Tag("\"2\"".to_owned()))
     );
-    let foreign = Ok(Done::Content("<html>".to_owned(), ETag("\"2\"".to_owned())));
+    let foreign = Ok(SideAnswer::Content("<html>".to_owned(), ETag("\"2\"".to_owned())));
     let (response, read_problem) = to_response(&StoreRequest::ReadPlan(None), "ada", vec![foreign]);
     assert_eq!(response, StoreResponse::Unknown);
     assert!(read_problem.unwrap().detail.contains("the plan of the shares cannot be read"));
     // A leader would need 34 GB for this number of shares.
     let huge = r#"{"term":7,"version":3,"split":1,"members":[],"shares":[null],"next":4294967295}"#;
-    let huge = Ok(Done::Content(huge.to_owned(), ETag("\"2\"".to_owned())));
+    let huge = Ok(SideAnswer::Content(huge.to_owned(), ETag("\"2\"".to_owned())));
     let (response, read_problem) = to_response(&StoreRequest::ReadPlan(None), "ada", vec![huge]);
     assert_eq!(response, StoreResponse::Unknown);
     assert!(read_problem.unwrap().detail.contains("no leader writes such a plan"));
@@ -161,7 +160,7 @@ fn blob(suffix: &str, metadata: Vec<(String, String)>) -> ListedBlob {
 fn signs_round_trip_and_other_blobs_are_ignored() {
     let signs = [sign("a.d/ä %", 1, None), sign("ben", 0, Some(0)), sign("", 7, Some(3))];
     let listed = |sign: &Sign| {
-        let Request::Write(sent) =
+        let SideRequest::Write(sent) =
             side_requests(&StoreRequest::WriteSign(sign.clone()), "x").remove(0)
         else {
             panic!("no write");
@@ -174,7 +173,7 @@ fn signs_round_trip_and_other_blobs_are_ignored() {
         .map(|sign| ListedSign { sign, tag: tag(), age: Duration::from_secs(4) })
         .collect::<Vec<_>>();
     assert_eq!(
-        response_to(&StoreRequest::ListSigns, Ok(Done::Listed(blobs.clone()))),
+        response_to(&StoreRequest::ListSigns, Ok(SideAnswer::Listed(blobs.clone()))),
         StoreResponse::Signs(expected.clone())
     );
     let fields = |fields: &[(&str, &str)]| {
@@ -195,7 +194,7 @@ fn signs_round_trip_and_other_blobs_are_ignored() {
         blobs.push(blob(suffix, metadata));
     }
     assert_eq!(
-        response_to(&StoreRequest::ListSigns, Ok(Done::Listed(blobs))),
+        response_to(&StoreRequest::ListSigns, Ok(SideAnswer::Listed(blobs))),
         StoreResponse::Signs(expected)
     );
 }
@@ -213,7 +212,7 @@ fn active_signs_and_shares_block_an_unsplit_candidate() {
         ["ada", "a.d/ä %", "b\u{7}"].iter().flat_map(|m| periods.clone().map(move |p| (*m, p)))
     {
         let sign = Sign { member: member.to_owned(), weight: 1, max_shares: None, timing: pace };
-        let Request::Write(sent) =
+        let SideRequest::Write(sent) =
             side_requests(&StoreRequest::WriteSign(sign.clone()), "x").remove(0)
         else {
             panic!("no write");
@@ -266,7 +265,7 @@ fn problem_classes_map_to_unknown_or_refused() {
             );
         }
         assert_eq!(
-            response_to(&store_request, Ok(Done::Declined)),
+            response_to(&store_request, Ok(SideAnswer::Declined)),
             StoreResponse::Refused,
             "{store_request:?}"
         );
@@ -276,12 +275,12 @@ fn problem_classes_map_to_unknown_or_refused() {
 #[test]
 fn only_written_shares_are_closed() {
     let StoreRequest::CloseShares { shares, .. } = close() else { panic!("another one") };
-    let written = || Ok(Done::Written(ETag("\"2\"".to_owned())));
+    let written = || Ok(SideAnswer::Written(ETag("\"2\"".to_owned())));
     for (outcome, first) in [
         (written(), true),
-        (Ok(Done::Declined), false),
-        (Ok(Done::Leased), false),
-        (Ok(Done::Missing), false),
+        (Ok(SideAnswer::Declined), false),
+        (Ok(SideAnswer::Leased), false),
+        (Ok(SideAnswer::Missing), false),
         (problem(ProblemClass::Unreachable), false),
         (problem(ProblemClass::Refused), false),
     ] {
