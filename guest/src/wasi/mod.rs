@@ -7,28 +7,30 @@
 // Hosts use the first export that they know: a command, then a service. The linker orders them by
 // the names of the exporting modules, by length first: `command`, `service`, `bindings`. A test of
 // `tenure compose` checks it.
-mod clock;
 mod command;
-mod convert;
-mod cron;
 mod host;
 mod invocation;
 mod service;
-#[cfg_attr(feature = "webhook", path = "work/webhook.rs")]
-#[cfg_attr(not(feature = "webhook"), path = "work/handler.rs")]
-mod work;
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use chrono::{DateTime, Utc};
-use clock::StepClock;
 use convert::Convert as _;
-use host::Host;
+use host::{Host, StepClock};
 use tenure_azure::request::Request;
 use tenure_core::driver::{self, DriverIo};
-use tenure_core::{BackgroundRequest, Failure, Moment, Response, Settings, StepStart};
+use tenure_core::{
+    BackgroundReply, BackgroundRequest, Event, Failure, Moment, Outcome, Response, Settings,
+    StepStart, Timestamp, TurnResult,
+};
+
+/// Conversions between the values of the core and those of the WIT.
+mod convert {
+    use super::bindings::tenure::election::types;
+    tenure_core::convert_contract!(types);
+}
 
 /// The bindings that the macro generates from `wit/`.
 mod bindings {
@@ -56,7 +58,7 @@ impl DriverIo for WasiIo<'_> {
     }
 
     fn wall_clock(&self) -> DateTime<Utc> {
-        clock::wall()
+        host::wall_clock()
     }
 
     fn bits(&self) -> u64 {
@@ -101,7 +103,7 @@ impl Guest for Component {
             advice,
         };
         match checked_settings {
-            Ok(settings) => Ok(settings.needs(clock::wall()).convert()),
+            Ok(settings) => Ok(settings.needs(host::wall_clock()).convert()),
             Err(complaints) => Err(complaints.into_iter().map(complaint).collect()),
         }
     }
@@ -113,9 +115,35 @@ impl Guest for Component {
         event: Option<wit::Event>,
     ) -> wit::Report {
         let clock = StepClock::start(Duration::from_nanos(elapsed));
-        let event = event.map(convert::event);
+        let event = event.map(convert_event);
         let start = StepStart { at: clock.started(), clock_lead: Duration::from_nanos(ahead) };
         let (host, now) = (Host::from_environment(), || clock.now());
         run(driver::step(&&host, state.as_deref(), start, event, &WasiIo(&now))).convert()
+    }
+}
+
+/// Converts an event of the host. Its response, if any, has just been received.
+fn convert_event(event: wit::Event) -> Event {
+    match event {
+        wit::Event::TurnEnded(result) => Event::TurnEnded(turn_result(result)),
+        wit::Event::Leave(result) => Event::Leave(result.map(turn_result)),
+        wit::Event::ResetSlot => Event::ResetSlot,
+        wit::Event::Resign => Event::Resign,
+        wit::Event::HandOver(to) => Event::HandOver(to),
+        wit::Event::Ready(ready) => Event::Ready(ready),
+        wit::Event::Answered(reply) => {
+            let received_at = Timestamp::from_date(host::wall_clock());
+            Event::BackgroundReply(BackgroundReply { result: reply.convert(), received_at })
+        }
+        wit::Event::Hint => Event::Hint,
+    }
+}
+
+fn turn_result(result: wit::TurnResult) -> TurnResult {
+    let result: TurnResult = result.convert();
+    match result.outcome {
+        // Only this side marks a slot as abandoned.
+        Outcome::Abandoned => TurnResult { outcome: Outcome::Failed, ..result },
+        _ => result,
     }
 }

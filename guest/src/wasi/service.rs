@@ -10,8 +10,7 @@ use wasip2::http::types::{
 };
 use wasip2::io::poll::poll;
 
-use super::clock::ElapsedClockCell;
-use super::host::Host;
+use super::host::{ElapsedClockCell, Host};
 use super::invocation::Invocation;
 use super::{Component, WasiIo, run};
 use crate::entry::{self, Access, Admission, Answer, Refusal, Route};

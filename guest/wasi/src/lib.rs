@@ -11,9 +11,7 @@
 extern crate alloc;
 
 #[cfg(target_family = "wasm")]
-mod memory;
-#[cfg(target_family = "wasm")]
-mod panic;
+mod runtime;
 #[cfg(target_family = "wasm")]
 mod transport;
 

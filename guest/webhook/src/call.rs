@@ -5,14 +5,24 @@ use core::time::Duration;
 use tenure_base::json::{Object, Value};
 use tenure_base::text::cut;
 
-use super::credentials::Credentials;
-use super::header::{ELECTION_HEADER, KEY_HEADER, TERM_HEADER, TRIGGER_HEADER};
-use super::target::Target;
+use super::settings::{Credentials, Target};
 use tenure_azure::encoding::{self, AsciiSet};
 use tenure_azure::request::{Method, Request};
 use tenure_azure::secret::Secret;
 use tenure_base::prelude::*;
 use tenure_core::{Failure, FailureKind, Share, Turn};
+
+/// The term of the leader that runs a turn.
+pub const TERM_HEADER: &str = "tenure-term";
+
+/// The election of a turn. The name is percent-encoded where a header requires it.
+pub const ELECTION_HEADER: &str = "tenure-election";
+
+/// The idempotency key, common to all attempts at a turn.
+pub const KEY_HEADER: &str = "idempotency-key";
+
+/// The id of the trigger that a turn runs for, if there is one.
+pub const TRIGGER_HEADER: &str = "tenure-trigger";
 
 /// The name of the called party in messages. It is not the variable, since in the runner an option
 /// or a file may set the URL.

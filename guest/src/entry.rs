@@ -1,4 +1,30 @@
-//! Access control for calls that start a turn.
+//! The entry points by which platforms call the component: requests and answers, as pure functions
+//! over values. Each call is one whole turn ([`tenure_core::OneTurn`]), or a read.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `POST /tick` | one turn, with the bearer token `TENURE_TICK_TOKEN` |
+//! | `GET /leader` | the current leader |
+//! | `GET /healthz` | 200 if the settings are valid; sends no request |
+//!
+//! The status of a turn is 200 if it succeeded, if another candidate led, or if nothing was due. It
+//! is 500 if the handler failed or overran, which needs attention. It is 503 if the service was
+//! unreachable, if no candidate won in time, or if settings are missing. Calling again is always
+//! harmless: a claimed slot is not run again, except with at-least-once delivery.
+//!
+//! `wasi:cli/run` prints the same JSON and succeeds if the status would be 200. So does Spin's
+//! `handle-cron-event`, with the JSON as its error.
+//!
+//! A handler that traps ends the whole instance, including this part. There is no answer, and the
+//! slot stays claimed. The lease is not released but runs out, within
+//! [`tenure_core::Timings::lease`].
+
+mod answer;
+
+pub use answer::{
+    Answer, healthy_answer, invalid_settings_answer, leader_answer, public_settings_answer,
+    refusal_answer, turn_answer, unreachable_answer,
+};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -6,7 +32,50 @@ use sha2::Sha256;
 use tenure_base::prelude::*;
 use tenure_core::{Complaint, SettingId};
 
-/// The variables.
+/// The target of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// One whole turn.
+    Tick,
+    /// The current leader.
+    Leader,
+    /// The validity of the settings.
+    Health,
+}
+
+/// The reason why a request has no route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such path.
+    Path,
+    /// The path supports only these methods.
+    Method(&'static str),
+}
+
+const READ: &str = "GET, HEAD";
+const WRITE: &str = "POST";
+
+impl Route {
+    /// Parses a request. `target` is the path, with or without a query.
+    ///
+    /// # Errors
+    /// Fails if the path is unknown, or does not support this method.
+    pub fn parse(method: &str, target: &str) -> Result<Self, Refusal> {
+        let path = target.split('?').next().unwrap_or(target);
+        let (route, methods) = match path {
+            "/tick" => (Self::Tick, WRITE),
+            "/leader" => (Self::Leader, READ),
+            "/healthz" => (Self::Health, READ),
+            _ => return Err(Refusal::Path),
+        };
+        match methods.split(',').any(|known| known.trim() == method) {
+            true => Ok(route),
+            false => Err(Refusal::Method(methods)),
+        }
+    }
+}
+
+/// The variables that control the access to turns.
 pub mod variable {
     /// The bearer token that a call for a turn has to present.
     pub const TOKEN: &str = "TENURE_TICK_TOKEN";
@@ -105,36 +174,6 @@ fn is_same_token(token: &[u8], presented: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn access(token: &str, open: &str) -> Access {
-        Access::from_variables(|name| {
-            Some(if name == variable::TOKEN { token } else { open }.to_string())
-        })
-    }
-
-    #[test]
-    fn only_the_token_is_admitted() {
-        let access = access(" s3cret ", "");
-        let check = |header: &str| access.check(Some(header.as_bytes()));
-        assert_eq!(check("Bearer s3cret"), Admission::Granted);
-        assert_eq!(check("bearer  s3cret"), Admission::Granted);
-        for wrong in
-            ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3cret2", "s3cret", "Basic s3cret"]
-        {
-            assert_eq!(check(wrong), Admission::Denied, "{wrong}");
-        }
-        assert_eq!(access.check(None), Admission::Denied);
-    }
-
-    #[test]
-    fn without_a_token_access_is_closed_unless_open_is_set() {
-        assert_eq!(access("", "").check(Some(b"Bearer ")), Admission::Closed);
-        assert_eq!(access(" ", "false").check(None), Admission::Closed);
-        assert_eq!(access("", "yes").check(None), Admission::Closed);
-        assert_eq!(access("a", "true").check(Some(b"Bearer a")), Admission::Closed);
-        assert_eq!(access("", "true").check(None), Admission::Granted);
-        assert_eq!(access("a", "false").check(Some(b"Bearer a")), Admission::Granted);
-    }
-}
+mod access_tests;
+#[cfg(test)]
+mod route_tests;

@@ -1,11 +1,15 @@
-//! Memory management, which the standard library usually provides on this target.
+//! Memory management and the panic handler, which the standard library usually provides on this target.
 
 #![expect(unsafe_code, reason = "the function by which a host asks for memory")]
 
 use alloc::alloc::{Layout, alloc, realloc};
 use core::arch::wasm32::unreachable;
+use core::fmt::{self, Write};
+use core::panic::PanicInfo;
 use core::ptr::without_provenance_mut;
 use dlmalloc::GlobalDlmalloc;
+use wasip2::cli::stderr::get_stderr;
+use wasip2::io::streams::OutputStream;
 
 #[global_allocator]
 static MEMORY: GlobalDlmalloc = GlobalDlmalloc;
@@ -38,3 +42,23 @@ unsafe extern "C" fn cabi_realloc(
 // `core` calls `memcmp`, which is in the C library of WASI.
 #[link(name = "c")]
 unsafe extern "C" {}
+
+/// Maximum bytes that a stream accepts at once.
+const MAX_CHUNK: usize = 4096;
+
+/// Writes the message and its place to standard error, which a host adds to its log, and then traps.
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    // A failed write is ignored. Nothing is allocated: there may be no memory left.
+    let _ = writeln!(Stderr(get_stderr()), "{info}");
+    unreachable()
+}
+
+struct Stderr(OutputStream);
+
+impl Write for Stderr {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut pieces = text.as_bytes().chunks(MAX_CHUNK);
+        pieces.try_for_each(|piece| self.0.blocking_write_and_flush(piece).map_err(|_| fmt::Error))
+    }
+}

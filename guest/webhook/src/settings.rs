@@ -1,14 +1,31 @@
-//! The target of the calls from the environment, validated before there is a turn.
+//! The settings of calls from the environment, validated before there is a turn: the target, and the
+//! credentials by which a receiver trusts a call.
 
 use core::time::Duration;
 
-use super::credentials::Credentials;
-use super::variable;
 use tenure_azure::endpoint::check_authority;
+use tenure_azure::identity::is_token;
 use tenure_azure::secret::Secret;
+use tenure_azure::shared_key::Key;
 use tenure_base::duration::parse_duration;
 use tenure_base::prelude::*;
-use tenure_core::{Complaint, Environment, SettingId};
+use tenure_core::{Complaint, Environment, SettingId, read_secret};
+
+/// Names of the variables that configure calls.
+pub mod variable {
+    /// The URL to call.
+    pub const URL: &str = "TENURE_HANDLER_URL";
+    /// Time-out of the call.
+    pub const TIMEOUT: &str = "TENURE_HANDLER_TIMEOUT";
+    /// A bearer token.
+    pub const TOKEN: &str = "TENURE_HANDLER_TOKEN";
+    /// A file with the token, read again for each call.
+    pub const TOKEN_FILE: &str = "TENURE_HANDLER_TOKEN_FILE";
+    /// Secrets that sign calls.
+    pub const SECRET: &str = "TENURE_HANDLER_SECRET";
+    /// A file with the secrets, read again for each call.
+    pub const SECRET_FILE: &str = "TENURE_HANDLER_SECRET_FILE";
+}
 
 /// The URL to post turns to, and the time-out.
 #[derive(Debug)]
@@ -41,7 +58,7 @@ impl Target {
                 advice: advice.into(),
             });
         };
-        let url = split(get(variable::URL).as_deref())
+        let url = split_url(get(variable::URL).as_deref())
             .map_err(|(problem, advice)| complain(variable::URL, problem, advice))
             .ok();
         let timeout = get(variable::TIMEOUT).map(|value| parse_duration(&value));
@@ -80,7 +97,7 @@ impl Target {
 }
 
 /// Splits a URL into its origin and its path with query. An error has the problem and the advice.
-fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static str)> {
+fn split_url(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static str)> {
     const URL_EXAMPLE: &str = "set it like https://example.com/tick";
     const CHARACTERS: &str = "has characters that need percent-encoding";
     let url = url.ok_or((
@@ -106,9 +123,122 @@ fn split(url: Option<&str>) -> Result<(String, Secret), (&'static str, &'static 
     Ok((format!("{scheme}{authority}"), format!("{slash}{path}").into()))
 }
 
+/// The prefix of a secret.
+const SECRET_PREFIX: &str = "whsec_";
+
+/// The length of a secret in bytes (Standard Webhooks, *Signature scheme*).
+const SECRET_LENGTH: core::ops::RangeInclusive<usize> = 24..=64;
+
+/// The credentials of calls: a token, and signatures by the scheme of [Standard
+/// Webhooks](https://www.standardwebhooks.com). `Debug` prints nothing of them.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// The value of `authorization`.
+    pub(super) token: Option<Secret>,
+    /// Several keys while receivers change from one secret to another.
+    keys: Vec<Key>,
+}
+
+impl Credentials {
+    /// Reads the variables and the files that they name.
+    ///
+    /// # Errors
+    /// All complaints at once, without values.
+    pub fn read(environment: &dyn Environment) -> Result<Self, Vec<Complaint>> {
+        let mut reader = CredentialsReader { environment, complaints: Vec::new() };
+        let token = reader.token();
+        let keys = reader.keys();
+        match reader.complaints {
+            complaints if complaints.is_empty() => Ok(Self { token, keys }),
+            complaints => Err(complaints),
+        }
+    }
+
+    /// Returns the value of `webhook-signature`, if there is a secret.
+    pub(super) fn sign(&self, id: &str, timestamp: &str, body: &str) -> Option<String> {
+        let content = format!("{id}.{timestamp}.{body}");
+        let mut signatures = String::new();
+        for key in &self.keys {
+            let blank = if signatures.is_empty() { "" } else { " " };
+            signatures = format!("{signatures}{blank}v1,{}", key.sign(&content));
+        }
+        (!signatures.is_empty()).then_some(signatures)
+    }
+}
+
+struct CredentialsReader<'e> {
+    environment: &'e dyn Environment,
+    complaints: Vec<Complaint>,
+}
+
+impl CredentialsReader<'_> {
+    fn get(&self, name: &str) -> Option<String> {
+        self.environment
+            .variable(name)
+            .map(|value| value.trim().into())
+            .filter(|v: &String| !v.is_empty())
+    }
+
+    fn complain(&mut self, setting: &'static str, problem: impl Into<String>, advice: &str) {
+        let (problem, advice) = (problem.into(), advice.into());
+        self.complaints.push(Complaint { setting: SettingId::new(setting), problem, advice });
+    }
+
+    /// Returns the value of `authorization`.
+    fn token(&mut self) -> Option<Secret> {
+        let (setting, token) = self.secret(variable::TOKEN, variable::TOKEN_FILE)?;
+        if !is_token(token.reveal()) {
+            let problem = "holds more than one word, or characters that a header cannot carry";
+            self.complain(setting, problem, "let it hold the token alone, in one line");
+        }
+        Some(format!("Bearer {}", token.reveal()).into())
+    }
+
+    fn keys(&mut self) -> Vec<Key> {
+        let Some((setting, text)) = self.secret(variable::SECRET, variable::SECRET_FILE) else {
+            return Vec::new();
+        };
+        let keys: Option<Vec<_>> = text.reveal().split_ascii_whitespace().map(parse_key).collect();
+        keys.unwrap_or_else(|| {
+            let problem = "is not whsec_ and 24 to 64 bytes in Base64";
+            let advice = "make a secret with: echo whsec_$(openssl rand -base64 32). Put several on separate lines";
+            self.complain(setting, problem, advice);
+            Vec::new()
+        })
+    }
+
+    /// Returns a secret and the variable that provides it, directly or through a file.
+    fn secret(&mut self, name: &'static str, file: &'static str) -> Option<(&'static str, Secret)> {
+        match (self.get(name), self.get(file)) {
+            (None, None) => None,
+            (Some(text), None) => Some((name, text.into())),
+            (None, Some(path)) => match read_secret(self.environment, &path) {
+                Ok(text) => Some((file, text)),
+                Err((problem, advice)) => {
+                    self.complain(file, problem, advice);
+                    None
+                }
+            },
+            (Some(_), Some(_)) => {
+                self.complain(file, format!("excludes {name}"), "keep one of the two");
+                None
+            }
+        }
+    }
+}
+
+fn parse_key(text: &str) -> Option<Key> {
+    let text = text.strip_prefix(SECRET_PREFIX)?;
+    let bytes = text.bytes().filter(|letter| *letter != b'=').count() * 3 / 4;
+    Key::from_base64(text).filter(|_| SECRET_LENGTH.contains(&bytes))
+}
+
+#[cfg(test)]
+mod credentials_tests;
+
 #[cfg(test)]
 mod tests {
-    use super::super::variable::{TIMEOUT, URL};
+    use super::variable::{TIMEOUT, URL};
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Target, Vec<Complaint>> {
