@@ -23,8 +23,8 @@ pub struct Account {
 static CREDENTIAL_ITSELF: AuthSource = AuthSource::Credential;
 
 impl Account {
-    /// Parses a connection string: pieces between semicolons, each `key=value`, keys in any case. Its
-    /// forms and rules are those of *Configure Azure Storage connection strings*.
+    /// Parses a connection string: pieces between semicolons, each `key=value`, keys in any case.
+    /// Its forms and rules are those of *Configure Azure Storage connection strings*.
     ///
     /// # Errors
     /// All problems of the text at once.

@@ -1,8 +1,8 @@
-//! Text forms of values in requests and answers: percent-encoding (RFC 3986, 2.1), dates in HTTP and
-//! instants in RFC 3339.
+//! Text forms of values in requests and answers: percent-encoding (RFC 3986, 2.1), dates in HTTP
+//! and instants in RFC 3339.
 //!
-//! Percent-encoding is one of bytes: an encoded character may be any. A date in HTTP has the form of
-//! RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`; no other form is sent or accepted.
+//! Percent-encoding works on bytes: an encoded character may be any. A date in HTTP has the form
+//! of RFC 1123, `Fri, 02 Jan 2026 03:04:05 GMT`; no other form is sent or accepted.
 
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Timelike, Utc};
 pub use percent_encoding::AsciiSet;
@@ -96,8 +96,8 @@ pub fn format_rfc3339(date: DateTime<Utc>) -> String {
     date.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// Parses the output of [`format_rfc3339`], also with another offset. A leap second (60) counts as the
-/// last second of its minute.
+/// Parses the output of [`format_rfc3339`], also with another offset. A leap second (60) counts as
+/// the last second of its minute.
 pub fn parse_rfc3339(text: &str) -> Option<DateTime<Utc>> {
     let date = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
     date.with_nanosecond(date.nanosecond() % 1_000_000_000)

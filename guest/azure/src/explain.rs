@@ -1,5 +1,5 @@
-//! The meaning of an answer, with advice: one readable sentence, never a secret. Also the permission
-//! that each operation needs.
+//! The meaning of an answer, with advice: one readable sentence, never a secret. Also the
+//! permission that each operation needs.
 
 use super::account::Account;
 use super::answer::{Answer, Class};
@@ -253,8 +253,8 @@ fn unavailable_text(status: u16, code: &str) -> &'static str {
     }
 }
 
-/// The permission for one operation (REST: *Create a service SAS*, *Permissions for calling blob data
-/// operations*). The page on security has the same table.
+/// The permission for one operation (REST: *Create a service SAS*, *Permissions for calling blob
+/// data operations*). The page on security has the same table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permission {
     /// Permission letters of a SAS. One of them is enough.

@@ -1,5 +1,5 @@
-//! Texts of settings and messages: the detection of quotation marks around a value and of secrets in
-//! the wrong place, the search for a text in another one, and the formatting of an error chain.
+//! Texts of settings and messages: the detection of quotation marks around a value and of secrets
+//! in the wrong place, the search for a text in another one, and the formatting of an error chain.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! The parts of the host that a call uses: variables, files of the directories that the host opened,
-//! and clocks.
+//! The parts of the host that a call uses: variables, files of the directories that the host
+//! opened, and clocks.
 
 use core::cell::Cell;
 use core::time::Duration;

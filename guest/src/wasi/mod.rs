@@ -7,7 +7,6 @@
 // Hosts use the first export that they know: a command, then a service. The linker orders them by
 // the names of the exporting modules, by length first: `command`, `service`, `bindings`. A test of
 // `tenure compose` checks it.
-mod command;
 mod host;
 mod invocation;
 mod service;
@@ -145,5 +144,49 @@ fn turn_result(result: wit::TurnResult) -> TurnResult {
         // Only this side marks a slot as abandoned.
         Outcome::Abandoned => TurnResult { outcome: Outcome::Failed, ..result },
         _ => result,
+    }
+}
+
+/// The calls for one turn without a request: `wasi:cli/run` and `handle-cron-event`.
+mod command {
+    use wasip2::cli::stdout::get_stdout;
+
+    use super::Component;
+    use super::bindings::{Error, Guest, Metadata};
+    use super::host::Host;
+    use super::invocation::Invocation;
+    use crate::entry::{Answer, invalid_settings_answer, turn_answer};
+
+    /// Runs one turn with the settings of the environment.
+    fn turn() -> Answer {
+        match Invocation::from_environment(&Host::from_environment()) {
+            Ok(invocation) => turn_answer(&invocation.one_turn()),
+            Err(complaints) => invalid_settings_answer(&complaints),
+        }
+    }
+
+    wasip2::cli::command::export!(Component);
+
+    /// Reports the turn on standard output. For `wasmtime run`, and Kubernetes jobs.
+    impl wasip2::exports::cli::run::Guest for Component {
+        fn run() -> Result<(), ()> {
+            let mut answer = turn();
+            answer.body.push('\n');
+            let stdout = get_stdout();
+            for piece in answer.body.as_bytes().chunks(4096) {
+                // A closed output is no reason to fail.
+                let _ = stdout.blocking_write_and_flush(piece);
+            }
+            if answer.status == 200 { Ok(()) } else { Err(()) }
+        }
+    }
+
+    /// For Spin's cron trigger, which fires in every replica. The time of the event is not used:
+    /// slots are counted in the service's time.
+    impl Guest for Component {
+        fn handle_cron_event(_: Metadata) -> Result<(), Error> {
+            let answer = turn();
+            if answer.status == 200 { Ok(()) } else { Err(Error::Other(answer.body)) }
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The settings of calls from the environment, validated before there is a turn: the target, and the
-//! credentials by which a receiver trusts a call.
+//! The settings of calls from the environment, validated before there is a turn: the target, and
+//! the credentials by which a receiver trusts a call.
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Store requests of a member and of the coordinator, and their translation to requests for the blobs
-//! next to the election's blob.
+//! Store requests of a member and of the coordinator, and their translation to requests for the
+//! blobs next to the election's blob.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt::Display;

@@ -1,5 +1,5 @@
-//! Selects the members that count, and assigns the shares to them: as even as weights allow, with the
-//! fewest moves. protocol.md §14.1, §14.2.
+//! Selects the members that count, and assigns the shares to them: as even as weights allow, with
+//! the fewest moves. protocol.md §14.1, §14.2.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
