@@ -41,32 +41,32 @@ pub enum Route {
 
 /// The reason why a request has no route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RouteError {
     /// There is no such path.
-    Path,
+    UnknownPath,
     /// The path supports only these methods.
-    Method(&'static str),
+    MethodNotAllowed(&'static str),
 }
 
-const READ: &str = "GET, HEAD";
-const WRITE: &str = "POST";
+const READ_METHODS: &str = "GET, HEAD";
+const WRITE_METHODS: &str = "POST";
 
 impl Route {
     /// Parses a request. `target` is the path, with or without a query.
     ///
     /// # Errors
     /// Fails if the path is unknown, or does not support this method.
-    pub fn parse(method: &str, target: &str) -> Result<Self, Refusal> {
+    pub fn parse(method: &str, target: &str) -> Result<Self, RouteError> {
         let path = target.split('?').next().unwrap_or(target);
         let (route, methods) = match path {
-            "/tick" => (Self::Tick, WRITE),
-            "/leader" => (Self::Leader, READ),
-            "/healthz" => (Self::Health, READ),
-            _ => return Err(Refusal::Path),
+            "/tick" => (Self::Tick, WRITE_METHODS),
+            "/leader" => (Self::Leader, READ_METHODS),
+            "/healthz" => (Self::Health, READ_METHODS),
+            _ => return Err(RouteError::UnknownPath),
         };
         match methods.split(',').any(|known| known.trim() == method) {
             true => Ok(route),
-            false => Err(Refusal::Method(methods)),
+            false => Err(RouteError::MethodNotAllowed(methods)),
         }
     }
 }

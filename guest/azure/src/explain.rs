@@ -260,21 +260,21 @@ pub struct Permission {
     /// Permission letters of a SAS. One of them is enough.
     pub letters: &'static str,
     /// Data action of a role, without its prefix `Microsoft.Storage/storageAccounts/blobServices/`.
-    pub action: &'static str,
+    pub data_action: &'static str,
 }
 
 impl Permission {
     /// Describes the permission in terms of the credential in use. An account key has all
     /// permissions.
     pub fn describe(self, credential: &Credential) -> String {
-        let Self { letters, action } = self;
+        let Self { letters, data_action } = self;
         match credential {
             Credential::Sas(_) => format!("a SAS with {letters}"),
             Credential::Token(_) | Credential::Identity(_) => {
-                format!("a role with the data action {action}")
+                format!("a role with the data action {data_action}")
             }
             Credential::SharedKey(..) => {
-                format!("a SAS with {letters}, or a role with the data action {action}")
+                format!("a SAS with {letters}, or a role with the data action {data_action}")
             }
         }
     }
@@ -283,7 +283,7 @@ impl Permission {
 impl Operation {
     /// Returns the permission that this operation needs.
     pub fn permission(&self) -> Permission {
-        let (letters, action) = match self {
+        let (letters, data_action) = match self {
             Operation::Read { .. } | Operation::ReadSideBlob(_) | Operation::ReadContent { .. } => {
                 ("r", "containers/blobs/read")
             }
@@ -305,7 +305,7 @@ impl Operation {
             Operation::Delete { .. } => ("d", "containers/blobs/delete"),
             Operation::ReadAccount => ("any permission (account SAS only)", "getInfo/action"),
         };
-        Permission { letters, action }
+        Permission { letters, data_action }
     }
 }
 

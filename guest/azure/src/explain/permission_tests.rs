@@ -47,8 +47,8 @@ fn the_page_on_security_has_the_same_table() {
         },
         Operation::List { prefix: String::new(), marker: None },
     ] {
-        let Permission { letters, action } = operation.permission();
-        let row = format!("| {} | {letters} | `{action}` |", operation.name());
+        let Permission { letters, data_action } = operation.permission();
+        let row = format!("| {} | {letters} | `{data_action}` |", operation.name());
         assert!(page.contains(&row), "docs/security.md lacks: {row}");
     }
 }
