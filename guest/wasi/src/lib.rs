@@ -53,6 +53,7 @@ unsafe extern "C" fn cabi_realloc(
 }
 
 // `core` calls `memcmp`, which is in the C library of WASI.
+#[expect(unsafe_code, reason = "it declares no function")]
 #[link(name = "c")]
 unsafe extern "C" {}
 
